@@ -1,0 +1,52 @@
+# Two commands to know: `make run` starts the server, `make test` runs the tests. Both set everything up first.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+DATA   ?= data
+
+.PHONY: run test lint types layers check soak bench clean
+
+run: $(VENV)/.run            ## start Headwater on a SQLite file in ./data
+	$(BIN)/headwater serve --data $(DATA)
+
+test: $(VENV)/.dev           ## the whole test-suite
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not soak"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+check: lint types layers test ## what CI runs
+
+soak: $(VENV)/.dev           ## kill loops, sweeps, fuzzing: long
+	$(BIN)/python -m pytest -m soak --timeout 0
+
+bench: $(VENV)/.bench        ## benchmarks, each a ratio against a named peer or limit
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/.pip:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Headwater needs Python 3.11 or newer.")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=26"
+	touch $@
+
+$(VENV)/.run: $(VENV)/.pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@ $(VENV)/.run
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable ".[dev,bench]"
+	touch $@

@@ -1,0 +1,116 @@
+"""What every command shares: the options --data, --database, --allow-private and --json, output, and errors.
+
+The options are accepted before and after the command's name and by environment; commands ask `settings()` and
+`as_json()` and never see how they were given.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import asdict, is_dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import orjson
+import typer
+from rich.console import Console
+
+from headwater.settings import Settings, load_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+out = Console(soft_wrap=True)
+err = Console(stderr=True, soft_wrap=True)
+
+_PANEL = "Everywhere"
+_SHARED: dict[str, Any] = {
+    "data": Annotated[
+        str | None, typer.Option("--data", metavar="DIR", help="The data folder.", rich_help_panel=_PANEL)
+    ],
+    "database": Annotated[
+        str | None,
+        typer.Option("--database", metavar="URL", help="sqlite:///FILE or postgresql://…", rich_help_panel=_PANEL),
+    ],
+    "allow_private": Annotated[
+        bool | None,
+        typer.Option("--allow-private", help="Allow feeds on private addresses.", rich_help_panel=_PANEL),
+    ],
+    "as_json": Annotated[bool | None, typer.Option("--json", help="Print JSON for machines.", rich_help_panel=_PANEL)],
+}
+_given: ContextVar[Mapping[str, Any]] = ContextVar("given", default=MappingProxyType({}))
+
+
+def _taking_shared_options(function: F) -> F:
+    """The same function with the shared options added to what it takes; they end up in `_given`."""
+    signature = inspect.signature(function, eval_str=True)
+    extra = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _SHARED.items()
+    ]
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        shared = {name: kwargs.pop(name, None) for name in _SHARED}
+        ctx = kwargs.get("ctx")
+        outer = {} if isinstance(ctx, typer.Context) and ctx.parent is None else _given.get()
+        _given.set({**outer, **{name: value for name, value in shared.items() if value is not None}})
+        return function(*args, **kwargs)
+
+    wrapped.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), *extra]
+    )
+    return wrapped  # type: ignore[return-value]
+
+
+def group(help: str) -> typer.Typer:
+    """A group of commands that takes the shared options too."""
+    app = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+    def begin(ctx: typer.Context) -> None:
+        """Only there to take the options."""
+
+    app.callback(help=help)(_taking_shared_options(begin))
+    return app
+
+
+def command(app: typer.Typer, name: str | None = None, **options: Any) -> Callable[[F], F]:
+    """Register a command with the shared options; `epilog` holds its examples."""
+
+    def register(function: F) -> F:
+        app.command(name, **options)(_taking_shared_options(function))
+        return function
+
+    return register
+
+
+def settings(**more: Any) -> Settings:
+    """The settings in force for this command."""
+    given = {name: value for name, value in _given.get().items() if name != "as_json"}
+    return load_settings(**given, **more)
+
+
+def as_json() -> bool:
+    return bool(_given.get().get("as_json"))
+
+
+def plain(value: Any) -> Any:
+    """Values of the model as what JSON knows."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def print_json(value: Any) -> None:
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    sys.stdout.buffer.write(orjson.dumps(value, default=plain, option=options) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Say what is wrong on standard error and end with `code`."""
+    err.print(f"[red]error:[/red] {message}" if err.is_terminal else f"error: {message}", markup=err.is_terminal)
+    raise SystemExit(code)

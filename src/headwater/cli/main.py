@@ -1,0 +1,24 @@
+"""The `headwater` command: collects the groups and turns errors raised on purpose into one sentence."""
+
+from __future__ import annotations
+
+from headwater import __version__
+from headwater.cli.common import command, fail, group, out
+from headwater.errors import HeadwaterError
+
+app = group("Headwater watches many web feeds under a budget and loses as few items as possible.")
+
+
+@command(app)
+def version() -> None:
+    """Print the version."""
+    out.print(__version__)
+
+
+def main() -> None:
+    try:
+        app()
+    except HeadwaterError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail("Stopped.", 130)

@@ -1,0 +1,66 @@
+"""What Headwater raises on purpose.
+
+Expected endings of a fetch (304, 410, a time-out) are `Outcome` values, never exceptions.
+What is left is grouped by what the caller can do about it:
+
+    HeadwaterError
+    ├── InputError           somebody gave us something wrong: show the sentence, change the input
+    │   ├── NotAFeed         the document is no feed; `what` says what it is instead
+    │   ├── AddressError     the address cannot be used (scheme, control characters, private, port)
+    │   ├── QueryError       a query script; carries every message with its position
+    │   ├── TraceError       a trace or a setting of the lab
+    │   └── SettingsError    configuration that contradicts itself or names something unknown
+    ├── NotFound             a feed, query, item or name that is not here
+    ├── StoreError           the database: locked, newer than we are, full, unreachable
+    └── StrategyError        a strategy or estimator broke its contract; the caller falls back
+
+Every message is a whole sentence that says what is wrong, where, and what to do.
+"""
+
+
+class HeadwaterError(Exception):
+    """Root of everything raised on purpose."""
+
+
+class InputError(HeadwaterError):
+    """Somebody gave us something wrong."""
+
+
+class NotAFeed(InputError):
+    """The document is no feed. `what` is one of: empty, html, login, truncated, unknown, …"""
+
+    def __init__(self, message: str, what: str = "unknown") -> None:
+        super().__init__(message)
+        self.what = what
+
+
+class AddressError(InputError):
+    """The address cannot be used."""
+
+
+class QueryError(InputError):
+    """A query script that cannot be taken; `messages` are values with line, column and hint."""
+
+    def __init__(self, message: str, messages: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.messages = messages
+
+
+class TraceError(InputError):
+    """A trace, or a setting of the lab."""
+
+
+class SettingsError(InputError):
+    """Configuration that contradicts itself or names something unknown."""
+
+
+class NotFound(HeadwaterError):
+    """A feed, query, item or name that is not here."""
+
+
+class StoreError(HeadwaterError):
+    """The database is locked, newer than we are, full or unreachable."""
+
+
+class StrategyError(HeadwaterError):
+    """A strategy or estimator broke its contract."""

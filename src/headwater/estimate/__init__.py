@@ -1,0 +1,1 @@
+"""Refreshes → what we believe about a feed; one file per estimator. Pure."""

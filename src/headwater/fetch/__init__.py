@@ -1,0 +1,1 @@
+"""URL → Outcome: HTTP, etiquette, host pacing, address guard, discovery, push."""

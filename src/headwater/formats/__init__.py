@@ -1,0 +1,1 @@
+"""bytes ⇄ Document: rss, atom, rdf, json feed, cdf; opml; dates; html cleaning. Pure."""

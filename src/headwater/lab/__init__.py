@@ -1,0 +1,1 @@
+"""The same pure code under a virtual clock: worlds, traces, scores, experiments, feed farm."""

@@ -1,0 +1,1 @@
+"""Text → query: positions, messages, hints. Pure."""

@@ -1,0 +1,261 @@
+"""The values that flow: what a document says, what a fetch brought, what a refresh meant.
+
+All frozen and slotted. Times are UTC epoch seconds as floats, or None where unknown;
+durations are seconds. Values at different stages have different types: a `Document` holds
+`Entry`s as a publisher wrote them, novelty turns those that matter into `Item`s of a feed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """A file attached to an item: a podcast episode, a picture."""
+
+    url: str
+    type: str | None = None
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a document asks of its pollers: `ttl` in seconds, RSS skip hours (0–23) and days, sy:*."""
+
+    ttl: float | None = None
+    skip_hours: tuple[int, ...] = ()
+    skip_days: tuple[str, ...] = ()
+    update_period: str | None = None
+    update_frequency: int | None = None
+    update_base: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item as its document shows it. `content` and `summary` are safe HTML, `title` is plain text."""
+
+    id: str | None = None
+    link: str | None = None
+    title: str | None = None
+    published: float | None = None
+    updated: float | None = None
+    authors: tuple[str, ...] = ()
+    summary: str | None = None
+    content: str | None = None
+    categories: tuple[str, ...] = ()
+    enclosures: tuple[Enclosure, ...] = ()
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A feed document, read. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
+
+    `hub` holds every WebSub hub offered; `next` and `previous` are RFC 5005 (or JSON Feed) pages.
+    `problems` says in words what had to be recovered; an empty tuple is a clean document.
+    """
+
+    format: str
+    title: str | None = None
+    subtitle: str | None = None
+    link: str | None = None
+    language: str | None = None
+    id: str | None = None
+    updated: float | None = None
+    authors: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    hub: tuple[str, ...] = ()
+    self: str | None = None
+    icon: str | None = None
+    generator: str | None = None
+    next: str | None = None
+    previous: str | None = None
+    hints: Hints = Hints()
+    items: tuple[Entry, ...] = ()
+    encoding: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+class Ending(StrEnum):
+    """How a fetch ended. The first three brought a valid answer; all the others are failures."""
+
+    CHANGED = "changed"  # 200 with a document
+    UNCHANGED = "unchanged"  # 304
+    PARTIAL = "partial"  # 226 IM: feed, only what is new; nothing has disappeared
+    GONE = "gone"  # 410
+    THROTTLED = "throttled"  # 429, 503, or 3xx with Retry-After
+    MISSING = "missing"  # 404 and other client errors
+    DENIED = "denied"  # 401, 403, 407, 451
+    BROKEN = "broken"  # 5xx
+    UNREADABLE = "unreadable"  # 200 with something that is no feed
+    REDIRECTS = "redirects"  # loops, too many, or to where we do not go
+    TOO_LARGE = "too large"
+    TIMEOUT = "timeout"  # total deadline, too slow, or no answer
+    DNS = "dns"
+    TLS = "tls"
+    CONNECTION = "connection"  # refused or reset
+    BLOCKED = "blocked"  # the address guard said no
+
+    @property
+    def ok(self) -> bool:
+        return self in (Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """ETag and Last-Modified, byte for byte as received."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one fetch of a feed brought.
+
+    `url` is what was asked for, `final_url` where the answer came from, `moved_to` the address a chain of
+    permanent redirects (301, 308) leads to. `validators` are the ones to keep from now on (None: keep the
+    old ones). `fresh_for` is what max-age or Expires ask for, `retry_after` what the server demanded, already
+    clamped. `bytes` counts the wire. `message` is a sentence for a person.
+    """
+
+    ending: Ending
+    url: str
+    final_url: str
+    started: float
+    elapsed: float
+    status: int | None = None
+    document: Document | None = None
+    validators: Validators | None = None
+    moved_to: str | None = None
+    fresh_for: float | None = None
+    retry_after: float | None = None
+    bytes: int = 0
+    body_hash: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A source feed we poll, as the store keeps it. `id` is the store's; `name` is what queries call it."""
+
+    id: int
+    url: str
+    title: str | None = None
+    name: str | None = None
+    link: str | None = None
+    tags: tuple[str, ...] = ()
+    weight: float = 1.0
+    added: float = 0.0
+    paused: bool = False
+    gone_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What we keep of a feed between refreshes: everything the next refresh needs, and nothing to recompute.
+
+    `window` maps the identity of each item of the last document, in its order, to its content hash;
+    `moves` counts how often in a row `moved_to` was seen. `not_before` is the server's word (Retry-After),
+    `fresh_until` its wish (max-age, ttl). `failures` counts failures in a row, since `failing_since`.
+    """
+
+    feed_id: int
+    url: str
+    validators: Validators = Validators()
+    window: tuple[tuple[str, str], ...] = ()
+    body_hash: str | None = None
+    last_refresh: float | None = None
+    last_success: float | None = None
+    last_change: float | None = None
+    next_refresh: float | None = None
+    not_before: float | None = None
+    fresh_until: float | None = None
+    failures: int = 0
+    failing_since: float | None = None
+    last_error: str | None = None
+    moved_to: str | None = None
+    moves: int = 0
+    unstable: int = 0
+    hints: Hints = Hints()
+    hub: str | None = None
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a feed, as stored. Unique by (feed_id, identity); `version` counts its updates.
+
+    `published` is always set: the publisher's date where believable, else first seen (`dated` is False).
+    """
+
+    feed_id: int
+    identity: str
+    content_hash: str
+    title: str | None
+    link: str | None
+    published: float
+    dated: bool
+    updated: float | None
+    first_seen: float
+    authors: tuple[str, ...] = ()
+    summary: str | None = None
+    content: str | None = None
+    categories: tuple[str, ...] = ()
+    enclosures: tuple[Enclosure, ...] = ()
+    language: str | None = None
+    version: int = 1
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """One poll of a feed and what came of it: the one record scheduler, pages, metrics and lab read.
+
+    `new` and `updated` count items, `window` is the document's size W, `overlap` how many of its items the last
+    window had already, `saturated` says that nothing overlapped although something was known, `lost` estimates how
+    many items passed unread. `reason` is the strategy's, in words.
+    """
+
+    feed_id: int
+    at: float
+    ending: Ending
+    status: int | None = None
+    elapsed: float = 0.0
+    bytes: int = 0
+    new: int = 0
+    updated: int = 0
+    window: int | None = None
+    overlap: int | None = None
+    saturated: bool = False
+    lost: float = 0.0
+    reason: str = ""
+    message: str = ""
+    published: tuple[float, ...] = field(default=(), repr=False)  # believable dates of the new items
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What novelty decided about an outcome: everything one refresh writes, in one transaction."""
+
+    refresh: Refresh
+    known: Known
+    new: tuple[Item, ...] = ()
+    updated: tuple[Item, ...] = ()
+    title: str | None = None
+    link: str | None = None
+    url: str | None = None  # the feed's new address, when it has moved for good
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFeed:
+    """A feed defined by a standing query, as the store keeps it."""
+
+    id: int
+    name: str
+    text: str
+    created: float
+    replaced: float | None = None

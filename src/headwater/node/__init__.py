@@ -1,0 +1,1 @@
+"""The running aggregator: crawler, query processor, publisher and the buffers between them."""

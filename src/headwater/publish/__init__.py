@@ -1,0 +1,1 @@
+"""Hits → the world: feed documents, hub, mail, chat, web hooks."""

@@ -1,0 +1,1 @@
+"""Items × standing queries → hits: index, windows, joins. Pure."""

@@ -1,0 +1,1 @@
+"""Belief + budget → which feeds now, and why; one file per strategy. Pure."""

@@ -1,0 +1,1 @@
+"""The pages and APIs of the server."""
