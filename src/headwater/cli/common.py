@@ -55,8 +55,8 @@ def _taking_shared_options(function: F) -> F:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         shared = {name: kwargs.pop(name, None) for name in _SHARED}
-        ctx = kwargs.get("ctx")
-        outer = {} if isinstance(ctx, typer.Context) and ctx.parent is None else _given.get()
+        at_root = "ctx" in kwargs and kwargs["ctx"].parent is None  # a new command line begins here
+        outer = {} if at_root else _given.get()
         _given.set({**outer, **{name: value for name, value in shared.items() if value is not None}})
         return function(*args, **kwargs)
 
