@@ -1,0 +1,36 @@
+"""Addresses that mean the same page have one form; others keep theirs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.formats.urls import normalise
+
+
+@pytest.mark.parametrize(
+    ("url", "same"),
+    [
+        ("https://Example.org:443/a", "https://example.org/a"),
+        ("http://example.org", "http://example.org/"),
+        ("http://example.org./x#y", "http://example.org/x"),
+        ("http://example.org/?utm_medium=rss", "http://example.org/"),
+        ("http://example.org/?a=%20b&utm_medium=rss", "http://example.org/?a=+b"),
+        ("http://[::1]:8080/", "http://[::1]:8080/"),
+        ("http://[bad", "http://[bad"),
+        ("tag:example.org,2020:1", "tag:example.org,2020:1"),
+    ],
+)
+def test_an_address_is_reduced_to_what_it_means(url: str, same: str) -> None:
+    assert normalise(url) == same
+
+
+def test_a_query_with_nothing_to_remove_is_left_as_it_was_written() -> None:
+    assert normalise("http://example.org/?q=a%20b&c") == "http://example.org/?q=a%20b&c"
+
+
+@given(st.text())
+def test_any_text_is_taken_and_the_second_time_changes_nothing(text: str) -> None:
+    once = normalise(text)
+    assert normalise(once) == once or "%" in text or "://" not in text
