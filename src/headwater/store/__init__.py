@@ -1,1 +1,1 @@
-"""SQL for SQLite and PostgreSQL; decides nothing."""
+"""SQL for SQLite and PostgreSQL; decides nothing. `headwater.store.store.Store` is the way in."""

@@ -1,0 +1,133 @@
+"""The values that only the store gives and takes: new feeds, what was really saved, outbox entries, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headwater.model import Feed, Item, Refresh
+
+
+@dataclass(frozen=True, slots=True)
+class NewFeed:
+    """A feed to be added. `title` is provisional: the publisher's own replaces it at the first refresh."""
+
+    url: str
+    title: str | None = None
+    name: str | None = None
+    link: str | None = None
+    tags: tuple[str, ...] = ()
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of a `NewFeed`: the stored feed, and whether it is there since just now."""
+
+    feed: Feed
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What one verdict really wrote.
+
+    `new_ids` belongs position by position to `new`, the items that were not there before; `updated_ids` are the
+    items whose content was replaced. `skipped` says in words why nothing at all was written: the feed has been
+    removed meanwhile, this very refresh had been saved before, or the database cannot hold what it says.
+    `url_taken_by` is the feed that already has the address this one wanted to move to.
+    """
+
+    feed_id: int
+    new: tuple[Item, ...] = ()
+    new_ids: tuple[int, ...] = ()
+    updated_ids: tuple[int, ...] = ()
+    skipped: str | None = None
+    url_taken_by: int | None = None
+
+
+class ScheduleRow(NamedTuple):
+    """What a scheduler must know of a feed when it starts; a tuple, because there are 100,000 of them."""
+
+    feed_id: int
+    url: str
+    weight: float
+    paused: bool
+    gone_since: float | None
+    window: int  # size of the last document, 0 before the first
+    last_refresh: float | None
+    last_success: float | None
+    last_change: float | None
+    next_refresh: float | None
+    not_before: float | None
+    fresh_until: float | None
+    failures: int
+    failing_since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxEntry:
+    """One thing that happened to an item, in the order every consumer sees. `kind` is "new" or "update"."""
+
+    position: int
+    kind: str
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of a search: the items, newest arrival first, and whether there are more."""
+
+    items: tuple[Item, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What happened in the hours that touch a stretch of time."""
+
+    refreshes: Mapping[str, int] = field(default_factory=dict)  # by ending
+    new: int = 0
+    updated: int = 0
+    lost: float = 0.0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The counts of a first page. The periods are counted in whole hours: the current one and 1 or 24 before."""
+
+    feeds: int
+    paused: int
+    gone: int
+    failing: int
+    never_refreshed: int
+    items: int
+    hour: Period
+    day: Period
+    last: tuple[Refresh, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What retention keeps. None is for ever; an item goes when either limit is passed.
+
+    `days` counts from when the item was first seen, `per_feed` the newest ones of a feed. The identities of
+    deleted items are remembered, so that an old item still shown by its feed does not come back as new.
+    `refresh_days` is for the refresh log, `outbox_days` for entries that some consumer has not read yet.
+    """
+
+    days: float | None = None
+    per_feed: int | None = None
+    refresh_days: float | None = 90.0
+    outbox_days: float | None = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What retention deleted."""
+
+    items: int = 0
+    refreshes: int = 0
+    outbox: int = 0
