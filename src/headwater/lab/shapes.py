@@ -1,0 +1,119 @@
+"""How often feeds publish and when: power-law rates, daily shapes, and Poisson times that follow both.
+
+A shape is an array with one mean-1 factor per slot of its period (a day unless said otherwise): the rate of a feed at
+some moment is its mean rate times the factor of the slot. Shapes are piecewise constant, so that times are drawn by
+exact inversion of the cumulated rate, without rejecting any, and expectations need no quadrature. The three families
+are those found among real feeds: some publish at a few fixed hours, some at any, some by day rather than by night.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+DAY = 86_400.0
+SLOTS = 48  # half hours
+
+
+def uniform(slots: int = SLOTS) -> Array:
+    """The same rate at every hour."""
+    return np.ones(slots)
+
+
+def peaks(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: float = 0.0, slots: int = SLOTS) -> Array:
+    """Bursts of `width` hours around the hours `at`; `floor` is the share spread evenly over the whole day.
+
+    >>> shape = peaks(at=(12,), width=1, slots=24)
+    >>> int(shape.argmax()), float(shape.mean())
+    (11, 1.0)
+    """
+    edges = np.linspace(0.0, 24.0, slots + 1)
+    inside = np.zeros(slots)
+    for hour in at:
+        for turn in (-24.0, 0.0, 24.0):  # a burst may cross midnight
+            low, high = hour + turn - width / 2, hour + turn + width / 2
+            inside += np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0.0, None)
+    return blend(_mean_one(inside), 1.0 - floor)
+
+
+def waves(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Array:
+    """A smooth day and night: highest at the hour `top`, `depth` (0–1) says how quiet the opposite hour is.
+
+    >>> shape = waves(top=12, depth=1, slots=48)
+    >>> bool(shape[23] > 1.99), bool(shape[0] < .01)
+    (True, True)
+    """
+    hours = (np.arange(slots) + 0.5) * 24.0 / slots
+    return _mean_one(1.0 + depth * np.cos((hours - top) * 2.0 * np.pi / 24.0))
+
+
+def blend(shape: ArrayLike, share: float) -> Array:
+    """The shape that only `share` of the postings follow while the others come at any hour (Sia & Cho's ρ)."""
+    return share * np.asarray(shape, dtype=float) + (1.0 - share)
+
+
+def power_law_rates(rng: np.random.Generator, count: int, low: float, high: float, exponent: float = 0.78) -> Array:
+    """`count` rates on [low, high] with density p(x) ~ x^−exponent, by inverting its distribution function."""
+    return power_law(rng.random(count), low, high, exponent)
+
+
+def power_law(quantile: ArrayLike, low: float, high: float, exponent: float = 0.78) -> Array:
+    """The rate below which the share `quantile` of all feeds lies.
+
+    >>> float(power_law(0.0, 1, 1000)), round(float(power_law(1.0, 1, 1000)), 6)
+    (1.0, 1000.0)
+    """
+    u = np.asarray(quantile, dtype=float)
+    if exponent == 1.0:
+        return np.asarray(low * (high / low) ** u)
+    power = 1.0 - exponent
+    return np.asarray((low**power + u * (high**power - low**power)) ** (1.0 / power))
+
+
+def cumulated(shape: Array, times: ArrayLike, period: float = DAY) -> Array:
+    """∫ shape from 0 to each of `times`, in seconds: over whole periods it equals the time itself."""
+    turns, within = np.divmod(np.asarray(times, dtype=float), period)
+    edges, sums = _sums(shape, period)
+    return np.asarray(turns * period + np.interp(within, edges, sums))
+
+
+def expected(rate: float, shape: Array, start: float, end: float, period: float = DAY) -> float:
+    """How many items a feed of `rate` items a second publishes on average in [start, end).
+
+    >>> expected(2 / DAY, uniform(), 0, 3 * DAY)
+    6.0
+    """
+    low, high = cumulated(shape, (start, end), period)
+    return float(rate * (high - low))
+
+
+def poisson_times(
+    rng: np.random.Generator, rate: float, shape: Array, start: float, end: float, period: float = DAY
+) -> Array:
+    """The sorted times in [start, end) at which a feed of `rate` items a second on average publishes.
+
+    Given their number the times of a Poisson process are independent, each with the rate as its density: so as many
+    uniform positions are drawn on the cumulated rate and mapped back to time.
+    """
+    low, high = cumulated(shape, (start, end), period)
+    count = int(rng.poisson(rate * (high - low)))
+    positions = np.sort(rng.uniform(low, high, count))
+    turns, within = np.divmod(positions, period)
+    edges, sums = _sums(shape, period)
+    slot = np.searchsorted(sums, within, side="right") - 1  # to the right: no time falls into a silent slot
+    slot = np.minimum(slot, np.flatnonzero(shape)[-1])
+    times = turns * period + edges[slot] + (within - sums[slot]) / shape[slot]
+    return np.asarray(np.clip(times, start, np.nextafter(end, start)))
+
+
+def _sums(shape: Array, period: float) -> tuple[Array, Array]:
+    edges = np.linspace(0.0, period, len(shape) + 1)
+    return edges, np.concatenate(([0.0], np.cumsum(shape) * (period / len(shape))))
+
+
+def _mean_one(values: Array) -> Array:
+    return np.asarray(values / values.mean())
