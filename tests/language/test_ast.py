@@ -1,0 +1,24 @@
+"""The values a script becomes."""
+
+from __future__ import annotations
+
+from headwater.language.ast import TRUE, And, Contains, Field, Has, Position, Unit, Window, conjunction
+
+
+def test_equal_predicates_are_equal_wherever_they_stand_and_however_they_are_spelled() -> None:
+    here = Contains(Field.TITLE, ("a", "b"), pos=Position(1, 7))
+    there = Contains(Field.TITLE, ("a", "b"), pos=Position(9, 1), listed=True)
+    assert here == there
+    assert hash(here) == hash(there)
+
+
+def test_a_conjunction_is_flat_and_nothing_is_true() -> None:
+    a, b, c = Has(Field.LINK), Has(Field.TITLE), Has(Field.AUTHOR)
+    assert conjunction([And((a, b)), None, c]) == And((a, b, c))
+    assert conjunction([None, a]) == a
+    assert conjunction([]) == TRUE
+
+
+def test_a_window_is_a_span_of_time_or_a_number_of_items() -> None:
+    assert Window(3, Unit.HOUR).seconds == 10_800
+    assert Window(3).seconds is None
