@@ -1,1 +1,313 @@
-"""Old state + outcome + now → what is new, what was lost, what to write. Pure."""
+"""Old state + outcome + now → what is new, what was lost, what to write. Pure.
+
+A refresh is judged in two steps, because only the store knows items that left the last window: `unknown` names the
+identities it should be asked for, `judge` decides. An item is known by its identity (guid, else normalised link, else a
+hash of its text); where a publisher changes identities, by its text among the items of the last window.
+
+Loss: as long as a fetched window reaches back to something we knew, nothing was missed. When it does not, the window
+was saturated, and the items between what we knew and what it shows are estimated from the dates it carries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from headwater.formats.urls import normalise
+from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
+
+FUTURE = 3600.0  # a date further ahead than this is a mistake of the publisher
+MOVED_AFTER = 3  # sights of the same permanent redirect before the stored address follows it
+UNSTABLE_AFTER = 2  # windows whose identities changed under the same texts before guids are no longer believed
+LONGEST_IDENTITY = 500
+
+
+def unknown(known: Known, outcome: Outcome) -> list[str]:
+    """The identities of a fetched document that the last window does not tell about: ask the store for them."""
+    if outcome.document is None:
+        return []
+    window = dict(known.window)
+    return [identity for identity in identities(outcome.document, known.unstable) if identity not in window]
+
+
+def judge(
+    known: Known, outcome: Outcome, seen: Mapping[str, str], *, reason: str = "", rate: float | None = None
+) -> Verdict:
+    """What one outcome means for a feed. `seen` holds the store's hashes of the identities `unknown` asked for.
+
+    `rate` is what we believed about the feed, in items per second; it is used where a window without dates was
+    saturated.
+    """
+    at = outcome.started + outcome.elapsed
+    if outcome.document is not None and outcome.ending.ok:
+        return _judge_document(known, outcome, outcome.document, seen, at, reason, rate)
+    refresh = Refresh(
+        feed_id=known.feed_id,
+        at=at,
+        ending=outcome.ending,
+        status=outcome.status,
+        elapsed=outcome.elapsed,
+        bytes=outcome.bytes,
+        reason=reason,
+        message=outcome.message,
+        window=len(known.window) if outcome.ending is Ending.UNCHANGED else None,
+        overlap=len(known.window) if outcome.ending is Ending.UNCHANGED else None,
+    )
+    after = _succeeded(known, outcome, at) if outcome.ending.ok else _failed(known, outcome, at)
+    return _moved(Verdict(refresh, after, gone=outcome.ending is Ending.GONE))
+
+
+def _judge_document(
+    known: Known,
+    outcome: Outcome,
+    document: Document,
+    seen: Mapping[str, str],
+    at: float,
+    reason: str,
+    rate: float | None,
+) -> Verdict:
+    names = identities(document, known.unstable)
+    hashes = [content_hash(entry) for entry in document.items]
+    before = dict(known.window)
+    renamed = _renamed(names, hashes, known, seen)
+    names = [renamed.get(name, name) for name in names]
+
+    window: dict[str, str] = {}
+    new: list[Item] = []
+    updated: list[Item] = []
+    old: list[Entry] = []
+    for name, digest, entry in zip(names, hashes, document.items, strict=True):
+        if name in window:  # the same item twice in one document: the first stands
+            continue
+        window[name] = digest
+        item = _item(known.feed_id, name, digest, entry, at)
+        last = before.get(name, seen.get(name))
+        if last is None:
+            new.append(item)
+        else:
+            old.append(entry)
+            if last != digest:
+                updated.append(item)
+
+    first = known.last_success is None
+    complete = outcome.ending is not Ending.PARTIAL  # a partial document says nothing about what is not in it
+    saturated = complete and not first and bool(before) and bool(new) and not _reaches_back(new, old)
+    lost = estimated_loss(new, known.last_success or at, at, rate) if saturated else 0.0
+    if not complete:
+        window = {**window, **before}
+    refresh = Refresh(
+        feed_id=known.feed_id,
+        at=at,
+        ending=outcome.ending,
+        status=outcome.status,
+        elapsed=outcome.elapsed,
+        bytes=outcome.bytes,
+        new=len(new),
+        updated=len(updated),
+        window=len(window),
+        overlap=len(old),
+        saturated=saturated,
+        lost=lost,
+        reason=reason,
+        message=outcome.message,
+        published=tuple(sorted(min(item.published, at) for item in new if item.dated)),
+    )
+    after = replace(
+        _succeeded(known, outcome, at),
+        window=tuple(window.items()),
+        body_hash=outcome.body_hash,
+        last_change=at if new or updated else known.last_change,
+        unstable=min(known.unstable + 1, UNSTABLE_AFTER) if _mostly(renamed, names) else known.unstable,
+        hints=document.hints,
+        hub=document.hub[0] if document.hub else None,
+        topic=document.self or outcome.final_url if document.hub else None,
+    )
+    return _moved(Verdict(refresh, after, tuple(new), tuple(updated), title=document.title, link=document.link))
+
+
+# --- identity ---------------------------------------------------------------------------------------------------------
+
+
+def identities(document: Document, unstable: int = 0) -> list[str]:
+    """The identity of each item. A guid that stands on several different items, or changes, identifies nothing."""
+    bearers = Counter(guid for guid, _ in {(entry.id, entry.link or entry.title) for entry in document.items})
+    distrusted = unstable >= UNSTABLE_AFTER
+    return [_identity(entry, trusted=not distrusted and bearers[entry.id] == 1) for entry in document.items]
+
+
+def _identity(entry: Entry, trusted: bool) -> str:
+    if entry.id and trusted:
+        return _short(entry.id)
+    if entry.link:
+        return _short("link:" + normalise(entry.link))
+    if entry.id and not (entry.title or entry.content or entry.summary):
+        return _short(entry.id)
+    return "hash:" + _digest(entry.title or "", (entry.content or entry.summary or "")[:200])
+
+
+def _short(identity: str) -> str:
+    return identity if len(identity) <= LONGEST_IDENTITY else "hash:" + _digest(identity)
+
+
+def content_hash(entry: Entry) -> str:
+    """Two halves, the title's and the text's, so that a changed identity can still be recognised by the title."""
+    files = "\0".join(enclosure.url for enclosure in entry.enclosures)
+    return _digest(entry.title or "")[:8] + _digest(entry.summary or "", entry.content or "", files)[:8]
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _renamed(names: Sequence[str], hashes: Sequence[str], known: Known, seen: Mapping[str, str]) -> dict[str, str]:
+    """New identities of items we had under another one: same text, or, where everything was renamed, same title."""
+    before = dict(known.window)
+    strange = {
+        name: digest for name, digest in zip(names, hashes, strict=True) if name not in before and name not in seen
+    }
+    if not strange:
+        return {}
+    left = [(name, digest) for name, digest in known.window if name not in set(names)]
+    by_text = _unique(left, slice(None))
+    found = {name: by_text[digest] for name, digest in strange.items() if digest in by_text}
+    if len(strange) == len(set(names)) and len(found) * 2 < len(strange):
+        by_title = _unique(left, slice(8))
+        titles = {name: by_title[digest[:8]] for name, digest in strange.items() if digest[:8] in by_title}
+        if len(titles) * 2 > len(strange):  # a single equal title is "Weather today"; most of them is a renaming
+            found = titles
+    return {name: old for old, name in {old: name for name, old in reversed(found.items())}.items()}  # one each
+
+
+def _unique(window: Sequence[tuple[str, str]], part: slice) -> dict[str, str]:
+    counts = Counter(digest[part] for _, digest in window)
+    return {digest[part]: name for name, digest in window if counts[digest[part]] == 1}
+
+
+def _mostly(renamed: Mapping[str, str], names: Sequence[str]) -> bool:
+    return len(renamed) * 2 > len(set(names))
+
+
+# --- loss -------------------------------------------------------------------------------------------------------------
+
+
+def _reaches_back(new: Sequence[Item], old: Sequence[Entry]) -> bool:
+    """Whether the document shows something known behind its new items.
+
+    An item pinned to the top is known too but proves nothing: where dates tell, a known item must be as old as the
+    oldest new one.
+    """
+    dates = [entry.published for entry in old if entry.published is not None]
+    if not old:
+        return False
+    if len(dates) < len(old) or not all(item.dated for item in new):
+        return True
+    return min(dates) <= min(item.published for item in new)
+
+
+def estimated_loss(new: Sequence[Item], last: float, now: float, rate: float | None) -> float:
+    """How many items passed unread, when a window of only new items came back after the refresh at `last`.
+
+    With dates: the pace inside the window, continued over the gap before it. Without: the mean excess of a Poisson
+    count over the window, at the believed rate, or at the least rate that fills a window.
+
+    >>> from headwater.model import Item
+    >>> ten = [Item(1, str(k), "", None, None, 1000.0 + 10 * k, True, None, 2000.0) for k in range(10)]
+    >>> estimated_loss(ten, last=900.0, now=2000.0, rate=None)  # one item per 10 s, 100 s not shown
+    9.0
+    """
+    dates = sorted(item.published for item in new if item.dated)
+    if len(dates) == len(new) and len(dates) > 1 and dates[-1] > dates[0]:
+        pace = (len(dates) - 1) / (dates[-1] - dates[0])
+        return max(0.0, pace * (dates[0] - last) - 1.0)
+    width = len(new)
+    mean = max((rate or 0.0) * (now - last), float(width))
+    return _excess(mean, width)
+
+
+def _excess(mean: float, width: int) -> float:
+    """E[N − width | N ≥ width] for N ~ Poisson(mean)."""
+    if mean > 50 * width:
+        return mean - width
+    term = total = 1.0  # P(N = width + k) relative to P(N = width)
+    weighted = 0.0
+    k = 0
+    while k < 10 or term > 1e-9 * total:
+        k += 1
+        term *= mean / (width + k)
+        total += term
+        weighted += k * term
+        if not math.isfinite(total):
+            return mean - width
+    return weighted / total
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def _item(feed_id: int, identity: str, digest: str, entry: Entry, at: float) -> Item:
+    published = entry.published if entry.published is not None else entry.updated
+    dated = published is not None and 0 < published <= at + FUTURE
+    return Item(
+        feed_id=feed_id,
+        identity=identity,
+        content_hash=digest,
+        title=entry.title,
+        link=entry.link,
+        published=published if dated and published is not None else at,
+        dated=dated,
+        updated=entry.updated,
+        first_seen=at,
+        authors=entry.authors,
+        summary=entry.summary,
+        content=entry.content,
+        categories=entry.categories,
+        enclosures=entry.enclosures,
+        language=entry.language,
+    )
+
+
+def _succeeded(known: Known, outcome: Outcome, at: float) -> Known:
+    after = replace(
+        known,
+        validators=known.validators if outcome.validators is None else outcome.validators,
+        last_refresh=at,
+        last_success=at,
+        not_before=None,
+        fresh_until=None if outcome.fresh_for is None else at + outcome.fresh_for,
+        failures=0,
+        failing_since=None,
+        last_error=None,
+    )
+    return _sighted(after, outcome)
+
+
+def _failed(known: Known, outcome: Outcome, at: float) -> Known:
+    after = replace(
+        known,
+        last_refresh=at,
+        not_before=known.not_before if outcome.retry_after is None else at + outcome.retry_after,
+        failures=known.failures + 1,
+        failing_since=at if known.failing_since is None else known.failing_since,
+        last_error=outcome.message,
+    )
+    # A failure on the way says nothing about a move: earlier sights of it still count.
+    return _sighted(after, outcome) if outcome.moved_to else after
+
+
+def _sighted(known: Known, outcome: Outcome) -> Known:
+    """Counts how often in a row the same permanent redirect was seen."""
+    if outcome.moved_to is None:
+        return replace(known, moved_to=None, moves=0)
+    return replace(known, moved_to=outcome.moved_to, moves=known.moves + 1 if outcome.moved_to == known.moved_to else 1)
+
+
+def _moved(verdict: Verdict) -> Verdict:
+    """A permanent redirect seen often enough moves the feed; validators belong to the address they came from."""
+    known = verdict.known
+    if known.moved_to is None or known.moves < MOVED_AFTER or not verdict.refresh.ending.ok:
+        return verdict
+    moved = replace(known, url=known.moved_to, moved_to=None, moves=0)
+    return replace(verdict, known=moved, url=moved.url)

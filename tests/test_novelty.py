@@ -1,0 +1,224 @@
+"""What a refresh means: identity, updates, loss, moves, and what is kept for the next one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.model import Document, Ending, Entry, Hints, Known, Outcome, Validators, Verdict
+from headwater.novelty import estimated_loss, identities, judge, unknown
+
+NOW = 1_700_000_000.0
+
+
+def fetched(*entries: Entry, at: float = NOW, ending: Ending = Ending.CHANGED, **more: object) -> Outcome:
+    document = Document("rss 2.0", items=entries)
+    url = "http://f.example/rss"
+    return replace(Outcome(ending, url, url, at, 0.0, status=200, document=document), **more)  # type: ignore[arg-type]
+
+
+def failed(ending: Ending, **more: object) -> Outcome:
+    url = "http://f.example/rss"
+    return replace(Outcome(ending, url, url, NOW, 0.0, message="It failed."), **more)  # type: ignore[arg-type]
+
+
+def entry(k: int, **more: object) -> Entry:
+    made = Entry(id=f"guid-{k}", link=f"http://f.example/{k}", title=f"Title {k}", published=NOW - 86_400 + 100 * k)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def entries(*numbers: int) -> list[Entry]:
+    return [entry(k) for k in sorted(numbers, reverse=True)]
+
+
+def after(*outcomes: Outcome, known: Known | None = None) -> Verdict:
+    """The verdict on the last of several outcomes in a row; the store remembers every identity."""
+    state = known or Known(1, "http://f.example/rss")
+    seen: dict[str, str] = {}
+    for outcome in outcomes:
+        verdict = judge(state, outcome, {i: seen[i] for i in unknown(state, outcome) if i in seen})
+        seen |= {item.identity: item.content_hash for item in verdict.new + verdict.updated}
+        state = verdict.known
+    return verdict
+
+
+def test_everything_is_new_at_the_first_refresh_and_nothing_is_lost() -> None:
+    verdict = after(fetched(*entries(1, 2, 3)))
+    assert [item.identity for item in verdict.new] == ["guid-3", "guid-2", "guid-1"]
+    assert (verdict.refresh.new, verdict.refresh.window, verdict.refresh.overlap) == (3, 3, 0)
+    assert not verdict.refresh.saturated
+    assert verdict.refresh.lost == 0
+
+
+def test_only_what_was_not_known_is_new_and_the_overlap_is_counted() -> None:
+    verdict = after(fetched(*entries(1, 2, 3)), fetched(*entries(2, 3, 4)))
+    assert [item.identity for item in verdict.new] == ["guid-4"]
+    assert (verdict.refresh.overlap, verdict.refresh.saturated) == (2, False)
+
+
+def test_an_item_that_left_the_window_and_came_back_is_not_new() -> None:
+    verdict = after(fetched(*entries(1, 2)), fetched(*entries(2, 3)), fetched(*entries(1, 3)))
+    assert verdict.new == ()
+    assert verdict.updated == ()
+
+
+def test_a_changed_text_under_the_same_identity_is_an_update() -> None:
+    verdict = after(fetched(entry(1)), fetched(entry(1, title="Corrected")))
+    assert verdict.new == ()
+    assert [item.title for item in verdict.updated] == ["Corrected"]
+    assert verdict.refresh.updated == 1
+
+
+def test_identity_is_the_guid_else_the_normalised_link_else_a_hash() -> None:
+    document = Document(
+        "rss 2.0",
+        items=(
+            Entry(id="x"),
+            Entry(link="HTTP://A.example?utm_source=rss"),
+            Entry(title="t", content="c"),
+            Entry(id="y" * 600),
+        ),
+    )
+    guid, link, text, long = identities(document)
+    assert (guid, link) == ("x", "link:http://a.example/")
+    assert text.startswith("hash:")
+    assert long.startswith("hash:")
+
+
+def test_a_guid_that_stands_on_different_items_identifies_nothing() -> None:
+    verdict = after(fetched(entry(1, id="site"), entry(2, id="site")))
+    assert len(verdict.new) == 2
+
+
+def test_the_same_item_twice_in_one_document_is_one_item() -> None:
+    assert len(after(fetched(entry(1), entry(1))).new) == 1
+
+
+def test_a_window_without_overlap_is_saturated_and_its_loss_estimated_from_the_dates() -> None:
+    first = fetched(*entries(*range(10)), at=NOW - 86_400 + 950)
+    verdict = after(first, fetched(*entries(*range(20, 30))))
+    assert verdict.refresh.saturated
+    assert verdict.refresh.lost == pytest.approx(9.5)  # items 10 … 19 went by; one of them is a matter of half a gap
+
+
+def test_a_pinned_item_does_not_hide_a_loss() -> None:
+    pinned = entry(9, published=NOW)  # a notice the publisher keeps at the top, always dated now
+    first = fetched(pinned, *entries(0, 1, 2), at=NOW - 86_400 + 250)
+    assert after(first, fetched(pinned, *entries(50, 51, 52))).refresh.saturated
+
+
+def test_a_partial_document_neither_saturates_nor_forgets_the_window() -> None:
+    verdict = after(fetched(*entries(1, 2)), fetched(entry(3), ending=Ending.PARTIAL))
+    assert [item.identity for item in verdict.new] == ["guid-3"]
+    assert not verdict.refresh.saturated
+    assert len(verdict.known.window) == 3
+
+
+def test_without_dates_the_loss_is_what_a_poisson_count_exceeds_the_window_by() -> None:
+    first = fetched(*[entry(k, published=None) for k in range(5)], at=NOW - 1000)
+    known = after(first).known
+    verdict = judge(known, fetched(*[entry(k, published=None) for k in range(10, 15)]), {}, rate=0.05)
+    assert verdict.refresh.saturated
+    assert verdict.refresh.lost == pytest.approx(45.0, abs=0.5)  # .05 items/s · 1000 s − 5
+
+
+def test_identities_that_change_at_every_fetch_do_not_flood_the_store() -> None:
+    def salted(salt: str) -> Outcome:
+        return fetched(*[replace(e, id=f"{e.id}?{salt}") for e in entries(1, 2, 3, 4)])
+
+    verdict = after(salted("a"), salted("b"), salted("c"), salted("d"))
+    assert verdict.new == ()
+    assert not verdict.refresh.saturated
+    assert verdict.known.unstable == 2
+
+
+def test_identities_and_texts_that_change_are_recognised_by_their_titles() -> None:
+    def salted(salt: str) -> Outcome:
+        return fetched(*[replace(e, id=f"{e.id}?{salt}", link=None, content=salt) for e in entries(1, 2, 3, 4)])
+
+    assert after(salted("a"), salted("b")).new == ()
+
+
+def test_one_equal_title_alone_is_a_new_item() -> None:
+    verdict = after(fetched(entry(1, title="Weather")), fetched(entry(2, title="Weather", content="sun"), entry(1)))
+    assert [item.identity for item in verdict.new] == ["guid-2"]
+
+
+def test_a_missing_or_future_date_becomes_the_first_sight() -> None:
+    verdict = after(fetched(entry(1, published=None), entry(2, published=NOW + 7200), entry(3, published=NOW + 60)))
+    assert [(item.published, item.dated) for item in verdict.new] == [(NOW, False), (NOW, False), (NOW + 60, True)]
+    assert verdict.refresh.published == (NOW,)
+
+
+def test_validators_of_a_304_are_kept_and_a_200_without_drops_them() -> None:
+    first = fetched(entry(1), validators=Validators('"a"', "Mon"))
+    same = failed(Ending.UNCHANGED, validators=Validators('"b"', "Tue"), message="")
+    assert after(first, same).known.validators == Validators('"b"', "Tue")
+    assert after(first, same, fetched(entry(1), validators=Validators())).known.validators == Validators()
+
+
+@pytest.mark.parametrize("ending", [e for e in Ending if not e.ok])
+def test_a_failure_keeps_items_window_and_validators(ending: Ending) -> None:
+    verdict = after(fetched(*entries(1, 2), validators=Validators('"a"')), failed(ending))
+    assert verdict.new == verdict.updated == ()
+    assert len(verdict.known.window) == 2
+    assert verdict.known.validators == Validators('"a"')
+    assert (verdict.known.failures, verdict.known.last_error) == (1, "It failed.")
+    assert verdict.gone is (ending is Ending.GONE)
+
+
+def test_one_success_ends_a_series_of_failures() -> None:
+    known = after(failed(Ending.BROKEN), failed(Ending.TIMEOUT), fetched(entry(1))).known
+    assert (known.failures, known.failing_since, known.last_error) == (0, None, None)
+
+
+def test_what_the_server_asked_for_is_kept_with_its_time() -> None:
+    known = after(fetched(entry(1), fresh_for=600.0), failed(Ending.THROTTLED, retry_after=120.0)).known
+    assert known.fresh_until == NOW + 600
+    assert known.not_before == NOW + 120
+
+
+def test_a_permanent_redirect_moves_the_feed_after_repeated_sight_only() -> None:
+    moved = fetched(entry(1), moved_to="http://g.example/rss")
+    assert after(moved, moved).url is None
+    assert after(moved, fetched(entry(1)), moved, moved).url is None
+    verdict = after(moved, moved, moved)
+    assert verdict.url == verdict.known.url == "http://g.example/rss"
+
+
+def test_hub_and_hints_of_the_document_are_kept() -> None:
+    document = Document("atom 1.0", hub=("http://hub.example/",), self="http://f.example/self", hints=Hints(ttl=60.0))
+    known = after(replace(fetched(), document=document)).known
+    assert (known.hub, known.topic, known.hints.ttl) == ("http://hub.example/", "http://f.example/self", 60.0)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(1, 6))
+def test_polling_a_stream_of_items_stores_each_once_and_misses_are_never_unnoticed(
+    steps: list[int], width: int
+) -> None:
+    """A feed that publishes `steps[k]` items before the k-th poll and shows the newest `width`."""
+    known, seen, count, missed = Known(1, "http://f.example/rss"), {}, width, 0
+    got: list[str] = []
+    flagged = False
+    for k, step in enumerate(steps):
+        count += step if k else 0
+        missed += max(0, step - width) if k else 0
+        outcome = fetched(*[entry(n) for n in range(count - 1, max(count - width, 0) - 1, -1)], at=NOW + k)
+        verdict = judge(known, outcome, {i: seen[i] for i in unknown(known, outcome) if i in seen})
+        got += [item.identity for item in verdict.new]
+        seen |= {item.identity: item.content_hash for item in verdict.new}
+        flagged |= verdict.refresh.saturated
+        known = verdict.known
+        assert verdict.refresh.lost >= 0
+    assert len(got) == len(set(got)) == count - missed
+    assert flagged or not missed
+
+
+def test_the_loss_is_never_negative_nor_infinite() -> None:
+    for rate in (None, 0.0, 1e-9, 1e6):
+        for items in after(fetched(entry(1, published=None))).new, after(fetched(*entries(1, 2))).new:
+            assert 0 <= estimated_loss(items, NOW - 1e7, NOW, rate) < 1e14
