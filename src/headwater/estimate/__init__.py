@@ -1,1 +1,5 @@
 """Refreshes → what we believe about a feed; one file per estimator. Pure."""
+
+from headwater.estimate.registry import ESTIMATORS, load
+
+__all__ = ["ESTIMATORS", "load"]

@@ -3,20 +3,20 @@
 A strategy sees rows of arrays and times given as arguments; it has no clock and does no I/O. Hints, politeness,
 back-off and push have narrowed the candidates before it is asked (`schedule.manners`).
 
-Two families. A *ranking* strategy orders the candidates at every tick and takes the best. An *interval* strategy
-decides after each refresh when the next one is due; `due` tells, so that a shell can sleep until then and the lab can
-jump from refresh to refresh without visiting the ticks between.
+Two families. A *ranking* strategy (`schedule.ranking`) orders the candidates at every tick and takes the best. An
+*interval* strategy decides after each refresh when the next one is due; `due` tells, so that a shell can sleep until
+then and the lab can jump from refresh to refresh without visiting the ticks between.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from headwater.estimate.base import Bools, Column, Floats, Ragged, Rows, Rowwise
+from headwater.estimate.base import Bools, Column, Estimator, Floats, Ragged, Rows, Rowwise
 
 
 @dataclass(slots=True)
@@ -25,7 +25,9 @@ class Table:
 
     `last` is the time of the last refresh (−inf: never), `window` the size W last seen, `weight` what one item is
     worth (importance, subscribers, queries), `selectivity` the share of items anybody wants, `cost` what a refresh
-    costs relative to an ordinary one, `divergence` the exact number of waiting items where a signal tells it, else NaN.
+    costs relative to an ordinary one. `divergence` is the exact number of items published since the last refresh
+    where a signal tells it (Div_F, all items), else NaN; `relevant` the exact number of those that are wanted and
+    still in the window (Div_A), where that is known too.
     """
 
     last: Floats
@@ -35,6 +37,7 @@ class Table:
     cost: Floats
     subscribers: Floats
     divergence: Floats
+    relevant: Floats | None = None
 
     @classmethod
     def of(cls, feeds: int, window: float = 10.0) -> Table:
@@ -55,10 +58,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`now`: how many refreshes may start at this call; `rate`: how many per second in the long run (0: unlimited)."""
+    """`now`: how many refreshes may start at this call; `rate`: how many per second in the long run (0: unlimited).
+
+    `host` gives each row's host, `room` how many refreshes each host may still get at this call; both or neither.
+    """
 
     now: int
     rate: float = 0.0
+    host: Rows | None = None
+    room: Rows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,8 @@ class Observed:
 
     `start` is the previous refresh (−inf at the first), `end` this one. `new` counts new items, `window` the
     document's size, `saturated` says that nothing overlapped with what was known. `published` has the believable
-    dates of the new items, `shown` those of the whole document; either may be missing as a whole.
+    dates of the new items, `shown` those of the whole document; either may be missing as a whole. `hint` is the
+    pause the server asked for (seconds, NaN: none).
     """
 
     rows: Rows
@@ -79,6 +88,10 @@ class Observed:
     published: Ragged | None = None
     shown: Ragged | None = None
     bytes: Floats | None = None
+    hint: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +102,34 @@ class Choice:
     value: Floats
 
 
-class Strategy(Rowwise):
-    """Decides which feeds to refresh. Class attributes say what the shells must provide."""
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a feed is or is not refreshed now: its value against the present price, and when it will probably be."""
+
+    reason: str
+    value: float | None = None
+    price: float | None = None
+    due: float | None = None
+
+
+class Strategy(Rowwise, ABC):
+    """Decides which feeds to refresh. Class attributes say what it promises and what the shells must provide.
+
+    Every strategy's constructor is `Name(feeds=0, *, option=default, …)`. Those that believe something have an
+    `estimator` option (an `Estimator` of their own, which they feed); those with ties or jitter an `rng` option.
+    """
 
     needs_shown: ClassVar[bool] = False  # `Observed.shown` must be filled
     cycle: ClassVar[float | None] = None  # seconds between two choices it was made for, where it matters
+    within_budget: ClassVar[bool] = True  # `choose` never returns more than `budget.now`
+    fair: ClassVar[bool] = False  # no feed starves for ever, however small the budget
+    monotone: ClassVar[bool] = False  # a higher rate never lowers a feed's priority
+
+    estimator: Estimator | None = None
 
     @abstractmethod
     def observe(self, table: Table, seen: Observed) -> None:
-        """Learn from refreshes that have ended; `table` is as it was before them."""
+        """Learn from refreshes that have ended well; `table` is as it was before them."""
 
     @abstractmethod
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
@@ -107,9 +139,28 @@ class Strategy(Rowwise):
     def why(self, table: Table, row: int, now: float) -> str:
         """In words: what a refresh of this feed is worth now, and when it would be due."""
 
+    def failed(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
+        """Refreshes that have failed, for the `failures`-th time in a row; manners already hold the feeds back."""
+
+    def explain(self, table: Table, row: int, now: float) -> Explained:
+        """The same as `why`, with its numbers."""
+        return Explained(self.why(table, row, now))
+
 
 class Interval(Strategy):
-    """A strategy that sets after each refresh when the next one is due (column `due`, −inf: at once)."""
+    """A strategy that sets after each refresh when the next one is due (column `due`, −inf: at once).
+
+    `scale` stretches every interval, so that rules made for one appetite can be compared at another; the result is
+    kept within `[shortest, longest]` where a rule has such bounds of its own.
+    """
+
+    shortest: ClassVar[float] = 0.0
+    longest: ClassVar[float] = np.inf
+    fair = True
+
+    def __init__(self, feeds: int = 0, *, scale: float = 1.0) -> None:
+        self.scale = scale
+        super().__init__(feeds)
 
     def layout(self) -> dict[str, Column]:
         return {"due": Column(-np.inf, dtype=np.float64)}
@@ -120,24 +171,59 @@ class Interval(Strategy):
 
     @abstractmethod
     def interval(self, table: Table, seen: Observed) -> Floats:
-        """Seconds from the end of each refresh to the next one; learn from `seen` first."""
+        """Seconds from the end of each refresh to the next one, before scaling; learn from `seen` first."""
 
     def observe(self, table: Table, seen: Observed) -> None:
-        self.due[seen.rows] = seen.end + self.interval(table, seen)
+        pause = np.clip(self.interval(table, seen) * self.scale, self.shortest, self.longest)
+        self.due[seen.rows] = seen.end + pause
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         ready = self.due <= now
         if candidates is not None:
             ready &= candidates
         rows = np.flatnonzero(ready)
-        late = now - self.due[rows]
-        if len(rows) > budget.now:
-            # Ties are broken by row only after lateness, so that the order of rows does not matter to unequal feeds.
-            best = np.argpartition(-late, budget.now - 1)[: budget.now] if budget.now > 0 else rows[:0]
-            rows, late = rows[best], late[best]
-        order = np.argsort(-late, kind="stable")
-        return Choice(rows[order], late[order])
+        return best(rows, now - self.due[rows], budget)
 
     def why(self, table: Table, row: int, now: float) -> str:
         wait = float(self.due[row]) - now
         return "due now" if wait <= 0 else f"due in {wait / 60:.0f} min"
+
+    def explain(self, table: Table, row: int, now: float) -> Explained:
+        return Explained(
+            self.why(table, row, now), value=now - float(self.due[row]), due=max(float(self.due[row]), now)
+        )
+
+
+def best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | None = None) -> Choice:
+    """The `budget.now` rows of greatest value, best first, no host above its room; ties by chance, or by row.
+
+    >>> best(np.array([4, 5, 6]), np.array([.1, .9, .5]), Budget(2)).rows.tolist()
+    [5, 6]
+    >>> one_each = Budget(2, host=np.zeros(7, np.intp), room=np.array([1]))
+    >>> best(np.array([4, 5, 6]), np.array([.1, .9, .5]), one_each).rows.tolist()
+    [5]
+    """
+    most = max(budget.now, 0)
+    if rng is not None:
+        shuffled = rng.permutation(len(rows))
+        rows, value = rows[shuffled], value[shuffled]
+    if budget.host is not None and budget.room is not None:
+        order = np.argsort(-value, kind="stable")
+        order = order[_place(budget.host[rows[order]]) < budget.room[budget.host[rows[order]]]][:most]
+        return Choice(rows[order], value[order])
+    if len(rows) > most:
+        # Selecting is linear, sorting is not: only what was taken is sorted.
+        top = np.argpartition(-value, most - 1)[:most] if most else np.empty(0, np.intp)
+        rows, value = rows[top], value[top]
+    order = np.argsort(-value, kind="stable")
+    return Choice(rows[order], value[order])
+
+
+def _place(host: Rows) -> Rows:
+    """How many earlier positions have the same host."""
+    order = np.argsort(host, kind="stable")
+    ordered = host[order]
+    first = np.searchsorted(ordered, ordered, side="left")
+    place = np.empty(len(host), np.intp)
+    place[order] = np.arange(len(host)) - first
+    return place

@@ -1,0 +1,70 @@
+"""Estimators that tell a feed's first refresh from the later ones.
+
+At the first refresh nothing can be counted as new, but the dates of the first window give a rate; later ones bring a
+count over an interval. `Learner.observe` separates the two, so that each estimator only says what it does with either.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from headwater.estimate.base import DAY, Bools, Estimator, Floats, Ragged, Rows
+
+PRIOR = 1.0 / DAY  # one item a day, until something is known
+LEAST = 1.0 / (1000 * DAY)  # a rate of nought would mean never looking again
+
+
+class Learner(Estimator):
+    """An estimator with a `begin` for first refreshes and a `learn` for all others."""
+
+    @abstractmethod
+    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+        """First refreshes, with the rate that the window's dates give (NaN: no believable dates)."""
+
+    @abstractmethod
+    def learn(
+        self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
+    ) -> None:
+        """All later refreshes; `end` is after `start`."""
+
+    def observe(
+        self,
+        rows: Rows,
+        start: Floats,
+        end: Floats,
+        new: Floats,
+        saturated: Bools,
+        published: Ragged | None = None,
+    ) -> None:
+        first = np.isneginf(start)
+        later = np.flatnonzero(end > np.where(first, np.inf, start))
+        if first.any():
+            at = np.flatnonzero(first)
+            dates = published.take(at) if published is not None else None
+            self.begin(rows[at], end[at], first_rate(dates, end[at]), dates)
+        if len(later) == len(rows):
+            self.learn(rows, start, end, new, saturated, published)
+        elif len(later):
+            dates = published.take(later) if published is not None else None
+            self.learn(rows[later], start[later], end[later], new[later], saturated[later], dates)
+
+
+def first_rate(published: Ragged | None, end: Floats) -> Floats:
+    """Items per second that a first window's dates tell; NaN with fewer than two of them.
+
+    The oldest item only opens the span, so n dates give n − 1 items between it and the refresh: silence since the
+    newest item counts, which the mean gap alone would not see.
+
+    >>> first_rate(Ragged(np.array([0, 3]), np.array([0.0, 10.0, 20.0])), np.array([100.0])).tolist()
+    [0.02]
+    """
+    if published is None:
+        return np.full(len(end), np.nan)
+    counts = published.counts
+    rate = np.full(len(end), np.nan)
+    some = counts >= 2
+    span = end[some] - published.times[published.offsets[:-1][some]]
+    rate[some] = (counts[some] - 1) / np.maximum(span, 1.0)
+    return rate

@@ -1,0 +1,45 @@
+"""Estimators and strategies by name, and a person's own by `package.module:Name`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from headwater.errors import SettingsError
+from headwater.estimate.base import Rowwise
+
+Kind = TypeVar("Kind", bound=Rowwise)
+
+
+def by_name(classes: Iterable[type[Kind]]) -> Mapping[str, type[Kind]]:
+    """A read-only mapping from each class's `name`."""
+    return MappingProxyType({kind.name: kind for kind in classes})
+
+
+def find(spec: str, known: Mapping[str, type[Kind]], base: type[Any], noun: str) -> type[Kind]:
+    """The class that `spec` names; a wrong name gets the nearest right ones as answer."""
+    if ":" in spec:
+        return _imported(spec, base, noun)
+    if spec in known:
+        return known[spec]
+    near = get_close_matches(spec, known, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known are: {', '.join(sorted(known))}."
+    raise SettingsError(f"There is no {noun} called “{spec}”. {hint} Your own is named package.module:Name.")
+
+
+def _imported(spec: str, base: type[Any], noun: str) -> type[Any]:
+    module, _, name = spec.partition(":")
+    try:
+        kind = getattr(import_module(module), name)
+    except ImportError as error:
+        raise SettingsError(f"The {noun} “{spec}” cannot be imported: {error}.") from error
+    except AttributeError as error:
+        raise SettingsError(f"The module {module} has no {name}, so the {noun} “{spec}” cannot be used.") from error
+    except Exception as error:  # a person's own module may fail in any way while it is imported
+        raise SettingsError(f"The module {module} of the {noun} “{spec}” failed while imported: {error}.") from error
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise SettingsError(f"“{spec}” is not a {base.__name__}: derive it from {base.__module__}.{base.__name__}.")
+    return kind

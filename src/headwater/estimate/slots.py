@@ -1,0 +1,113 @@
+"""Rates that repeat with a period, kept as a running sum over slots.
+
+A feed's row holds, per slot, the items expected from the period's start to the slot's *end*. Kept so, the expectation
+between any two moments is two look-ups, however many slots lie between: a decision over a million feeds with 168 slots
+reads a few numbers of each row, not the whole table. A slot's own expectation is the difference of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.estimate.base import Column, Estimator, Floats, Rows
+
+CHUNK = 4096  # rows unfolded at a time: 168 slots of them in float64 stay within a processor's cache
+
+
+class Slotted(Estimator):
+    """An estimator whose belief is a row of `slots` numbers repeated every `period` seconds, in column `upto`."""
+
+    def __init__(self, feeds: int, *, slots: int, period: float, rate: float) -> None:
+        self.slots, self.period, self._prior = slots, period, rate
+        self.width = period / slots
+        super().__init__(feeds)
+
+    def layout(self) -> Mapping[str, Column]:
+        ramp = np.arange(1, self.slots + 1, dtype=np.float64) * (self._prior * self.width)
+        return {"upto": Column(ramp, (self.slots,))}
+
+    def per_slot(self, rows: Rows) -> Floats:
+        """Items expected in each slot of a period: one line per row."""
+        upto = self._columns["upto"][rows].astype(np.float64)
+        upto[:, 1:] -= upto[:, :-1].copy()
+        return np.maximum(upto, 0.0)
+
+    def set_slots(self, rows: Rows, items: Floats) -> None:
+        """Believe in `items` per slot from now on: one line per row."""
+        self._columns["upto"][rows] = np.cumsum(items, axis=1)
+
+    def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        return np.maximum(self._since_epoch(rows, end) - self._since_epoch(rows, start), 0.0)
+
+    def _since_epoch(self, rows: Rows, at: Floats) -> Floats:
+        """Items expected from time 0 to `at`; only differences of it mean anything."""
+        periods, slot, within = self.place(at)
+        table: NDArray[Any] = self._columns["upto"]
+        flat = table.reshape(-1)
+        base = rows * self.slots
+        here = flat[base + slot]
+        before = np.where(slot > 0, flat[base + np.maximum(slot - 1, 0)], np.float32(0.0))
+        full = flat[base + (self.slots - 1)]
+        return np.asarray(full * periods + before + (here - before) * within)
+
+    def place(self, at: Floats) -> tuple[Floats, Rows, Floats]:
+        """Whole periods since the epoch, the slot, and how far into the slot (0 to 1)."""
+        periods = np.floor(at / self.period)
+        inside = (at - periods * self.period) / self.width
+        slot = np.minimum(inside.astype(np.intp), self.slots - 1)
+        return periods, slot, inside - slot
+
+    def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        """Exact: the running sum is a broken line, so its integral needs one more running sum, made in chunks."""
+        total = np.empty(len(rows))
+        for part in chunks(len(rows)):
+            total[part] = self._delay(rows[part], start[part], end[part])
+        return total
+
+    def _delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        upto = self._columns["upto"][rows].astype(np.float64)
+        area = np.cumsum(upto, axis=1)
+        area[:, 1:] += area[:, :-1].copy()
+        area *= self.width / 2  # by trapezia: (0 + u₀)/2, then + (u₀ + u₁)/2, …
+        line = np.arange(len(rows))
+        full, whole = upto[:, -1], area[:, -1]
+
+        def integral(at: Floats) -> tuple[Floats, Floats]:
+            """The running sum at `at` and its integral from the start of the first of the periods concerned."""
+            periods, slot, within = self.place(at)
+            periods = periods - origin
+            before = np.where(slot > 0, upto[line, slot - 1], 0.0)
+            height = before + (upto[line, slot] - before) * within
+            under = np.where(slot > 0, area[line, slot - 1], 0.0) + (before + height) / 2 * within * self.width
+            since = (slot + within) * self.width
+            # Each period adds its own area on top of the step that all earlier periods left behind.
+            stairs = periods * whole + full * self.period * periods * (periods - 1) / 2
+            return height + periods * full, under + stairs + periods * full * since
+
+        origin = np.floor(start / self.period)
+        low, before = integral(start)
+        _, after = integral(end)
+        return np.maximum(after - before - low * (end - start), 0.0)
+
+    def coverage(self, start: Floats, end: Floats) -> Floats:
+        """Seconds of [start, end] that fall into each slot: one line per interval."""
+        edges = np.arange(self.slots) * self.width
+        length = np.maximum(end - start, 0.0)
+        offset = np.mod(start, self.period)[:, None]
+        whole, rest = np.divmod(length, self.period)
+        covered = np.zeros((len(start), self.slots))
+        for lap in (0.0, self.period):  # what is left after whole periods may run over the period's end once
+            low = np.maximum(offset, edges + lap)
+            high = np.minimum(offset + rest[:, None], edges + lap + self.width)
+            covered += np.maximum(high - low, 0.0)
+        return covered + whole[:, None] * self.width
+
+
+def chunks(length: int, size: int = CHUNK) -> Iterator[slice]:
+    """Slices that cover `length` positions, `size` at a time."""
+    for at in range(0, length, size):
+        yield slice(at, min(at + size, length))

@@ -1,0 +1,65 @@
+"""Every feed whose utility has reached τ: the second of the two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headwater.estimate.base import Bools, Estimator, Floats, Rows
+from headwater.schedule.base import Budget, Choice, Table, best
+from headwater.schedule.threshold import adjusted, keep
+from headwater.schedule.utility import Utilitarian, utility
+
+
+class OnlyTau(Utilitarian):
+    """Refresh where Uti ≥ τ (thesis eq. 4.4); τ follows the budget (alg. 4.2).
+
+    With `capped=False` more than b feeds may be taken in one cycle, as in the paper's experiments, where b holds on
+    average only; a server keeps its cap, and τ learns from how many would have qualified.
+
+    >>> table = Table.of(2)
+    >>> table.last[:] = 0.0
+    >>> table.divergence[:] = [1.0, 2.0]
+    >>> strategy = OnlyTau(2, tau=6.0)
+    >>> strategy.choose(table, 10.0, Budget(2)).rows.tolist()  # utilities ½·10·1 = 5 and ½·10·2 = 10
+    [1]
+    >>> round(strategy.price, 2)  # one of two used: less than 90 %
+    5.7
+    """
+
+    name = "only_tau"
+    monotone = True
+
+    def __init__(
+        self,
+        feeds: int = 0,
+        *,
+        tau: float = 1.0,
+        capped: bool = True,
+        estimator: Estimator | None = None,
+        rng: np.random.Generator | int | None = None,
+    ) -> None:
+        self._tau, self.capped = tau, capped
+        super().__init__(feeds, estimator=estimator, rng=rng)
+
+    def shared(self) -> Mapping[str, Any]:
+        return {"price": self._tau}
+
+    def score(self, table: Table, rows: Rows, now: float) -> Floats:
+        return utility(self.estimator, table, rows, now)
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        rows = self.eligible(table, now, candidates)
+        value = self.value(table, rows, now)
+        enough = value >= self.price
+        rows, value = rows[enough], value[enough]
+        if budget.now > 0:
+            keep(self._shared["price"], adjusted(self.price, len(rows), budget.now))
+        return best(rows, value, budget if self.capped else unlimited(budget, len(rows)), self._rng)
+
+
+def unlimited(budget: Budget, rows: int) -> Budget:
+    """The same budget with room for all rows, if it has room for any."""
+    return Budget(rows if budget.now > 0 else 0, budget.rate, budget.host, budget.room)

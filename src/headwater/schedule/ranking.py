@@ -1,0 +1,122 @@
+"""Ranking strategies: at every tick the candidates are valued and the best are taken.
+
+What they share is here: what a feed's divergence is (told exactly by a signal, else believed by the estimator), that
+feeds never seen come first, and how to say when a feed will probably be worth the price.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headwater.estimate.base import DAY, Bools, Estimator, Floats, Rows
+from headwater.schedule.base import Budget, Choice, Explained, Observed, Strategy, Table, best
+
+
+class Ranking(Strategy):
+    """Takes the candidates of greatest `score`. `rng` decides between equals; without it the lower row wins.
+
+    `price` is the smallest score that was good enough at the last choice: what a feed must be worth to be taken.
+    """
+
+    estimator: Estimator | None
+
+    def __init__(
+        self, feeds: int = 0, *, estimator: Estimator | None = None, rng: np.random.Generator | int | None = None
+    ) -> None:
+        super().__init__(feeds)
+        self.estimator = self.adopt("estimator", estimator) if estimator is not None else None
+        self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
+
+    def shared(self) -> Mapping[str, Any]:
+        return {"price": 0.0}
+
+    @property
+    def price(self) -> float:
+        return float(self._shared["price"])
+
+    @abstractmethod
+    def score(self, table: Table, rows: Rows, now: float) -> Floats:
+        """What a refresh of each row is worth at `now`; asked only for feeds that have been refreshed before."""
+
+    def observe(self, table: Table, seen: Observed) -> None:
+        if self.estimator is not None:
+            self.estimator.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
+
+    def value(self, table: Table, rows: Rows, now: float) -> Floats:
+        """The score, and +inf for feeds never refreshed: whatever they bring, nothing is known of them yet."""
+        known = np.isfinite(table.last[rows])
+        if known.all():
+            return self.score(table, rows, now)
+        value = np.full(len(rows), np.inf)
+        value[known] = self.score(table, rows[known], now)
+        return value
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        rows = self.eligible(table, now, candidates)
+        choice = best(rows, self.value(table, rows, now), budget, self._rng)
+        if len(choice.rows) and len(choice.rows) == budget.now:
+            lowest = float(choice.value[-1])
+            self._shared["price"][...] = lowest if np.isfinite(lowest) else 0.0
+        return choice
+
+    def eligible(self, table: Table, now: float, candidates: Bools | None) -> Rows:
+        """The rows to be valued; a strategy with a pause of its own narrows them further."""
+        return np.arange(len(table)) if candidates is None else np.flatnonzero(candidates)
+
+    def why(self, table: Table, row: int, now: float) -> str:
+        told = self.explain(table, row, now)
+        return told.reason
+
+    def explain(self, table: Table, row: int, now: float) -> Explained:
+        if not np.isfinite(table.last[row]):
+            return Explained("never refreshed: first in line", np.inf, self.price, now)
+        value = float(self.value(table, np.array([row]), now)[0])
+        due = self.probably(table, row, now)
+        when = "not within 60 days" if due is None else "now" if due <= now else f"in about {(due - now) / 60:.0f} min"
+        return Explained(f"worth {value:.4g} now, the price is {self.price:.4g}: {when}", value, self.price, due)
+
+    def probably(self, table: Table, row: int, now: float) -> float | None:
+        """When the row's score will reach the present price, if nothing else happens; None: not within 60 days."""
+        one = np.array([row])
+
+        def enough(at: float) -> bool:
+            return bool(self.value(table, one, at)[0] >= self.price)
+
+        if enough(now):
+            return now
+        low, high = now, now + 60.0
+        while not enough(high):
+            low, high = high, now + 2 * (high - now)
+            if high > now + 60 * DAY:
+                return None
+        for _ in range(20):
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+
+def divergence(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
+    """Items published since the last refresh (Div_F): told exactly, else expected."""
+    told = table.divergence[rows]
+    unknown = np.isnan(told)
+    if estimator is None or not unknown.any():
+        return np.where(unknown, 0.0, told)
+    if unknown.all():
+        return estimator.expected(rows, table.last[rows], np.full(len(rows), now))
+    told = told.copy()
+    asked = rows[unknown]
+    told[unknown] = estimator.expected(asked, table.last[asked], np.full(len(asked), now))
+    return told
+
+
+def relevant(published: Floats, table: Table, rows: Rows) -> Floats:
+    """Wanted items waiting in the window (Div_A): told exactly, else selectivity × min(Div_F, W)."""
+    believed = table.selectivity[rows] * np.minimum(published, table.window[rows])
+    if table.relevant is None:
+        return believed
+    told = table.relevant[rows]
+    return np.where(np.isnan(told), believed, told)

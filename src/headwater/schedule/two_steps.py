@@ -1,0 +1,60 @@
+"""Saturated feeds first, then every feed whose utility has reached what is left of the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.estimate.base import Bools
+from headwater.schedule.base import Budget, Choice, Table, best
+from headwater.schedule.only_sat import gain
+from headwater.schedule.only_tau import OnlyTau, unlimited
+from headwater.schedule.ranking import divergence
+from headwater.schedule.threshold import adjusted, keep
+
+
+class TwoSteps(OnlyTau):
+    """Horincar's thesis, alg. 4.1 (the paper's algorithm 1).
+
+    1. the b saturated feeds of greatest Div_A > 0;
+    2. if b_sat < b of them were found: every other feed with Uti ≥ b/(b − b_sat)·τ.
+
+    Then τ is adjusted by alg. 4.2 with the number of both. As in `only_tau`, `capped=False` lets the second step
+    run over b, as in the paper's experiments.
+
+    >>> table = Table.of(3, window=10.0)
+    >>> table.last[:] = 0.0
+    >>> table.divergence[:] = [12.0, 4.0, 1.0]
+    >>> strategy = TwoSteps(3, tau=5.0)
+    >>> strategy.choose(table, 10.0, Budget(2)).rows.tolist()  # 12 ≥ W; then ½·10·4 = 20 ≥ 2/(2 − 1)·5, but ½·10·1 < 10
+    [0, 1]
+    """
+
+    name = "two_steps"
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        rows = self.eligible(table, now, candidates)
+        fresh = ~np.isfinite(table.last[rows])
+        new, rows = rows[fresh], rows[~fresh]
+        lost = gain(table, rows, divergence(self.estimator, table, rows, now))
+        # Feeds never seen count as saturated: their whole window is unread.
+        full = np.concatenate([new, rows[lost > 0]])
+        first = best(full, np.concatenate([np.full(len(new), np.inf), lost[lost > 0]]), budget, self._rng)
+        left = budget.now - len(first.rows)
+        if left <= 0:
+            self._adjust(len(first.rows), budget)
+            return first
+        rest = rows if not len(first.rows) else rows[~np.isin(rows, first.rows)]
+        value = self.score(table, rest, now)
+        enough = value >= budget.now / left * self.price
+        self._adjust(len(first.rows) + int(enough.sum()), budget)
+        room = budget.room
+        if budget.host is not None and room is not None:
+            room = room - np.bincount(budget.host[first.rows], minlength=len(room))
+        second = Budget(left, budget.rate, budget.host, room)
+        rest, value = rest[enough], value[enough]
+        more = best(rest, value, second if self.capped else unlimited(second, len(rest)), self._rng)
+        return Choice(np.concatenate([first.rows, more.rows]), np.concatenate([first.value, more.value]))
+
+    def _adjust(self, used: int, budget: Budget) -> None:
+        if budget.now > 0:
+            keep(self._shared["price"], adjusted(self.price, used, budget.now))

@@ -1,0 +1,34 @@
+"""Names lead to estimators, and wrong names to a helpful sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.errors import SettingsError
+from headwater.estimate import ESTIMATORS, load
+from headwater.estimate.single import Single
+
+
+def test_every_name_leads_to_its_class() -> None:
+    for name, kind in ESTIMATORS.items():
+        assert load(name) is kind
+        assert kind.name == name
+
+
+def test_an_own_estimator_is_loaded_by_module_and_name() -> None:
+    assert load("headwater.estimate.single:Single") is Single
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("singel", "Did you mean single"),
+        ("???", "Known are: "),
+        ("no.such.module:Name", "cannot be imported"),
+        ("headwater.estimate.single:Nothing", "has no Nothing"),
+        ("headwater.estimate.base:Ragged", "is not a Estimator"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_what_to_do(spec: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=says.replace("?", r"\?")):
+        load(spec)
