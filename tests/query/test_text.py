@@ -1,0 +1,84 @@
+"""Items analysed once."""
+
+from __future__ import annotations
+
+from headwater.language.ast import Field
+from headwater.model import Enclosure, Item
+from headwater.query.text import Analysed, Origin, language_prefixes
+from headwater.query.tongues import detector
+
+ORIGIN = Origin("blog", "http://blog.example/feed")
+
+
+def item(**fields: object) -> Analysed:
+    base: dict[str, object] = {
+        "feed_id": 1,
+        "identity": "x",
+        "content_hash": "",
+        "title": None,
+        "link": None,
+        "published": 0.0,
+        "dated": True,
+        "updated": None,
+        "first_seen": 0.0,
+    }
+    return Analysed(Item(**(base | fields)), ORIGIN)  # type: ignore[arg-type]
+
+
+def test_item_is_title_content_categories_and_authors() -> None:
+    seen = item(title="One", content="<p>Two</p>", categories=("Three", "Four"), authors=("Five",), link="http://six")
+    assert seen.terms(Field.ITEM) == {"one", "two", "three", "four", "five"}
+
+
+def test_values_of_a_field_are_held_apart() -> None:
+    seen = item(title="ash", content="cloud", categories=("lava", "flow"))
+    assert " lava flow " not in seen.joined(Field.CATEGORY)
+    assert " ash cloud " not in seen.joined(Field.ITEM)
+    assert [dict(bag) for bag in seen.bags(Field.CATEGORY)] == [{"lava": 1}, {"flow": 1}]
+
+
+def test_content_and_description_stand_in_for_each_other() -> None:
+    assert item(summary="short").texts(Field.CONTENT) == ("short",)
+    assert item(content="long").texts(Field.DESCRIPTION) == ("long",)
+    both = item(summary="short", content="long")
+    assert (both.texts(Field.CONTENT), both.texts(Field.DESCRIPTION)) == (("long",), ("short",))
+
+
+def test_a_value_of_white_space_or_markup_alone_is_missing() -> None:
+    seen = item(title="  ", content="<p> </p>", link=" ")
+    assert not any(map(seen.has, (Field.TITLE, Field.CONTENT, Field.LINK, Field.ITEM, Field.SIZE)))
+
+
+def test_a_date_we_filled_in_is_not_one_the_item_has() -> None:
+    assert not item(dated=False).has(Field.PUBLISHED)
+    assert item(dated=True).has(Field.PUBLISHED)
+    assert not item().has(Field.UPDATED)
+
+
+def test_links_are_compared_normalised_and_languages_by_their_prefixes() -> None:
+    assert item(link="HTTP://G/1?utm_source=x#top").wholes(Field.LINK) == {"http://g/1"}
+    assert item(language="en-GB").wholes(Field.LANGUAGE) == {"en", "en-gb"}
+    assert language_prefixes("pt") == ["pt"]
+
+
+def test_an_enclosure_is_its_address_and_its_type() -> None:
+    seen = item(enclosures=(Enclosure("http://p/3/file", "image/jpeg"),))
+    assert seen.wholes(Field.ENCLOSURE) == {"http://p/3/file", "image/jpeg"}
+
+
+def test_size_counts_the_characters_a_reader_sees() -> None:
+    assert item(content="<b>lava</b>").size == 4
+    assert item().size == 0
+
+
+def test_the_language_is_detected_only_where_the_feed_does_not_say() -> None:
+    detect = detector()
+    french = item(title="Éruption du volcan", content="La lave avance vers le village.").item
+    assert Analysed(french, ORIGIN, detect=detect).texts(Field.LANGUAGE) == ("fr",)
+    assert Analysed(french, ORIGIN).texts(Field.LANGUAGE) == ()
+    said = item(title="Éruption du volcan", language="x-klingon").item
+    assert Analysed(said, ORIGIN, detect=detect).texts(Field.LANGUAGE) == ("x-klingon",)
+
+
+def test_a_text_too_short_to_tell_has_no_language() -> None:
+    assert detector()("ok 42") is None
