@@ -1,0 +1,194 @@
+"""The cycle world of the two-steps paper: feeds that publish keywords, a query, and a strategy that picks feeds.
+
+Each cycle runs publish → refresh → measure. An item carries max(1, round(.2·|profile|)) keywords of its feed's profile
+and is relevant if the query has one of them; so a feed's items are relevant independently of each other with one
+probability, its selectivity. The whole stream of a feed is drawn before the run and kept as running counts, which makes
+every quantity of a cycle a difference of two looked-up numbers:
+
+    Div_F = P − L            items published since the last refresh (P: published, L: P at the last refresh)
+    Div_A = R[P] − R[max(L, P − W)]      those of them that are relevant and that the window still shows
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.estimate.base import Floats
+from headwater.schedule.base import Budget, Observed, Strategy, Table
+
+Knowledge = Literal["divergence", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class CycleSettings:
+    """Table 1 of the paper, and what scheduling.md fixes beyond it."""
+
+    feeds: int = 100
+    top_rate: float = 6.5
+    window: int = 10
+    words: int = 10
+    profile: float = 0.5
+    query: float = 0.4
+    share: float = 0.2
+    warmup: int = 300
+    measured: int = 100
+
+    @property
+    def cycles(self) -> int:
+        return self.warmup + self.measured
+
+
+@dataclass(frozen=True, slots=True)
+class CycleWorld:
+    """Feeds whose whole future is drawn. `published[c, i]` counts items of feed i up to and with cycle c;
+    `relevant[start[i] + n]` counts the relevant ones among its first n."""
+
+    settings: CycleSettings
+    rates: Floats
+    selectivity: Floats
+    published: NDArray[np.int64]
+    relevant: NDArray[np.int64]
+    start: NDArray[np.int64]
+
+    def relevant_before(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many of each feed's first `positions` items are relevant."""
+        return self.relevant[self.start + np.maximum(positions, 0)]
+
+
+def selectivity(profile: int, shared: int, share: float) -> float:
+    """Probability that an item with its keywords drawn from a profile has one of the `shared` with the query.
+
+    >>> selectivity(5, 2, .2)
+    0.4
+    >>> round(selectivity(10, 4, .2), 4)
+    0.6667
+    """
+    if not profile:
+        return 0.0
+    carried = max(1, round(share * profile))
+    return 1.0 - math.comb(profile - shared, carried) / math.comb(profile, carried)
+
+
+def draw_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats | None = None) -> CycleWorld:
+    """A world by the rules of the paper; `rates` (items per cycle, one row per cycle or one for all) may be given."""
+    feeds = settings.feeds
+    if rates is None:
+        rates = rng.uniform(0.0, settings.top_rate, feeds)
+    wanted = rng.random(settings.words) < settings.query
+    while not wanted.any():
+        wanted = rng.random(settings.words) < settings.query
+    profiles = rng.random((feeds, settings.words)) < settings.profile
+    size, shared = profiles.sum(1), (profiles & wanted).sum(1)
+    chance = np.array([selectivity(int(n), int(k), settings.share) for n, k in zip(size, shared, strict=True)])
+    counts = rng.poisson(np.broadcast_to(rates, (settings.cycles, feeds)))
+    published = counts.cumsum(0)
+    totals = published[-1]
+    start = np.concatenate([[0], np.cumsum(totals + 1)[:-1]])
+    relevant = np.empty(int(totals.sum()) + feeds, dtype=np.int64)
+    for feed in range(feeds):
+        hits = rng.random(int(totals[feed])) < chance[feed]
+        relevant[start[feed]] = 0
+        np.cumsum(hits, out=relevant[start[feed] + 1 : start[feed] + 1 + len(hits)])
+    mean = np.broadcast_to(rates, (settings.cycles, feeds)).mean(0)
+    return CycleWorld(settings, mean, chance, published, relevant, start)
+
+
+@dataclass(slots=True)
+class CycleScores:
+    """What a run measured after its warm-up; `tau` is the threshold at the end of every cycle, warm-up included."""
+
+    completeness: float
+    freshness: float
+    requests: int
+    published: int
+    obtained: int
+    lost: int
+    tau: Floats
+    spent: NDArray[np.int64]
+
+
+def run_cycles(
+    world: CycleWorld,
+    strategy: Strategy,
+    budget: float,
+    knowledge: Knowledge = "divergence",
+    rng: np.random.Generator | None = None,
+) -> CycleScores:
+    """Let a strategy refresh the feeds of a world, `budget` per cycle; it learns from what its refreshes return.
+
+    With the knowledge "divergence" the table tells exactly how many items wait, as the papers' offline strategies are
+    told; otherwise it tells nothing. `rng` makes equal feeds unequal by one part in 10⁹, so that ties fall at random.
+    """
+    settings = world.settings
+    feeds, width = settings.feeds, settings.window
+    table = Table.of(feeds, width)
+    table.selectivity[:] = world.selectivity
+    strategy.resize(feeds)
+    read = np.zeros(feeds, dtype=np.int64)  # L: how many of its items each feed had published at its last refresh
+    obtained = published = requests = 0
+    freshness = 0.0
+    taus, spent = np.full(settings.cycles, np.nan), np.zeros(settings.cycles, dtype=np.int64)
+    before = np.zeros(feeds, dtype=np.int64)  # relevant items published before this cycle
+    owed = 0.0
+    for cycle in range(settings.cycles):
+        now = float(cycle + 1)
+        position = world.published[cycle]
+        total = world.relevant_before(position)
+        edge = np.maximum(position - width, 0)
+        shown = world.relevant_before(np.maximum(read, edge))
+        waiting = total - shown
+        measured = cycle >= settings.warmup
+        if measured:
+            published += int((total - before).sum())
+        before = total
+        if knowledge == "divergence":
+            table.divergence[:] = position - read
+            table.relevant[:] = waiting
+        if rng is not None:
+            table.weight[:] = 1.0 + 1e-9 * rng.random(feeds)
+        owed += budget
+        now_allowed, owed = int(owed), owed - int(owed)
+        rows = strategy.choose(table, now, Budget(now_allowed, budget)).rows
+        if len(rows):
+            fresh = position[rows] - read[rows]
+            seen = Observed(
+                rows=rows,
+                start=table.last[rows],
+                end=np.full(len(rows), now),
+                new=np.minimum(fresh, width).astype(float),
+                window=np.full(len(rows), float(width)),
+                saturated=fresh >= width,
+            )
+            if measured:
+                requests += len(rows)
+                obtained += int(waiting[rows].sum())
+            strategy.observe(table, seen)
+            read[rows] = position[rows]
+            table.last[rows] = now
+        spent[cycle] = len(rows)
+        taus[cycle] = getattr(strategy, "tau", np.nan)
+        if measured:
+            inside = total - world.relevant_before(edge)
+            have = np.maximum(world.relevant_before(read) - world.relevant_before(edge), 0)
+            freshness += float(np.where(inside > 0, have / np.maximum(inside, 1), 1.0).mean())
+    pending = int((before - world.relevant_before(np.maximum(read, np.maximum(world.published[-1] - width, 0)))).sum())
+    return CycleScores(
+        completeness=obtained / max(published, 1),
+        freshness=freshness / settings.measured,
+        requests=requests,
+        published=published,
+        obtained=obtained,
+        lost=max(published - obtained - pending, 0),
+        tau=taus,
+        spent=spent,
+    )
+
+
+def generator(*key: int) -> np.random.Generator:
+    """Randomness that depends on its key only: the same seed and stream give the same numbers in any process."""
+    return np.random.default_rng(np.random.SeedSequence(entropy=list(key)))

@@ -1,0 +1,28 @@
+"""Every experiment of the lab by name. An experiment is one module here with a value `EXPERIMENT`; it is imported
+only when asked for, so that a list costs nothing and one broken dependency stops one experiment only."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+
+from headwater.errors import NotFound
+from headwater.lab.experiments.base import Experiment
+
+MODULES: dict[str, str] = {
+    "two-steps": "two_steps",
+}
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of this name; an unknown one is answered with the nearest."""
+    if name not in MODULES:
+        near = difflib.get_close_matches(name, MODULES, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`headwater lab list` names them all."
+        raise NotFound(f"There is no experiment {name}; {hint}")
+    found: Experiment = importlib.import_module(f"{__name__}.{MODULES[name]}").EXPERIMENT
+    return found
+
+
+def experiments() -> list[Experiment]:
+    return [experiment(name) for name in MODULES]

@@ -1,0 +1,157 @@
+"""What an experiment is: settings in, a result out that can be printed, drawn, written as JSON and checked.
+
+A result is plain data. Its rows are measurements, one per strategy and budget; its checks are statements of a paper,
+each with the tolerance under which it is accepted and the figures that decided. A statement that does not hold is a
+finding, not a failure of the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwater.errors import TraceError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Progress = Callable[[int, int, str], None]  # done, of how many, what
+Row = dict[str, Any]
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabSettings:
+    """What a person may set for a run; None and () mean that the experiment's own default holds.
+
+    `per_day` are polls per feed and day, `budget` requests per cycle (or whatever the experiment calls its cycle).
+    `quick` asks for the smallest size that still shows the effect; it is what tests and `report --quick` use.
+    """
+
+    seeds: int | None = None
+    trace: Path | None = None
+    window: int | None = None
+    per_day: tuple[float, ...] = ()
+    budget: tuple[float, ...] = ()
+    warmup_days: float | None = None
+    strategies: tuple[str, ...] = ()
+    jobs: int = 0
+    dask: str | None = None
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("--seeds", self.seeds, 1), ("--window", self.window, 1), ("--jobs", self.jobs, 0)):
+            if value is not None and value < least:
+                raise TraceError(f"{name} is {value}; it must be at least {least}.")
+        if self.per_day and self.budget:
+            raise TraceError("--per-day and --budget say the same thing in two ways; give one of them.")
+        for name, amounts in (("--per-day", self.per_day), ("--budget", self.budget)):
+            for amount in amounts:
+                if not (0 < amount < float("inf")):
+                    raise TraceError(f"{name} is {amount:g}; it must be a number above 0.")
+        if self.warmup_days is not None and not (0 <= self.warmup_days < float("inf")):
+            raise TraceError(f"--warmup-days is {self.warmup_days:g}; it cannot be negative.")
+
+    @property
+    def processes(self) -> int:
+        return self.jobs or os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A statement, the tolerance under which it is accepted, whether it held, and the figures that say so."""
+
+    statement: str
+    holds: bool
+    tolerance: str
+    figures: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(slots=True)
+class Result:
+    """Everything a run found. `data` holds what only the plots need (curves, histograms), as plain arrays."""
+
+    experiment: str
+    settings: dict[str, Any]
+    rows: list[Row]
+    checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment,
+            "settings": self.settings,
+            "rows": [plain(row) for row in self.rows],
+            "checks": [dataclasses.asdict(check) for check in self.checks],
+            "notes": self.notes,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A named experiment. `takes` names the settings it heeds; any other that is given is refused by name.
+
+    `draw` turns its result into a figure; it may import matplotlib, `run` may not need it.
+    """
+
+    name: str
+    source: str
+    summary: str
+    run: Callable[[LabSettings, Progress], Result]
+    draw: Callable[[Result], Figure] | None = None
+    takes: frozenset[str] = frozenset({"seeds"})
+
+    def refuse_unknown(self, settings: LabSettings) -> None:
+        given = {
+            "trace": settings.trace is not None,
+            "seeds": settings.seeds is not None,
+            "window": settings.window is not None,
+            "per_day": bool(settings.per_day),
+            "budget": bool(settings.budget),
+            "warmup_days": settings.warmup_days is not None,
+            "strategies": bool(settings.strategies),
+        }
+        for name, is_given in given.items():
+            if is_given and name not in self.takes:
+                option = "--strategy" if name == "strategies" else "--" + name.replace("_", "-")
+                heeds = ", ".join(sorted("--" + each.replace("_", "-") for each in self.takes)) or "none"
+                raise TraceError(f"The experiment {self.name} has no use for {option}; it heeds {heeds}.")
+
+
+def mean_sd(values: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]:
+    """Mean and sample standard deviation, as the rows of a result carry them.
+
+    >>> mean_sd([1.0, 3.0])
+    {'mean': 2.0, 'sd': 1.4142135623730951}
+    """
+    array = np.asarray(values, dtype=float)
+    sd = float(array.std(ddof=1)) if len(array) > 1 else 0.0
+    return {"mean": float(array.mean()), "sd": sd}
+
+
+def plain(value: Any) -> Any:
+    """Arrays and numpy numbers as what JSON knows; NaN becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return [plain(each) for each in value.tolist()]
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

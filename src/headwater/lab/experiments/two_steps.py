@@ -1,0 +1,158 @@
+"""The two-steps paper's Table 2 (the thesis' Table 4.1): completeness, freshness and cost of five strategies."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from headwater.lab.cycles import CycleScores, CycleSettings, draw_world, generator, run_cycles
+from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.strategies import check_names, make
+from headwater.lab.sweep import Job, run_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BUDGETS = (10.0, 30.0, 50.0)
+NAMES = ("two_steps", "only_tau", "top_utility", "only_sat", "uniform")
+
+# C_F, F_W, cost by (strategy, b); the thesis' F_W where it differs from the paper's.
+PAPER: dict[tuple[str, float], tuple[float, float, float]] = {
+    ("two_steps", 10): (0.4954, 0.3671, 1000),
+    ("two_steps", 30): (0.8691, 0.7279, 2854),
+    ("two_steps", 50): (0.9781, 0.8762, 4700),
+    ("only_tau", 10): (0.4252, 0.4197, 982),
+    ("only_tau", 30): (0.8524, 0.7048, 2860),
+    ("only_tau", 50): (0.9759, 0.8731, 4762),
+    ("top_utility", 10): (0.4160, 0.4220, 1000),
+    ("top_utility", 30): (0.8671, 0.7200, 3000),
+    ("top_utility", 50): (0.9793, 0.8868, 5000),
+    ("only_sat", 10): (0.4934, 0.3671, 1000),
+    ("only_sat", 30): (0.8082, 0.6590, 2516),
+    ("only_sat", 50): (0.8091, 0.6625, 2524),
+    ("uniform", 10): (0.2682, 0.3620, 1000),
+    ("uniform", 30): (0.6625, 0.6398, 3000),
+    ("uniform", 50): (0.8871, 0.7863, 5000),
+}
+THESIS_FRESHNESS = {("two_steps", 50.0): 0.9187, ("only_tau", 50.0): 0.9155}
+
+
+def one_run(settings: CycleSettings, name: str, budget: float, seed: int) -> CycleScores:
+    """One world, one strategy, one budget. Worlds depend on the seed only, so strategies meet the same items."""
+    world = draw_world(settings, generator(seed, 0))
+    return run_cycles(world, make(name, settings.feeds), budget, rng=generator(seed, 1))
+
+
+def run(given: LabSettings, progress: Progress) -> Result:
+    settings = CycleSettings(window=given.window or 10)
+    names = check_names(given.strategies) or NAMES
+    budgets = given.budget or BUDGETS
+    seeds = given.seeds or (10 if given.quick else 40)
+    keys = [(name, budget) for name in names for budget in budgets]
+    jobs = [Job(one_run, (settings, name, budget, seed)) for name, budget in keys for seed in range(seeds)]
+    scores = run_all(jobs, given, progress)
+    rows = [
+        _row(name, budget, scores[place * seeds : (place + 1) * seeds]) for place, (name, budget) in enumerate(keys)
+    ]
+    if settings != CycleSettings():
+        for row in rows:
+            row.pop("paper", None)
+    checks = checks_of(rows) if settings == CycleSettings() else []
+    about = {"seeds": seeds, "knowledge": "divergence", **dataclasses.asdict(settings)}
+    return Result("two-steps", about, rows, checks)
+
+
+def _row(name: str, budget: float, scores: list[CycleScores]) -> Row:
+    row: Row = {
+        "strategy": name,
+        "budget": budget,
+        "requests": float(mean_sd([score.requests for score in scores])["mean"]),
+        "completeness": mean_sd([score.completeness for score in scores]),
+        "freshness": mean_sd([score.freshness for score in scores]),
+        "lost": float(mean_sd([score.lost for score in scores])["mean"]),
+    }
+    if (name, budget) in PAPER:
+        completeness, freshness, cost = PAPER[name, budget]
+        row["paper"] = {"completeness": completeness, "freshness": freshness, "requests": cost}
+        if (name, budget) in THESIS_FRESHNESS:
+            row["thesis"] = {"freshness": THESIS_FRESHNESS[name, budget]}
+    return row
+
+
+def checks_of(rows: list[Row]) -> list[Check]:
+    """The acceptance of scheduling.md, section 4: every value within its tolerance, and the orders."""
+    checks: list[Check] = []
+    for row in rows:
+        if "paper" not in row:
+            continue
+        label = f"{row['strategy']} at b = {row['budget']:g}"
+        paper = row["paper"]
+        found = {
+            "completeness": row["completeness"]["mean"],
+            "freshness": row["freshness"]["mean"],
+            "requests": row["requests"],
+        }
+        for measure, tolerance in (("completeness", 0.03), ("freshness", 0.08), ("requests", 0.06)):
+            targets = [
+                paper[measure],
+                *([row["thesis"]["freshness"]] if "thesis" in row and measure == "freshness" else []),
+            ]
+            off = min(abs(found[measure] - target) / (target if measure == "requests" else 1.0) for target in targets)
+            checks.append(
+                Check(
+                    f"{measure} of {label} is the paper's",
+                    off <= tolerance,
+                    f"± {tolerance:.0%}" if measure == "requests" else f"± {tolerance:g}",
+                    {"found": found[measure], "paper": targets[0], "off": off},
+                    "Table 2",
+                )
+            )
+    value = {(row["strategy"], row["budget"]): row["completeness"]["mean"] for row in rows}
+    return checks + _orders(value)
+
+
+def _orders(value: dict[tuple[str, float], float]) -> list[Check]:
+    """b = 10: two_steps ≈ only_sat > only_tau ≈ top_utility > uniform; b = 50: see the statement."""
+    checks = []
+    for budget, groups, slack in (
+        (10.0, (("two_steps", "only_sat"), ("only_tau", "top_utility"), ("uniform",)), 0.0),
+        (50.0, (("top_utility",), ("two_steps",), ("only_tau",), ("uniform",), ("only_sat",)), 0.002),
+    ):
+        if not all((name, budget) in value for group in groups for name in group):
+            continue
+        figures = {name: value[name, budget] for group in groups for name in group}
+        ordered = all(
+            figures[better] >= figures[worse] - slack
+            for better_group, worse_group in pairwise(groups)
+            for better in better_group
+            for worse in worse_group
+        )
+        near = all(max(figures[n] for n in group) - min(figures[n] for n in group) <= 0.03 for group in groups)
+        text = " > ".join(" ≈ ".join(group) for group in groups)
+        checks.append(
+            Check(
+                f"order of completeness at b = {budget:g}: {text}",
+                ordered and near,
+                f"≈ within .03, > with a slack of {slack:g}",
+                figures,
+                "Table 2",
+            )
+        )
+    return checks
+
+
+def draw(result: Result) -> Figure:
+    from headwater.lab.plots import two_steps_figure
+
+    return two_steps_figure(result)
+
+
+EXPERIMENT = Experiment(
+    "two-steps",
+    "Horincar, Amann, Artières: Table 2; thesis Table 4.1",
+    "completeness, freshness and cost of two_steps and four other strategies that know the divergence",
+    run,
+    draw,
+    frozenset({"seeds", "window", "budget", "strategies"}),
+)

@@ -1,0 +1,87 @@
+"""What all figures of the lab share: the Agg canvas, colours that colour-blind readers can tell apart, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.errors import SettingsError, TraceError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette; line styles and markers repeat the distinction for print without colour.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C3E")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("-", "--", "-.", ":", "-", "--", "-.", ":")
+
+
+def new_figure(rows: int = 1, columns: int = 1, width: float = 6.0, height: float = 4.2) -> tuple[Figure, list[Any]]:
+    """A figure with a grid of axes, flat; the caller sets titles that say the finding."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise SettingsError("Plots need the extra: pip install 'headwater[lab]'.") from error
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.grid(visible=True, alpha=0.25, linewidth=0.6)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, list(axes.flat)
+
+
+def style(place: int, *, marker: bool = True) -> dict[str, Any]:
+    """Colour, line and marker of the n-th curve."""
+    look: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)]}
+    if marker:
+        look |= {"marker": MARKERS[place % len(MARKERS)], "markersize": 5}
+    return look
+
+
+def saver(path: Path) -> Callable[[Figure], None]:
+    """A function that writes a figure to `path`, whose name and folder are checked now."""
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise TraceError(f"The plot cannot be written to {path.name}: its name must end in .png or .svg.")
+    if not path.parent.is_dir():
+        raise TraceError(f"The plot cannot be written to {path}: the folder does not exist.")
+
+    def save(figure: Figure) -> None:
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+    return save
+
+
+def two_steps_figure(result: Any) -> Figure:
+    """Completeness and freshness against cost, as the paper's figure 2a; small crosses are the paper's values."""
+    figure, (left, right) = new_figure(1, 2)
+    names = list(dict.fromkeys(row["strategy"] for row in result.rows))
+    for axis, measure in ((left, "completeness"), (right, "freshness")):
+        for place, name in enumerate(names):
+            rows = [row for row in result.rows if row["strategy"] == name]
+            axis.errorbar(
+                [row["requests"] for row in rows],
+                [row[measure]["mean"] for row in rows],
+                yerr=[row[measure]["sd"] for row in rows],
+                label=name,
+                capsize=2,
+                linewidth=1.3,
+                **style(place),
+            )
+            paper = [row["paper"] for row in rows if "paper" in row]
+            axis.plot(
+                [p["requests"] for p in paper],
+                [p[measure] for p in paper],
+                "x",
+                color=style(place)["color"],
+                markersize=9,
+            )
+        axis.set_xlabel("refreshes in the measured cycles")
+        axis.set_ylabel({"completeness": "feed completeness C_F", "freshness": "window freshness F_W"}[measure])
+        axis.set_ylim(0.2, 1.02)
+    left.set_title("Two steps gets more for less, until the budget is generous")
+    right.set_title("× marks the paper's values")
+    left.legend(loc="lower right", fontsize=9)
+    return figure

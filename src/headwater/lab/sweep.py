@@ -1,0 +1,74 @@
+"""Runs many independent jobs on all cores, or on a Dask cluster, and returns their results in the order given.
+
+A job is a module-level function and its arguments, both of which can be pickled. Seeds are among the arguments, never
+drawn here, so the numbers do not depend on where or how many at a time the jobs run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.errors import SettingsError
+from headwater.lab.experiments.base import LabSettings, Progress, silent
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One call to make somewhere else."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> Any:
+        return self.function(*self.arguments)
+
+
+def run_all(jobs: Sequence[Job], on: LabSettings, progress: Progress = silent, what: str = "simulations") -> list[Any]:
+    """The results of all jobs, in their order, whatever ran them."""
+    results: list[Any] = [None] * len(jobs)
+    progress(0, len(jobs), what)
+    for done, (place, value) in enumerate(_completed(jobs, on), 1):
+        results[place] = value
+        progress(done, len(jobs), what)
+    return results
+
+
+def _completed(jobs: Sequence[Job], on: LabSettings) -> Iterator[tuple[int, Any]]:
+    if on.dask:
+        yield from _on_dask(jobs, on.dask)
+    elif min(on.processes, len(jobs)) <= 1:
+        for place, job in enumerate(jobs):
+            yield place, job()
+    else:
+        # forkserver: a fork of a process that has threads (rich's progress bar) may hang.
+        context = multiprocessing.get_context("forkserver")
+        with ProcessPoolExecutor(min(on.processes, len(jobs)), mp_context=context) as pool:
+            places: dict[Future[Any], int] = {pool.submit(job): place for place, job in enumerate(jobs)}
+            try:
+                for future in as_completed(places):
+                    yield places[future], future.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _on_dask(jobs: Sequence[Job], address: str) -> Iterator[tuple[int, Any]]:
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise SettingsError("--dask needs the extra: pip install 'headwater[dask]'.") from error
+    try:
+        client = distributed.Client(address, timeout="10s", set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise SettingsError(f"No Dask scheduler answers at {address}: {error}.") from error
+    with client:
+        # pure=False: two jobs with equal arguments are two jobs.
+        futures = [client.submit(job, pure=False) for job in jobs]
+        places = {future.key: place for place, future in enumerate(futures)}
+        for future, value in distributed.as_completed(futures, with_results=True):
+            yield places[future.key], value
