@@ -31,7 +31,8 @@ class Random(Strategy):
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         rows = self._rng.permutation(len(table))[: budget.now]
         self.chosen.append(rows)
-        self.told.append((table.divergence.copy(), table.relevant.copy()))
+        relevant = np.full(len(table), np.nan) if table.relevant is None else table.relevant
+        self.told.append((table.divergence.copy(), relevant.copy()))
         return Choice(rows, np.ones(len(rows)))
 
     def why(self, table: Table, row: int, now: float) -> str:

@@ -100,7 +100,8 @@ def draw_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats 
 
 @dataclass(slots=True)
 class CycleScores:
-    """What a run measured after its warm-up; `tau` is the threshold at the end of every cycle, warm-up included."""
+    """What a run measured after its warm-up; `tau` is the price of a refresh at the end of every
+    cycle, warm-up included, for strategies that have one."""
 
     completeness: float
     freshness: float
@@ -117,17 +118,19 @@ def run_cycles(
     strategy: Strategy,
     budget: float,
     knowledge: Knowledge = "divergence",
-    rng: np.random.Generator | None = None,
 ) -> CycleScores:
     """Let a strategy refresh the feeds of a world, `budget` per cycle; it learns from what its refreshes return.
 
     With the knowledge "divergence" the table tells exactly how many items wait, as the papers' offline strategies are
-    told; otherwise it tells nothing. `rng` makes equal feeds unequal by one part in 10⁹, so that ties fall at random.
+    told; otherwise it tells nothing.
     """
     settings = world.settings
     feeds, width = settings.feeds, settings.window
     table = Table.of(feeds, width)
     table.selectivity[:] = world.selectivity
+    table.last[:] = 0.0  # everybody starts in step, before anything was published
+    if knowledge == "divergence":
+        table.relevant = np.zeros(feeds)
     strategy.resize(feeds)
     read = np.zeros(feeds, dtype=np.int64)  # L: how many of its items each feed had published at its last refresh
     obtained = published = requests = 0
@@ -146,11 +149,9 @@ def run_cycles(
         if measured:
             published += int((total - before).sum())
         before = total
-        if knowledge == "divergence":
+        if table.relevant is not None:
             table.divergence[:] = position - read
             table.relevant[:] = waiting
-        if rng is not None:
-            table.weight[:] = 1.0 + 1e-9 * rng.random(feeds)
         owed += budget
         now_allowed, owed = int(owed), owed - int(owed)
         rows = strategy.choose(table, now, Budget(now_allowed, budget)).rows
@@ -171,7 +172,7 @@ def run_cycles(
             read[rows] = position[rows]
             table.last[rows] = now
         spent[cycle] = len(rows)
-        taus[cycle] = getattr(strategy, "tau", np.nan)
+        taus[cycle] = getattr(strategy, "price", np.nan)
         if measured:
             inside = total - world.relevant_before(edge)
             have = np.maximum(world.relevant_before(read) - world.relevant_before(edge), 0)

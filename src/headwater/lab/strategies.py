@@ -6,18 +6,14 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from headwater import schedule
 from headwater.errors import NotFound
+from headwater.schedule import STRATEGIES
 from headwater.schedule.base import Strategy
-
-
-def known() -> dict[str, type[Strategy]]:
-    return dict(getattr(schedule, "STRATEGIES", {}))
 
 
 def check_names(names: Sequence[str], among: Sequence[str] | None = None) -> tuple[str, ...]:
     """The names, if each is one of `among` (default: every strategy); else a sentence with the nearest."""
-    choices = list(among if among is not None else known())
+    choices = list(among if among is not None else STRATEGIES)
     for name in names:
         if name not in choices:
             near = difflib.get_close_matches(name, choices, n=1)
@@ -29,4 +25,4 @@ def check_names(names: Sequence[str], among: Sequence[str] | None = None) -> tup
 def make(name: str, feeds: int, **parameters: Any) -> Strategy:
     """A fresh strategy of this name with room for `feeds`."""
     (name,) = check_names((name,))
-    return known()[name](feeds, **parameters)
+    return STRATEGIES[name](feeds, **parameters)
