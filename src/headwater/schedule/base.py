@@ -162,8 +162,16 @@ class Interval(Strategy):
         self.scale = scale
         super().__init__(feeds)
 
+    steering: ClassVar[float] = 0.0  # seconds between two calls of `steer`; 0: it need not be called again
+
     def layout(self) -> dict[str, Column]:
         return {"due": Column(-np.inf, dtype=np.float64)}
+
+    def steer(self, table: Table, now: float, budget: Budget) -> None:
+        """Adapt what all feeds share (a price, a common shape) to the time and the budget; may move due times.
+
+        The lab calls it every `steering` seconds of virtual time, `choose` when as much of the real one has passed.
+        """
 
     @property
     def due(self) -> Floats:

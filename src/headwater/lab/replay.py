@@ -1,0 +1,233 @@
+"""Replay: the strategies of the server under a virtual clock, polling the feeds of a trace.
+
+A feed's document shows its newest W items. A strategy learns only what its polls return; an item that was pushed out
+of the document before a poll is lost. The first days of a trace are history that the first poll may find, then comes
+a warm-up, and the rest is measured.
+
+Interval strategies are polled at the exact moments they ask for. Feeds do not influence each other between two
+steering calls, so all feeds that are due before the next one are polled together, each at its own time, in waves, until
+none is due any more. Ranking strategies are asked at every tick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import StrategyError, TraceError
+from headwater.estimate.base import DAY, Floats, Ragged, Rows
+from headwater.lab.traces import Trace
+from headwater.schedule.base import Budget, Interval, Observed, Strategy, Table
+
+SHORTEST = 60.0  # no strategy polls a feed twice within a minute; the server's manners would not let it
+_TICKS = 1024  # a second has 1024 ticks: exact in binary, fine enough for any poll
+HEADERS, ENTRY = 500.0, 1200.0  # bytes of an answer without a document, and of each item in one: a model, not data
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How a trace is replayed: the window W, days of visible history, days of warm-up, seconds between two rankings."""
+
+    window: int = 20
+    history_days: float = 7.0
+    warmup_days: float = 14.0
+    tick: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise TraceError(f"A window of {self.window} shows nothing; give at least 1.")
+        if self.history_days < 0 or self.warmup_days < 0:
+            raise TraceError("Days of history and of warm-up cannot be negative.")
+
+    def span(self, trace: Trace) -> tuple[float, float, float]:
+        """When polling starts, when measuring starts, when both end."""
+        begin = trace.start + self.history_days * DAY
+        measured = begin + self.warmup_days * DAY
+        if measured >= trace.end:
+            raise TraceError(
+                f"The trace has {trace.days:.1f} days; {self.history_days:g} of history and {self.warmup_days:g} of "
+                "warm-up leave nothing to measure. Use fewer --warmup-days or a longer trace."
+            )
+        return begin, measured, trace.end
+
+    def ticks(self, trace: Trace) -> float:
+        """Seconds between two rankings: ten minutes, or longer on traces of years so that there are ≤ 30,000."""
+        if self.tick is not None:
+            return self.tick
+        begin, _, end = self.span(trace)
+        return max(600.0, math.ceil((end - begin) / 30_000 / 600) * 600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a replay left: when each item was obtained (NaN: not), and each feed's measured polls and bytes."""
+
+    trace: Trace
+    window: int
+    begin: float
+    measured: float
+    end: float
+    obtained: Floats
+    polls: NDArray[np.int64]
+    bytes: float
+
+    @property
+    def requests(self) -> int:
+        return int(self.polls.sum())
+
+    @property
+    def per_day(self) -> float:
+        """Polls per feed and day in the measured span."""
+        return self.requests / self.trace.feeds / ((self.end - self.measured) / DAY)
+
+
+class _Sources:
+    """The publishers' side: answers polls and keeps the score."""
+
+    def __init__(self, trace: Trace, protocol: Protocol) -> None:
+        self.trace, self.window = trace, protocol.window
+        self.begin, self.measured, self.end = protocol.span(trace)
+        # One sorted array of integers for all feeds: (feed, time) as feed · 2^shift + ticks since the first item.
+        self._shift = max(int((self.end - trace.start + DAY) * _TICKS).bit_length(), 1)
+        if self._shift + trace.feeds.bit_length() > 62:
+            raise TraceError("The trace is too long for its number of feeds; split it in time.")
+        self._origin = trace.start
+        ticks = np.floor((trace.times - self._origin) * _TICKS).astype(np.int64)
+        self._keys = (trace.owner().astype(np.int64) << self._shift) + ticks
+        self._known = (
+            trace.offsets[:-1].astype(np.int64).copy()
+        )  # items up to here have been published at the last poll
+        self.table = Table.of(trace.feeds, float(self.window))
+        self.obtained = np.full(len(trace.times), np.nan)
+        self.polls = np.zeros(trace.feeds, dtype=np.int64)
+        self.bytes = 0.0
+
+    def poll(self, rows: Rows, at: Floats, shown: bool) -> Observed:
+        """The documents of `rows` at `at`, compared with what was known; the table still tells of the time before."""
+        keys = (rows << self._shift) + ((at - self._origin) * _TICKS).astype(np.int64)
+        upto = np.searchsorted(self._keys, keys, side="right")
+        known, first = self._known[rows], self.trace.offsets[rows]
+        oldest = np.maximum(upto - self.window, first)
+        fresh = np.maximum(known, oldest)
+        new = upto - fresh
+        changed = new > 0
+        published = _spans(self.trace.times, fresh, new)
+        owner_at = np.repeat(at, new)
+        self.obtained[_indices(fresh, new)] = owner_at
+        saturated = (upto - known >= self.window) & (known > first)
+        counted = at >= self.measured
+        self.polls[rows] += counted
+        self.bytes += float(counted.sum() * HEADERS + ENTRY * ((upto - oldest) * (changed & counted)).sum())
+        self._known[rows] = upto
+        size = upto - oldest
+        return Observed(
+            rows=rows,
+            start=self.table.last[rows],
+            end=at,
+            new=new.astype(np.float64),
+            window=size.astype(np.float64),
+            saturated=saturated,
+            published=published,
+            shown=_spans(self.trace.times, oldest, size) if shown else None,
+        )
+
+    def polled(self, seen: Observed) -> None:
+        self.table.last[seen.rows] = seen.end
+
+    def result(self) -> Replay:
+        return Replay(
+            self.trace, self.window, self.begin, self.measured, self.end, self.obtained, self.polls, self.bytes
+        )
+
+
+def _indices(first: Rows, counts: Rows) -> Rows:
+    """first[0], first[0] + 1, … (counts[0] of them), first[1], …"""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(first - (ends - counts), counts) + np.arange(total)
+
+
+def _spans(times: Floats, first: Rows, counts: Rows) -> Ragged:
+    offsets = np.zeros(len(counts) + 1, dtype=np.intp)
+    np.cumsum(counts, out=offsets[1:])
+    return Ragged(offsets, times[_indices(first, counts)])
+
+
+def replay(
+    strategy: Strategy, trace: Trace, protocol: Protocol | None = None, per_day: float = 1.0, stretch: float = 1.0
+) -> Replay:
+    """Let a new strategy poll the trace; `per_day` polls per feed are its budget, `stretch` lengthens its intervals.
+
+    Every feed is polled once when polling begins; for interval strategies these first polls are spread evenly over a
+    day, so that fixed intervals do not march in step.
+    """
+    sources = _Sources(trace, protocol or Protocol())
+    strategy.resize(trace.feeds)
+    rate = per_day * trace.feeds / DAY
+    if isinstance(strategy, Interval):
+        _intervals(strategy, sources, rate, stretch)
+    else:
+        _rankings(strategy, sources, rate, (protocol or Protocol()).ticks(trace))
+    return sources.result()
+
+
+def _first_polls(sources: _Sources) -> tuple[Rows, Floats]:
+    feeds = sources.trace.feeds
+    rows = np.arange(feeds)
+    # The golden ratio spreads any number of feeds evenly over the day, neighbours far apart.
+    first: Floats = sources.begin + (rows * 0.6180339887498949 % 1.0) * min(DAY, sources.end - sources.begin)
+    return rows, first
+
+
+def _intervals(strategy: Interval, sources: _Sources, rate: float, stretch: float) -> None:
+    rows, first = _first_polls(sources)
+    due = strategy.due
+    due[rows] = first
+    for start, stop in _chunks(sources, strategy.steering):
+        strategy.steer(sources.table, start, Budget(now=0, rate=rate))
+        due = strategy.due
+        active = np.flatnonzero(due < stop)
+        while len(active):
+            at = np.maximum(due[active], sources.table.last[active] + SHORTEST)
+            at = np.minimum(np.maximum(at, start), np.nextafter(stop, -np.inf))
+            seen = sources.poll(active, at, strategy.needs_shown)
+            strategy.observe(sources.table, seen)
+            due = strategy.due
+            if stretch != 1.0:
+                due[active] = at + stretch * (due[active] - at)
+            if np.isnan(due[active]).any():
+                raise StrategyError(f"{strategy.name} set a time that is no number.")
+            sources.polled(seen)
+            again = np.maximum(due[active], at + SHORTEST) < stop
+            active = active[again]
+
+
+def _chunks(sources: _Sources, length: float) -> Iterator[tuple[float, float]]:
+    """The spans between two steering calls, to the end of the trace."""
+    if length <= 0:
+        yield sources.begin, sources.end
+        return
+    edges = np.append(np.arange(sources.begin, sources.end, length), sources.end)
+    yield from zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+
+
+def _rankings(strategy: Strategy, sources: _Sources, rate: float, tick: float) -> None:
+    rows = np.arange(sources.trace.feeds)
+    seen = sources.poll(rows, np.full(len(rows), sources.begin), strategy.needs_shown)
+    strategy.observe(sources.table, seen)
+    sources.polled(seen)
+    spent = 0
+    for k, now in enumerate(np.arange(sources.begin + tick, sources.end, tick).tolist()):
+        budget = Budget(now=int(rate * tick * (k + 1)) - spent, rate=rate)
+        choice = strategy.choose(sources.table, now, budget)
+        spent += budget.now  # what a strategy leaves unspent is gone, as in the papers' cycles
+        if not len(choice.rows):
+            continue
+        chosen = np.sort(choice.rows)
+        seen = sources.poll(chosen, np.full(len(chosen), now), strategy.needs_shown)
+        strategy.observe(sources.table, seen)
+        sources.polled(seen)

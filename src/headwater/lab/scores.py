@@ -1,0 +1,137 @@
+"""Scores of a replay: completeness, window freshness, delay, cost, by the definitions of the thesis (chapter 2).
+
+Items published in the measured span count. An item that left its document before a poll is *lost*: it lowers
+completeness and has no delay. An item that still waits in its document at the end is *pending*: it is not lost, and
+its delay is the age it has reached, so that a policy cannot gain by never looking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.estimate.base import Floats, Rows
+from headwater.lab.replay import Replay
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a replay was worth. Delays are in seconds; spreads are over feeds, `completeness.mean` over all items."""
+
+    requests: int
+    items: int
+    lost: int
+    pending: int
+    completeness: Spread
+    freshness: Spread
+    mean_delay_s: float
+    median_delay_s: float
+    p95_delay_s: float
+    sd_delay_s: float
+    max_delay_s: float
+    mean_delay_per_feed_s: float
+    polls_per_item: float
+    polls_per_item_per_feed: float
+    error: float
+    bytes: float
+
+
+def score(run: Replay) -> Scores:
+    """All measures of one replay."""
+    trace = run.trace
+    owner = trace.owner()
+    lost, pending = _fate(run, owner)
+    counted = (trace.times >= run.measured) & (trace.times <= run.end)
+    upto = np.where(pending, run.end, run.obtained)
+    delay = np.maximum(upto - trace.times, 0.0)[counted & ~lost]
+    published = np.bincount(owner[counted], minlength=trace.feeds)
+    missed = np.bincount(owner[counted & lost], minlength=trace.feeds)
+    items, n_lost = int(published.sum()), int(missed.sum())
+    active = published > 0
+    share = 1.0 - missed[active] / published[active]
+    late = np.bincount(owner[counted & ~lost], weights=delay, minlength=trace.feeds)
+    got = published - missed
+    with_items = got > 0
+    fresh = window_freshness(run, owner)
+    per_item = run.requests / max(items - n_lost, 1)
+    mean = float(delay.mean()) if len(delay) else 0.0
+    median, p95 = (float(x) for x in np.percentile(delay, [50, 95])) if len(delay) else (0.0, 0.0)
+    return Scores(
+        requests=run.requests,
+        items=items,
+        lost=n_lost,
+        pending=int((pending & counted).sum()),
+        completeness=Spread(1.0 - n_lost / max(items, 1), float(share.std()) if len(share) else 0.0),
+        freshness=Spread(float(fresh.mean()), float(fresh.std())),
+        mean_delay_s=mean,
+        median_delay_s=median,
+        p95_delay_s=p95,
+        sd_delay_s=float(delay.std()) if len(delay) else 0.0,
+        max_delay_s=float(delay.max()) if len(delay) else 0.0,
+        mean_delay_per_feed_s=float((late[with_items] / got[with_items]).mean()) if with_items.any() else 0.0,
+        polls_per_item=per_item,
+        polls_per_item_per_feed=float((run.polls[with_items] / got[with_items]).mean()) if with_items.any() else 0.0,
+        error=mean * per_item,
+        bytes=run.bytes,
+    )
+
+
+def _fate(run: Replay, owner: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Which items are lost, and which wait in their document at the end."""
+    missing = np.isnan(run.obtained)
+    last = run.trace.offsets[owner + 1]
+    shown = np.arange(len(owner)) >= last - run.window
+    # Everything obtained at or after an item's time proves that it was passed over; what nobody has seen is pending.
+    newest = np.full(run.trace.feeds, -1, dtype=np.int64)
+    np.maximum.at(newest, owner[~missing], np.flatnonzero(~missing))
+    waiting = missing & shown & (np.arange(len(owner)) > newest[owner])
+    return missing & ~waiting, waiting
+
+
+def window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
+    """F_W of each feed: the share of its window that we have, averaged over the measured time; 1 while it is empty.
+
+    With n(t) items in the window, an item that is in it and not yet here costs ∫ dt / n(t). That integral is the
+    difference of one running integral per feed, so each item is one subtraction.
+    """
+    trace, window = run.trace, run.window
+    owner = trace.owner() if owner is None else owner
+    at = np.arange(len(owner))
+    place = at - trace.offsets[owner]  # this is the feed's (place + 1)-th item
+    following = np.append(trace.times[1:], run.end)
+    is_last = at + 1 == trace.offsets[owner + 1]
+    until_next = np.where(is_last, run.end, following) - trace.times
+    steps = until_next / np.minimum(place + 1, window)
+    running = np.cumsum(steps) - steps  # ∫ dt / n(t) up to this item; differences within a feed are what counts
+
+    pushed = at + window
+    inside = pushed < trace.offsets[owner + 1]
+    out = np.where(inside, trace.times[np.minimum(pushed, len(at) - 1)], run.end)
+    here = np.where(np.isnan(run.obtained), np.inf, run.obtained)
+    begin = np.clip(trace.times, run.measured, run.end)
+    stop = np.clip(np.minimum(here, out), begin, run.end)
+
+    late = np.flatnonzero(stop > begin)
+    cost = _integral(run, owner[late], running, stop[late]) - _integral(run, owner[late], running, begin[late])
+    stale = np.bincount(owner[late], weights=cost, minlength=trace.feeds)
+    return np.clip(1.0 - stale / (run.end - run.measured), 0.0, 1.0)
+
+
+def _integral(run: Replay, feed: Rows, running: Floats, when: Floats) -> Floats:
+    """The running integral of a feed at `when`, which is not before its first item."""
+    trace = run.trace
+    span = run.end - trace.start + 1.0
+    # All feeds on one sorted axis; rounding at a boundary moves nothing, because the integral is continuous.
+    axis = (trace.times - trace.start) + trace.owner() * span
+    item = np.searchsorted(axis, (when - trace.start) + feed * span, side="right") - 1
+    item = np.clip(item, trace.offsets[feed], trace.offsets[feed + 1] - 1)
+    shown = np.minimum(item - trace.offsets[feed] + 1, run.window)
+    integral: Floats = running[item] + (when - trace.times[item]) / shown
+    return integral

@@ -1,0 +1,190 @@
+"""Traces: who published what when, read from Parquet or CSV into flat arrays the lab can replay.
+
+A trace has the columns `source`, `published_at` (UTC seconds), and perhaps `title` and `categories`. Items of one
+source must be in order of time. In memory a trace is two arrays: all times, source by source, and where each begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import TraceError
+from headwater.estimate.base import DAY, Floats, Rows
+
+REQUIRED = ("source", "published_at")
+_MILLISECONDS = 1e11  # as seconds this is the year 5138; as milliseconds, March 1973
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Items of several sources: source k published at `times[offsets[k]:offsets[k + 1]]`, ascending."""
+
+    names: tuple[str, ...]
+    offsets: Rows
+    times: Floats
+    titles: tuple[str | None, ...] | None = field(default=None, repr=False)
+    categories: tuple[str, ...] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not len(self.times):
+            raise TraceError("The trace has no items; give one with at least one row.")
+
+    @property
+    def feeds(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def counts(self) -> Rows:
+        return np.diff(self.offsets)
+
+    @property
+    def start(self) -> float:
+        return float(self.times.min())
+
+    @property
+    def end(self) -> float:
+        return float(self.times.max())
+
+    @property
+    def days(self) -> float:
+        return (self.end - self.start) / DAY
+
+    def owner(self) -> Rows:
+        """The feed of each item."""
+        return np.repeat(np.arange(self.feeds), self.counts)
+
+    def of(self, feed: int) -> Floats:
+        return self.times[self.offsets[feed] : self.offsets[feed + 1]]
+
+    def only(self, feeds: Rows) -> Trace:
+        """The same trace with only these feeds, in this order."""
+        counts = self.counts[feeds]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        items = np.repeat(self.offsets[feeds] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return Trace(
+            tuple(self.names[k] for k in feeds),
+            offsets,
+            self.times[items],
+            None if self.titles is None else tuple(self.titles[k] for k in items),
+            None if self.categories is None else tuple(self.categories[k] for k in items),
+        )
+
+    def between(self, start: float, end: float) -> Trace:
+        """Only the items published in [start, end); feeds without any stay, empty."""
+        keep = np.flatnonzero((self.times >= start) & (self.times < end))
+        counts = np.bincount(self.owner()[keep], minlength=self.feeds)
+        return Trace(
+            self.names,
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
+            self.times[keep],
+            None if self.titles is None else tuple(self.titles[k] for k in keep),
+            None if self.categories is None else tuple(self.categories[k] for k in keep),
+        )
+
+    @classmethod
+    def from_lists(cls, sources: list[list[float]]) -> Trace:
+        """A small trace from lists of times.
+
+        >>> Trace.from_lists([[0.0, 5.0], [], [2.0]]).counts.tolist()
+        [2, 0, 1]
+        """
+        offsets = np.concatenate([[0], np.cumsum([len(times) for times in sources])]).astype(np.intp)
+        times = np.array([t for times in sources for t in times], dtype=np.float64)
+        return cls(tuple(f"feed {k}" for k in range(len(sources))), offsets, times)
+
+
+def load_trace(path: str | Path, text: bool = False) -> Trace:
+    """Read a Parquet or CSV file; `text` keeps titles and categories."""
+    path = Path(path)
+    table = _read(path)
+    for name in REQUIRED:
+        if name not in table.column_names:
+            raise TraceError(
+                f"The trace {path.name} has no column “{name}”; it needs {' and '.join(REQUIRED)}, "
+                f"and has {', '.join(table.column_names) or 'none'}."
+            )
+    if table.num_rows == 0:
+        raise TraceError(f"The trace {path.name} has no items; give one with at least one row.")
+    times = _times(table["published_at"], path.name)
+    codes, names = _sources(table["source"], path.name)
+    order = np.argsort(codes, kind="stable")
+    codes, times = codes[order], times[order]
+    _check_order(codes, times, order, names, path.name)
+    counts = np.bincount(codes, minlength=len(names))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+
+    def strings(column: str, empty: Any) -> tuple[Any, ...] | None:
+        if not text or column not in table.column_names:
+            return None
+        values = table[column].to_pylist()
+        return tuple(values[k] if values[k] is not None else empty for k in order)
+
+    return Trace(names, offsets, times, strings("title", None), strings("categories", ""))
+
+
+def _read(path: Path) -> Any:
+    try:
+        from pyarrow import csv, lib, parquet
+    except ImportError as error:
+        raise TraceError("Reading traces needs pyarrow; install headwater[lab].") from error
+    if not path.is_file():
+        raise TraceError(f"There is no trace {path}; give the path of a Parquet or CSV file.")
+    try:
+        return csv.read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
+    except (lib.ArrowException, OSError) as error:
+        kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise TraceError(f"The trace {path.name} cannot be read as {kind}: {reason}.") from error
+
+
+def _times(column: Any, name: str) -> Floats:
+    import pyarrow as pa
+
+    if column.null_count:
+        raise TraceError(f"The trace {name} has {column.null_count} rows without published_at; remove them.")
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us"))
+        return np.asarray(column.to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6, dtype=np.float64)
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise TraceError(
+            f"The column published_at of {name} holds {column.type}, not numbers; give UTC seconds since 1970."
+        )
+    times = np.asarray(column.to_numpy(), dtype=np.float64)
+    if not np.isfinite(times).all():
+        raise TraceError(f"The column published_at of {name} holds values that are not finite; remove those rows.")
+    if np.abs(times).max() > _MILLISECONDS:
+        raise TraceError(f"The dates of {name} look like milliseconds; give UTC seconds: divide by 1000.")
+    return times
+
+
+def _sources(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    import pyarrow as pa
+
+    if column.null_count:
+        raise TraceError(f"The trace {name} has {column.null_count} rows without a source; remove them.")
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string()).dictionary_encode()
+    chunk = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if isinstance(chunk, pa.ChunkedArray):
+        chunk = chunk.unify_dictionaries().combine_chunks()
+    labels = chunk.dictionary.to_pylist()
+    used, codes = np.unique(np.asarray(chunk.indices), return_inverse=True)
+    names = tuple(str(labels[k]) if labels[k] is not None else "" for k in used)
+    if any(not label.strip() for label in names):
+        raise TraceError(f"The trace {name} has rows whose source is empty; name every source.")
+    return codes, names
+
+
+def _check_order(codes: Any, times: Floats, order: Any, names: tuple[str, ...], name: str) -> None:
+    back = np.flatnonzero((np.diff(codes) == 0) & (np.diff(times) < 0))
+    if len(back):
+        k = int(back[0]) + 1
+        raise TraceError(
+            f"The trace {name} is not sorted: row {int(order[k]) + 1} of “{names[codes[k]]}” is earlier than the "
+            "row of the same source before it; sort the file by published_at."
+        )

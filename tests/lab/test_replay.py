@@ -1,0 +1,182 @@
+"""The replay does what a plain event loop does, and the scores are what counting by hand gives."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import TraceError
+from headwater.estimate.base import DAY, Floats
+from headwater.lab.replay import SHORTEST, Protocol, Replay, replay
+from headwater.lab.scores import score
+from headwater.lab.traces import Trace
+from headwater.schedule.base import Budget, Choice, Interval, Observed, Strategy, Table
+
+
+class Adaptive(Interval):
+    """Halves its interval when something came, doubles it when not: cheap, but each poll depends on the one before."""
+
+    name = "adaptive"
+    steering = 3600.0
+
+    def __init__(self, feeds: int = 0) -> None:
+        super().__init__(feeds)
+        self.steered: list[float] = []
+
+    def steer(self, table: Table, now: float, budget: Budget) -> None:
+        self.steered.append(now)
+
+    def interval(self, table: Table, seen: Observed) -> Floats:
+        before = np.where(np.isfinite(seen.start), seen.end - seen.start, 7200.0)
+        return np.clip(np.where(seen.new > 0, before / 2, before * 2), 300.0, 2 * DAY)
+
+
+class Oldest(Strategy):
+    name = "oldest"
+
+    def observe(self, table: Table, seen: Observed) -> None:
+        pass
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: object = None) -> Choice:
+        rows = np.argsort(table.last, kind="stable")[: budget.now]
+        return Choice(rows, now - table.last[rows])
+
+    def why(self, table: Table, row: int, now: float) -> str:
+        return "oldest"
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    feeds = draw(st.integers(1, 4))
+    lists = [
+        sorted(float(x) for x in draw(st.lists(st.integers(0, 6 * 86_400), min_size=0, max_size=30)))
+        for _ in range(feeds)
+    ]
+    lists[0] = [0.0, *lists[0], 6.0 * DAY]
+    return Trace.from_lists(lists)
+
+
+PROTOCOL = Protocol(window=3, history_days=1.0, warmup_days=1.0, tick=3600.0)
+
+
+def by_event_loop(trace: Trace, protocol: Protocol) -> tuple[list[list[float | None]], list[list[float]]]:
+    """Adaptive, played poll by poll with lists: when each item was obtained, and each feed's polls."""
+    begin, _, end = protocol.span(trace)
+    obtained: list[list[float | None]] = []
+    polls: list[list[float]] = []
+    for feed in range(trace.feeds):
+        items = trace.of(feed).tolist()
+        got: list[float | None] = [None] * len(items)
+        asked: list[float] = []
+        at = begin + (feed * 0.6180339887498949 % 1.0) * DAY
+        gap, known = 7200.0, 0
+        while at < end:
+            upto = sum(1 for t in items if t <= at)
+            new = [k for k in range(known, upto) if k >= upto - protocol.window]
+            for k in new:
+                got[k] = at
+            if asked:
+                gap = at - asked[-1]
+            asked.append(at)
+            known = upto
+            at += max(min(max(gap / 2 if new else gap * 2, 300.0), 2 * DAY), SHORTEST)
+        obtained.append(got)
+        polls.append(asked)
+    return obtained, polls
+
+
+@given(traces())
+@settings(max_examples=60, deadline=None)
+def test_waves_poll_exactly_as_a_plain_event_loop(trace: Trace) -> None:
+    run = replay(Adaptive(), trace, PROTOCOL)
+    obtained, polls = by_event_loop(trace, PROTOCOL)
+    flat = [np.nan if t is None else t for got in obtained for t in got]
+    np.testing.assert_allclose(run.obtained, flat, atol=1e-3)
+    assert run.polls.tolist() == [sum(t >= run.measured for t in asked) for asked in polls]
+
+
+def brute_force(run: Replay, steps: int = 4000) -> dict[str, float]:
+    """Completeness and delay by counting, freshness by looking at `steps` moments."""
+    lost = pending = 0
+    delays = []
+    for feed in range(run.trace.feeds):
+        items = run.trace.of(feed).tolist()
+        got = run.obtained[run.trace.offsets[feed] : run.trace.offsets[feed + 1]]
+        for k, t in enumerate(items):
+            if t < run.measured:
+                continue
+            if not math.isnan(got[k]):
+                delays.append(got[k] - t)
+            elif k >= len(items) - run.window and np.isnan(got[k:]).all():
+                pending += 1
+                delays.append(run.end - t)
+            else:
+                lost += 1
+    total = 0.0
+    moments = run.measured + (np.arange(steps) + 0.5) * (run.end - run.measured) / steps
+    for feed in range(run.trace.feeds):
+        items = run.trace.of(feed)
+        got = run.obtained[run.trace.offsets[feed] : run.trace.offsets[feed + 1]]
+        for now in moments:
+            upto = int(np.searchsorted(items, now, side="right"))
+            window = got[max(upto - run.window, 0) : upto]
+            total += 1.0 if not len(window) else float((window <= now).mean())
+    return {
+        "lost": lost,
+        "pending": pending,
+        "delay": float(np.mean(delays)) if delays else 0.0,
+        "freshness": total / run.trace.feeds / steps,
+    }
+
+
+@given(traces())
+@settings(max_examples=12, deadline=None)
+def test_scores_agree_with_counting(trace: Trace) -> None:
+    run = replay(Adaptive(), trace, PROTOCOL)
+    ours, counted = score(run), brute_force(run)
+    assert (ours.lost, ours.pending) == (counted["lost"], counted["pending"])
+    assert ours.mean_delay_s == pytest.approx(counted["delay"], abs=1.0)
+    assert ours.freshness.mean == pytest.approx(counted["freshness"], abs=2e-3)
+    assert ours.completeness.mean == pytest.approx(1 - ours.lost / max(ours.items, 1))
+
+
+def test_an_item_obtained_at_once_has_no_delay_and_a_burst_beyond_the_window_is_lost() -> None:
+    burst = [3.5 * DAY + k for k in range(10)]
+    trace = Trace.from_lists([[0.0, *burst, 6 * DAY]])
+    run = replay(Adaptive(), trace, PROTOCOL)
+    scores = score(run)
+    assert scores.lost == 7
+    assert scores.items == 11
+    assert scores.completeness.mean == pytest.approx(4 / 11)
+
+
+def test_a_ranking_strategy_spends_its_budget_tick_by_tick() -> None:
+    trace = Trace.from_lists([[0.0, 9 * DAY]] * 6)
+    run = replay(Oldest(), trace, Protocol(window=3, history_days=1, warmup_days=2, tick=3600.0), per_day=4.0)
+    assert run.per_day == pytest.approx(4.0, rel=0.02)
+    assert run.polls.max() - run.polls.min() <= 1
+
+
+def test_strategies_are_steered_at_regular_times() -> None:
+    strategy = Adaptive()
+    run = replay(strategy, Trace.from_lists([[0.0, 3.0 * DAY]]), PROTOCOL)
+    assert np.diff(strategy.steered).tolist() == [3600.0] * (len(strategy.steered) - 1)
+    assert strategy.steered[0] == run.begin
+
+
+def test_stretch_lengthens_all_intervals() -> None:
+    trace = Trace.from_lists([[0.0, 40 * DAY]] * 3)
+    protocol = Protocol(window=3, history_days=1, warmup_days=1)
+    base = replay(Adaptive(), trace, protocol).requests
+    assert replay(Adaptive(), trace, protocol, stretch=0.5).requests > 1.4 * base
+
+
+def test_a_trace_that_is_too_short_is_refused_with_a_sentence() -> None:
+    with pytest.raises(TraceError, match="leave nothing to measure"):
+        replay(Adaptive(), Trace.from_lists([[0.0, DAY]]), Protocol())
+    with pytest.raises(TraceError, match="window of 0"):
+        Protocol(window=0)

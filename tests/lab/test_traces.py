@@ -1,0 +1,90 @@
+"""Traces are read from Parquet and CSV alike, and every damage is told in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from headwater.errors import TraceError
+from headwater.lab.traces import Trace, load_trace
+
+GOOD = {
+    "source": ["b", "a", "b", "c"],
+    "published_at": [10, 11, 12, 12],
+    "title": ["one", None, "three", "four"],
+    "categories": ["x;y", "", "x", "z"],
+}
+
+
+def write(folder: Path, columns: dict[str, object], name: str = "t.parquet") -> Path:
+    path = folder / name
+    table = pa.table(columns)
+    if name.endswith(".csv"):
+        csv.write_csv(table, path)
+    else:
+        parquet.write_table(table, path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_both_formats_give_the_same_arrays(tmp_path: Path, name: str) -> None:
+    trace = load_trace(write(tmp_path, GOOD, name), text=True)
+    assert dict(zip(trace.names, trace.counts.tolist(), strict=True)) == {"a": 1, "b": 2, "c": 1}
+    b = trace.names.index("b")
+    assert trace.of(b).tolist() == [10.0, 12.0]
+    assert trace.titles is not None
+    assert trace.titles[trace.offsets[b] + 1] == "three"
+    assert trace.categories is not None
+    assert trace.categories[trace.offsets[trace.names.index("a")]] == ""
+
+
+def test_timestamps_of_any_unit_are_seconds(tmp_path: Path) -> None:
+    times = pa.array([10_000, 11_000, 12_000, 12_500], type=pa.timestamp("ms"))
+    trace = load_trace(write(tmp_path, {**GOOD, "published_at": times}))
+    assert sorted(trace.times.tolist()) == [10.0, 11.0, 12.0, 12.5]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"published_at": [10, 11, 9, 12]}, "not sorted: row 3 of “b”"),
+        ({"published_at": [1.6e12, 1.6e12, 1.6e12, 1.6e12]}, "milliseconds"),
+        ({"published_at": ["x", "y", "z", "q"]}, "not numbers"),
+        ({"published_at": [10.0, None, 12.0, 13.0]}, "1 rows without published_at"),
+        ({"published_at": [10.0, float("inf"), 12.0, 13.0]}, "not finite"),
+        ({"source": ["b", "", "b", "c"]}, "source is empty"),
+        ({"source": ["b", None, "b", "c"]}, "without a source"),
+    ],
+)
+def test_damage_is_told_in_one_sentence(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
+    with pytest.raises(TraceError, match=sentence):
+        load_trace(write(tmp_path, {**GOOD, **change}))
+
+
+def test_missing_columns_files_rows_and_unreadable_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no column “published_at”"):
+        load_trace(write(tmp_path, {"source": ["a"]}))
+    with pytest.raises(TraceError, match="no items"):
+        load_trace(write(tmp_path, {"source": pa.array([], pa.string()), "published_at": pa.array([], pa.int64())}))
+    with pytest.raises(TraceError, match="There is no trace"):
+        load_trace(tmp_path / "absent.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 nonsense")
+    with pytest.raises(TraceError, match="cannot be read as Parquet"):
+        load_trace(tmp_path / "broken.parquet")
+
+
+def test_parts_of_a_trace_keep_its_feeds_apart() -> None:
+    trace = Trace.from_lists([[1.0, 5.0], [], [2.0, 6.0, 7.0]])
+    assert trace.only(np.array([2, 0])).of(0).tolist() == [2.0, 6.0, 7.0]
+    part = trace.between(2.0, 7.0)
+    assert [part.of(k).tolist() for k in range(3)] == [[5.0], [], [2.0, 6.0]]
+
+
+def test_the_open_traces_load(shared_data: Path) -> None:
+    news = load_trace(shared_data / "traces" / "news.parquet")
+    assert (news.feeds, len(news.times)) == (6977, 588_793)
+    assert int((news.times >= news.start + 21 * 86_400).sum()) == 475_363
