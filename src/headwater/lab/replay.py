@@ -179,7 +179,8 @@ def _first_polls(sources: _Sources) -> tuple[Rows, Floats]:
     feeds = sources.trace.feeds
     rows = np.arange(feeds)
     # The golden ratio spreads any number of feeds evenly over the day, neighbours far apart.
-    first: Floats = sources.begin + (rows * 0.6180339887498949 % 1.0) * min(DAY, sources.end - sources.begin)
+    phase = np.modf(rows.astype(np.float64) * 0.6180339887498949)[0]
+    first: Floats = sources.begin + phase * min(DAY, sources.end - sources.begin)
     return rows, first
 
 
