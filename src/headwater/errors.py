@@ -7,6 +7,7 @@ What is left is grouped by what the caller can do about it:
     ├── InputError           somebody gave us something wrong: show the sentence, change the input
     │   ├── NotAFeed         the document is no feed; `what` says what it is instead
     │   ├── AddressError     the address cannot be used (scheme, control characters, private, port)
+    │   ├── Unreachable      the address gave no answer; `ending` says how (dns, tls, timeout, …)
     │   ├── QueryError       a query script; carries every message with its position
     │   ├── TraceError       a trace or a setting of the lab
     │   └── SettingsError    configuration that contradicts itself or names something unknown
@@ -36,6 +37,14 @@ class NotAFeed(InputError):
 
 class AddressError(InputError):
     """The address cannot be used."""
+
+
+class Unreachable(InputError):
+    """The address gave no answer; `ending` is the `Ending` that says how."""
+
+    def __init__(self, message: str, ending: str = "connection") -> None:
+        super().__init__(message)
+        self.ending = ending
 
 
 class QueryError(InputError):

@@ -1,0 +1,342 @@
+"""The fetcher: an address in, an `Outcome` out, whatever the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import ssl
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urldefrag, urlencode, urljoin, urlsplit
+
+import headwater
+from headwater.errors import AddressError, NotAFeed, Unreachable
+from headwater.fetch.encodings import Bomb, Damaged, decode
+from headwater.fetch.etiquette import FEED_TYPES, MINUTE, conditions, fresh_for, merged, retry_after, validators_of
+from headwater.fetch.guard import WEB_PORTS, Guard, Lookup, look_up
+from headwater.fetch.hosts import HostGate
+from headwater.fetch.reader import Read, Reader, read_feed
+from headwater.fetch.transport import Failure, Limits, Reply, Transport
+from headwater.model import Ending, Outcome, Validators
+
+MOST_REDIRECTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PERMANENT = frozenset({301, 308})
+_MOST_POSTPONED = 10_000
+_SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # decoded at once; anything larger in a thread
+_SAFE = re.compile(r"[^\x00-\x1f\x7f-\x9f\\]+")
+_CLOSED = re.compile(rb"(?i)</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*>|\}\s*$")
+
+
+def name_ourselves(contact: str | None) -> str:
+    """Product, version, and where to complain."""
+    return f"Headwater/{headwater.__version__} (feed aggregator{'; +' + contact if contact else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer that is not judged as a feed: for discovery, articles, icons, hubs and web hooks."""
+
+    status: int
+    final_url: str
+    headers: Mapping[str, str]
+    body: bytes
+    content_type: str
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+
+@dataclass(slots=True)
+class _Journey:
+    """One fetch under way: where it has come to and what it cost."""
+
+    asked: str
+    at: str
+    started: float
+    begin: float
+    permanent: bool = True
+    hops: int = 0
+    received: int = 0
+    spent: float = 0.0  # seconds of the deadline; waiting for a host's turn does not count
+
+    def end(self, ending: Ending, message: str = "", **found: Any) -> Outcome:
+        return Outcome(
+            ending=ending,
+            url=self.asked,
+            final_url=self.at,
+            started=self.started,
+            elapsed=time.monotonic() - self.begin,
+            moved_to=self.at if self.hops and self.permanent and ending.ok else None,
+            bytes=self.received,
+            message=message,
+            **found,
+        )
+
+
+class Fetcher:
+    """One guarded client for everything that leaves. Use it as an async context manager, one for each process."""
+
+    def __init__(
+        self,
+        *,
+        allow_private: bool = False,
+        ports: Collection[int] = WEB_PORTS,
+        contact: str | None = None,
+        user_agent: str | None = None,
+        deadline: float = 30.0,
+        min_rate: float = 200.0,
+        max_wire: int = 5 << 20,
+        max_decoded: int = 20 << 20,
+        per_host: int = 1,
+        gap: float = 1.0,
+        connections: int = 512,
+        read: Read = read_feed,
+        tls: ssl.SSLContext | None = None,
+        lookup: Lookup = look_up,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._limits = Limits(deadline, min_rate, max_wire, max_decoded)
+        self._clock = clock
+        self._reader = Reader(read)
+        self.gate = HostGate(per_host, gap)
+        self._transport = Transport(
+            Guard(allow_private=allow_private, ports=ports),
+            self.gate,
+            self._limits,
+            user_agent=user_agent or name_ourselves(contact),
+            tls=tls,
+            lookup=lookup,
+            connections=connections,
+        )
+        self._postponed: dict[tuple[str, str], float] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._transport.__aexit__(kind, error, trace)
+        await self._reader.close()
+
+    async def fetch(
+        self,
+        url: str,
+        validators: Validators | None = None,
+        *,
+        body_hash: str | None = None,
+        delta: bool = False,
+    ) -> Outcome:
+        """Fetch a feed; never raises for anything a server or an address does.
+
+        A 200 whose body has the hash `body_hash` ends as UNCHANGED with status 200 and is not read again.
+        """
+        journey = _Journey(url, url, self._clock(), time.monotonic())
+        asked = conditions(validators, delta=delta)
+        try:
+            reply = await self._travel(journey, {"Accept": FEED_TYPES, **asked})
+            if reply.status == 304 and asked:
+                return journey.end(
+                    Ending.UNCHANGED,
+                    status=304,
+                    validators=merged(validators, reply.headers),
+                    fresh_for=fresh_for(reply.headers, journey.started),
+                    retry_after=retry_after(reply.headers, journey.started),
+                )
+            if reply.status in (200, 203) or (reply.status == 226 and "A-IM" in asked and _is_delta(reply)):
+                return await self._take(journey, reply, body_hash)
+            return self._refuse(journey, reply)
+        except Failure as failure:
+            journey.received += failure.received
+            return journey.end(failure.ending, failure.message, status=failure.status, retry_after=failure.retry_after)
+
+    async def get(self, url: str, *, accept: str = "*/*", max_bytes: int | None = None) -> Page:
+        """Fetch a page, following redirects; any status is an answer, no answer raises (AddressError, Unreachable)."""
+        journey = _Journey(url, url, self._clock(), time.monotonic())
+        try:
+            reply = await self._travel(journey, {"Accept": accept}, max_bytes)
+            body = await self._decode(reply, max_bytes) if reply.body else b""
+        except Failure as failure:
+            raise _error_of(failure, url) from failure
+        return Page(reply.status, journey.at, reply.headers, body, reply.headers.get("Content-Type", ""))
+
+    async def post(
+        self,
+        url: str,
+        data: bytes | Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+        *,
+        max_bytes: int = 64 << 10,
+    ) -> Page:
+        """Send something to a hub or web hook; a redirect is returned, never followed."""
+        sent = dict(headers or {})
+        if not isinstance(data, bytes):
+            data = urlencode(data).encode()
+            sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
+        try:
+            _, reply = await self._transport.hop(
+                url, {"Accept": "*/*", **sent}, method="POST", data=data, max_wire=max_bytes, every_body=True
+            )
+            body = await self._decode(reply, max_bytes) if reply.body else b""
+        except Failure as failure:
+            raise _error_of(failure, url) from failure
+        return Page(reply.status, url, reply.headers, body, reply.headers.get("Content-Type", ""))
+
+    async def _travel(self, journey: _Journey, headers: Mapping[str, str], max_wire: int | None = None) -> Reply:
+        """Follow redirects to an answer. The same headers go on every hop: validators belong to the feed."""
+        seen = {journey.at}
+        while True:
+            seconds = self._limits.deadline - journey.spent if journey.hops else None
+            target, reply = await self._transport.hop(journey.at, headers, seconds=seconds, max_wire=max_wire)
+            journey.received += reply.received
+            if reply.status not in _REDIRECTS:
+                return reply
+            journey.spent += reply.spent
+            self._postpone(journey, reply)
+            journey.hops += 1
+            journey.permanent = journey.permanent and reply.status in _PERMANENT
+            journey.at = next_address(str(target), reply.headers.get("Location"))
+            if journey.at in seen:
+                raise Failure(Ending.REDIRECTS, f"{journey.asked} redirects in a circle.", status=reply.status)
+            if journey.hops > MOST_REDIRECTS:
+                raise Failure(
+                    Ending.REDIRECTS,
+                    f"{journey.asked} redirects more than {MOST_REDIRECTS} times.",
+                    status=reply.status,
+                )
+            if journey.spent >= self._limits.deadline:
+                raise Failure(Ending.TIMEOUT, f"{journey.asked} was not reached within {self._limits.deadline:g} s.")
+            seen.add(journey.at)
+
+    def _postpone(self, journey: _Journey, reply: Reply) -> None:
+        """Honour Retry-After on a redirect (RFC 9110 §10.2.3): go on when it has passed."""
+        now = self._clock()
+        wait = retry_after(reply.headers, now)
+        if wait is None:
+            return
+        redirect = (journey.at, reply.headers.get("Location", ""))
+        due = self._postponed.pop(redirect, None)
+        if due is not None and due <= now:
+            return
+        while len(self._postponed) >= _MOST_POSTPONED:
+            del self._postponed[next(iter(self._postponed))]
+        due = self._postponed[redirect] = now + wait if due is None else due
+        raise Failure(
+            Ending.THROTTLED,
+            f"{journey.at} redirects and asks to wait {due - now:.0f} s before going on.",
+            status=reply.status,
+            retry_after=max(due - now, MINUTE),
+        )
+
+    async def _take(self, journey: _Journey, reply: Reply, old_hash: str | None) -> Outcome:
+        """Read the document of a good answer."""
+        body = await self._decode(reply, None)
+        found: dict[str, Any] = {
+            "status": reply.status,
+            "validators": validators_of(reply.headers),
+            "fresh_for": fresh_for(reply.headers, journey.started),
+            "body_hash": hashlib.blake2b(body, digest_size=16).hexdigest(),
+        }
+        if found["body_hash"] == old_hash and reply.status != 226:
+            return journey.end(Ending.UNCHANGED, **found)
+        try:
+            document = await self._reader.read(body, journey.at, reply.headers)
+        except NotAFeed as error:
+            return journey.end(Ending.UNREADABLE, str(error), status=reply.status)
+        if reply.status == 226:
+            return journey.end(Ending.PARTIAL, document=document, **found)
+        if not _is_closed(body):
+            found["validators"] = found["body_hash"] = None  # so that the whole document is asked for again
+            return journey.end(
+                Ending.PARTIAL,
+                "The document breaks off before its end; nothing counts as gone.",
+                document=document,
+                **found,
+            )
+        return journey.end(Ending.CHANGED, document=document, **found)
+
+    def _refuse(self, journey: _Journey, reply: Reply) -> Outcome:
+        """Every answer that brings no document."""
+        status = reply.status
+        host = urlsplit(journey.at).hostname or journey.at
+        wait = retry_after(reply.headers, journey.started) if status >= 300 else None
+        match status:
+            case 410 if journey.permanent:
+                ending, message = Ending.GONE, f"{host} says that the feed is gone for good (410)."
+            case 429 | 503:
+                when = f"; come back in {wait:.0f} s" if wait else ""
+                ending, message = Ending.THROTTLED, f"{host} asks to come back later ({status}){when}."
+            case 401 | 403 | 407 | 451:
+                ending, message = Ending.DENIED, f"{host} does not let us read the feed ({status})."
+            case _ if 400 <= status < 500:
+                ending, message = Ending.MISSING, f"{host} has no feed at this address ({status})."
+            case _ if 200 <= status < 300:
+                ending, message = Ending.UNREADABLE, f"{host} answered without a document ({status})."
+            case 304:
+                ending, message = Ending.BROKEN, f"{host} says “not modified” although nothing was known (304)."
+            case _ if 300 <= status < 400:
+                ending, message = Ending.REDIRECTS, f"{host} redirects in a way that cannot be followed ({status})."
+            case _:
+                ending, message = Ending.BROKEN, f"{host} has a problem of its own ({status})."
+        return journey.end(ending, message, status=status, retry_after=wait)
+
+    async def _decode(self, reply: Reply, cap: int | None) -> bytes:
+        """Decode small bodies at once and others in a thread, so that a bomb delays nobody."""
+        most = self._limits.max_decoded if cap is None else cap
+        encoding = ",".join(reply.headers.getall("Content-Encoding", ()))
+        try:
+            if len(reply.body) <= _SMALL_WIRE:
+                try:
+                    return decode(reply.body, encoding, min(most, _SMALL_DECODED))
+                except Bomb:
+                    if most <= _SMALL_DECODED:
+                        raise
+            elif not encoding:
+                return decode(reply.body, encoding, most)
+            return await asyncio.to_thread(decode, reply.body, encoding, most)
+        except Bomb as error:
+            raise Failure(
+                Ending.TOO_LARGE,
+                f"The document is too large: more than {most:,} bytes when unpacked.",
+                status=reply.status,
+            ) from error
+        except Damaged as error:
+            raise Failure(
+                Ending.UNREADABLE, f"The document cannot be unpacked: {error}.", status=reply.status
+            ) from error
+
+
+def _is_delta(reply: Reply) -> bool:
+    """Whether a 226 was made by the one manipulation we asked for (RFC 3229 §10.5.2)."""
+    return reply.headers.get("IM", "").strip().lower() == "feed"
+
+
+def _is_closed(body: bytes) -> bool:
+    """Whether the root element (or JSON object) is closed: a connection that just ends looks like a short document."""
+    return _CLOSED.search(body[-4096:].replace(b"\0", b"")) is not None
+
+
+def next_address(here: str, location: str | None) -> str:
+    """Where a redirect leads; raises `Failure` where that is nowhere we go."""
+    if location is None:
+        raise Failure(Ending.REDIRECTS, f"{here} redirects without saying where to.")
+    try:
+        address = urldefrag(urljoin(here, location)).url if _SAFE.fullmatch(location) else ""
+    except ValueError:
+        address = ""
+    if not address.lower().startswith(("http://", "https://")):
+        raise Failure(Ending.REDIRECTS, f"{here} redirects to something that is no web address.")
+    return address
+
+
+def _error_of(failure: Failure, url: str) -> AddressError | Unreachable:
+    if failure.ending is Ending.BLOCKED:
+        return AddressError(failure.message)
+    return Unreachable(failure.message, failure.ending)

@@ -1,0 +1,253 @@
+"""One request through the guard: the only place where anything leaves Headwater.
+
+A hop is one request to one address, with no redirect followed: the caller decides about the next one and the
+guard judges that again. Whatever goes wrong on the way is a `Failure` with its ending and a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from headwater.fetch.encodings import ACCEPTED
+from headwater.fetch.guard import REFUSAL, Blocked, Guard, GuardedResolver, Lookup, look_up
+from headwater.fetch.hosts import HostGate
+from headwater.model import Ending
+
+_HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp's 8 kB would lose their feeds
+_HEADER_COUNT = 256
+
+
+class Failure(Exception):
+    """How a request failed: the ending and a sentence for a person."""
+
+    def __init__(
+        self,
+        ending: Ending,
+        message: str,
+        received: int = 0,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.ending = ending
+        self.message = message
+        self.received = received
+        self.status = status
+        self.retry_after = retry_after
+
+
+@dataclass(slots=True)
+class Reply:
+    """What one hop brought. `body` is as on the wire, still encoded, and empty where it was not wanted."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    received: int
+    spent: float = 0.0  # seconds, without the wait for the host's turn
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may cost. `min_rate` (bytes per second) is asked of a body after a third of the deadline."""
+
+    deadline: float = 30.0
+    min_rate: float = 200.0
+    max_wire: int = 5 << 20
+    max_decoded: int = 20 << 20
+
+
+class Transport:
+    """A guarded, paced aiohttp session: no cookies, no proxies of the environment, no decoding behind our back."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        gate: HostGate,
+        limits: Limits,
+        *,
+        user_agent: str,
+        tls: ssl.SSLContext | None = None,
+        lookup: Lookup = look_up,
+        connections: int = 512,
+    ) -> None:
+        self._guard = guard
+        self._gate = gate
+        self._limits = limits
+        self._headers = {"User-Agent": user_agent, "Accept-Encoding": ACCEPTED}
+        self._tls = tls
+        self._lookup = lookup
+        self._connections = connections
+        self._timeout = self._timeout_of(limits.deadline)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(
+            resolver=GuardedResolver(self._guard, lookup=self._lookup),
+            socket_factory=self._guard.open_socket,
+            ssl=self._tls or True,
+            limit=self._connections,
+            ttl_dns_cache=60,
+            dns_cache_max_size=10_000,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=self._headers,
+            auto_decompress=False,
+            trust_env=False,
+            max_line_size=_HEADER_LINE,
+            max_field_size=_HEADER_LINE,
+            max_headers=_HEADER_COUNT,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _timeout_of(self, seconds: float) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(total=seconds, sock_connect=min(10.0, seconds), ceil_threshold=60)
+
+    async def hop(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        method: str = "GET",
+        data: bytes | None = None,
+        seconds: float | None = None,
+        max_wire: int | None = None,
+        every_body: bool = False,
+    ) -> tuple[URL, Reply]:
+        """One request, after waiting for the host's turn. The body is read for 2xx only, unless `every_body`."""
+        try:
+            target = self._guard.check_url(url)
+        except Blocked as error:
+            raise Failure(Ending.BLOCKED, REFUSAL) from error
+        domain = await self._gate.enter(target.raw_host or "")
+        try:
+            timeout = self._timeout if seconds is None else self._timeout_of(seconds)
+            clock = asyncio.get_running_loop().time
+            begin = clock()
+            reply = await self._request(
+                method, target, headers, data, timeout, max_wire or self._limits.max_wire, every_body
+            )
+            reply.spent = clock() - begin
+            return target, reply
+        finally:
+            self._gate.leave(domain)
+
+    async def _request(
+        self,
+        method: str,
+        target: URL,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        time_limit: aiohttp.ClientTimeout,
+        max_wire: int,
+        every_body: bool,
+    ) -> Reply:
+        if self._session is None:
+            raise RuntimeError("the transport is used as an async context manager")
+        try:
+            response = await self._session.request(
+                method, target, headers=headers, data=data, timeout=time_limit, allow_redirects=False
+            )
+        except Exception as error:
+            raise failure_of(error, target.host or "", time_limit.total) from error
+        size = sum(len(name) + len(value) + 4 for name, value in response.raw_headers)
+        try:
+            status = response.status
+            if status == 304 or not (200 <= status < 300 or every_body):
+                # A redirect's or an error's body is nothing we need: if it has not come along already, hang up.
+                response.release()
+                return Reply(status, response.headers, b"", size)
+            body = await self._body(response, max_wire)
+            return Reply(status, response.headers, body, size + len(body))
+        except Failure:
+            raise
+        except Exception as error:
+            raise failure_of(error, target.host or "", time_limit.total, size) from error
+        finally:
+            response.close()
+
+    async def _body(self, response: aiohttp.ClientResponse, max_wire: int) -> bytes:
+        announced = response.content_length
+        if announced is not None and announced > max_wire:
+            raise Failure(Ending.TOO_LARGE, f"The document is too large: {announced:,} bytes, at most {max_wire:,}.")
+        stream = response.content
+        chunk = await stream.readany()
+        if stream.at_eof():
+            if len(chunk) > max_wire:
+                raise _too_large(max_wire, len(chunk))
+            return chunk
+        clock = asyncio.get_running_loop().time
+        begin, received, chunks = clock(), len(chunk), [chunk]
+        while chunk := await stream.readany():
+            chunks.append(chunk)
+            received += len(chunk)
+            if received > max_wire:
+                raise _too_large(max_wire, received)
+            spent = clock() - begin
+            if spent > self._limits.deadline / 3 and received < spent * self._limits.min_rate:
+                raise Failure(
+                    Ending.TIMEOUT, f"The server sends too slowly: {received:,} bytes in {spent:.0f} s.", received
+                )
+        return b"".join(chunks)
+
+
+def _too_large(most: int, received: int) -> Failure:
+    return Failure(Ending.TOO_LARGE, f"The document is too large: more than {most:,} bytes.", received)
+
+
+def failure_of(error: Exception, host: str, deadline: float | None, received: int = 0) -> Failure:
+    """Name what went wrong; the sentences are for the person who subscribed to the feed."""
+    cause = getattr(error, "os_error", None)
+    match error:
+        case Blocked() | aiohttp.InvalidURL():
+            return Failure(Ending.BLOCKED, REFUSAL, received)
+        case _ if isinstance(cause, Blocked):
+            return Failure(Ending.BLOCKED, REFUSAL, received)
+        case aiohttp.ClientConnectorDNSError():
+            return Failure(Ending.DNS, f"The name {host} has no address: is it spelled right?", received)
+        case aiohttp.ClientConnectorCertificateError():
+            why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            return Failure(Ending.TLS, f"The certificate of {host} is not valid: {why}.", received)
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return Failure(Ending.TLS, f"No secure connection to {host} could be made.", received)
+        case TimeoutError():
+            return Failure(Ending.TIMEOUT, f"{host} did not answer in full within {deadline:g} s.", received)
+        case aiohttp.ClientResponseError():
+            if any(word in error.message for word in ("Got more than", "too long", "Too many", "too many")):
+                return Failure(Ending.TOO_LARGE, f"The headers of {host}'s answer are too large.", received)
+            return Failure(Ending.BROKEN, f"{host} did not answer in proper HTTP.", received)
+        case aiohttp.ClientPayloadError():
+            return Failure(
+                Ending.CONNECTION, f"The connection to {host} broke off in the middle of the answer.", received
+            )
+        case aiohttp.ClientConnectorError():
+            return Failure(Ending.CONNECTION, f"{host} cannot be reached: {_reason(cause)}.", received)
+        case aiohttp.ServerDisconnectedError():
+            return Failure(Ending.CONNECTION, f"{host} closed the connection without an answer.", received)
+        case aiohttp.ClientError() | OSError():
+            return Failure(Ending.CONNECTION, f"The connection to {host} broke off.", received)
+        case _:
+            return Failure(Ending.BROKEN, f"The answer of {host} made no sense ({type(error).__name__}).", received)
+
+
+def _reason(cause: object) -> str:
+    return (getattr(cause, "strerror", None) or "no connection").lower()

@@ -1,0 +1,25 @@
+"""A hostile server and a fetcher that may talk to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hostile import HostileServer, read_titles
+
+from headwater.fetch.client import Fetcher
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[HostileServer]:
+    async with HostileServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def fetcher() -> AsyncIterator[Fetcher]:
+    """Loopback allowed, and a deadline short enough to wait for in a test."""
+    async with Fetcher(
+        allow_private=True, contact="https://example.org/contact", deadline=1.0, per_host=8, read=read_titles
+    ) as fetcher:
+        yield fetcher
