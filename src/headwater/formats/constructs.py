@@ -1,0 +1,113 @@
+"""Text constructs: what RSS, Atom and their modules put into titles, summaries and contents.
+
+Atom says what it holds (`type`, in Atom .3 also `mode`); RSS does not, and holds HTML.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from html import unescape
+
+from lxml import etree
+
+from headwater.formats.context import Context
+from headwater.formats.html import inner
+from headwater.formats.links import resolve
+from headwater.formats.text import from_html, looks_like_html, one_line
+
+_MARKUP_TYPES = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml", "text/x-html"})
+
+
+def text_of(element: etree._Element) -> str | None:
+    """The characters of an element and of everything in it."""
+    text = element.text if len(element) == 0 else "".join(map(str, element.itertext("*")))
+    return text.strip() or None if text else None
+
+
+def raw_of(element: etree._Element) -> tuple[str | None, str]:
+    """What the element holds and as what: `text`, `html`, or `unsaid` when it does not say."""
+    kind = element.get("type")
+    if len(element):
+        return _mixed(element), "html"
+    text = element.text
+    if text is None or not (text := text.strip()):
+        return None, "text"
+    if kind is None:
+        if element.get("mode") == "escaped" and "}" in element.tag:
+            return text, "unsaid"
+        return text, "unsaid"
+    kind = kind.strip().lower()
+    if element.get("mode") == "base64" or (_is_binary(kind) and not looks_like_html(text)):
+        text = _from_base64(text)
+        return text, "html" if text and looks_like_html(text) else "text"
+    if kind in _MARKUP_TYPES:
+        return text, "html"
+    if kind in ("text", "text/plain"):
+        # Publishers put HTML under text/plain; only Atom 1.0's own word `text` is believed.
+        return text, "text" if kind == "text" or element.get("mode") != "escaped" else "unsaid"
+    return text, "unsaid"
+
+
+def title_of(element: etree._Element, context: Context) -> str | None:
+    """Plain text of a title."""
+    if len(element) == 0 and element.get("type") is None:
+        text = element.text
+        if text is None:
+            return None
+        if "<" not in text and ("&" not in text):
+            return one_line(text)
+        return one_line(text) if context.atom and "}" in element.tag and "&" not in text else from_html(text)
+    text, kind = raw_of(element)
+    if text is None:
+        return None
+    return one_line(text) if kind == "text" else from_html(text)
+
+
+def html_of(element: etree._Element, context: Context) -> str | None:
+    """Safe HTML of a summary, description or content."""
+    if len(element) == 0 and not element.attrib:
+        text = element.text
+        if text is None or not (text := text.strip()):
+            return None
+        if context.atom and "}" in element.tag and not looks_like_html(text):
+            return context.cleaner.plain(unescape(text) if "&" in text else text)
+        return context.cleaner.html(text, context.base_of(element) if context.has_base else context.base)
+    text, kind = raw_of(element)
+    if text is None:
+        return None
+    if kind == "text" or (kind == "unsaid" and context.atom and not looks_like_html(text) and "&" not in text):
+        return context.cleaner.plain(text)
+    base = element
+    if len(element) == 1 and element[0].get("{http://www.w3.org/XML/1998/namespace}base"):
+        base = element[0]
+    return context.cleaner.html(text, context.base_of(base))
+
+
+def _mixed(element: etree._Element) -> str | None:
+    """Markup given as elements; the `div` that Atom asks for is not part of it (RFC 4287 §3.1.1.3)."""
+    only = element[0]
+    if len(element) == 1 and isinstance(only.tag, str) and only.tag.rpartition("}")[2] == "div":
+        outside = f"{element.text or ''}{only.tail or ''}".strip()
+        if not outside:
+            return inner(only) or None
+    return inner(element) or None
+
+
+def _is_binary(kind: str) -> bool:
+    return "/" in kind and not kind.startswith("text/") and not kind.endswith(("xml", "html", "json"))
+
+
+def _from_base64(text: str) -> str | None:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return text
+
+
+def address_in(element: etree._Element, context: Context) -> str | None:
+    """The address an element holds as text or in one of the attributes used for it."""
+    for name in ("href", "url", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}resource", "rdf:resource"):
+        if found := element.get(name):
+            return resolve(found, context.base_of(element))
+    return resolve(text_of(element), context.base_of(element))

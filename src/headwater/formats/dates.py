@@ -1,0 +1,254 @@
+"""Dates as publishers write them → UTC epoch seconds.
+
+Three steps, cheapest first: the RFC 822 form of nearly every RSS feed, ISO 8601 as Python reads it, then a
+tolerant reading word by word against the tables below. What contradicts itself (a 31st of June, 25 o'clock) or holds
+a word nobody knows is no date: a wrong date does more harm than none. Forms without a year are declined,
+because they would need a clock.
+
+>>> parse_date("Thu, 01 Jan 1970 00:01:00 GMT")
+60.0
+>>> parse_date("1970-01-01T01:01:00+01:00")
+60.0
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+
+from headwater.formats.calendars import AFTERNOON, MONTHS, MORNING, WEEKDAYS, ZONES
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAY = 86400.0
+_LONGEST = 120  # no date is longer; spares the tolerant reader a megabyte
+
+# Forms with letters between the numbers, rewritten to plain separators before the tolerant reading.
+_CJK = str.maketrans({"年": "-", "년": "-", "月": "-", "월": "-", "日": " ", "일": " ", "時": ":", "时": ":", "시": ":",
+                      "分": ":", "분": ":", "秒": " ", "초": " ", "：": ":", "，": " ", "\u00a0": " ", "\u202f": " ",
+                      "−": "-", "–": "-"})  # fmt: skip
+
+# ISO 8601 forms Python does not read; two-digit years are of this century, as the standard has it.
+ISO_FORMS = (
+    ("YYYY-MM", re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)")),
+    ("YYYY-DDD, YYYYDDD", re.compile(r"(?P<year>\d{4})-?(?P<ordinal>[0-3]\d\d)")),
+    ("YYYY", re.compile(r"(?P<year>\d{4})")),
+    ("YYYY-0MM-DD", re.compile(r"(?P<year>\d{4})-0(?P<month>\d\d)-(?P<day>\d\d)")),
+    ("YYYYMMDD", re.compile(r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)")),
+    ("YY-MM-DD, YYMMDD", re.compile(r"(?P<year>\d\d)(?P<dash>-?)(?P<month>[01]\d)(?P=dash)(?P<day>[0-3]\d)")),
+    ("YY-DDD, YYDDD", re.compile(r"(?P<year>\d\d)-?(?P<ordinal>[0-3]\d\d)")),
+    ("-YY-MM, -YYMM", re.compile(r"-(?P<year>\d\d)-?(?P<month>[01]\d)")),
+    ("-YY", re.compile(r"-(?P<year>\d\d)")),
+)
+
+_TIME = re.compile(r"(\d{1,2})[:.h](\d{1,2})(?:[:.](\d{1,2})(?:[.,](\d+))?)?(.*)")
+_OFFSET = re.compile(r"(?:gmt|utc)?([+-])(\d{1,2})(?::?(\d\d))?")
+_NUMBERS = re.compile(r"\d+")
+
+
+def parse_date(text: str | None) -> float | None:
+    """UTC epoch seconds of a date in any of the documented forms, or None."""
+    if not text:
+        return None
+    words = text.split()
+    if len(words) == 6 and words[0][-1] == ",":
+        fast = _rfc822(words)
+        if fast is not None:
+            return fast
+    elif len(words) == 1 and text[4:5] == "-":
+        try:
+            moment = datetime.fromisoformat(words[0])
+        except ValueError:
+            pass
+        else:
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if len(text) > _LONGEST:
+        return None
+    try:
+        return _slowly(text.strip())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _rfc822(words: list[str]) -> float | None:
+    """`Thu, 01 Jan 2004 19:48:21 GMT`, or None for the slower readers to try."""
+    _, day, month, year, clock, zone = words
+    number = MONTHS.get(month.lower())
+    if number is None or len(year) != 4 or len(clock) != 8 or clock[2] != ":" or clock[5] != ":":
+        return None
+    try:
+        if zone[0] in "+-" and len(zone) == 5:
+            offset = (int(zone[1:3]) * 60 + int(zone[3:5])) * (-60 if zone[0] == "-" else 60)
+        else:
+            offset = ZONES[zone.lower()] * 60
+        hours, minutes, seconds = int(clock[:2]), int(clock[3:5]), int(clock[6:])
+        days = date(int(year), number, int(day)).toordinal() - _EPOCH
+    except (ValueError, KeyError):
+        return None
+    if hours > 23 or minutes > 59 or seconds > 59 or not -86400 < offset < 86400:
+        return None
+    return days * _DAY + hours * 3600 + minutes * 60 + seconds - offset
+
+
+def _slowly(text: str) -> float | None:
+    if text.isdigit() and len(text) in (10, 13):  # seconds or milliseconds since 1970, or YYYYMMDDHH
+        return float(text) if len(text) == 10 else float(text) / 1000.0
+    if text[:1].isdigit() or text[:1] == "-":
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        else:
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        when = _iso_forms(text)
+        if when is not None:
+            return when
+    korean = any("\uac00" <= char <= "\ud7a3" for char in text)
+    return _word_by_word(text.translate(_CJK).lower(), ZONES["kst"] if korean else 0)
+
+
+def _iso_forms(text: str) -> float | None:
+    """The forms of ISO_FORMS, alone or followed by a time."""
+    head, _, clock = text.partition("T")
+    for _name, form in ISO_FORMS:
+        found = form.fullmatch(head)
+        if found is None:
+            continue
+        parts = found.groupdict()
+        year = int(parts["year"])
+        if len(parts["year"]) == 2:
+            year += 2000
+        if parts.get("ordinal"):
+            ordinal = int(parts["ordinal"])
+            day = date(year, 1, 1).toordinal() + ordinal - 1
+            if ordinal < 1 or date.fromordinal(day).year != year:
+                continue
+        else:
+            month = int(parts.get("month") or 1)
+            if not 1 <= month <= 12:
+                continue
+            day = date(year, month, int(parts.get("day") or 1)).toordinal()
+        seconds = _clock(clock, None) if clock else 0.0
+        return None if seconds is None else (day - _EPOCH) * _DAY + seconds
+    return None
+
+
+def _clock(word: str, noon: bool | None) -> float | None:
+    """Seconds since midnight UTC of `19:48:21.5+02:00`; None when it is no time. `noon` is True for p.m."""
+    found = _TIME.fullmatch(word.strip())
+    if found is None:
+        return None
+    hours, minutes, seconds = int(found[1]), int(found[2]), int(found[3] or 0)
+    rest = found[5].strip()
+    if rest in ("am", "a.m.", "pm", "p.m."):
+        noon, rest = rest[0] == "p", ""
+    if noon is not None and hours <= 12:
+        hours = hours % 12 + (12 if noon else 0)
+    if (hours, minutes, seconds) == (24, 0, 0):
+        pass  # the end of the day, as ISO 8601 allows it
+    elif hours > 23 or minutes > 59 or seconds > 60:
+        return None
+    offset = _zone(rest) if rest else 0
+    if offset is None:
+        return None
+    fraction = float(f"0.{found[4]}") if found[4] else 0.0
+    return hours * 3600 + minutes * 60 + min(seconds, 59) + fraction - offset * 60
+
+
+def _zone(word: str) -> int | None:
+    """Minutes east of Greenwich, or None when it is no zone."""
+    word = word.strip("()[]").removeprefix("etc/")
+    if word in ZONES:
+        return ZONES[word]
+    found = _OFFSET.fullmatch(word)
+    if found is None:
+        return None
+    minutes = int(found[2]) * 60 + int(found[3] or 0)
+    return None if minutes >= 1440 else (-minutes if found[1] == "-" else minutes)
+
+
+def _word_by_word(text: str, home: int) -> float | None:
+    """Sort the words of a date into weekday, month, numbers, time and zone; None when one fits nowhere.
+
+    `home` is the zone, in minutes, of a date that names none: dates in Hangul are Korean.
+    """
+    text = _time_apart(text)
+    month: int | None = None
+    numbers: list[str] = []
+    clock: str | None = None
+    noon: bool | None = None
+    offset: int | None = None
+    for word in _separate(text):
+        if word in WEEKDAYS and not (word in MONTHS and month is None):
+            continue
+        if word in MONTHS and month is None:
+            month = MONTHS[word]
+        elif word in MORNING or word in AFTERNOON:
+            noon = word in AFTERNOON
+        elif clock is None and word[0].isdigit() and _TIME.fullmatch(word) and ":" in word:
+            clock = word
+        elif clock is not None and (zone := _zone(word)) is not None:
+            offset = zone if offset is None else offset
+        elif _NUMBERS.fullmatch(word):
+            numbers.append(word)
+        elif clock is None or word[0] in "+-" or not word.isalpha():
+            return None
+        # else: a word after the time is the name of a zone or place nobody lists; read as UTC
+    if month is None and len(numbers) == 3:
+        numbers, month = _month_by_number(numbers)
+    if month is None or len(numbers) != 2:
+        return None
+    day, year = (numbers[1], numbers[0]) if len(numbers[0]) == 4 else numbers
+    seconds = 0.0 if clock is None else _clock(clock, noon)
+    if seconds is None:
+        return None
+    days = date(_century(year), month, int(day)).toordinal() - _EPOCH
+    return days * _DAY + seconds - (home if offset is None else offset) * 60
+
+
+def _time_apart(text: str) -> str:
+    """`2004-07-08t23:56` with its date and time parted; a name with a t in it stays whole."""
+    where = text.find("t", 6)
+    if where > 0 and text[where - 1].isdigit() and text[where + 1 : where + 2].isdigit():
+        return f"{text[:where]} {text[where + 1 :]}"
+    return text
+
+
+def _separate(text: str) -> list[str]:
+    """Words; dates joined by `-`, `/` or `.` come apart, times and offsets stay whole."""
+    words: list[str] = []
+    for raw in text.replace(",", " ").replace(";", " ").split():
+        word = raw.strip("()")
+        if not word:
+            continue
+        if word in MONTHS or word in WEEKDAYS or word in ZONES or word in MORNING or word in AFTERNOON:
+            words.append(word)
+        elif ":" in word and word[0].isdigit():
+            cut = max(word.find("+"), word.find("-"))
+            words += [word[:cut], word[cut:]] if cut > 0 else [word.rstrip(":")]
+        elif word[0] in "+-" or ":" in word or word.startswith(("gmt", "utc", "etc/")):
+            words.append(word)
+        else:
+            words += [part for part in re.split(r"[-/.]", word) if part]
+    return [_plain_number(word) for word in words]
+
+
+def _plain_number(word: str) -> str:
+    """`1st` → `1`; everything else as it is."""
+    return word[:-2] if word[:1].isdigit() and word[-2:] in ("st", "nd", "rd", "th") else word
+
+
+def _month_by_number(numbers: list[str]) -> tuple[list[str], int | None]:
+    """Three numbers: year first, or day and month in whichever order is possible (month first when both are)."""
+    first, second, third = numbers
+    if len(first) == 4:
+        return [third, first], int(second)
+    if int(first) > 12:
+        return [first, third], int(second)
+    return [second, third], int(first)
+
+
+def _century(year: str) -> int:
+    number = int(year)
+    if len(year) <= 2:  # RFC 2822 §4.3, with the turn where feeds began
+        number += 2000 if number < 90 else 1900
+    return number

@@ -1,0 +1,140 @@
+"""Which characters the bytes are: BOM, header, declaration, the bytes themselves, in that order of trust.
+
+Publishers lie in all of the first three, so a claim counts only if the bytes can be what it says; and bytes that
+are valid UTF-8 beyond ASCII are UTF-8, whatever a Latin claim says, since that never happens by accident.
+A few bad bytes do not turn a UTF-8 document into windows-1252: it keeps its encoding, with replacement characters.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# The first characters of a document, `<` and a letter or mark, as wide encodings write them.
+_WIDE = (
+    (b"<\0\0\0", "utf-32-le"),
+    (b"\0\0\0<", "utf-32-be"),
+    (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+    (b"{\0", "utf-16-le"),
+    (b"\0{", "utf-16-be"),
+    (b"\x4c\x6f\xa7\x94", "cp037"),  # `<?xm` in EBCDIC
+)
+# Names that promise less than publishers use (the WHATWG encoding standard maps them the same way).
+_WIDER = {
+    "iso8859-1": "cp1252",
+    "ascii": "cp1252",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "tis-620": "cp874",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+}
+_LATIN = frozenset({"cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1254", "iso8859-3", "mac-roman", "cp037"})
+_DECLARATION = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-Za-z0-9._:\- ]+?)\s*["']""")
+_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
+_FEW = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
+_UNDEFINED = {code: code for code in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
+
+
+def from_header(content_type: str | None) -> str | None:
+    """The codec a Content-Type header names, or None."""
+    found = _CHARSET.search(content_type) if content_type else None
+    return _codec(found[1]) if found else None
+
+
+def declared(body: bytes) -> str | None:
+    """The codec the XML declaration names, or None."""
+    found = _DECLARATION.match(body[:512])
+    return _codec(found[1].decode("ascii")) if found else None
+
+
+def decode(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
+    """Text, the encoding it was in, and what was wrong with it (or None)."""
+    for mark, name in _BOMS:
+        if body.startswith(mark):
+            return _with_codec(body[len(mark) :], name)
+    for start, name in _WIDE:
+        if body.startswith(start):
+            return _with_codec(body, name)
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        return _valid_utf8(body, text, claimed)
+    return _not_utf8(body, claimed)
+
+
+def _valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str, str, str | None]:
+    """Escape-coded encodings (ISO-2022, HZ, UTF-7) and ASCII documents under another name are valid UTF-8 too."""
+    for name in (claimed, declared(body)):
+        if name and name != "utf-8" and (body.isascii() or name not in _LATIN):
+            try:
+                return body.decode(name), name, None
+            except (UnicodeDecodeError, LookupError):
+                continue
+    return text, "utf-8", None
+
+
+def _not_utf8(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
+    said = [name for name in (claimed, declared(body)) if name]
+    for name in said:
+        if name != "utf-8":
+            try:
+                return body.decode(name), name, None
+            except (UnicodeDecodeError, LookupError):
+                continue
+    replaced = body.decode("utf-8", "replace")
+    bad = replaced.count("\ufffd") - body.count(b"\xef\xbf\xbd")
+    good = sum(1 for char in replaced if char > "\x7f") - bad if bad > _FEW else bad + 1
+    if good > bad * 100 or (bad <= _FEW and _has_utf8(body)):
+        return replaced, "utf-8", f"{bad} bytes were not UTF-8 and have been replaced"
+    for name in said:
+        if name not in ("utf-8", "cp1252"):
+            return body.decode(name, "replace"), name, f"some bytes were not {name} and have been replaced"
+    return _latin(body), "cp1252", "the bytes are not UTF-8 and were read as windows-1252" if not said else None
+
+
+def _has_utf8(body: bytes) -> bool:
+    """Whether any multi-byte UTF-8 sequence is in there (then single bad bytes are accidents, not Latin letters)."""
+    return re.search(rb"[\xc3-\xf4][\x80-\xbf]+", body) is not None
+
+
+def _latin(body: bytes) -> str:
+    """windows-1252 with its five holes filled as browsers fill them."""
+    try:
+        return body.decode("cp1252")
+    except UnicodeDecodeError:
+        return "".join(bytes((b,)).decode("cp1252", "ignore") or chr(b) for b in body)
+
+
+def _with_codec(body: bytes, name: str) -> tuple[str, str, str | None]:
+    try:
+        return body.decode(name), name, None
+    except UnicodeDecodeError:
+        return body.decode(name, "replace"), name, f"some bytes were not {name} and have been replaced"
+
+
+def _codec(name: str) -> str | None:
+    """Python's name of a codec for text, widened as publishers use it; None for unknown ones."""
+    name = name.strip().lower().replace(" ", "")
+    if name in ("x-user-defined", "none", "binary", "undefined", "idna", "punycode", "unicode_escape", "mbcs", "oem"):
+        return None
+    try:
+        found = codecs.lookup(name)
+    except (LookupError, ValueError):
+        return None
+    if not found._is_text_encoding:
+        return None
+    return _WIDER.get(found.name, found.name)

@@ -1,0 +1,353 @@
+"""One `item` or `entry` element → Entry: a table of elements, each with what it contributes.
+
+Where several elements can give the same field, the better source wins whatever the order; the draft keeps
+candidates apart until all have been seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lxml import etree
+
+from headwater.formats import media, people
+from headwater.formats.constructs import address_in, html_of, text_of, title_of
+from headwater.formats.context import XML_LANG, Context, language
+from headwater.formats.dates import parse_date
+from headwater.formats.links import is_web, resolve
+from headwater.formats.text import TITLE_LIMIT, cut
+from headwater.model import Enclosure, Entry
+
+_RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+_CATEGORIES = 1_000
+
+
+class Draft:
+    """What has been seen of an item so far; dicts are ranked candidates (the lowest rank wins)."""
+
+    __slots__ = ("authors", "candidates", "categories", "enclosures", "further", "guid_link", "language", "pictures")
+
+    def __init__(self) -> None:
+        self.candidates: dict[str, tuple[int, str | float]] = {}
+        self.authors: list[str] = []
+        self.further: list[str] = []
+        self.categories: list[str] = []
+        self.enclosures: list[Enclosure] = []
+        self.pictures: list[Enclosure] = []
+        self.language: str | None = None
+        self.guid_link: str | None = None
+
+    def offer(self, field: str, rank: int, value: str | float | None) -> None:
+        if value is not None:
+            held = self.candidates.get(field)
+            if held is None or rank < held[0]:
+                self.candidates[field] = (rank, value)
+
+
+Handler = Callable[[Draft, etree._Element, Context], None]
+
+
+def read_entry(element: etree._Element, context: Context, inherited: str | None = None) -> Entry:
+    """The item an element describes; `inherited` is the language of the feed."""
+    draft = Draft()
+    names = context.names
+    for child in element:
+        handler = HANDLERS.get(names[child.tag])
+        if handler is not None:
+            handler(draft, child, context)
+    return _finish(draft, element, context, inherited)
+
+
+def _finish(draft: Draft, element: etree._Element, context: Context, inherited: str | None) -> Entry:
+    held = draft.candidates
+    about = element.get(_RDF_ABOUT)
+    if about:
+        draft.offer("id", 5, resolve(about, context.base_of(element)) or about.strip() or None)
+    link = _text(held.get("link")) or draft.guid_link or (about and is_web(about) and about) or None
+    if link is None and draft.enclosures and is_web(draft.enclosures[0].url):
+        link = draft.enclosures[0].url
+    identity = _text(held.get("id"))
+    updated = _number(held.get("updated"))
+    published = _number(held.get("published"))
+    summary, content = _text(held.get("summary")), _text(held.get("content"))
+    spoken = draft.language
+    if context.has_lang:
+        spoken = language(element.get(XML_LANG)) or spoken or context.language_of(element)
+    return Entry(
+        id=cut(identity, TITLE_LIMIT) if identity else None,
+        link=link,
+        title=_text(held.get("title")),
+        published=updated if published is None else published,
+        updated=updated,
+        authors=people.distinct(draft.authors or draft.further),
+        summary=summary,
+        content=content,
+        categories=people.distinct(draft.categories),
+        enclosures=media.distinct((*draft.enclosures, *draft.pictures)) if draft.enclosures or draft.pictures else (),
+        language=spoken or inherited,
+    )
+
+
+def _text(held: tuple[int, str | float] | None) -> str | None:
+    return None if held is None else str(held[1])
+
+
+def _number(held: tuple[int, str | float] | None) -> float | None:
+    return None if held is None else float(held[1])
+
+
+def title(rank: int) -> Handler:
+    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
+        draft.offer("title", rank, title_of(element, context))
+
+    return handle
+
+
+def date(field: str, rank: int) -> Handler:
+    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
+        draft.offer(field, rank, parse_date(element.text))
+
+    return handle
+
+
+def dublin_date(draft: Draft, element: etree._Element, context: Context) -> None:
+    """dc:date is the date of publication or of the last change; which, it does not say."""
+    when = parse_date(element.text)
+    draft.offer("published", 5, when)
+    draft.offer("updated", 5, when)
+
+
+def html(field: str, rank: int) -> Handler:
+    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
+        held = draft.candidates.get(field)
+        if held is None or rank < held[0]:
+            draft.offer(field, rank, html_of(element, context))
+
+    return handle
+
+
+def description(draft: Draft, element: etree._Element, context: Context) -> None:
+    held = draft.candidates.get("summary")
+    value = html_of(element, context)
+    if held is not None and held[0] == 0 and value != held[1]:
+        draft.offer("content", 6, value)  # the second description of an item is the long one
+    else:
+        draft.offer("summary", 0, value)
+
+
+def content(draft: Draft, element: etree._Element, context: Context) -> None:
+    """Atom's content: here, or elsewhere (`src`) and then something to fetch."""
+    if element.get("url") and context.names[element.tag] == "content":
+        media_content(draft, element, context)
+        return
+    if source := element.get("src"):
+        draft.offer("link", 7, resolve(source, context.base_of(element)))
+    kind = (element.get("type") or "").lower()
+    rank = 1 if kind in ("html", "xhtml", "text/html", "application/xhtml+xml") else 2
+    held = draft.candidates.get("content")
+    if held is None or rank < held[0]:
+        draft.offer("content", rank, html_of(element, context))
+
+
+def link(draft: Draft, element: etree._Element, context: Context) -> None:
+    address = element.get("href")
+    if address is None:
+        text = text_of(element)
+        draft.offer("link", 0, resolve(text, context.base_of(element)))
+        return
+    relation = (
+        (element.get("rel") or "alternate").strip().lower().removeprefix("http://www.iana.org/assignments/relation/")
+    )
+    if relation == "enclosure":
+        if found := media.enclosure(element, context):
+            draft.enclosures.append(found)
+    elif relation == "alternate":
+        kind = (element.get("type") or "text/html").lower()
+        rank = 1 if "html" in kind else 2
+        draft.offer("link", rank, resolve(address, context.base_of(element)))
+    elif relation in ("self", "via", "related"):
+        draft.offer("link", 8 if relation == "self" else 9, resolve(address, context.base_of(element)))
+
+
+def guid(draft: Draft, element: etree._Element, context: Context) -> None:
+    text = text_of(element)
+    if text is None:
+        return
+    permanent = (element.get("isPermaLink") or element.get("ispermalink") or "true").strip().lower() != "false"
+    base = context.base_of(element)
+    if permanent and (is_web(text) or (base and " " not in text and ":" not in text and "/" in text)):
+        draft.guid_link = resolve(text, base)
+        draft.offer("id", 0, draft.guid_link or text)
+    else:
+        draft.offer("id", 0, text)
+
+
+def identity(rank: int) -> Handler:
+    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
+        text = text_of(element)
+        draft.offer("id", rank, (resolve(text, context.base_of(element)) or text) if text else None)
+
+    return handle
+
+
+def author(draft: Draft, element: etree._Element, context: Context) -> None:
+    draft.authors += names_in(element, context)
+
+
+def further_author(draft: Draft, element: etree._Element, context: Context) -> None:
+    draft.further += names_in(element, context)
+
+
+def names_in(element: etree._Element, context: Context) -> list[str]:
+    """The person an element names: by its text, or by name, email and address in elements of their own."""
+    if len(element) == 0:
+        name = people.person(element.text)
+        return [name] if name else []
+    said: dict[str, str] = {}
+    for child in element.iter(etree.Element):
+        key = context.names[child.tag].rpartition(":")[2]
+        if child is not element and key in ("name", "email", "uri", "url", "homepage") and (text := text_of(child)):
+            said.setdefault("uri" if key in ("url", "homepage") else key, text)
+    name = people.person(said.get("name") or said.get("email")) or said.get("uri")
+    if name is None and not said:
+        name = people.person(text_of(element))
+    return [name] if name else []
+
+
+def source(draft: Draft, element: etree._Element, context: Context) -> None:
+    """Where an aggregated entry came from; its authors are the entry's when that names none (RFC 4287 §4.2.1)."""
+    for child in element:
+        if context.names[child.tag] == "author":
+            draft.further += names_in(child, context)
+
+
+def category(draft: Draft, element: etree._Element, context: Context) -> None:
+    add_category(
+        draft.categories, element.get("term") or text_of(element) or element.get("label") or element.get("text")
+    )
+    for child in element:  # itunes:category holds its sub-category
+        if context.names[child.tag].endswith("category"):
+            category(draft, child, context) if len(child) == 0 else add_category(draft.categories, child.get("text"))
+
+
+def keywords(draft: Draft, element: etree._Element, context: Context) -> None:
+    for word in (text_of(element) or "").split(","):
+        add_category(draft.categories, word)
+
+
+def add_category(categories: list[str], text: str | None) -> None:
+    if text and len(categories) < _CATEGORIES and (text := " ".join(text.split())):
+        categories.append(cut(text, 500))
+
+
+def enclosure(draft: Draft, element: etree._Element, context: Context) -> None:
+    if found := media.enclosure(element, context, None if element.get("url") else text_of(element)):
+        draft.enclosures.append(found)
+
+
+def media_content(draft: Draft, element: etree._Element, context: Context) -> None:
+    if found := media.enclosure(element, context):
+        draft.enclosures.append(found)
+    media_group(draft, element, context)
+
+
+def media_group(draft: Draft, element: etree._Element, context: Context) -> None:
+    for child in element:
+        handler = _MEDIA.get(context.names[child.tag])
+        if handler is not None:
+            handler(draft, child, context)
+
+
+def picture(draft: Draft, element: etree._Element, context: Context) -> None:
+    found = media.enclosure(element, context)
+    if found:
+        draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
+
+
+def alternate_enclosure(draft: Draft, element: etree._Element, context: Context) -> None:
+    """podcast:alternateEnclosure has its type; the addresses are in podcast:source elements."""
+    for child in element:
+        url = resolve(child.get("uri"), context.base_of(child))
+        if url:
+            draft.enclosures.append(Enclosure(url, element.get("type"), media.whole(element.get("length"))))
+
+
+def original_link(draft: Draft, element: etree._Element, context: Context) -> None:
+    draft.offer("link", 3, address_in(element, context))
+
+
+def spoken(draft: Draft, element: etree._Element, context: Context) -> None:
+    draft.language = language(text_of(element)) or draft.language
+
+
+_MEDIA: dict[str, Handler] = {
+    "media:content": media_content,
+    "media:thumbnail": picture,
+    "media:title": title(8),
+    "media:description": html("summary", 8),
+    "media:group": media_group,
+    "media:player": lambda draft, element, context: None,
+}
+
+# Element → what it gives. Ranks: lower wins.
+HANDLERS: dict[str, Handler] = {
+    "title": title(0),
+    "dc:title": title(3),
+    "itunes:title": title(4),
+    "link": link,
+    "url": link,
+    "feedburner:origlink": original_link,
+    "l:link": lambda draft, element, context: None,
+    "guid": guid,
+    "id": identity(1),
+    "dc:identifier": identity(6),
+    "pubdate": date("published", 0),
+    "published": date("published", 1),
+    "issued": date("published", 2),
+    "dcterms:issued": date("published", 3),
+    "dcterms:available": date("published", 6),
+    "created": date("published", 7),
+    "dcterms:created": date("published", 7),
+    "prism:publicationdate": date("published", 6),
+    "date": dublin_date,
+    "dc:date": dublin_date,
+    "updated": date("updated", 0),
+    "modified": date("updated", 1),
+    "dcterms:modified": date("updated", 2),
+    "lastbuilddate": date("updated", 4),
+    "description": description,
+    "summary": html("summary", 1),
+    "abstract": html("summary", 2),
+    "dc:description": html("summary", 3),
+    "itunes:summary": html("summary", 5),
+    "googleplay:description": html("summary", 6),
+    "itunes:subtitle": html("summary", 7),
+    "content:encoded": html("content", 0),
+    "content": content,
+    "xhtml:body": html("content", 3),
+    "body": html("content", 4),
+    "xhtml:div": html("content", 4),
+    "fullitem": html("content", 5),
+    "encoded": html("content", 5),
+    "author": author,
+    "dc:creator": author,
+    "dc:author": author,
+    "creator": author,
+    "itunes:author": further_author,
+    "googleplay:author": further_author,
+    "dc:publisher": further_author,
+    "media:credit": lambda draft, element, context: None,
+    "source": source,
+    "category": category,
+    "dc:subject": category,
+    "itunes:category": category,
+    "media:category": category,
+    "keywords": keywords,
+    "itunes:keywords": keywords,
+    "media:keywords": keywords,
+    "enclosure": enclosure,
+    "podcast:alternateenclosure": alternate_enclosure,
+    "dc:language": spoken,
+    "language": spoken,
+    **_MEDIA,
+}

@@ -1,0 +1,88 @@
+"""HTML made safe when it is read, with its relative addresses resolved; nh3 (ammonia) does the cleaning."""
+
+from __future__ import annotations
+
+from html import escape, unescape
+
+import nh3
+from lxml import etree
+
+from headwater.formats.text import CONTENT_LIMIT, cut, fit
+
+XHTML = "{http://www.w3.org/1999/xhtml}"
+
+_TAGS = nh3.ALLOWED_TAGS | {
+    "audio", "big", "figure", "figcaption", "font", "main", "picture", "section", "source", "track", "video",
+}  # fmt: skip
+_ATTRIBUTES = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
+for _tag, _names in {
+    "*": {"dir", "lang", "title"},
+    "audio": {"src", "controls", "preload", "loop", "muted"},
+    "video": {"src", "controls", "preload", "loop", "muted", "poster", "width", "height"},
+    "source": {"src", "type", "media"},
+    "track": {"src", "kind", "srclang", "label"},
+    "img": {"align", "alt", "height", "src", "width"},
+    "font": {"color"},
+    "ol": {"start", "type"},
+}.items():
+    _ATTRIBUTES.setdefault(_tag, set()).update(_names)
+_HIDDEN = {"script", "style", "title", "textarea", "noscript", "template", "iframe", "object", "applet"}
+
+
+class Cleaner:
+    """Cleans the HTML of one document; with `clean` off it hands HTML through as published.
+
+    One nh3 cleaner is kept for each base address, since building one costs more than most items do.
+    """
+
+    def __init__(self, clean: bool) -> None:
+        self.on = clean
+        self._cleaners: dict[str | None, nh3.Cleaner] = {}
+
+    def html(self, text: str | None, base: str | None) -> str | None:
+        """Safe HTML of HTML."""
+        if not text:
+            return None
+        if not self.on:
+            return text if len(text) < CONTENT_LIMIT // 4 else cut(text, CONTENT_LIMIT)
+        if "<" in text:
+            text = self._cleaner(base).clean(cut(text, CONTENT_LIMIT))
+        elif "&" in text:
+            text = escape(fit(unescape(text)), quote=False)
+        return cut(text, CONTENT_LIMIT).strip() or None
+
+    def plain(self, text: str | None) -> str | None:
+        """HTML of plain text, which needs no cleaning."""
+        return cut(escape(text, quote=False), CONTENT_LIMIT) if text else None
+
+    def _cleaner(self, base: str | None) -> nh3.Cleaner:
+        found = self._cleaners.get(base)
+        if found is None:
+            relative = ("rewrite_with_base", base) if base and base.startswith(("http://", "https://")) else None
+            try:
+                found = _build(relative)
+            except ValueError:  # a base no URL parser takes
+                found = _build(None)
+            if len(self._cleaners) > 100:
+                self._cleaners.clear()
+            self._cleaners[base] = found
+        return found
+
+
+def _build(relative: tuple[str, str] | None) -> nh3.Cleaner:
+    return nh3.Cleaner(
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        clean_content_tags=_HIDDEN,
+        url_relative=relative,  # type: ignore[arg-type]
+    )
+
+
+def inner(element: etree._Element) -> str:
+    """The markup inside an element (an XHTML construct) as HTML without namespaces."""
+    for child in element.iter(etree.Element):
+        if child is not element and (child.prefix is not None or not child.tag.startswith(XHTML)):
+            child.tag = child.tag.rpartition("}")[2].rpartition(":")[2]
+    parts = [escape(element.text, quote=False)] if element.text else []
+    parts += [etree.tostring(child, encoding="unicode", method="html") for child in element]
+    return "".join(parts).replace(' xmlns="http://www.w3.org/1999/xhtml"', "").strip()

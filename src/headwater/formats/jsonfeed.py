@@ -1,0 +1,158 @@
+"""JSON Feed 1 and 1.1 → Document, forgiving about types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from headwater.errors import NotAFeed
+from headwater.formats import encoding, media
+from headwater.formats.context import language
+from headwater.formats.dates import parse_date
+from headwater.formats.html import Cleaner
+from headwater.formats.links import resolve
+from headwater.formats.people import distinct
+from headwater.formats.text import TITLE_LIMIT, cut, fit, one_line
+from headwater.model import Document, Enclosure, Entry
+
+_ITEM_LIMIT = 5_000
+
+
+def read_json(body: bytes, charset: str | None, base: str | None, clean: bool) -> Document:
+    """The Document a JSON body holds; raises NotAFeed when it holds none."""
+    value, codec, problems = _load(body, charset)
+    if not isinstance(value, dict):
+        raise NotAFeed("This is JSON but no JSON Feed: it is not an object.", "json")
+    version = _string(value.get("version")) or ""
+    items = value.get("items")
+    if "jsonfeed.org" not in version and not (
+        isinstance(items, list) and ("title" in value or "home_page_url" in value)
+    ):
+        raise NotAFeed("This is JSON but no JSON Feed: it has neither a version of JSON Feed nor items.", "json")
+    number = version.rstrip("/").rpartition("/")[2]
+    feed_url = resolve(_string(value.get("feed_url")), base)
+    base = feed_url if base is None else base
+    spoken = language(_string(value.get("language")))
+    authors = _authors(value)
+    cleaner = Cleaner(clean)
+    items = items if isinstance(items, list) else []
+    if len(items) > _ITEM_LIMIT:
+        problems.append(f"{len(items)} items, of which the first {_ITEM_LIMIT} were read")
+    return Document(
+        format=f"json {number}" if number in ("1", "1.1") else "json",
+        title=_line(value.get("title")),
+        subtitle=cleaner.plain(_string(value.get("description"))),
+        link=resolve(_string(value.get("home_page_url")), base),
+        language=spoken,
+        id=feed_url,
+        authors=authors,
+        hub=distinct(_hubs(value.get("hubs"), base)),
+        self=feed_url,
+        icon=resolve(_string(value.get("icon")), base) or resolve(_string(value.get("favicon")), base),
+        next=resolve(_string(value.get("next_url")), base),
+        items=tuple(
+            _entry(item, base, cleaner, authors, spoken) for item in items[:_ITEM_LIMIT] if isinstance(item, dict)
+        ),
+        encoding=codec,
+        problems=tuple(problems),
+    )
+
+
+def _load(body: bytes, charset: str | None) -> tuple[Any, str, list[str]]:
+    """orjson, which knows limits; what it refuses (NaN, lone surrogates, other encodings) gets a second try."""
+    try:
+        return orjson.loads(body), "utf-8", []
+    except orjson.JSONDecodeError:
+        pass
+    text, codec, problem = encoding.decode(body, charset)
+    text = text.lstrip("\ufeff").strip()
+    problems = [problem] if problem else []
+    try:
+        return json.loads(text, strict=False, parse_constant=lambda _name: None), codec, problems
+    except RecursionError as error:
+        raise NotAFeed("This JSON is nested deeper than any feed and was not read.", "json") from error
+    except ValueError as error:
+        if not text.rstrip().endswith(("}", "]")):
+            raise NotAFeed("This JSON document is truncated.", "truncated") from error
+        raise NotAFeed("This is no valid JSON, and nothing else that is a feed.", "json") from error
+
+
+def _entry(
+    item: Mapping[str, Any], base: str | None, cleaner: Cleaner, feed_authors: tuple[str, ...], spoken: str | None
+) -> Entry:
+    identity = item.get("id")
+    link = resolve(_string(item.get("url")), base) or resolve(_string(item.get("external_url")), base)
+    identity = _string(identity) or link
+    published = parse_date(_string(item.get("date_published")))
+    updated = parse_date(_string(item.get("date_modified")))
+    html = cleaner.html(_string(item.get("content_html")), link or base)
+    return Entry(
+        id=cut(identity, TITLE_LIMIT) if identity else None,
+        link=link,
+        title=_line(item.get("title")),
+        published=updated if published is None else published,
+        updated=updated,
+        authors=_authors(item) or feed_authors,
+        summary=cleaner.plain(_string(item.get("summary"))),
+        content=html or cleaner.plain(_string(item.get("content_text"))),
+        categories=distinct(_tags(item.get("tags"))),
+        enclosures=media.distinct(_enclosures(item, base)),
+        language=language(_string(item.get("language"))) or spoken,
+    )
+
+
+def _string(value: Any) -> str | None:
+    """Strings, and numbers where strings should be; stripped, None when empty."""
+    if isinstance(value, str):
+        return fit(value).strip() or None
+    if isinstance(value, bool) or value is None or not isinstance(value, int | float):
+        return None
+    return str(value)[:100]
+
+
+def _line(value: Any) -> str | None:
+    text = _string(value)
+    return one_line(text) if text else None
+
+
+def _authors(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """`authors` of 1.1, else `author` of 1; people without a name go by their address."""
+    listed = value.get("authors")
+    found = listed if isinstance(listed, list) and listed else [value.get("author")]
+    names = []
+    for one in found[:100]:
+        name = _string(one.get("name")) or _string(one.get("url")) if isinstance(one, dict) else _string(one)
+        if name and (line := one_line(name, 500)):
+            names.append(line)
+    return distinct(names)
+
+
+def _tags(value: Any) -> list[str]:
+    tags = value if isinstance(value, list) else [value]
+    return [cut(line, 500) for tag in tags[:1_000] if (line := _line(tag))]
+
+
+def _hubs(value: Any, base: str | None) -> list[str]:
+    hubs = value if isinstance(value, list) else []
+    found = (resolve(_string(hub.get("url")), base) for hub in hubs[:20] if isinstance(hub, dict))
+    return [address for address in found if address]
+
+
+def _enclosures(item: Mapping[str, Any], base: str | None) -> list[Enclosure]:
+    attached = item.get("attachments")
+    found: list[Enclosure] = []
+    for one in attached if isinstance(attached, list) else ():
+        if isinstance(one, dict) and (url := resolve(_string(one.get("url")), base)):
+            size = one.get("size_in_bytes")
+            length = (
+                media.whole(str(int(size)))
+                if isinstance(size, int | float) and 0 <= size < 1e15
+                else media.whole(_string(size))
+            )
+            found.append(Enclosure(url, _string(one.get("mime_type")), length))
+    pictures = (resolve(_string(item.get(name)), base) for name in ("image", "banner_image"))
+    found += [Enclosure(url, "image/*", None) for url in pictures if url]
+    return found

@@ -1,0 +1,69 @@
+"""Addresses: resolved against their base, and only of kinds that are safe to follow."""
+
+from __future__ import annotations
+
+from urllib.parse import urljoin
+
+# What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
+SAFE_SCHEMES = frozenset({
+    "http", "https", "ftp", "ftps", "sftp", "gopher", "gemini", "mailto", "news", "nntp", "tel", "sip", "xmpp", "irc",
+    "ircs", "magnet", "ed2k", "bitcoin", "rtsp", "rtmp", "mms", "webcal", "feed", "podcast", "itpc", "pcast", "acct",
+    "tag", "urn", "doi", "hdl", "ipfs", "ipns", "dat", "at",
+})  # fmt: skip
+_LONGEST = 8_192
+_DROPPED = dict.fromkeys((*range(32), 127))
+
+
+def resolve(address: str | None, base: str | None) -> str | None:
+    """The absolute form of an address, or None when it is empty or unsafe. Without a base, relative ones stay."""
+    if not address:
+        return None
+    address = address.strip()
+    if address[:7] not in ("http://", "https:/"):
+        return _resolve_rare(address, base)
+    if not address.isprintable():
+        address = address.translate(_DROPPED)  # what browsers do with tabs and line ends in the middle
+    return address if len(address) <= _LONGEST else None
+
+
+def _resolve_rare(address: str, base: str | None) -> str | None:
+    address = address.translate(_DROPPED).strip()
+    if not address or len(address) > _LONGEST:
+        return None
+    scheme = _scheme(address)
+    if scheme is None and base:
+        try:
+            address = urljoin(base, address)
+        except ValueError:
+            return None
+        scheme = _scheme(address)
+    elif scheme in ("http", "https") and base and "//" not in address[:8]:
+        try:
+            address = urljoin(base, address)  # `http:relative`, RFC 3986 §5.2.2's loophole
+        except ValueError:
+            return None
+    return address if scheme is None or scheme in SAFE_SCHEMES else None
+
+
+def _scheme(address: str) -> str | None:
+    head, colon, _ = address.partition(":")
+    if not colon or "/" in head or "?" in head or "#" in head:
+        return None
+    if not head[:1].isalpha() or not all(c.isalnum() or c in "+-." for c in head):
+        return None if head[:1].isdigit() else "unknown"
+    return head.lower()
+
+
+def absolute(base: str | None, further: str | None) -> str | None:
+    """The base that `further` (an xml:base) sets inside `base`."""
+    if not further:
+        return base
+    try:
+        joined = urljoin(base or "", further.strip())
+    except ValueError:
+        return base
+    return joined if _scheme(joined) in SAFE_SCHEMES or _scheme(joined) is None else base
+
+
+def is_web(address: str | None) -> bool:
+    return bool(address) and address[:8].lower().startswith(("http://", "https://"))  # type: ignore[index]

@@ -1,0 +1,41 @@
+"""Files attached to items: enclosures, Media RSS, podcasts' alternate enclosures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lxml import etree
+
+from headwater.formats.context import Context
+from headwater.formats.links import resolve
+from headwater.model import Enclosure
+
+_ENOUGH = 100  # of one item
+_GUESSES = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
+
+
+def enclosure(element: etree._Element, context: Context, address: str | None = None) -> Enclosure | None:
+    """The file an element names by url (or href), type and length (or fileSize)."""
+    get = element.get
+    url = resolve(address or get("url") or get("href") or get("src"), context.base_of(element))
+    if url is None:
+        return None
+    kind = get("type") or _GUESSES.get((get("medium") or "").strip().lower())
+    return Enclosure(url, (kind.strip().lower() or None) if kind else None, whole(get("length") or get("fileSize")))
+
+
+def whole(text: str | None) -> int | None:
+    """A length in bytes that is one; publishers write `0`, `-1`, `12,345` and `unknown` too."""
+    if not text:
+        return None
+    digits = text.strip().replace(",", "").replace(" ", "")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None
+
+
+def distinct(found: Iterable[Enclosure]) -> tuple[Enclosure, ...]:
+    """Each address once, the first with the most said about it."""
+    seen: dict[str, Enclosure] = {}
+    for one in found:
+        if one.url not in seen and len(seen) < _ENOUGH:
+            seen[one.url] = one
+    return tuple(seen.values())

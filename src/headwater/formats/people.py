@@ -1,0 +1,47 @@
+"""Who wrote it: the forms in which feeds name people, down to one name each."""
+
+from __future__ import annotations
+
+_LONGEST = 500
+
+
+def person(text: str | None) -> str | None:
+    """The name in `me@example.com (Me)`, `Me <me@example.com>`, `Me (me@example.com)`; the address when alone.
+
+    Plain scanning: regular expressions for this have been a way to stop other readers.
+
+    >>> person("me@example.com (Example editor)")
+    'Example editor'
+    """
+    if not text:
+        return None
+    text = " ".join(text[: _LONGEST * 4].split())
+    if "@" in text:
+        for opening, closing in ("()", "<>", "[]"):
+            start = text.find(opening)
+            end = text.find(closing, start + 1)
+            if start < 0 or end < 0:
+                continue
+            inside, outside = text[start + 1 : end].strip(), f"{text[:start]} {text[end + 1 :]}".strip()
+            if "@" in inside and "@" not in outside:
+                text = outside or inside
+            elif "@" in outside and "@" not in inside:
+                text = inside or outside
+        text = _without_address(text)
+    text = text.removeprefix("mailto:").strip(" \"'")
+    return text[:_LONGEST] or None
+
+
+def _without_address(text: str) -> str:
+    """`Me me@example.com` → `Me`; an address alone stays."""
+    words = text.split(" ")
+    if len(words) > 1:
+        rest = [word for word in words if "@" not in word or word.startswith("@")]
+        if rest and not all(word in ("-", "/", "|", ",", "and", "&") for word in rest):
+            return " ".join(rest).strip(" ,;-/|<>()")
+    return text
+
+
+def distinct(names: list[str]) -> tuple[str, ...]:
+    """The names in order, each once."""
+    return tuple(dict.fromkeys(names)) if len(names) > 1 else tuple(names)

@@ -1,0 +1,59 @@
+"""`read`: the way in. Looks at the first bytes to know what the document is, then hands it to its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headwater.errors import NotAFeed
+from headwater.formats.document import base_from, not_a_feed, read_xml
+from headwater.formats.encoding import from_header
+from headwater.formats.jsonfeed import read_json
+from headwater.model import Document
+
+_BLANK = b" \t\r\n\0"
+
+
+def read(
+    body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None, *, clean: bool = True
+) -> Document:
+    """What a feed document says.
+
+    `url` is where it came from (relative addresses are resolved against it) and `headers` what the server said about
+    it (Content-Type, Content-Location, Content-Language, Link). HTML is cleaned unless `clean` is off, which is for
+    callers who clean later. Raises NotAFeed, whose `what` says what the document is instead.
+    """
+    heard = {str(name).lower(): str(value) for name, value in headers.items()} if headers else {}
+    start = body[:64].lstrip(b"\xef\xbb\xbf \t\r\n\0\xff\xfe")
+    if not start:
+        if not body.strip(_BLANK):
+            raise NotAFeed("The document is empty.", "empty")
+        start = body.lstrip(_BLANK)[:64]
+    charset = from_header(heard.get("content-type"))
+    base = base_from(url, heard)
+    if start[:1] in b"{[":
+        return read_json(body, charset, base, clean)
+    if b"<" not in body:
+        raise NotAFeed(f"This is {_described(body)}, not a feed.", "unknown")
+    if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _holds_feed(body):
+        raise not_a_feed("html", body)
+    return read_xml(body, charset, base, heard, clean)
+
+
+def _holds_feed(body: bytes) -> bool:
+    head = body[:20_000].lower()
+    return b"<rss" in head or b"<feed" in head or b"<rdf:rdf" in head
+
+
+def _described(body: bytes) -> str:
+    for mark, name in (
+        (b"%PDF", "a PDF file"),
+        (b"\x89PNG", "a picture"),
+        (b"\xff\xd8\xff", "a picture"),
+        (b"GIF8", "a picture"),
+        (b"PK\x03\x04", "a ZIP archive"),
+        (b"\x1f\x8b", "gzip-compressed data"),
+        (b"BEGIN:VCALENDAR", "a calendar"),
+    ):
+        if body.startswith(mark):
+            return name
+    return "binary data" if b"\0" in body[:1000] else "plain text"

@@ -1,0 +1,171 @@
+"""Bytes → element tree: at full speed when the document is well formed, repaired and recovered when it is not.
+
+libxml2 never loads anything, never resolves an entity and keeps its limits on depth and size, so bombs end quickly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from html.entities import html5
+
+from lxml import etree
+
+from headwater.errors import NotAFeed
+from headwater.formats import encoding
+from headwater.formats.text import fit
+
+_OPTIONS = {
+    "resolve_entities": False,
+    "no_network": True,
+    "huge_tree": False,
+    "load_dtd": False,
+    "remove_comments": True,
+    "remove_pis": True,
+    "strip_cdata": True,
+    "collect_ids": False,
+}
+_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});?")
+_PREDEFINED = frozenset({"amp", "lt", "gt", "quot", "apos"})
+_BARE_AMPERSAND = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z_][\w.\-]{0,63};)")
+_CDATA = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
+_DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
+# Internal entities worth having: plain text or one character reference. Those made of others are how bombs are built.
+_SAFE_ENTITY = re.compile(
+    r"""<!ENTITY\s+(\w{1,64})\s+(?:"(&#\w{1,8};|[^&"%<]{0,500})"|'(&#\w{1,8};|[^&'%<]{0,500})')\s*>"""
+)
+_CHARACTER = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));")
+_WINDOWS = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
+_XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A tree, what it was encoded in, and what had to be done to get it."""
+
+    root: etree._Element
+    encoding: str
+    problems: tuple[str, ...] = ()
+
+
+def parse(body: bytes, charset: str | None = None) -> Parsed:
+    """The document's tree; raises NotAFeed when there is nothing to recover."""
+    head = body[:512]
+    declared = encoding.declared(head)
+    if (
+        (declared or "utf-8") == "utf-8"
+        and (charset or "utf-8") == "utf-8"
+        and b"\0" not in head[:4]
+        and b"<!DOCTYPE" not in body
+        and b"<!doctype" not in head
+    ):
+        try:
+            return Parsed(etree.fromstring(body, etree.XMLParser(encoding="utf-8", **_OPTIONS)), "utf-8")  # type: ignore[arg-type]
+        except (etree.XMLSyntaxError, ValueError):
+            pass
+    return _carefully(body, charset or declared)
+
+
+def _carefully(body: bytes, charset: str | None) -> Parsed:
+    text, codec, problem = encoding.decode(body, charset)
+    problems = [problem] if problem else []
+    text = _XML_DECLARATION.sub("", text.lstrip("\ufeff \t\r\n\0"), count=1).lstrip()
+    start = text.find("<")
+    if start > 0:
+        problems.append("something stood before the first element")
+    text = text[max(start, 0) :]
+    text, entities = _without_doctype(text)
+    if "&" in text and entities:
+        text = _resolve_entities(text, entities)
+    root = _strict(text)
+    if root is None:
+        text = _repaired(text)
+        root = _strict(text)
+        problems.append("the XML is not well formed and was recovered")
+    if root is None:
+        root = _recovered(text)
+    if root is None:
+        raise NotAFeed("The document is no XML that could be read.", "unknown")
+    return Parsed(root, codec, tuple(problems))
+
+
+def _strict(text: str) -> etree._Element | None:
+    try:
+        return etree.fromstring(_bytes(text), etree.XMLParser(encoding="utf-8", **_OPTIONS))  # type: ignore[arg-type]
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+
+
+def _recovered(text: str) -> etree._Element | None:
+    try:
+        return etree.fromstring(_bytes(text), etree.XMLParser(encoding="utf-8", recover=True, **_OPTIONS))  # type: ignore[arg-type]
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _without_doctype(text: str) -> tuple[str, dict[str, str]]:
+    """The text without its document type, and the harmless entities that one declared."""
+    found = _DOCTYPE.search(text[:200_000])
+    if found is None:
+        return text, {}
+    entities = {name: _one_character(double or single) for name, double, single in _SAFE_ENTITY.findall(found[0])}
+    entities.setdefault("nbsp", "\u00a0")  # a DOCTYPE usually means HTML's entities are meant to exist
+    return text[: found.start()] + text[found.end() :], entities
+
+
+def _one_character(value: str) -> str:
+    found = _CHARACTER.fullmatch(value)
+    if found is None:
+        return value
+    code = int(found[1], 16) if found[1] else int(found[2])
+    return fit(chr(code)) if code < 0x110000 else "\ufffd"
+
+
+def _repaired(text: str) -> str:
+    """What can be put right before libxml2 sees it: control characters, HTML's entities, lonely ampersands."""
+    text = fit(text)
+    if "&" in text:
+        text = _outside_cdata(text, lambda part: _BARE_AMPERSAND.sub("&amp;", _resolve_part(part, {})))
+    return text
+
+
+def _resolve_entities(text: str, entities: dict[str, str]) -> str:
+    return _outside_cdata(text, lambda part: _resolve_part(part, entities))
+
+
+def _outside_cdata(text: str, change: Callable[[str], str]) -> str:
+    if "<![CDATA[" not in text:
+        return change(text)
+    parts: list[str] = []
+    at = 0
+    for found in _CDATA.finditer(text):
+        parts += (change(text[at : found.start()]), found[0])
+        at = found.end()
+    parts.append(change(text[at:]))
+    return "".join(parts)
+
+
+def _resolve_part(text: str, entities: dict[str, str]) -> str:
+    """HTML's and the document's own entities → characters; everything else left as text that parses."""
+
+    def character(found: re.Match[str]) -> str:
+        name = found[1]
+        if name in _PREDEFINED:
+            return found[0] if found[0][-1] == ";" else f"&{name};"
+        value = entities.get(name) or html5.get(f"{name};")
+        if value is None or found[0][-1] != ";":
+            return f"&amp;{found[0][1:]}"
+        return value.replace("&", "&amp;").replace("<", "&lt;")
+
+    def reference(found: re.Match[str]) -> str:
+        code = int(found[1][:8], 16) if found[1] else int(found[2][:8])
+        if 0x80 <= code < 0xA0:
+            return _WINDOWS[code]  # windows-1252 numbers meant as characters, as browsers read them
+        return found[0] if code > 31 or code in (9, 10, 13) else "\ufffd"
+
+    return _CHARACTER.sub(reference, _ENTITY.sub(character, text))
