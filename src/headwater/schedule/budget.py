@@ -1,0 +1,125 @@
+"""The budget: requests and bytes, never more than the cap in any minute, whatever sixty seconds one looks at.
+
+A bucket of tokens spreads the requests over the minute but would let a full bucket and its refill fall into one minute;
+so what was spent is also remembered for a minute, and the two together never exceed the cap. A person's “refresh now”
+and a feed's first refresh come out of the same budget, first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+from headwater.errors import SettingsError
+from headwater.estimate.base import MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """What may be spent in any minute: `requests`, and `bytes` if not None."""
+
+    requests: float
+    bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        for what, amount in (("requests per minute", self.requests), ("bytes per minute", self.bytes)):
+            if amount is not None and not (amount > 0 and math.isfinite(amount)):
+                raise SettingsError(f"A budget of {amount:g} {what} refreshes nothing: give a number above 0.")
+
+
+class Purse:
+    """Spends a `Cap`: `available` says how many refreshes may start, `spend` notes those that did.
+
+    The bucket holds `burst` seconds' worth, at least one request. Below one request a minute the same rules hold over a
+    longer span: one request in 60/requests seconds.
+
+    >>> purse = Purse(Cap(requests=60), burst=10.0)
+    >>> purse.available(0.0)  # ten seconds at one a second
+    10
+    >>> purse.spend(0.0, 10)
+    >>> purse.available(0.5), purse.available(3.0), purse.available(59.9)
+    (0, 3, 10)
+    """
+
+    def __init__(self, cap: Cap, burst: float = 10.0) -> None:
+        self.cap = cap
+        self._span = max(MINUTE, MINUTE / cap.requests)
+        self._most = max(int(cap.requests), 1)
+        self._spent: deque[tuple[float, int]] = deque()
+        self._requests = 0
+        self._weighed: deque[tuple[float, float]] = deque()
+        self._bytes = 0.0
+        self._latest = -math.inf
+        self._depth = min(max(self.rate * burst, 1.0), float(self._most))
+        self._tokens = self._depth
+
+    @property
+    def rate(self) -> float:
+        """Refreshes per second in the long run."""
+        return self._most / self._span
+
+    def available(self, now: float, typical_bytes: float = 0.0) -> int:
+        """How many refreshes may start at `now`; with a cap in bytes, as many as it holds of the typical size."""
+        self._forget(now)
+        # The hair's breadth keeps a token that 0.1 + 0.2 has made a little less than whole.
+        room = min(self._most - self._requests, int(self._tokens + 1e-9))
+        if self.cap.bytes is not None:
+            left = self.cap.bytes - self._bytes
+            room = min(room, int(left // max(typical_bytes, 1.0)) if left > 0 else 0)
+        return max(room, 0)
+
+    def spend(self, now: float, requests: int, reserved_bytes: float = 0.0) -> None:
+        """Note that `requests` start at `now`, expected to weigh `reserved_bytes` together."""
+        self._forget(now)
+        if requests:
+            self._spent.append((self._latest, requests))
+            self._requests += requests
+            self._tokens -= requests
+        if reserved_bytes:
+            self._weigh(reserved_bytes)
+
+    def settle(self, now: float, reserved_bytes: float, real_bytes: float) -> None:
+        """Replace the reserved weight of a refresh by what it really weighed; too little was reserved: it is owed."""
+        self._forget(now)
+        if real_bytes > reserved_bytes:
+            self._weigh(real_bytes - reserved_bytes)
+
+    def refills(self, now: float) -> float:
+        """The next moment at which something comes free; `now` if something is."""
+        if self.available(now):
+            return now
+        moments = [now + (1 - self._tokens) / self.rate] if self._tokens < 1 else []
+        if self._requests >= self._most:
+            moments.append(self._spent[0][0] + self._span)
+        if self.cap.bytes is not None and self._bytes >= self.cap.bytes:
+            moments.append(self._weighed[0][0] + self._span)
+        return max(moments, default=now)
+
+    def _weigh(self, amount: float) -> None:
+        self._weighed.append((self._latest, amount))
+        self._bytes += amount
+
+    def _forget(self, now: float) -> None:
+        # A clock that steps back must not free what was spent: time only ever moves forward here.
+        if now > self._latest:
+            passed = now - self._latest
+            self._tokens = min(self._tokens + passed * self.rate, self._depth)
+            self._latest = now
+        while self._spent and self._spent[0][0] <= self._latest - self._span:
+            self._requests -= self._spent.popleft()[1]
+        while self._weighed and self._weighed[0][0] <= self._latest - self._span:
+            self._bytes -= self._weighed.popleft()[1]
+
+
+def shares(available: int, wished: int, first: int) -> tuple[int, int, int]:
+    """How the free refreshes are given out: to people's wishes, to first refreshes, to the strategy, in that order.
+
+    >>> shares(10, 3, 4)
+    (3, 4, 3)
+    >>> shares(5, 3, 4)
+    (3, 2, 0)
+    """
+    people = min(max(wished, 0), max(available, 0))
+    firsts = min(max(first, 0), available - people)
+    return people, firsts, available - people - firsts

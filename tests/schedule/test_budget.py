@@ -1,0 +1,85 @@
+"""The cap holds in every minute, whichever one looks at."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import SettingsError
+from headwater.schedule.budget import Cap, Purse, shares
+
+steps = st.lists(st.tuples(st.floats(0, 90), st.integers(0, 500), st.floats(0, 2000)), max_size=60)
+
+
+@given(st.floats(0.05, 300), steps)
+def test_no_window_of_a_minute_ever_exceeds_the_cap(cap: float, calls: list[tuple[float, int, float]]) -> None:
+    purse, now, spent = Purse(Cap(cap)), 1e9, []
+    for wait, wanted, _ in calls:
+        now += wait
+        taken = min(wanted, purse.available(now))
+        purse.spend(now, taken)
+        spent.append((now, taken))
+    span = max(60.0, 60.0 / cap)
+    for end, _ in spent:
+        assert sum(n for at, n in spent if end - span < at <= end) <= max(cap, 1)
+
+
+@given(st.floats(1000, 5000), steps)
+def test_reserved_bytes_never_exceed_their_cap(cap: float, calls: list[tuple[float, int, float]]) -> None:
+    purse, now, spent = Purse(Cap(300, bytes=cap)), 0.0, []
+    for wait, wanted, size in calls:
+        now += wait
+        taken = min(wanted, purse.available(now, size))
+        purse.spend(now, taken, taken * size)
+        spent.append((now, taken * size))
+    for end, _ in spent:
+        assert sum(n for at, n in spent if end - 60 < at <= end) <= cap * (1 + 1e-9)
+
+
+@given(st.floats(0.5, 300), st.floats(0, 1))
+def test_a_greedy_spender_gets_the_whole_cap_in_the_long_run(cap: float, phase: float) -> None:
+    purse, total = Purse(Cap(cap)), 0
+    for tick in range(1200):
+        taken = purse.available(phase + tick)
+        purse.spend(phase + tick, taken)
+        total += taken
+    assert total >= int(purse.rate * 1200) - 1
+
+
+def test_more_bytes_than_reserved_are_owed() -> None:
+    purse = Purse(Cap(60, bytes=1000))
+    purse.spend(0.0, 1, 100.0)
+    purse.settle(1.0, 100.0, 5000.0)
+    assert purse.available(30.0, 100.0) == 0
+    assert purse.refills(30.0) == 60.0
+    assert purse.available(61.5, 100.0) > 0
+
+
+def test_a_clock_that_steps_back_frees_nothing() -> None:
+    purse = Purse(Cap(6), burst=60)
+    purse.spend(100.0, 6)
+    assert purse.available(20.0) == 0
+    assert purse.available(130.0) == 0
+
+
+def test_the_moment_of_the_next_refill_is_when_something_is_available() -> None:
+    purse = Purse(Cap(12))
+    purse.spend(0.0, purse.available(0.0))
+    at = purse.refills(0.1)
+    assert purse.available(at - 0.01) == 0
+    assert purse.available(at + 0.01) == 1
+
+
+def test_people_come_before_first_refreshes_and_both_before_the_strategy() -> None:
+    assert shares(10, 2, 3) == (2, 3, 5)
+    assert shares(4, 6, 3) == (4, 0, 0)
+    assert shares(0, 6, 3) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_budget_of_nothing_is_refused_in_words(bad: float) -> None:
+    with pytest.raises(SettingsError, match="give a number above 0"):
+        Cap(bad)
+    with pytest.raises(SettingsError, match="bytes"):
+        Cap(1, bad)

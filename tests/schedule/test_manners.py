@@ -1,0 +1,157 @@
+"""Who may be asked when: every rule that stands before a strategy, and the reason it gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.estimate.base import DAY, HOUR
+from headwater.model import Hints, Known, Validators
+from headwater.schedule.manners import LEAST, SAFETY, Reason, Standing, allowed_from, candidates, fill, next_allowed
+
+NOW = 1_000_000 * HOUR  # on the hour, a Saturday in 2084: hour 16 of the day
+POLITE = Known(1, "http://a/", Validators('"x"'), last_refresh=NOW, last_success=NOW, last_change=NOW - DAY, failures=0)
+
+
+def test_a_feed_never_seen_is_free() -> None:
+    assert next_allowed(Known(1, "http://a/"), NOW) == (NOW, Reason.FREE)
+
+
+def test_an_unproven_feed_gets_one_conditional_poll_an_hour() -> None:
+    assert next_allowed(POLITE, NOW) == (NOW + HOUR, Reason.FLOOR)
+    assert next_allowed(POLITE, NOW + HOUR) == (NOW + HOUR, Reason.FREE)
+
+
+def test_a_learned_rate_earns_more_but_never_below_two_minutes() -> None:
+    assert next_allowed(POLITE, NOW, earned=600.0) == (NOW + 600, Reason.FLOOR)
+    at, _ = next_allowed(POLITE, NOW, earned=1.0)
+    assert at == NOW + LEAST
+
+
+def test_a_hint_earns_more() -> None:
+    assert next_allowed(replace(POLITE, hints=Hints(ttl=900.0)), NOW)[0] == NOW + 900
+    assert next_allowed(replace(POLITE, fresh_until=NOW + 300), NOW)[0] == NOW + 300
+
+
+def test_a_person_is_served_at_once_except_against_the_servers_word() -> None:
+    later = NOW + 10 * 60
+    slow = replace(POLITE, fresh_until=NOW + DAY / 2, failures=3, hints=Hints(skip_hours=(16,)))
+    assert next_allowed(slow, later, asked=True) == (later, Reason.FREE)
+    assert next_allowed(slow, later, asked=True, paused=True) == (later, Reason.FREE)
+    told = replace(slow, not_before=NOW + 5 * HOUR)
+    assert next_allowed(told, later, asked=True) == (NOW + 5 * HOUR, Reason.RETRY_AFTER)
+    assert next_allowed(slow, later, asked=True, host_not_before=NOW + HOUR) == (NOW + HOUR, Reason.HOST)
+    assert next_allowed(slow, NOW + 1, asked=True) == (NOW + LEAST, Reason.LEAST)
+
+
+def test_without_validators_and_without_change_a_feed_is_asked_once_a_day() -> None:
+    bare = replace(POLITE, validators=Validators())
+    assert next_allowed(bare, NOW) == (NOW + DAY, Reason.UNCHANGING)
+    assert next_allowed(bare, NOW, earned=120.0) == (NOW + HOUR, Reason.UNCHANGING)
+    assert next_allowed(replace(bare, last_change=NOW), NOW) == (NOW + HOUR, Reason.FLOOR)
+
+
+def test_max_age_is_respected_but_cannot_silence_a_feed() -> None:
+    assert next_allowed(replace(POLITE, fresh_until=NOW + 3 * HOUR), NOW) == (NOW + 3 * HOUR, Reason.FRESH)
+    assert next_allowed(replace(POLITE, fresh_until=NOW + 365 * DAY), NOW) == (NOW + DAY, Reason.FRESH)
+
+
+@pytest.mark.parametrize(
+    ("hints", "wait"),
+    [
+        (Hints(ttl=2 * HOUR), 2 * HOUR),
+        (Hints(update_period="hourly", update_frequency=1), HOUR),
+        (Hints(update_period="daily", update_frequency=4), 6 * HOUR),
+        (Hints(update_period="daily", update_base=NOW - 3 * HOUR), 21 * HOUR),
+        (Hints(update_period="fortnightly"), HOUR),
+        (Hints(ttl=float("inf")), HOUR),
+    ],
+)
+def test_the_documents_wishes_are_honoured(hints: Hints, wait: float) -> None:
+    assert next_allowed(replace(POLITE, hints=hints), NOW)[0] == NOW + wait
+
+
+def test_skipped_hours_and_days_are_slept_through() -> None:
+    assert next_allowed(replace(POLITE, hints=Hints(skip_hours=(17, 18))), NOW) == (NOW + 3 * HOUR, Reason.SKIPPED)
+    weekend = replace(POLITE, hints=Hints(skip_days=("Saturday", "Sunday")))
+    assert next_allowed(weekend, NOW) == (NOW + 8 * HOUR + DAY, Reason.SKIPPED)
+
+
+def test_a_feed_that_skips_the_whole_week_is_not_believed() -> None:
+    absurd = Hints(skip_hours=tuple(range(24)))
+    assert next_allowed(replace(POLITE, hints=absurd), NOW) == (NOW + HOUR, Reason.FLOOR)
+    days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    assert next_allowed(replace(POLITE, hints=Hints(skip_days=days)), NOW)[1] is Reason.FLOOR
+
+
+def test_errors_back_off_by_doubling_and_always_recover() -> None:
+    waits = [next_allowed(replace(POLITE, failures=k), NOW)[0] - NOW for k in range(1, 40)]
+    assert waits[3] == 80 * 60  # 10 min, 20, 40, 80; the first three are under the floor of an hour
+    assert waits == sorted(waits)
+    assert max(waits) == DAY
+    assert next_allowed(replace(POLITE, failures=40), NOW)[1] is Reason.BACK_OFF
+
+
+def test_jitter_only_ever_adds() -> None:
+    for known in (POLITE, replace(POLITE, failures=9)):
+        early, late = next_allowed(known, NOW)[0], next_allowed(known, NOW, jitter=0.99)[0]
+        assert early < late <= early + DAY / 2
+
+
+def test_pushed_feeds_keep_a_slow_safety_poll() -> None:
+    assert next_allowed(POLITE, NOW, pushed=True) == (NOW + SAFETY, Reason.PUSHED)
+
+
+def test_paused_and_gone_feeds_are_never_due() -> None:
+    assert next_allowed(POLITE, NOW, paused=True) == (np.inf, Reason.PAUSED)
+    assert next_allowed(POLITE, NOW, gone=True, paused=True) == (np.inf, Reason.GONE)
+
+
+def test_every_reason_has_a_sentence() -> None:
+    assert all(reason.said for reason in Reason)
+
+
+moments = st.none() | st.floats(NOW - 40 * DAY, NOW)
+feeds = st.builds(
+    Known,
+    feed_id=st.just(1),
+    url=st.just("http://a/"),
+    validators=st.sampled_from([Validators(), Validators('"e"')]),
+    last_refresh=moments,
+    last_success=moments,
+    last_change=moments,
+    not_before=st.none() | st.floats(NOW - DAY, NOW + DAY),
+    fresh_until=st.none() | st.floats(NOW - DAY, NOW + 400 * DAY),
+    failures=st.integers(0, 200),
+    hints=st.builds(
+        Hints,
+        ttl=st.none() | st.floats(0, 1e9),
+        skip_hours=st.lists(st.integers(0, 24), max_size=24).map(tuple),
+        skip_days=st.lists(st.sampled_from(["Monday", "Sunday", "Friday", "?"]), max_size=4).map(tuple),
+        update_period=st.sampled_from([None, "hourly", "yearly"]),
+        update_frequency=st.none() | st.integers(-3, 50),
+        update_base=st.none() | st.floats(0, 2 * NOW),
+    ),
+)
+
+
+@given(st.lists(feeds, min_size=1, max_size=6))
+def test_many_feeds_at_once_are_judged_like_each_alone(known: list[Known]) -> None:
+    table = Standing.of(len(known))
+    fill(table, np.arange(len(known)), known)
+    at, why = allowed_from(table, NOW)
+    ready, _ = candidates(table, NOW)
+    for row, one in enumerate(known):
+        assert (at[row], why[row]) == next_allowed(one, NOW)
+        assert ready[row] == (at[row] <= NOW)
+        assert (why[row] == Reason.FREE) == ready[row]
+
+
+@given(feeds)
+def test_a_feed_always_comes_free_within_a_week_and_a_half_of_the_servers_word(known: Known) -> None:
+    at, _ = next_allowed(known, NOW, jitter=0.5)
+    assert NOW <= at <= max(NOW, known.not_before or 0.0) + 10 * DAY
