@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from headwater.lab.farm import Farm
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -17,3 +22,14 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data absent: {folder.name} is not beside the project (set HEADWATER_SHARED_DATA)")
     return folder
+
+
+@pytest.fixture
+async def farm() -> AsyncIterator[Callable[..., Awaitable[Farm]]]:
+    """Start feed farms, `await farm(feeds=5, speed=1000, …)`; they stop when the test ends."""
+    async with AsyncExitStack() as stack:
+
+        async def start(*args: Any, **options: Any) -> Farm:
+            return await stack.enter_async_context(Farm(*args, **options))
+
+        yield start

@@ -1,0 +1,200 @@
+"""The farm's HTTP: a bare asyncio protocol, because benchmarks of ten thousand feeds must not measure their farm.
+
+Whoever answers returns an `Answer`, a value that also says how to misbehave (wait, drip, break off); only the protocol
+acts on it. Requests on one connection are answered in their order, and every one of them is reported when it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+MAX_HEAD = 65_536
+PHRASES = {
+    200: "OK", 206: "Partial Content", 226: "IM Used", 301: "Moved Permanently", 302: "Found", 303: "See Other",
+    304: "Not Modified", 307: "Temporary Redirect", 308: "Permanent Redirect", 400: "Bad Request", 401: "Unauthorized",
+    403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 410: "Gone", 429: "Too Many Requests",
+    431: "Request Header Fields Too Large", 451: "Unavailable For Legal Reasons", 500: "Internal Server Error",
+    502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Request:
+    """A request's head, and when it arrived for which feed as far as the site knows.
+
+    Names of headers are lower-case bytes, values are stripped bytes.
+    """
+
+    method: bytes
+    target: str
+    headers: dict[bytes, bytes]
+    peer: str
+    host: str
+    arrived: float = 0.0
+    feed: int | None = None
+
+
+@dataclass(slots=True)
+class Answer:
+    """Bytes to send and the manner of sending them.
+
+    `wait` seconds pass first, and then `drip` seconds before each byte. A `stream` follows the data, for ever if it
+    likes. `end` is what happens afterwards: keep the connection, close it, reset it, or leave it hanging.
+    """
+
+    status: int
+    data: bytes
+    wait: float = 0.0
+    drip: float = 0.0
+    stream: Iterator[bytes] | None = None
+    end: str = "keep"
+
+    @property
+    def at_once(self) -> bool:
+        return not (self.wait or self.drip or self.stream) and self.end == "keep"
+
+
+def compose(status: int, body: bytes = b"", *headers: tuple[str, str], length: int | None = None) -> Answer:
+    """An answer with a Content-Length (of the body unless another is claimed) and the given headers."""
+    lines = [
+        f"HTTP/1.1 {status} {PHRASES.get(status, 'Unknown')}",
+        f"Content-Length: {len(body) if length is None else length}",
+    ]
+    lines += [f"{name}: {value}" for name, value in headers]
+    return Answer(status, "\r\n".join((*lines, "", "")).encode() + body)
+
+
+class Site(Protocol):
+    """What the protocol serves."""
+
+    def answer(self, request: Request) -> Answer: ...
+
+    def over(self, request: Request, answer: Answer) -> None:
+        """The request has been dealt with, or its connection is lost."""
+
+
+class FarmProtocol(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, site: Site, connections: set[FarmProtocol]) -> None:
+        self._site = site
+        self._connections = connections
+        self._buffer = b""
+        self._playing: asyncio.Task[None] | None = None
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._peer = ""
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without inheriting from it
+        peer = transport.get_extra_info("peername")
+        self._peer = f"{peer[0]}:{peer[1]}" if peer else ""
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+        self._may_write.set()
+        if self._playing is not None:
+            self._playing.cancel()
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer = self._buffer + data if self._buffer else data
+        if self._playing is None:
+            self._serve()
+
+    def _serve(self) -> None:
+        while self._buffer and self._playing is None:
+            head, found, rest = self._buffer.partition(b"\r\n\r\n")
+            if not found:
+                if len(self._buffer) > MAX_HEAD:
+                    self._refuse(431)
+                return
+            self._buffer = rest
+            request = self._read(head)
+            if request is None:
+                self._refuse(400)
+                return
+            self._reply(request)
+
+    def _read(self, head: bytes) -> Request | None:
+        first, *lines = head.split(b"\r\n")
+        parts = first.split(b" ")
+        if len(parts) != 3:
+            return None
+        headers = {}
+        for line in lines:
+            name, _, value = line.partition(b":")
+            headers[name.lower()] = value.strip()
+        if parts[2] == b"HTTP/1.0":
+            headers.setdefault(b"connection", b"close")
+        host = headers.get(b"host", b"").rpartition(b":")[0] or headers.get(b"host", b"")
+        return Request(parts[0], parts[1].decode("latin-1"), headers, self._peer, host.decode("latin-1"))
+
+    def _reply(self, request: Request) -> None:
+        answer = self._site.answer(request)
+        if request.method == b"HEAD":
+            answer = Answer(answer.status, answer.data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", wait=answer.wait)
+        last = request.headers.get(b"connection", b"").lower() == b"close" or b"content-length" in request.headers
+        if last and answer.end == "keep":
+            answer.end = "close"
+        if answer.at_once:
+            self._transport.write(answer.data)
+            self._site.over(request, answer)
+        else:
+            self._playing = asyncio.get_running_loop().create_task(self._play(request, answer))
+
+    async def _play(self, request: Request, answer: Answer) -> None:
+        try:
+            if answer.wait:
+                await asyncio.sleep(answer.wait)
+            if answer.drip:
+                for position in range(len(answer.data)):
+                    self._transport.write(answer.data[position : position + 1])
+                    await asyncio.sleep(answer.drip)
+            else:
+                self._transport.write(answer.data)
+            for chunk in answer.stream or ():
+                self._transport.write(chunk)
+                await self._may_write.wait()
+                await asyncio.sleep(0)
+                if self._transport.is_closing():
+                    return
+            if answer.end == "hang":
+                await asyncio.Event().wait()
+            if answer.end == "reset":
+                await asyncio.sleep(0.05)  # a reset would overtake what was sent just now
+        finally:
+            self._playing = None
+            self._site.over(request, answer)
+        self._finish(answer.end)
+
+    def _finish(self, end: str) -> None:
+        if end == "reset":
+            # With a linger time of zero the kernel sends RST instead of FIN.
+            sock = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._transport.abort()
+        elif end == "close":
+            self._transport.close()
+        else:
+            self._serve()
+
+    def _refuse(self, status: int) -> None:
+        self._transport.write(compose(status, b"", ("Connection", "close")).data)
+        self._transport.close()
+        self._buffer = b""
