@@ -125,6 +125,14 @@ MEASURES = {
 }
 
 
+NOT_SHOWN = ("paper", "thesis")
+
+
+def measure(key: str) -> tuple[str, str]:
+    """A measure's heading and how its values are written."""
+    return MEASURES.get(key, (key.replace("_", " "), "{:.4g}"))
+
+
 def cell(value: Any, form: str) -> str:
     """One value of a row as text; a mean carries its standard deviation."""
     if value is None:
@@ -143,22 +151,24 @@ def cell(value: Any, form: str) -> str:
 def show(result: Result) -> None:
     """The table, the statements and the notes of a result."""
     rows = result.rows
-    labels = [key for key in rows[0] if not isinstance(rows[0][key], dict) and key not in MEASURES] if rows else []
+    others = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in (*MEASURES, *NOT_SHOWN)]
+    labels = [key for key in others if not any(isinstance(row.get(key), dict) for row in rows)]
     measures = [key for key in MEASURES if any(key in row for row in rows)]
+    measures += [key for key in others if key not in labels]
     table = Table(title=f"{result.experiment}  ({', '.join(f'{k} {v}' for k, v in result.settings.items())})")
     for label in labels:
-        table.add_column(label.replace("_", " "))
+        table.add_column(label.replace("_", " "), no_wrap=True)
     papers = {key for row in rows for key in row.get("paper", {})}
     for key in measures:
-        table.add_column(MEASURES[key][0], justify="right")
+        table.add_column(measure(key)[0], justify="right")
         if key in papers:
             table.add_column("paper", justify="right", style="dim")
     for row in rows:
         cells = [cell(row.get(label), "{:g}") for label in labels]
         for key in measures:
-            cells.append(cell(row.get(key), MEASURES[key][1]))
+            cells.append(cell(row.get(key), measure(key)[1]))
             if key in papers:
-                cells.append(cell(row.get("paper", {}).get(key), MEASURES[key][1]))
+                cells.append(cell(row.get("paper", {}).get(key), measure(key)[1]))
         table.add_row(*cells)
     out.print(table, soft_wrap=False)
     for check in result.checks:

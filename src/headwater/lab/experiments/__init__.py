@@ -11,6 +11,7 @@ from headwater.lab.experiments.base import Experiment
 
 MODULES: dict[str, str] = {
     "two-steps": "two_steps",
+    "tau": "tau",
 }
 
 

@@ -1,0 +1,110 @@
+"""The threshold τ of two_steps finds its level from any start, and a new one when all rates change."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwater.estimate.base import Floats
+from headwater.lab.cycles import CycleSettings, draw_world, generator, run_cycles
+from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.strategies import make
+from headwater.lab.sweep import Job, run_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STARTS = (0.01, 1.0, 10.0, 100.0, 1000.0)
+SETTINGS = CycleSettings(warmup=1000, measured=600)  # all rates are halved where the second part begins
+TAIL = 300  # cycles before the end of each part whose mean is the level
+
+
+def one_run(settings: CycleSettings, budget: float, start: float, seed: int) -> Floats:
+    """τ after every cycle; in the second part every feed publishes half as much."""
+    rng = generator(seed, 0)
+    rates = rng.uniform(0.0, settings.top_rate, settings.feeds)
+    halved = np.where(np.arange(settings.cycles)[:, None] < settings.warmup, rates, rates / 2)
+    world = draw_world(settings, rng, halved)
+    strategy = make("two_steps", settings.feeds, tau=start, capped=False, rng=generator(seed, 1))
+    return run_cycles(world, strategy, budget).tau
+
+
+def run(given: LabSettings, progress: Progress) -> Result:
+    settings = dataclasses.replace(SETTINGS, window=given.window or SETTINGS.window)
+    seeds = given.seeds or (4 if given.quick else 20)
+    budgets = given.budget or (30.0,)
+    rows: list[Row] = []
+    curves: dict[str, Any] = {}
+    checks: list[Check] = []
+    for budget in budgets:
+        jobs = [Job(one_run, (settings, budget, start, seed)) for start in STARTS for seed in range(seeds)]
+        taus = np.array(run_all(jobs, given, progress)).reshape(len(STARTS), seeds, settings.cycles)
+        before = taus[:, :, settings.warmup - TAIL : settings.warmup].mean(2)
+        after = taus[:, :, -TAIL:].mean(2)
+        for place, start in enumerate(STARTS):
+            rows.append(
+                {
+                    "strategy": "two_steps",
+                    "budget": budget,
+                    "start": start,
+                    "tau": mean_sd(before[place]),
+                    "tau_after_change": mean_sd(after[place]),
+                    "cycles_to_converge": mean_sd(
+                        [_arrival(taus[place, s], before[:, s].mean()) for s in range(seeds)]
+                    ),
+                }
+            )
+        checks += _checks(budget, before, after)
+        curves[f"{budget:g}"] = taus[:, 0]
+    about = {"seeds": seeds, "knowledge": "divergence", **dataclasses.asdict(settings)}
+    return Result("tau", about, rows, checks, data={"curves": curves, "change": settings.warmup})
+
+
+def _arrival(tau: Floats, level: float) -> float:
+    """The first cycle at which τ is within 10 % of the level it settles at."""
+    return float(np.argmax(np.abs(tau - level) <= 0.1 * level))
+
+
+def _checks(budget: float, before: Floats, after: Floats) -> list[Check]:
+    checks = []
+    for label, level in (("from every start", before), ("after all rates were halved", after)):
+        spread = (level.max(0) - level.min(0)) / level.mean(0)
+        checks.append(
+            Check(
+                f"at b = {budget:g} τ converges to one level {label}",
+                bool((spread <= 0.15).all()),
+                "levels from five starts within 15 % of each other in every world",
+                {"widest_spread": float(spread.max()), "mean_level": float(level.mean())},
+                "thesis fig. 4.4",
+            )
+        )
+    return checks
+
+
+def draw(result: Result) -> Figure:
+    from headwater.lab.plots import new_figure, style
+
+    budget, curves = next(iter(result.data["curves"].items()))
+    figure, (axis,) = new_figure(width=7.5)
+    for place, (start, tau) in enumerate(zip(STARTS, curves, strict=True)):
+        axis.plot(np.arange(1, len(tau) + 1), tau, label=f"τ₀ = {start:g}", linewidth=1.4, **style(place, marker=False))
+    axis.axvline(result.data["change"], color="#777777", linewidth=0.8)
+    axis.annotate("all rates halve", (result.data["change"], 0.02), xytext=(6, 0), textcoords="offset points")
+    axis.set_yscale("log")
+    axis.set_xlabel("cycle")
+    axis.set_ylabel("threshold τ (items × cycles)")
+    axis.set_title(f"τ finds the same level from any start, and again after a change (b = {budget})")
+    axis.legend(loc="upper right", ncols=2, fontsize=9)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "tau",
+    "Horincar's thesis, fig. 4.4",
+    "the refresh threshold converges from different starts, and again after all rates change",
+    run,
+    draw,
+    frozenset({"seeds", "window", "budget"}),
+)

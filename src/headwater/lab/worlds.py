@@ -1,0 +1,173 @@
+"""Synthetic worlds: feeds whose rates, hours, bursts, changes and words are drawn from a seed, as traces.
+
+A world is described by one value and drawn by one function, so that experiments differ in their descriptions only.
+Everything is drawn feed by feed from a generator that the caller seeds; the result is the same in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import TraceError
+from headwater.estimate.base import DAY, Bools, Floats
+from headwater.lab import shapes
+from headwater.lab.traces import Trace
+
+MONDAY = 1_609_718_400.0  # 2021-01-04 00:00 UTC: worlds begin with a week
+Shape = Literal["uniform", "peaks", "waves", "six", "mixed"]
+
+# Sia & Cho's figure 12 shows six frequent daily patterns: wide and narrow ones, by day, in the evening, at night.
+SIX_SHAPES: tuple[Floats, ...] = (
+    shapes.peaks(at=(13.0,), width=8.0),  # office hours
+    shapes.peaks(at=(11.0,), width=2.0),  # a burst at 10–12
+    shapes.peaks(at=(0.0,), width=2.0),  # a burst at 23–01
+    shapes.waves(top=10.0, depth=0.9),
+    shapes.waves(top=15.0, depth=0.9),
+    shapes.waves(top=21.0, depth=0.9),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSettings:
+    """What a world is like. Rates are items per feed and day.
+
+    With `exponent` rates follow p(x) ~ x^−exponent on [low, high], else they are uniform there. `share` of the postings
+    follow the daily shape, `weekend` is the rate on Saturdays and Sundays relative to other days. An event brings
+    `burst` items on average within `burst_minutes`. At each of `changes` (shares of the time) all rates and
+    shapes are drawn anew. Items carry `words` of a dictionary as titles; `windows` are the sizes documents have, and
+    `undated` is the share of feeds that give no dates.
+    """
+
+    feeds: int = 200
+    days: float = 28.0
+    low: float = 1.0
+    high: float = 20.0
+    exponent: float | None = None
+    shape: Shape = "uniform"
+    share: float = 1.0
+    weekend: float = 1.0
+    burst: float = 1.0
+    burst_minutes: float = 30.0
+    changes: tuple[float, ...] = ()
+    words: int = 0
+    windows: tuple[int, ...] = (20,)
+    undated: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.feeds < 1 or not self.days > 0:
+            raise TraceError(f"A world of {self.feeds} feeds and {self.days:g} days has nothing in it; give more.")
+        if not 0 <= self.low <= self.high:
+            raise TraceError(f"Rates from {self.low:g} to {self.high:g} are no range; give 0 ≤ low ≤ high.")
+        if self.exponent is not None and not self.low > 0:
+            raise TraceError("A power law cannot begin at 0; give a lowest rate above it.")
+        if self.burst < 1:
+            raise TraceError(f"A burst of {self.burst:g} items is none; give at least 1.")
+        if any(not 0 < when < 1 for when in self.changes) or list(self.changes) != sorted(self.changes):
+            raise TraceError("Changes are shares of the time between 0 and 1, in order.")
+        if not self.windows or min(self.windows) < 1:
+            raise TraceError("Windows must show at least one item.")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A drawn world: its trace and the truth behind it. `rates` and `shapes` are those of the first part."""
+
+    settings: WorldSettings
+    trace: Trace
+    rates: Floats
+    shapes: Floats
+    kinds: NDArray[np.int64]  # which shape of the family each feed has
+    windows: NDArray[np.int64]
+    dated: Bools
+
+
+def family(shape: Shape) -> tuple[Floats, ...]:
+    """The shapes among which the feeds of a world choose."""
+    if shape == "six":
+        return SIX_SHAPES
+    if shape == "mixed":
+        return (*family("peaks"), *family("waves"), *family("uniform"))
+    if shape == "peaks":
+        # Six short bursts a day at regular distances, as the thesis' robots publish (fig. 6.5a), at different minutes.
+        return tuple(shapes.peaks(at=tuple(first + 4.0 * k for k in range(6)), width=0.5) for first in (0.5, 1.75, 3.0))
+    if shape == "waves":
+        return tuple(shapes.waves(top=top) for top in (10.0, 14.0, 18.0))
+    return (shapes.uniform(),)
+
+
+def draw(settings: WorldSettings, rng: np.random.Generator) -> World:
+    """A world of this description."""
+    choices = np.array([shapes.blend(each, settings.share) for each in family(settings.shape)])
+    edges = [0.0, *settings.changes, 1.0]
+    parts: list[list[Floats]] = [[] for _ in range(settings.feeds)]
+    truth: list[tuple[Floats, NDArray[np.int64]]] = []
+    for begin, end in pairwise(edges):
+        rates = _rates(settings, rng)
+        kinds = rng.integers(len(choices), size=settings.feeds)
+        truth.append((rates, kinds))
+        span = (MONDAY + begin * settings.days * DAY, MONDAY + end * settings.days * DAY)
+        for feed in range(settings.feeds):
+            parts[feed].append(_times(settings, rng, rates[feed], choices[kinds[feed]], *span))
+    times = [np.concatenate(part) for part in parts]
+    first_rates, first_kinds = truth[0]
+    windows = np.asarray(rng.choice(settings.windows, settings.feeds), dtype=np.int64)
+    dated = rng.random(settings.feeds) >= settings.undated
+    trace = as_trace(times, titles=_titles(settings, rng, [len(each) for each in times]))
+    return World(settings, trace, first_rates, choices[first_kinds], first_kinds, windows, dated)
+
+
+def as_trace(times: Sequence[Floats], titles: tuple[str, ...] | None = None) -> Trace:
+    """A trace from the sorted times of every feed."""
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in times])]).astype(np.intp)
+    names = tuple(f"feed-{k:05d}" for k in range(len(times)))
+    return Trace(names, offsets, np.concatenate(times) if times else np.zeros(0), titles)
+
+
+def _rates(settings: WorldSettings, rng: np.random.Generator) -> Floats:
+    if settings.exponent is not None:
+        return shapes.power_law_rates(rng, settings.feeds, settings.low, settings.high, settings.exponent)
+    return rng.uniform(settings.low, settings.high, settings.feeds)
+
+
+def _times(
+    settings: WorldSettings, rng: np.random.Generator, rate: float, shape: Floats, start: float, end: float
+) -> Floats:
+    """Sorted times of one feed: events of a Poisson process, thinned at weekends, each a burst of items."""
+    events_per_second = rate / settings.burst / DAY
+    if settings.weekend == 1.0:
+        events = shapes.poisson_times(rng, events_per_second, shape, start, end)
+    else:
+        weekday = 7.0 / (5.0 + 2.0 * settings.weekend)  # keeps the mean: 5·a + 2·a·weekend = 7
+        saturday = settings.weekend * weekday
+        top = max(weekday, saturday)
+        events = shapes.poisson_times(rng, events_per_second * top, shape, start, end)
+        day = ((events - MONDAY) // DAY).astype(int) % 7
+        events = events[rng.random(len(events)) < np.where(day >= 5, saturday, weekday) / top]
+    if settings.burst > 1.0:
+        sizes = rng.geometric(1.0 / settings.burst, len(events))
+        late = rng.uniform(0.0, settings.burst_minutes * 60.0, int(sizes.sum()))
+        first = np.cumsum(sizes) - sizes
+        late[first] = 0.0  # the first of a burst is the event itself
+        events = np.sort(np.repeat(events, sizes) + late)
+        events = events[events < end]
+    return events
+
+
+def _titles(settings: WorldSettings, rng: np.random.Generator, counts: list[int]) -> tuple[str, ...] | None:
+    """Titles of one or two words of the feed's profile, each word in the profile with probability ½."""
+    if not settings.words:
+        return None
+    titles: list[str] = []
+    for count in counts:
+        profile = np.flatnonzero(rng.random(settings.words) < 0.5)
+        profile = profile if len(profile) else np.array([int(rng.integers(settings.words))])
+        carried = max(1, round(0.2 * len(profile)))
+        picks = np.argsort(rng.random((count, len(profile))), axis=1)[:, :carried]
+        titles += [" ".join(f"word{profile[k]}" for k in pick) for pick in picks]
+    return tuple(titles)
