@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import ArgumentError
 
+from headwater.errors import StoreError
 from headwater.model import Feed, Item, Known, Refresh, Verdict
+from headwater.store import feeds, items, known, outbox, refreshes, retention, save, search, state
+from headwater.store.database import Database, Transaction
+from headwater.store.postgres import Postgres
+from headwater.store.sqlite import Sqlite
 from headwater.store.values import (
     Added,
     Found,
@@ -26,19 +32,15 @@ from headwater.store.values import (
     Summary,
 )
 
-T = TypeVar("T")
-
-
-class Transaction:
-    """An open transaction: everything run in it is committed together, or not at all."""
-
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call `function(connection, *args)` with SQLAlchemy's synchronous connection, off the event loop's way."""
-        raise NotImplementedError
+CATCH_UP = 10  # batches that a search indexes itself before it answers
+_WANTED = "“{url}” is no address of a database. Give sqlite:///FILE or postgresql://USER@HOST/NAME."
 
 
 class Store:
     """An open database. Use it in the event loop that opened it; any number of tasks may share it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     @classmethod
     async def open(cls, url: str, *, create: bool = True) -> Store:
@@ -47,11 +49,20 @@ class Store:
         With `create` false a SQLite file that is not there is an error. SQLite: `?synchronous=full` makes every
         commit survive a power cut too. Raises StoreError with a sentence that says what to do.
         """
-        raise NotImplementedError
+        try:
+            parsed = make_url(url)
+        except ArgumentError as error:
+            raise StoreError(_WANTED.format(url=url)) from error
+        backend = parsed.get_backend_name()
+        if backend == "sqlite":
+            return cls(await Sqlite.open(parsed, create=create))
+        if backend in ("postgresql", "postgres"):
+            return cls(await Postgres.open(parsed))
+        raise StoreError(_WANTED.format(url=parsed.render_as_string(hide_password=True)))
 
     async def close(self) -> None:
         """Finish what is being written and let go of the database."""
-        raise NotImplementedError
+        await self._database.close()
 
     async def __aenter__(self) -> Store:
         return self
@@ -67,12 +78,12 @@ class Store:
         It is committed when the block ends and rolled back when it raises. On SQLite nobody else can write while
         it is open: do no network inside.
         """
-        raise NotImplementedError
+        return self._database.transaction()
 
     # feeds
 
     async def add_feeds(
-        self, feeds: Iterable[NewFeed], now: float, *, progress: Callable[[int], None] | None = None
+        self, new: Iterable[NewFeed], now: float, *, progress: Callable[[int], None] | None = None
     ) -> list[Added]:
         """Add all of them in one transaction; answers are in the order given.
 
@@ -80,24 +91,24 @@ class Store:
         another feed has is an InputError and nothing is added. `progress` is called with how many are done, maybe
         from another thread.
         """
-        raise NotImplementedError
+        return await self._database.write(feeds.add_feeds, list(new), now, progress)
 
     async def feed(self, ref: int | str) -> Feed:
         """By id (also as digits), address or name; NotFound suggests what might have been meant."""
-        raise NotImplementedError
+        return await self._database.read(feeds.find, ref)
 
     async def feeds(
         self, *, after: int = 0, limit: int | None = None, tag: str | None = None, search: str | None = None
     ) -> list[Feed]:
         """In the order of ids, beyond `after`; `search` is part of a title, name or address."""
-        raise NotImplementedError
+        return await self._database.read(feeds.listed, after, limit, tag, search)
 
     async def count_feeds(self) -> int:
-        raise NotImplementedError
+        return await self._database.read(feeds.count)
 
     async def tags(self) -> list[tuple[str, int]]:
         """Every tag with how many feeds have it, by name."""
-        raise NotImplementedError
+        return await self._database.read(feeds.tags)
 
     async def update_feed(self, feed_id: int, **changes: Any) -> Feed:
         """Change title, name, weight, paused, url or tags.
@@ -105,11 +116,11 @@ class Store:
         A title set here stays until it is set to None; then the publisher's is shown again. InputError where the
         name or address belongs to another feed.
         """
-        raise NotImplementedError
+        return await self._database.write(feeds.change, feed_id, changes)
 
     async def remove_feed(self, feed_id: int) -> None:
         """Delete the feed and everything that came of it; NotFound if it is not there."""
-        raise NotImplementedError
+        await self._database.write(feeds.remove, feed_id)
 
     # the way of a refresh
 
@@ -118,19 +129,22 @@ class Store:
 
         `url` is always the feed's present address: it is not stored a second time.
         """
-        raise NotImplementedError
+        return await self._database.read(known.load, list(feed_ids))
 
-    def all_known_schedule(self, chunk: int = 5000) -> AsyncIterator[list[ScheduleRow]]:
+    async def all_known_schedule(self, chunk: int = 5000) -> AsyncIterator[list[ScheduleRow]]:
         """Every feed in the order of ids, `chunk` at a time; each chunk is a transaction of its own."""
-        raise NotImplementedError
+        after = 0
+        while rows := await self._database.read(known.schedule, after, chunk):
+            yield rows
+            after = rows[-1].feed_id
 
     async def identities(self, feed_id: int, identities: Sequence[str]) -> dict[str, str]:
         """Those of `identities` this feed has ever shown, with the content hash last stored (also of deleted items)."""
-        raise NotImplementedError
+        return (await self._database.read(known.identities, {feed_id: identities}))[feed_id]
 
     async def identities_of(self, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
         """`identities` for several feeds in one query; every feed asked for is in the answer."""
-        raise NotImplementedError
+        return await self._database.read(known.identities, wanted)
 
     async def save(self, verdicts: Sequence[Verdict]) -> list[Saved]:
         """Write a batch of verdicts in one transaction; when this returns, they survive kill −9.
@@ -139,13 +153,13 @@ class Store:
         the others. Items already seen under (feed, identity) are ignored; saving the same refresh (feed, at) twice
         writes it once. New and updated items get their outbox entries in this transaction.
         """
-        raise NotImplementedError
+        return await self._database.write(save.save, verdicts)
 
     # items
 
     async def item(self, item_id: int) -> Item:
         """NotFound if there is none, or no longer."""
-        raise NotImplementedError
+        return await self._database.read(items.find, item_id)
 
     async def items(
         self,
@@ -159,10 +173,10 @@ class Store:
     ) -> list[Item]:
         """Newest first by (published, id). `since` ≤ published < `before`; `after` is (published, id) of the last
         item of the previous page."""
-        raise NotImplementedError
+        return await self._database.read(items.listed, feed_id, tag, since, before, after, limit)
 
     async def count_items(self, feed_id: int | None = None) -> int:
-        raise NotImplementedError
+        return await self._database.read(items.count, feed_id)
 
     async def search(
         self,
@@ -175,9 +189,17 @@ class Store:
     ) -> Found:
         """Items that have all words; "a phrase", -without, begin*. The latest arrival first; `before_id` pages on.
 
-        The same answers on both databases; nothing in `text` can be an error of syntax. Sees everything saved before.
+        The same answers on both databases; nothing in `text` can be an error of syntax. Lets `index`
+        catch up first, by at most 5,000 items; `Found.waiting` says how many are still not searched.
         """
-        raise NotImplementedError
+        for _ in range(CATCH_UP):
+            if not await self.index():
+                break
+        return await self._database.read(search.search, text, limit, feed_id, tag, before_id)
+
+    async def index(self, limit: int = 500) -> int:
+        """Make up to `limit` saved items searchable, oldest first; how many were. The node calls it after saving."""
+        return await self._database.write(search.index, limit)
 
     # refreshes
 
@@ -185,10 +207,10 @@ class Store:
         self, feed_id: int | None = None, *, since: float | None = None, limit: int = 100
     ) -> list[Refresh]:
         """The latest first."""
-        raise NotImplementedError
+        return await self._database.read(refreshes.listed, feed_id, since, limit)
 
     async def summary(self, now: float) -> Summary:
-        raise NotImplementedError
+        return await self._database.read(refreshes.summary, now)
 
     async def prune(self, keep: Keep, now: float, *, limit: int = 1000) -> Pruned:
         """Delete what `keep` does not keep: at most `limit` of each kind in this transaction.
@@ -196,33 +218,33 @@ class Store:
         Call again while anything was deleted; so readers and refreshes get their turn between.
         Items that a consumer of the outbox has not read yet are spared.
         """
-        raise NotImplementedError
+        return await self._database.write(retention.prune, keep, now, limit)
 
     # outbox
 
     async def outbox(self, after_position: int, limit: int = 500) -> list[OutboxEntry]:
         """Entries beyond a position, in the one order that all consumers see; nothing ever appears behind it."""
-        raise NotImplementedError
+        return await self._database.read(outbox.read, after_position, limit)
 
     async def outbox_end(self) -> int:
         """The last position given out so far; where a consumer that wants no history begins."""
-        raise NotImplementedError
+        return await self._database.read(outbox.end)
 
     async def checkpoint(self, consumer: str) -> int:
         """How far a consumer has read; 0 for a new one."""
-        raise NotImplementedError
+        return await self._database.read(outbox.read_checkpoint, consumer)
 
     @staticmethod
     def advance(connection: Connection, consumer: str, position: int) -> None:
         """Remember how far a consumer has read, in the caller's transaction, beside its output:
         `await t.run(Store.advance, "queries", entry.position)`. Never moves back."""
-        raise NotImplementedError
+        outbox.advance(connection, consumer, position)
 
     # state of strategies
 
     async def save_state(self, name: str, version: int, blob: bytes, now: float) -> None:
         """Keep bytes under a name, in place of what was there."""
-        raise NotImplementedError
+        await self._database.write(state.save, name, version, blob, now)
 
     async def load_state(self, name: str) -> tuple[int, bytes] | None:
-        raise NotImplementedError
+        return await self._database.read(state.load, name)

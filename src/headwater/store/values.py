@@ -77,10 +77,11 @@ class OutboxEntry:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of a search: the items, newest arrival first, and whether there are more."""
+    """A page of a search: the items, latest arrival first, whether there are more, how many were not searched yet."""
 
     items: tuple[Item, ...]
-    more: bool
+    more: bool = False
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)

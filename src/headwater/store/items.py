@@ -1,0 +1,99 @@
+"""Items: how they are written down and read back, and lists of them, newest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, tuple_
+
+from headwater.errors import NotFound
+from headwater.model import Enclosure, Item
+from headwater.store.clean import clean
+from headwater.store.sql import from_json, to_json
+from headwater.store.tables import feed_tag, item
+
+
+def item_row(value: Item, id: int) -> dict[str, Any]:
+    return {
+        "id": id,
+        "feed_id": value.feed_id,
+        "published": value.published,
+        "first_seen": value.first_seen,
+        "updated": value.updated,
+        "version": value.version,
+        "dated": value.dated,
+        "identity": value.identity,
+        "content_hash": value.content_hash,
+        "title": value.title,
+        "link": value.link,
+        "language": value.language,
+        "authors": to_json(value.authors),
+        "categories": to_json(value.categories),
+        "enclosures": to_json([(one.url, one.type, one.length) for one in value.enclosures]),
+        "summary": value.summary,
+        "content": value.content,
+    }
+
+
+def read_item(row: Row[Any]) -> Item:
+    """A row with the columns of `item`."""
+    return Item(
+        feed_id=row.feed_id,
+        identity=row.identity,
+        content_hash=row.content_hash,
+        title=row.title,
+        link=row.link,
+        published=row.published,
+        dated=row.dated,
+        updated=row.updated,
+        first_seen=row.first_seen,
+        authors=tuple(from_json(row.authors)),
+        summary=row.summary,
+        content=row.content,
+        categories=tuple(from_json(row.categories)),
+        enclosures=tuple(Enclosure(*one) for one in from_json(row.enclosures)),
+        language=row.language,
+        version=row.version,
+        id=row.id,
+    )
+
+
+def find(connection: Connection, item_id: int) -> Item:
+    row = connection.execute(select(item).where(item.c.id == item_id)).first()
+    if row is None:
+        raise NotFound(f"There is no item {item_id}, or retention has deleted it.")
+    return read_item(row)
+
+
+def listed(
+    connection: Connection,
+    feed_id: int | None,
+    tag: str | None,
+    since: float | None,
+    before: float | None,
+    after: tuple[float, int] | None,
+    limit: int,
+) -> list[Item]:
+    query = select(item).order_by(item.c.published.desc(), item.c.id.desc()).limit(limit)
+    if feed_id is not None:
+        query = query.where(item.c.feed_id == feed_id)
+    if tag is not None:
+        query = query.where(item.c.feed_id.in_(feeds_with(tag)))
+    if since is not None:
+        query = query.where(item.c.published >= since)
+    if before is not None:
+        query = query.where(item.c.published < before)
+    if after is not None:
+        query = query.where(tuple_(item.c.published, item.c.id) < after)
+    return [read_item(row) for row in connection.execute(query)]
+
+
+def feeds_with(tag: str) -> Any:
+    return select(feed_tag.c.feed_id).where(feed_tag.c.tag == clean(tag))
+
+
+def count(connection: Connection, feed_id: int | None) -> int:
+    query = select(func.count()).select_from(item)
+    if feed_id is not None:
+        query = query.where(item.c.feed_id == feed_id)
+    return connection.execute(query).scalar_one()

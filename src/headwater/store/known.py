@@ -1,0 +1,137 @@
+"""What is kept of a feed between refreshes, and the identities it has ever shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, select, tuple_
+
+from headwater.model import Hints, Known, Validators
+from headwater.store.clean import clean_text
+from headwater.store.sql import chunks, to_json
+from headwater.store.tables import feed, feed_window, known, seen
+from headwater.store.values import ScheduleRow
+
+CHUNK = 1000
+_NO_HINTS = Hints()
+_SCHEDULE = (
+    select(
+        feed.c.id,
+        feed.c.url,
+        feed.c.weight,
+        feed.c.paused,
+        feed.c.gone_since,
+        known.c.window,
+        known.c.last_refresh,
+        known.c.last_success,
+        known.c.last_change,
+        known.c.next_refresh,
+        known.c.not_before,
+        known.c.fresh_until,
+        known.c.failures,
+        known.c.failing_since,
+    )
+    .join_from(feed, known)
+    .order_by(feed.c.id)
+)
+_KNOWN = (
+    select(known, feed.c.url, feed_window.c.entries)
+    .join_from(known, feed)
+    .outerjoin(feed_window, feed_window.c.feed_id == known.c.feed_id)
+)
+
+
+def load(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
+    found = {}
+    for chunk in chunks(feed_ids, CHUNK):
+        for row in connection.execute(_KNOWN.where(known.c.feed_id.in_(chunk))):
+            found[row.feed_id] = _known(row)
+    return found
+
+
+def _known(row: Row[Any]) -> Known:
+    entries = orjson.loads(row.entries) if row.entries else ()
+    return Known(
+        feed_id=row.feed_id,
+        url=row.url,
+        validators=Validators(row.etag, row.last_modified),
+        window=tuple((identity, content_hash) for identity, content_hash in entries),
+        body_hash=row.body_hash,
+        last_refresh=row.last_refresh,
+        last_success=row.last_success,
+        last_change=row.last_change,
+        next_refresh=row.next_refresh,
+        not_before=row.not_before,
+        fresh_until=row.fresh_until,
+        failures=row.failures,
+        failing_since=row.failing_since,
+        last_error=row.last_error,
+        moved_to=row.moved_to,
+        moves=row.moves,
+        unstable=row.unstable,
+        hints=_hints(row.hints),
+        hub=row.hub,
+        topic=row.topic,
+    )
+
+
+def _hints(stored: str | None) -> Hints:
+    if stored is None:
+        return _NO_HINTS
+    values = orjson.loads(stored)
+    return Hints(**values | {key: tuple(values[key]) for key in ("skip_hours", "skip_days")})
+
+
+def known_row(value: Known) -> dict[str, Any]:
+    """The columns of `known`, with the key under the name an UPDATE can bind."""
+    return {
+        "of_feed": value.feed_id,
+        "window": len(value.window),
+        "last_refresh": value.last_refresh,
+        "last_success": value.last_success,
+        "last_change": value.last_change,
+        "next_refresh": value.next_refresh,
+        "not_before": value.not_before,
+        "fresh_until": value.fresh_until,
+        "failures": value.failures,
+        "failing_since": value.failing_since,
+        "moves": value.moves,
+        "unstable": value.unstable,
+        "etag": value.validators.etag,
+        "last_modified": value.validators.last_modified,
+        "body_hash": value.body_hash,
+        "last_error": value.last_error,
+        "moved_to": value.moved_to,
+        "hub": value.hub,
+        "topic": value.topic,
+        "hints": None if value.hints == _NO_HINTS else orjson.dumps(value.hints).decode(),
+    }
+
+
+def window_row(value: Known) -> dict[str, Any]:
+    return {"feed_id": value.feed_id, "entries": to_json(value.window) or "[]"}
+
+
+def schedule(connection: Connection, after: int, limit: int) -> list[ScheduleRow]:
+    rows = connection.execute(_SCHEDULE.where(feed.c.id > after).limit(limit))
+    return [ScheduleRow._make(row) for row in rows]
+
+
+def seen_key(identity: str) -> bytes:
+    """128 bits of an identity: identities are often whole addresses, and this is the largest key we have."""
+    return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def identities(connection: Connection, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
+    names = {(id, seen_key(clean_text(one))): one for id, identities in wanted.items() for one in identities}
+    found: dict[int, dict[str, str]] = {id: {} for id in wanted}
+    for chunk in chunks(names, CHUNK):
+        query = select(seen.c.feed_id, seen.c.key, seen.c.content_hash).where(
+            tuple_(seen.c.feed_id, seen.c.key).in_(chunk)
+        )
+        for id, key, content_hash in connection.execute(query):
+            found[id][names[id, bytes(key)]] = content_hash
+    return found

@@ -1,0 +1,51 @@
+"""Brings a database up to the tables this version knows, once, even when several processes start together."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, inspect, text
+
+from headwater.errors import StoreError
+
+HEAD = "0001"  # the newest file in migrations/versions; here, so that opening need not load Alembic
+_LOCK = 0x68656164  # "head": the advisory lock of migrations in PostgreSQL
+
+
+def current(connection: Connection) -> str | None:
+    """The version of the tables, None for an empty database. In the caller's transaction."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def migrate(connection: Connection) -> None:
+    """Run what is missing, in the caller's transaction, which must be a writing one: in SQLite that is the lock."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    version = current(connection)
+    if version == HEAD:
+        return
+    if version is None and (others := _strangers(connection)):
+        raise StoreError(
+            f"The database belongs to another program: it has tables like “{others[0]}”. "
+            "Give an empty database or another file."
+        )
+    if version is not None and version > HEAD:
+        raise StoreError(
+            f"The database was written by a newer Headwater (tables {version}, this one knows {HEAD}). "
+            "Install that version, or open another database."
+        )
+    _upgrade(connection)
+
+
+def _strangers(connection: Connection) -> list[str]:
+    return sorted(inspect(connection).get_table_names())
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "headwater.store:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,64 @@
+"""The outbox: what happened to items, in one order that every consumer sees, and how far each has read.
+
+An entry is written in the transaction of its item. Positions must become visible in their order, or a consumer that
+has read past a gap never sees what fills it. SQLite has one writer, so they do. In PostgreSQL transactions commit in
+any order; there a writer takes its positions under a lock that ends with its commit (`in_turn`), as the last thing it
+does, so the lock is held for one insert and one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, func, insert, select, text
+
+from headwater.store.items import read_item
+from headwater.store.sql import upsert
+from headwater.store.tables import checkpoint, item, outbox
+from headwater.store.values import OutboxEntry
+
+_LOCK = 0x6F757462  # "outb"
+_IN_TURN = text("SELECT pg_advisory_xact_lock(:lock)")
+
+
+def in_turn(connection: Connection) -> None:
+    """From here to the end of the transaction nobody else appends."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_IN_TURN, {"lock": _LOCK})
+
+
+def append(connection: Connection, kind: str, entries: Iterable[tuple[int, float]]) -> None:
+    """(item id, time) of what happened, in the caller's transaction after `in_turn`."""
+    rows = [{"kind": kind, "item_id": id, "at": at} for id, at in entries]
+    if rows:
+        connection.execute(insert(outbox), rows)
+
+
+def read(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:
+    query = (
+        select(outbox.c.position, outbox.c.kind, item)
+        .join(item, item.c.id == outbox.c.item_id)
+        .where(outbox.c.position > after)
+        .order_by(outbox.c.position)
+        .limit(limit)
+    )
+    return [OutboxEntry(row.position, row.kind, read_item(row)) for row in connection.execute(query)]
+
+
+def end(connection: Connection) -> int:
+    return connection.execute(select(func.max(outbox.c.position))).scalar() or 0
+
+
+def read_checkpoint(connection: Connection, consumer: str) -> int:
+    return connection.execute(select(checkpoint.c.position).where(checkpoint.c.consumer == consumer)).scalar() or 0
+
+
+def advance(connection: Connection, consumer: str, position: int) -> None:
+    """In the caller's transaction, beside the consumer's output; never moves back."""
+    statement = upsert(connection.dialect.name, checkpoint)
+    statement = statement.on_conflict_do_update(
+        index_elements=["consumer"],
+        set_={"position": statement.excluded.position},
+        where=checkpoint.c.position < statement.excluded.position,
+    )
+    connection.execute(statement, {"consumer": consumer, "position": position})

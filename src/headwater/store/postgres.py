@@ -1,0 +1,107 @@
+"""PostgreSQL 14 or newer, by asyncpg."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from headwater.errors import StoreError
+from headwater.store.database import Database, Transaction
+from headwater.store.migrate import migrate
+from headwater.store.problems import may_succeed_again, postgres_problems
+
+T = TypeVar("T")
+
+OLDEST = 14
+TRIES = 5
+CONNECTIONS = 8
+
+
+class Postgres(Database):
+    """A database on a server."""
+
+    def __init__(self, url: URL) -> None:
+        self._server = f"{url.host or url.query.get('host', 'localhost')}"
+        self._engine = create_async_engine(
+            _driver_url(url),
+            pool_size=CONNECTIONS,
+            pool_pre_ping=True,
+            connect_args={"timeout": 10, "server_settings": {"application_name": "headwater", "jit": "off"}},
+        )
+
+    @classmethod
+    async def open(cls, url: URL) -> Postgres:
+        try:
+            import asyncpg  # noqa: F401  only asked whether it is there
+        except ImportError as error:
+            raise StoreError("PostgreSQL needs one more package: install headwater[postgres].") from error
+        database = cls(url)
+        try:
+            await database.read(_refuse_old, database._server)
+            await database.write(migrate)
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
+        with postgres_problems(self._server):
+            async with self._engine.connect() as connection:
+                return await connection.run_sync(function, *args)
+
+    async def write(self, function: Callable[..., T], *args: Any) -> T:
+        with postgres_problems(self._server):
+            for left in reversed(range(TRIES)):
+                try:
+                    async with self._engine.begin() as connection:
+                        return await connection.run_sync(function, *args)
+                except Exception as error:
+                    if not left or not may_succeed_again(error):
+                        raise
+        raise AssertionError("unreachable")
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._transaction()
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Transaction]:
+        # The caller's own errors pass untranslated: only what the database says is the database's problem.
+        with postgres_problems(self._server):
+            connection = await self._engine.connect()
+        try:
+            yield _OneConnection(connection, self._server)
+            with postgres_problems(self._server):
+                await connection.commit()
+        finally:
+            await connection.close()
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+class _OneConnection(Transaction):
+    def __init__(self, connection: AsyncConnection, server: str) -> None:
+        self._connection = connection
+        self._server = server
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        with postgres_problems(self._server):
+            return await self._connection.run_sync(function, *args)
+
+
+def _refuse_old(connection: Connection, server: str) -> None:
+    number = int(connection.execute(text("SHOW server_version_num")).scalar_one())
+    if number < OLDEST * 10_000:
+        raise StoreError(f"PostgreSQL at {server} is version {number // 10_000}; Headwater needs {OLDEST} or newer.")
+
+
+def _driver_url(url: URL) -> URL:
+    """asyncpg calls `ssl` what everybody else calls `sslmode`."""
+    query = dict(url.query)
+    if "sslmode" in query:
+        query["ssl"] = query.pop("sslmode")
+    return url.set(drivername="postgresql+asyncpg", query=query)

@@ -1,0 +1,110 @@
+"""What a driver says, in a sentence a person can act on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, SQLAlchemyError, StatementError
+
+from headwater.errors import StoreError
+
+_SQLITE = {
+    sqlite3.SQLITE_BUSY: "The database {file} is locked by another program. Wait until it has finished, or stop it.",
+    sqlite3.SQLITE_LOCKED: "The database {file} is locked by another program. Wait until it has finished, or stop it.",
+    sqlite3.SQLITE_READONLY: "The database {file} cannot be written. Give write permission on the file and its folder.",
+    sqlite3.SQLITE_IOERR: "The disk refused to read or write {file} ({says}). Check its free space and its health; "
+    "nothing half written is kept.",
+    sqlite3.SQLITE_CORRUPT: "The database {file} is damaged ({says}). Restore it from a backup.",
+    sqlite3.SQLITE_FULL: "The disk is full: {file} cannot grow. Free some space; nothing half written is kept.",
+    sqlite3.SQLITE_CANTOPEN: "The database {file} cannot be opened. Check that its folder exists and may be written.",
+    sqlite3.SQLITE_PERM: "The database {file} may not be opened. Give yourself permission, or choose another file.",
+    sqlite3.SQLITE_NOTADB: "{file} is not a SQLite database. Choose another file; this one was left as it is.",
+    sqlite3.SQLITE_TOOBIG: "Something is too large for the database {file} ({says}).",
+}
+
+_POSTGRES = {
+    "28P01": "PostgreSQL at {server} refused the password. Check user and password in the address.",
+    "28000": "PostgreSQL at {server} does not let this user in ({says}). Check the user, or pg_hba.conf on the server.",
+    "3D000": "PostgreSQL at {server} has no database of that name ({says}). Create it, or correct the address.",
+    "42501": "This user may not do that in PostgreSQL at {server} ({says}). Grant it the right to create tables.",
+    "25006": "PostgreSQL at {server} is read-only, perhaps a standby. Give the address of the primary.",
+    "53100": "The disk of PostgreSQL at {server} is full. Free some space; nothing half written is kept.",
+    "53300": "PostgreSQL at {server} has no connection left. Raise max_connections, or stop something.",
+    "57P03": "PostgreSQL at {server} is starting up or shutting down. Try again in a moment.",
+    "55P03": "Something in PostgreSQL at {server} is locked by another program. Wait until it has finished.",
+}
+
+
+def sqlite_problem(error: BaseException, file: Path) -> str:
+    says = str(error)
+    code = getattr(error, "sqlite_errorcode", None)
+    sentence = _SQLITE.get(code & 0xFF) if code is not None else None
+    return (sentence or "The database {file} failed: {says}.").format(file=file, says=says)
+
+
+def postgres_problem(error: BaseException, server: str) -> str:
+    says = str(error).rpartition(">: ")[2].splitlines()[0] if str(error) else type(error).__name__
+    state = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
+    sentence = _POSTGRES.get(state or "")
+    if sentence is None and (isinstance(error, OSError | TimeoutError) or (state or "").startswith(("08", "57"))):
+        sentence = (
+            "PostgreSQL at {server} cannot be reached ({says}). Check that it runs and that the address is right."
+        )
+    return (sentence or "PostgreSQL at {server} failed: {says}.").format(server=server, says=says.rstrip("."))
+
+
+@contextmanager
+def sqlite_problems(file: Path) -> Iterator[None]:
+    """Errors of SQLite that leave this block are StoreErrors."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise StoreError(sqlite_problem(error.orig or error, file)) from error
+    except sqlite3.Error as error:
+        raise StoreError(sqlite_problem(error, file)) from error
+    except OSError as error:
+        raise StoreError(f"The database {file} cannot be opened: {error.strerror or error}.") from error
+    except SQLAlchemyError as error:
+        raise StoreError(f"The database {file} failed: {error}.") from error
+
+
+@contextmanager
+def postgres_problems(server: str) -> Iterator[None]:
+    """Errors of PostgreSQL, its driver and the network that leave this block are StoreErrors."""
+    from asyncpg import InterfaceError as DriverError
+    from asyncpg import PostgresError
+
+    try:
+        yield
+    except DBAPIError as error:
+        raise StoreError(postgres_problem(error.orig or error, server)) from error
+    except (PostgresError, DriverError, OSError, TimeoutError, SQLAlchemyError) as error:
+        raise StoreError(postgres_problem(error, server)) from error
+
+
+def is_about_values(error: Exception) -> bool:
+    """Is it one row's values that the database cannot take, so that other rows may fare better?"""
+    if isinstance(error, UnicodeError | OverflowError | ValueError | TypeError | IntegrityError):
+        return True
+    if isinstance(error, DBAPIError):
+        state = getattr(error.orig, "sqlstate", None) or ""
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        # 22: data, 23: constraints, 54: limits; InterfaceError is the driver refusing an argument
+        about = state[:2] in ("22", "23", "54") or code in (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH)
+        return about or (isinstance(error, InterfaceError) and not error.connection_invalidated) or _refused(error.orig)
+    if isinstance(error, StatementError):
+        return isinstance(error.orig, UnicodeError | OverflowError | ValueError | TypeError)
+    return False
+
+
+def _refused(error: BaseException | None) -> bool:
+    """asyncpg could not encode an argument: its own DataError has no SQLSTATE of a server's answer."""
+    return error is not None and type(error.__cause__).__name__ == "DataError"
+
+
+def may_succeed_again(error: BaseException) -> bool:
+    """Deadlock or serialisation failure: the same transaction, tried again, will do."""
+    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in ("40001", "40P01")

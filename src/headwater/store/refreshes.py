@@ -1,0 +1,122 @@
+"""The log of refreshes, and what its hours add up to."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from headwater.model import Ending, Refresh
+from headwater.store.sql import from_json, to_json, upsert
+from headwater.store.tables import feed, item, known, refresh, tally
+from headwater.store.values import Period, Summary
+
+HOUR = 3600
+LAST = 20
+_SUMS = ("refreshes", "new", "updated", "lost", "bytes")
+
+
+def refresh_row(value: Refresh) -> dict[str, Any]:
+    return {
+        "feed_id": value.feed_id,
+        "at": value.at,
+        "ending": value.ending.value,
+        "status": value.status,
+        "elapsed": value.elapsed,
+        "bytes": value.bytes,
+        "new": value.new,
+        "updated": value.updated,
+        "window": value.window,
+        "overlap": value.overlap,
+        "saturated": value.saturated,
+        "lost": value.lost,
+        "reason": value.reason,
+        "message": value.message,
+        "published": to_json(value.published),
+    }
+
+
+def _refresh(row: Row[Any]) -> Refresh:
+    return Refresh(
+        feed_id=row.feed_id,
+        at=row.at,
+        ending=Ending(row.ending),
+        status=row.status,
+        elapsed=row.elapsed,
+        bytes=row.bytes,
+        new=row.new,
+        updated=row.updated,
+        window=row.window,
+        overlap=row.overlap,
+        saturated=row.saturated,
+        lost=row.lost,
+        reason=row.reason,
+        message=row.message,
+        published=tuple(from_json(row.published)),
+    )
+
+
+def listed(connection: Connection, feed_id: int | None, since: float | None, limit: int) -> list[Refresh]:
+    query = select(refresh).order_by(refresh.c.at.desc(), refresh.c.id.desc()).limit(limit)
+    if feed_id is not None:
+        query = query.where(refresh.c.feed_id == feed_id)
+    if since is not None:
+        query = query.where(refresh.c.at >= since)
+    return [_refresh(row) for row in connection.execute(query)]
+
+
+def count_up(connection: Connection, done: Iterable[Refresh]) -> None:
+    """Add refreshes to their hours, in the caller's transaction and under its lock (`outbox.in_turn`)."""
+    sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0, 0, 0, 0.0, 0])
+    for one in done:
+        row = sums[int(one.at // HOUR), one.ending.value]
+        for place, value in enumerate((1, one.new, one.updated, one.lost, one.bytes)):
+            row[place] += value
+    statement = upsert(connection.dialect.name, tally)
+    adding = {name: tally.c[name] + statement.excluded[name] for name in _SUMS}
+    statement = statement.on_conflict_do_update(index_elements=["hour", "ending"], set_=adding)
+    connection.execute(
+        statement,
+        [
+            {"hour": hour, "ending": ending, **dict(zip(_SUMS, row, strict=True))}
+            for (hour, ending), row in sums.items()
+        ],
+    )
+
+
+def _period(connection: Connection, now: float, hours: int) -> Period:
+    this = int(now // HOUR)
+    rows = connection.execute(select(tally).where(tally.c.hour.between(this - hours, this))).all()
+    endings: Counter[str] = Counter()
+    for row in rows:
+        endings[row.ending] += row.refreshes
+    return Period(
+        refreshes=dict(endings),
+        new=sum(row.new for row in rows),
+        updated=sum(row.updated for row in rows),
+        lost=sum(row.lost for row in rows),
+        bytes=sum(row.bytes for row in rows),
+    )
+
+
+def summary(connection: Connection, now: float) -> Summary:
+    count = func.count()
+    feeds, paused, gone = connection.execute(
+        select(count, count.filter(feed.c.paused), count.filter(feed.c.gone_since.is_not(None))).select_from(feed)
+    ).one()
+    failing, never = connection.execute(
+        select(count.filter(known.c.failures > 0), count.filter(known.c.last_refresh.is_(None))).select_from(known)
+    ).one()
+    return Summary(
+        feeds=feeds,
+        paused=paused,
+        gone=gone,
+        failing=failing,
+        never_refreshed=never,
+        items=connection.execute(select(count).select_from(item)).scalar_one(),
+        hour=_period(connection, now, 1),
+        day=_period(connection, now, 24),
+        last=tuple(listed(connection, None, None, LAST)),
+    )

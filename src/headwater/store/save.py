@@ -1,0 +1,247 @@
+"""Writing verdicts: the one hot path of the store. A batch is one transaction and a dozen statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, tuple_, update
+
+from headwater.model import Item, Verdict
+from headwater.store import outbox, search
+from headwater.store.address import url_key
+from headwater.store.clean import clean
+from headwater.store.items import item_row
+from headwater.store.known import known_row, seen_key, window_row
+from headwater.store.problems import is_about_values
+from headwater.store.refreshes import count_up, refresh_row
+from headwater.store.sql import chunks, insert_new, reserve, upsert
+from headwater.store.tables import feed, feed_window, item, known, refresh, seen
+from headwater.store.values import Saved
+
+CHUNK = 1000
+_FEEDS = select(feed.c.id, feed.c.url, feed.c.url_key, feed.c.title, feed.c.link, feed.c.gone_since)
+_KNOWN = update(known).where(known.c.feed_id == bindparam("of_feed"))
+_ITEM = insert(item)
+_UPDATED = (
+    *("published", "updated", "dated", "content_hash", "title", "link", "language"),
+    *("authors", "categories", "enclosures", "summary", "content"),
+)
+_UPDATE = update(item).where(item.c.id == bindparam("of_item"))
+_UPDATE = _UPDATE.values({name: bindparam(name) for name in _UPDATED} | {"version": item.c.version + 1})
+_REHASH = update(seen).where(seen.c.feed_id == bindparam("of_feed"), seen.c.key == bindparam("of_key"))
+_RECOUNT = update(refresh).where(refresh.c.feed_id == bindparam("of_feed"), refresh.c.at == bindparam("of_at"))
+
+
+def save(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
+    """All of them in the caller's transaction. The batch is tried as one; only when the database refuses somebody's
+    values is it taken apart, so that the one bad verdict is skipped and the others are kept."""
+    if not verdicts:
+        return []
+    if not any(_has_nul(verdict) for verdict in verdicts):
+        try:
+            with connection.begin_nested():
+                return _save(connection, verdicts)
+        except Exception as error:
+            if not is_about_values(error):
+                raise
+    return [_save_alone(connection, verdict) for verdict in verdicts]
+
+
+def _has_nul(verdict: Verdict) -> bool:
+    """SQLite would take NUL and PostgreSQL not; the other things neither takes are found by being refused."""
+    return any(
+        text is not None and "\0" in text
+        for one in (*verdict.new, *verdict.updated)
+        for text in (one.identity, one.title, one.link, one.summary, one.content)
+    )
+
+
+def _save_alone(connection: Connection, verdict: Verdict) -> Saved:
+    try:
+        with connection.begin_nested():
+            return _save(connection, [clean(verdict)])[0]
+    except Exception as error:
+        if not is_about_values(error):
+            raise
+        why = str(getattr(error, "orig", error)).splitlines()[0]
+        return Saved(verdict.refresh.feed_id, skipped=f"The database cannot hold what this refresh brought: {why}.")
+
+
+@dataclass(slots=True)
+class _Written:
+    """What came of one verdict so far."""
+
+    verdict: Verdict
+    new: list[Item] = field(default_factory=list)
+    new_ids: list[int] = field(default_factory=list)
+    updated_ids: list[int] = field(default_factory=list)
+    skipped: str | None = None
+    url_taken_by: int | None = None
+
+    def saved(self) -> Saved:
+        return Saved(
+            self.verdict.refresh.feed_id,
+            tuple(self.new),
+            tuple(self.new_ids),
+            tuple(self.updated_ids),
+            self.skipped,
+            self.url_taken_by,
+        )
+
+
+def _save(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
+    written = [_Written(verdict) for verdict in verdicts]
+    feeds = _feeds(connection, verdicts)
+    live = _accepted(connection, written, feeds)
+    if live:
+        _new_items(connection, live)
+        _updated_items(connection, live)
+        _remember(connection, live)
+        _changed_feeds(connection, live, feeds)
+        _announce(connection, live)
+    return [each.saved() for each in written]
+
+
+def _feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, Row[Any]]:
+    """The feeds, locked so that none is removed before we have finished."""
+    ids = sorted({verdict.refresh.feed_id for verdict in verdicts})
+    rows: dict[int, Row[Any]] = {}
+    for chunk in chunks(ids, CHUNK):
+        query = _FEEDS.where(feed.c.id.in_(chunk)).order_by(feed.c.id).with_for_update(read=True, key_share=True)
+        rows |= {row.id: row for row in connection.execute(query)}
+    return rows
+
+
+@cache
+def _insert_refresh(dialect: str) -> Any:
+    return insert_new(dialect, refresh).returning(refresh.c.feed_id, refresh.c.at)
+
+
+def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, Row[Any]]) -> list[_Written]:
+    """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought."""
+    here: dict[tuple[int, float], _Written] = {}
+    for each in written:
+        done = each.verdict.refresh
+        if done.feed_id not in feeds:
+            each.skipped = f"Feed {done.feed_id} has been removed."
+        elif (done.feed_id, done.at) in here:
+            each.skipped = "This refresh is in the batch twice."
+        else:
+            here[done.feed_id, done.at] = each
+    if not here:
+        return []
+    rows = [refresh_row(each.verdict.refresh) for each in here.values()]
+    inserted = {(row[0], row[1]) for row in connection.execute(_insert_refresh(connection.dialect.name), rows)}
+    for place, each in here.items():
+        if place not in inserted:
+            each.skipped = "This refresh has been saved before."
+    return [each for place, each in here.items() if place in inserted]
+
+
+@cache
+def _insert_seen(dialect: str) -> Any:
+    return insert_new(dialect, seen).returning(seen.c.item_id)
+
+
+def _new_items(connection: Connection, live: list[_Written]) -> None:
+    brought = [(each, one) for each in live for one in each.verdict.new]
+    if brought:
+        ids = reserve(connection, item, len(brought))
+        rows = [
+            {"feed_id": one.feed_id, "key": seen_key(one.identity), "item_id": id, "content_hash": one.content_hash}
+            for (_, one), id in zip(brought, ids, strict=True)
+        ]
+        really = set(connection.execute(_insert_seen(connection.dialect.name), rows).scalars())
+        kept = [(each, one, id) for (each, one), id in zip(brought, ids, strict=True) if id in really]
+        if kept:
+            connection.execute(_ITEM, [item_row(one, id) for _, one, id in kept])
+            search.note(connection, (id for _, _, id in kept))
+        for each, one, id in kept:
+            each.new.append(one)
+            each.new_ids.append(id)
+    wrong = [each for each in live if len(each.new) != each.verdict.refresh.new]
+    if wrong:  # the log says what was stored, not what was hoped for
+        rows = [
+            {"of_feed": each.verdict.refresh.feed_id, "of_at": each.verdict.refresh.at, "new": len(each.new)}
+            for each in wrong
+        ]
+        connection.execute(_RECOUNT, rows)
+
+
+def _updated_items(connection: Connection, live: list[_Written]) -> None:
+    changed = {(one.feed_id, seen_key(one.identity)): (each, one) for each in live for one in each.verdict.updated}
+    if not changed:
+        return
+    ids: dict[tuple[int, bytes], int | None] = {}
+    for chunk in chunks(changed, CHUNK):
+        query = select(seen.c.feed_id, seen.c.key, seen.c.item_id).where(tuple_(seen.c.feed_id, seen.c.key).in_(chunk))
+        ids |= {(id, bytes(key)): item_id for id, key, item_id in connection.execute(query)}
+    rehashed = [
+        {"of_feed": place[0], "of_key": place[1], "content_hash": changed[place][1].content_hash} for place in ids
+    ]
+    if rehashed:
+        connection.execute(_REHASH, rehashed)
+    here = [(*changed[place], id) for place, id in ids.items() if id is not None]  # others: deleted by retention
+    if not here:
+        return
+    for part in chunks((id for _, _, id in here), CHUNK):
+        search.renew(connection, part)
+    rows = [{name: row[name] for name in _UPDATED} | {"of_item": id} for row, id in _rows(here)]
+    connection.execute(_UPDATE, rows)
+    for each, _, id in here:
+        each.updated_ids.append(id)
+
+
+def _rows(here: list[tuple[_Written, Item, int]]) -> list[tuple[dict[str, Any], int]]:
+    return [(item_row(one, id), id) for _, one, id in here]
+
+
+@cache
+def _upsert_window(dialect: str) -> Any:
+    statement = upsert(dialect, feed_window)
+    new = statement.excluded.entries
+    # Most windows are as they were; not writing those saves a page each.
+    return statement.on_conflict_do_update(
+        index_elements=["feed_id"], set_={"entries": new}, where=feed_window.c.entries != new
+    )
+
+
+def _remember(connection: Connection, live: list[_Written]) -> None:
+    connection.execute(_KNOWN, [known_row(each.verdict.known) for each in live])
+    connection.execute(_upsert_window(connection.dialect.name), [window_row(each.verdict.known) for each in live])
+
+
+def _changed_feeds(connection: Connection, live: list[_Written], feeds: dict[int, Row[Any]]) -> None:
+    for each in live:
+        verdict, old = each.verdict, feeds[each.verdict.refresh.feed_id]
+        values: dict[str, Any] = {}
+        if verdict.title is not None and verdict.title != old.title:
+            values["title"] = verdict.title
+        if verdict.link is not None and verdict.link != old.link:
+            values["link"] = verdict.link
+        if verdict.gone and old.gone_since is None:
+            values["gone_since"] = verdict.refresh.at
+        elif verdict.refresh.ending.ok and not verdict.gone and old.gone_since is not None:
+            values["gone_since"] = None
+        if verdict.url is not None and verdict.url != old.url:
+            each.url_taken_by = _owner(connection, verdict.url, old.id)
+            if each.url_taken_by is None:
+                values |= {"url": verdict.url, "url_key": url_key(verdict.url)}
+        if values:
+            connection.execute(update(feed).where(feed.c.id == old.id).values(values))
+
+
+def _owner(connection: Connection, url: str, besides: int) -> int | None:
+    query = select(feed.c.id).where(feed.c.url_key == url_key(url), feed.c.id != besides)
+    return connection.execute(query).scalar()
+
+
+def _announce(connection: Connection, live: list[_Written]) -> None:
+    """Last, because in PostgreSQL everybody else waits from here to our commit."""
+    outbox.in_turn(connection)
+    outbox.append(connection, "new", ((id, each.verdict.refresh.at) for each in live for id in each.new_ids))
+    outbox.append(connection, "update", ((id, each.verdict.refresh.at) for each in live for id in each.updated_ids))
+    count_up(connection, (replace(each.verdict.refresh, new=len(each.new)) for each in live))

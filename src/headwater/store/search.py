@@ -1,0 +1,106 @@
+"""Full-text search behind one function, and the index that follows behind the items.
+
+Making words searchable costs several times what storing them costs, so `save` only notes which items are to be
+indexed and `index` does it in batches; `Store.search` lets it catch up first. An item stands either in `unindexed` or
+in the index as it now reads; both change in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, literal_column, select, text
+from sqlalchemy import insert as insert_into
+
+from headwater.errors import InputError
+from headwater.model import Item
+from headwater.store.items import feeds_with, read_item
+from headwater.store.sql import insert_new
+from headwater.store.tables import item, item_search, unindexed
+from headwater.store.values import Found
+from headwater.store.words import Term, fts5_query, terms_of, tsquery, words_of
+
+_FTS_ADD = "INSERT INTO item_search (rowid, words) VALUES (?, ?)"
+_FTS_DELETE = "INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', ?, ?)"
+_TSVECTOR = text("INSERT INTO item_search (item_id, words) VALUES (:id, to_tsvector('simple', :words))")
+
+
+def note(connection: Connection, ids: Iterable[int]) -> None:
+    """These items are to be indexed; in the caller's transaction."""
+    connection.execute(insert_into(unindexed), [{"item_id": id} for id in ids])
+
+
+def forget(connection: Connection, ids: Sequence[int]) -> None:
+    """Take items out of the index while their rows still read as they were indexed; in the caller's transaction."""
+    if connection.dialect.name == "sqlite":
+        # A contentless index wants the very words back that it was given.
+        waiting = select(unindexed.c.item_id).where(unindexed.c.item_id.in_(ids))
+        rows = connection.execute(select(item).where(item.c.id.in_(ids), item.c.id.not_in(waiting))).all()
+        gone = [(one.id, words_of(one)) for one in map(read_item, rows)]
+        if gone:
+            connection.exec_driver_sql(_FTS_DELETE, gone)
+    else:
+        connection.execute(delete(item_search).where(item_search.c.item_id.in_(ids)))
+    connection.execute(delete(unindexed).where(unindexed.c.item_id.in_(ids)))
+
+
+def renew(connection: Connection, ids: Sequence[int]) -> None:
+    """Items are about to be changed: out of the index now, in again later; in the caller's transaction."""
+    forget(connection, ids)
+    connection.execute(insert_new(connection.dialect.name, unindexed), [{"item_id": id} for id in ids])
+
+
+def index(connection: Connection, limit: int) -> int:
+    """Index up to `limit` waiting items, in the caller's transaction; how many were done."""
+    waiting = select(unindexed.c.item_id).order_by(unindexed.c.item_id).limit(limit)
+    if connection.dialect.name == "postgresql":
+        waiting = waiting.with_for_update(skip_locked=True)  # several processes may index at once
+    ids = connection.execute(waiting).scalars().all()
+    if not ids:
+        return 0
+    rows = connection.execute(select(item).where(item.c.id.in_(ids)))
+    _add(connection, [(one.id, words_of(one)) for one in map(read_item, rows)])
+    connection.execute(delete(unindexed).where(unindexed.c.item_id.in_(ids)))
+    return len(ids)
+
+
+def _add(connection: Connection, words: Sequence[tuple[int | None, str]]) -> None:
+    if not words:
+        return
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_FTS_ADD, list(words))
+    else:
+        connection.execute(_TSVECTOR, [{"id": id, "words": said} for id, said in words])
+
+
+def waiting(connection: Connection) -> int:
+    """How many items the index does not have yet."""
+    return connection.execute(select(func.count()).select_from(unindexed)).scalar_one()
+
+
+def search(
+    connection: Connection, said: str, limit: int, feed_id: int | None, tag: str | None, before_id: int | None
+) -> Found:
+    terms = terms_of(said)
+    if terms and all(term.without for term in terms):
+        raise InputError("A search needs at least one word that is wanted, not only words that are not.")
+    if not terms:
+        return Found(())
+    query = select(item).where(item.c.id.in_(_matching(connection.dialect.name, terms)))
+    query = query.order_by(item.c.id.desc()).limit(limit + 1)
+    if feed_id is not None:
+        query = query.where(item.c.feed_id == feed_id)
+    if tag is not None:
+        query = query.where(item.c.feed_id.in_(feeds_with(tag)))
+    if before_id is not None:
+        query = query.where(item.c.id < before_id)
+    found: list[Item] = [read_item(row) for row in connection.execute(query)]
+    return Found(tuple(found[:limit]), len(found) > limit, waiting(connection))
+
+
+def _matching(dialect: str, terms: list[Term]) -> Any:
+    if dialect == "sqlite":
+        table = text("SELECT rowid AS id FROM item_search WHERE item_search MATCH :match")
+        return table.bindparams(match=fts5_query(terms)).columns(literal_column("id"))
+    return select(item_search.c.item_id).where(item_search.c.words.op("@@")(func.to_tsquery("simple", tsquery(terms))))

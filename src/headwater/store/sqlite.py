@@ -1,0 +1,192 @@
+"""A SQLite file: one thread that writes, a few that read, write-ahead log.
+
+SQLite has one writer at a time anyway; giving it one thread and one connection makes every write a single hop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool
+
+from headwater.errors import StoreError
+from headwater.store.database import Database, Transaction
+from headwater.store.migrate import migrate
+from headwater.store.problems import sqlite_problems
+
+T = TypeVar("T")
+
+READERS = 4
+BUSY_SECONDS = 10.0
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA wal_autocheckpoint = 4000",  # pages; 16 MB between checkpoints writes a hot page once and not ten times
+    "PRAGMA journal_size_limit = 67108864",
+)
+_CACHE = {True: "PRAGMA cache_size = -32768", False: "PRAGMA cache_size = -8192"}  # KiB: the writer, each reader
+
+
+class Sqlite(Database):
+    """One file. `durable` makes commits survive a power cut, not only the end of the process."""
+
+    def __init__(self, file: Path, *, durable: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._file = file
+        self._synchronous = "FULL" if durable else "NORMAL"
+        self._busy_seconds = busy_seconds
+        self._lock = asyncio.Lock()
+        self._writing = ThreadPoolExecutor(1, "store-write")
+        self._reading = ThreadPoolExecutor(READERS, "store-read")
+        self._writer = self._engine(1, "BEGIN IMMEDIATE")
+        self._reader = self._engine(READERS, "BEGIN")
+
+    @classmethod
+    async def open(cls, url: URL, *, create: bool) -> Sqlite:
+        file = _file_of(url)
+        if not create and not file.exists():
+            raise StoreError(f"There is no database at {file}. Check --data and --database, or add a feed first.")
+        database = cls(file, **_options(url))
+        try:
+            await asyncio.get_running_loop().run_in_executor(database._writing, database._prepare)
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    def _engine(self, size: int, begin: str) -> Engine:
+        writes = size == 1
+        engine = create_engine(
+            URL.create("sqlite", database=str(self._file)),
+            poolclass=QueuePool,
+            pool_size=size,
+            max_overflow=0,
+            connect_args={"isolation_level": None, "timeout": self._busy_seconds, "cached_statements": 256},
+        )
+
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _: Any) -> None:
+            for pragma in (*_PRAGMAS, _CACHE[writes], f"PRAGMA synchronous = {self._synchronous}"):
+                connection.execute(pragma)
+            if not writes:
+                connection.execute("PRAGMA query_only = ON")
+
+        @event.listens_for(engine, "begin")
+        def begun(connection: Connection) -> None:
+            # Taking the lock at once: a transaction that reads first and writes later could fail half-way.
+            connection.exec_driver_sql(begin)
+
+        return engine
+
+    def _prepare(self) -> None:
+        with sqlite_problems(self._file):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            if self._file.is_dir():
+                raise StoreError(f"{self._file} is a folder, not a database file. Give the address of a file.")
+            if not os.access(self._file.parent, os.W_OK):
+                # SQLite writes its log beside the file, so even reading needs this.
+                raise StoreError(f"The folder {self._file.parent} cannot be written. Give write permission on it.")
+            raw = self._writer.raw_connection()
+            try:
+                raw.execute("PRAGMA journal_mode = WAL")
+            finally:
+                raw.close()
+            with self._writer.begin() as connection:
+                migrate(connection)
+
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(
+            self._reading, self._in_transaction, self._reader, function, args
+        )
+
+    async def write(self, function: Callable[..., T], *args: Any) -> T:
+        async with self._lock:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._writing, self._in_transaction, self._writer, function, args
+            )
+
+    def _in_transaction(self, engine: Engine, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        with sqlite_problems(self._file), engine.begin() as connection:
+            return function(connection, *args)
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._transaction()
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Transaction]:
+        async with self._lock:
+            connection = await self._hop(self._begun)
+            try:
+                yield _OneThread(self, connection)
+            except BaseException:
+                await asyncio.shield(self._hop(self._ended, connection, False))
+                raise
+            await asyncio.shield(self._hop(self._ended, connection, True))
+
+    async def _hop(self, function: Callable[..., T], *args: Any) -> T:
+        def run() -> T:
+            with sqlite_problems(self._file):
+                return function(*args)
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, run)
+
+    def _begun(self) -> Connection:
+        connection = self._writer.connect()
+        try:
+            connection.begin()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @staticmethod
+    def _ended(connection: Connection, commit: bool) -> None:
+        with connection:
+            if commit:
+                connection.commit()
+
+    async def close(self) -> None:
+        def end() -> None:
+            self._writing.shutdown(wait=True)
+            self._reading.shutdown(wait=True)
+            self._reader.dispose()
+            self._writer.dispose()
+
+        await asyncio.get_running_loop().run_in_executor(None, end)
+
+
+class _OneThread(Transaction):
+    """Runs every function in the writing thread, where the connection lives."""
+
+    def __init__(self, database: Sqlite, connection: Connection) -> None:
+        self._database = database
+        self._connection = connection
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        return await self._database._hop(function, self._connection, *args)
+
+
+def _file_of(url: URL) -> Path:
+    if not url.database or url.database == ":memory:":
+        raise StoreError("Headwater keeps SQLite in a file: give sqlite:///FILE, with four slashes for a full path.")
+    if url.host:
+        raise StoreError(f"sqlite://{url.host}/… is no file: write sqlite:/// with three slashes, or four.")
+    return Path(url.database).absolute()
+
+
+def _options(url: URL) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for name, value in url.query.items():
+        if name == "synchronous" and value in ("normal", "full"):
+            options["durable"] = value == "full"
+        elif name == "timeout" and isinstance(value, str) and value.replace(".", "", 1).isdigit():
+            options["busy_seconds"] = float(value)
+        else:
+            raise StoreError(f"A SQLite address knows synchronous=normal|full and timeout=SECONDS, not {name}={value}.")
+    return options

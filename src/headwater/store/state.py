@@ -1,0 +1,22 @@
+"""Bytes under a name: the arrays of strategies and estimators, which only they understand."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from headwater.store.sql import upsert
+from headwater.store.tables import state
+
+
+def save(connection: Connection, name: str, version: int, blob: bytes, now: float) -> None:
+    statement = upsert(connection.dialect.name, state)
+    new = statement.excluded
+    statement = statement.on_conflict_do_update(
+        index_elements=["name"], set_={"version": new.version, "saved": new.saved, "blob": new.blob}
+    )
+    connection.execute(statement, {"name": name, "version": version, "saved": now, "blob": blob})
+
+
+def load(connection: Connection, name: str) -> tuple[int, bytes] | None:
+    row = connection.execute(select(state.c.version, state.c.blob).where(state.c.name == name)).first()
+    return None if row is None else (row.version, bytes(row.blob))

@@ -1,0 +1,212 @@
+"""The tables, as SQLAlchemy knows them; `migrations/` is how a database gets there.
+
+Names are the words of the architecture. Times are epoch seconds, lists are JSON text. What the scheduler updates at
+every refresh (`known`, `feed_window`) has no index beyond its key, so that an update stays one page.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects.postgresql import TSVECTOR
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pk",
+        "ix": "%(table_name)s_%(column_0_N_name)s",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fk",
+    }
+)
+
+Id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER key is SQLite's rowid
+_of_feed = ForeignKey("feed.id", ondelete="CASCADE")
+
+feed = Table(
+    "feed",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("url_key", Text, nullable=False),  # the address, normalised
+    Column("name", Text),
+    Column("title", Text),  # the publisher's
+    Column("given_title", Text),  # ours, shown instead where set
+    Column("link", Text),
+    Column("weight", Double, nullable=False),
+    Column("added", Double, nullable=False),
+    Column("paused", Boolean, nullable=False),
+    Column("gone_since", Double),
+    UniqueConstraint("url_key"),
+    UniqueConstraint("name"),
+    sqlite_autoincrement=True,  # an id is never given twice
+)
+
+feed_tag = Table(
+    "feed_tag",
+    metadata,
+    Column("feed_id", Id, _of_feed.copy(), primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Index(None, "tag", "feed_id"),
+    sqlite_with_rowid=False,
+)
+
+known = Table(
+    "known",
+    metadata,
+    Column("feed_id", Id, _of_feed.copy(), primary_key=True, autoincrement=False),
+    Column("window", Integer, nullable=False),  # size of the last document
+    Column("last_refresh", Double),
+    Column("last_success", Double),
+    Column("last_change", Double),
+    Column("next_refresh", Double),
+    Column("not_before", Double),
+    Column("fresh_until", Double),
+    Column("failures", Integer, nullable=False),
+    Column("failing_since", Double),
+    Column("moves", Integer, nullable=False),
+    Column("unstable", Integer, nullable=False),
+    Column("etag", Text),
+    Column("last_modified", Text),
+    Column("body_hash", Text),
+    Column("last_error", Text),
+    Column("moved_to", Text),
+    Column("hub", Text),
+    Column("topic", Text),
+    Column("hints", Text),
+)
+
+# Beside `known`, not in it: a start reads all of `known`, a 304 writes `known` and leaves the window alone.
+feed_window = Table(
+    "feed_window",
+    metadata,
+    Column("feed_id", Id, _of_feed.copy(), primary_key=True, autoincrement=False),
+    Column("entries", Text, nullable=False),  # [[identity, content hash], …]
+)
+
+# No foreign keys from here on: `save` has looked the feed up, and a check per row would lock it per row.
+seen = Table(
+    "seen",
+    metadata,
+    Column("feed_id", Id, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary, primary_key=True),  # 128 bits of the identity's hash
+    Column("item_id", Id),  # None once the item has been deleted
+    Column("content_hash", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+item = Table(
+    "item",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("feed_id", Id, nullable=False),
+    Column("published", Double, nullable=False),
+    Column("first_seen", Double, nullable=False),
+    Column("updated", Double),
+    Column("version", Integer, nullable=False),
+    Column("dated", Boolean, nullable=False),
+    Column("identity", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("title", Text),
+    Column("link", Text),
+    Column("language", Text),
+    Column("authors", Text),
+    Column("categories", Text),
+    Column("enclosures", Text),
+    Column("summary", Text),
+    Column("content", Text),
+    Index(None, "first_seen"),
+    Index(None, "published", "id"),
+    Index(None, "feed_id", "published", "id"),
+    sqlite_autoincrement=True,
+)
+
+# Items whose words the index does not have yet; an item is either here or indexed as it now reads.
+unindexed = Table("unindexed", metadata, Column("item_id", Id, primary_key=True, autoincrement=False))
+
+refresh = Table(
+    "refresh",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("feed_id", Id, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("ending", Text, nullable=False),
+    Column("status", SmallInteger),
+    Column("elapsed", Double, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("new", Integer, nullable=False),
+    Column("updated", Integer, nullable=False),
+    Column("window", Integer),
+    Column("overlap", Integer),
+    Column("saturated", Boolean, nullable=False),
+    Column("lost", Double, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("published", Text),
+    UniqueConstraint("feed_id", "at"),  # one row per fetch, however often its result arrives
+    Index(None, "at"),
+    sqlite_autoincrement=True,
+)
+
+# What happened in each hour, so that a first page adds up 24 hours and not a million refreshes.
+tally = Table(
+    "tally",
+    metadata,
+    Column("hour", Integer, primary_key=True, autoincrement=False),
+    Column("ending", Text, primary_key=True),
+    Column("refreshes", BigInteger, nullable=False),
+    Column("new", BigInteger, nullable=False),
+    Column("updated", BigInteger, nullable=False),
+    Column("lost", Double, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("position", Id, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("item_id", Id, nullable=False),
+    Column("at", Double, nullable=False),
+    Index(None, "item_id"),
+    sqlite_autoincrement=True,
+)
+
+checkpoint = Table(
+    "checkpoint",
+    metadata,
+    Column("consumer", Text, primary_key=True),
+    Column("position", BigInteger, nullable=False),
+)
+
+state = Table(
+    "state",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("saved", Double, nullable=False),
+    Column("blob", LargeBinary, nullable=False),
+)
+
+# The index of words: this table in PostgreSQL, an FTS5 table of the same name in SQLite.
+postgres_metadata = MetaData(naming_convention=metadata.naming_convention)
+item_search = Table(
+    "item_search",
+    postgres_metadata,
+    Column("item_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("words", TSVECTOR, nullable=False),
+    Index(None, "words", postgresql_using="gin"),
+)
