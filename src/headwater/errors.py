@@ -12,6 +12,7 @@ What is left is grouped by what the caller can do about it:
     │   ├── TraceError       a trace or a setting of the lab
     │   └── SettingsError    configuration that contradicts itself or names something unknown
     ├── NotFound             a feed, query, item or name that is not here
+    ├── Held                 a server's own word (Retry-After) forbids a refresh until a moment
     ├── StoreError           the database: locked, newer than we are, full, unreachable
     └── StrategyError        a strategy or estimator broke its contract; the caller falls back
 
@@ -65,6 +66,14 @@ class SettingsError(InputError):
 
 class NotFound(HeadwaterError):
     """A feed, query, item or name that is not here."""
+
+
+class Held(HeadwaterError):
+    """A server's own word (Retry-After) forbids a refresh; `until` says how long."""
+
+    def __init__(self, message: str, until: float) -> None:
+        super().__init__(message)
+        self.until = until
 
 
 class StoreError(HeadwaterError):

@@ -128,7 +128,7 @@ def _judge_document(
     return _moved(Verdict(refresh, after, tuple(new), tuple(updated), title=document.title, link=document.link))
 
 
-# --- identity ---------------------------------------------------------------------------------------------------------
+# identity
 
 
 def identities(document: Document, unstable: int = 0) -> list[str]:
@@ -190,7 +190,7 @@ def _mostly(renamed: Mapping[str, str], names: Sequence[str]) -> bool:
     return len(renamed) * 2 > len(set(names))
 
 
-# --- loss -------------------------------------------------------------------------------------------------------------
+# loss
 
 
 def _reaches_back(new: Sequence[Item], old: Sequence[Entry]) -> bool:
@@ -244,7 +244,7 @@ def _excess(mean: float, width: int) -> float:
     return weighted / total
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------------
+# what is kept
 
 
 def _item(feed_id: int, identity: str, digest: str, entry: Entry, at: float) -> Item:

@@ -21,6 +21,16 @@ class Settings(BaseSettings):
         None, description="sqlite:///FILE or postgresql://…; default: a file in the data folder"
     )
     allow_private: bool = Field(False, description="feeds on private and local addresses may be fetched")
+    contact: str | None = Field(None, description="an address of yours, told to every server in the User-Agent")
+    budget: float = Field(60.0, gt=0, description="requests per minute that may be spent on feeds")
+    per_host: int = Field(1, ge=1, description="connections to one registered domain at a time")
+    least_interval: float = Field(120.0, ge=0, description="seconds between two refreshes of a feed, at the least")
+    concurrency: int = Field(64, ge=1, le=4096, description="fetches under way at a time")
+    strategy: str = Field("value", description="the strategy that spends the budget: a name, or package.module:Name")
+    keep_days: float | None = Field(None, gt=0, description="delete items first seen longer ago than this")
+    keep_per_feed: int | None = Field(None, gt=0, description="delete items beyond the newest so many of a feed")
+    host: str = Field("127.0.0.1", description="the address the server listens on")
+    port: int = Field(8040, ge=0, le=65535, description="the port the server listens on")
 
     @property
     def database_url(self) -> str:

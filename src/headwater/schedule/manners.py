@@ -111,8 +111,13 @@ class Standing:
         return len(self.last)
 
 
-def allowed_from(feeds: Standing, now: float, host_not_before: Floats | None = None) -> tuple[Floats, NDArray[np.int8]]:
-    """Each feed's earliest moment and the reason that sets it; `now` and FREE where nothing holds it back."""
+def allowed_from(
+    feeds: Standing, now: float, host_not_before: Floats | None = None, *, least: float = LEAST
+) -> tuple[Floats, NDArray[np.int8]]:
+    """Each feed's earliest moment and the reason that sets it; `now` and FREE where nothing holds it back.
+
+    `least` is lowered only for servers of one's own: a demonstration, a test network.
+    """
     at = np.full(len(feeds), now)
     why = np.zeros(len(feeds), np.int8)
 
@@ -123,8 +128,8 @@ def allowed_from(feeds: Standing, now: float, host_not_before: Floats | None = N
 
     alone = ~feeds.asked
     stretch = 1 + 0.1 * feeds.jitter
-    hold(feeds.last + LEAST, Reason.LEAST)
-    floor, bare = _floor(feeds)
+    hold(feeds.last + least, Reason.LEAST)
+    floor, bare = _floor(feeds, least)
     hold(feeds.last + floor * stretch, Reason.FLOOR, alone & ~bare)
     hold(feeds.last + floor * stretch, Reason.UNCHANGING, alone & bare)
     hold(feeds.last + SAFETY * stretch, Reason.PUSHED, alone & feeds.pushed)
@@ -204,23 +209,23 @@ def back_off(failures: NDArray[np.int32], jitter: Floats) -> Floats:
     return np.asarray(np.where(failures > 0, np.minimum(doubled, BACK_OFF_MOST) * (1 + jitter / 2), 0.0))
 
 
-def earned_interval(rate: Floats) -> Floats:
+def earned_interval(rate: Floats, least: float = LEAST) -> Floats:
     """The interval that a learned rate (items per second) justifies: one item's worth, at least two minutes.
 
     >>> earned_interval(np.array([1 / 600, 1.0])).tolist()  # an item every ten minutes; one a second
     [600.0, 120.0]
     """
-    return np.maximum(1.0 / np.maximum(rate, 1e-12), LEAST)
+    return np.maximum(1.0 / np.maximum(rate, 1e-12), least)
 
 
-def _floor(feeds: Standing) -> tuple[Floats, Bools]:
+def _floor(feeds: Standing, least: float) -> tuple[Floats, Bools]:
     """The shortest interval each feed has earned, and which feeds stand under the once-a-day rule."""
     hinted = np.full(len(feeds), np.nan)
     told = np.isfinite(feeds.fresh_until) & np.isfinite(feeds.success)
     hinted[told] = feeds.fresh_until[told] - feeds.success[told]
     best = np.fmin(np.fmin(feeds.earned, feeds.wish), hinted)
     best = np.where(best > 0, best, np.nan)
-    floor = np.fmax(np.fmin(best, FLOOR), LEAST)
+    floor = np.fmax(np.fmin(best, FLOOR), least)
     bare = ~feeds.validators & (feeds.change < feeds.last) & np.isfinite(feeds.last)
     # Without validators every poll costs a whole document: an hour at best, a day unless something was earned.
     return np.where(bare, np.fmax(np.fmin(best, DAY), FLOOR), floor), bare

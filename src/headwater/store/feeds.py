@@ -14,6 +14,7 @@ from headwater.store import search
 from headwater.store.address import url_key
 from headwater.store.clean import clean
 from headwater.store.sql import chunks, insert_new
+from headwater.store.state import changed
 from headwater.store.tables import feed, feed_tag, item, known, outbox, refresh, seen
 from headwater.store.values import Added, NewFeed
 
@@ -45,6 +46,7 @@ def add_feeds(
         done += _add_chunk(connection, chunk, now)
         if progress is not None:
             progress(len(done))
+    changed(connection)
     return done
 
 
@@ -209,6 +211,7 @@ def change(connection: Connection, feed_id: int, changes: Mapping[str, Any]) -> 
         rows = [{"feed_id": feed_id, "tag": clean(tag)} for tag in sorted(set(changes["tags"]))]
         if rows:
             connection.execute(insert_new(connection.dialect.name, feed_tag), rows)
+    changed(connection)
     return find(connection, feed_id)
 
 
@@ -237,3 +240,4 @@ def remove(connection: Connection, feed_id: int) -> None:
     for table in (item, seen, refresh):
         connection.execute(delete(table).where(table.c.feed_id == feed_id))
     connection.execute(delete(feed).where(feed.c.id == feed_id))  # tags, known and window go with it
+    changed(connection)

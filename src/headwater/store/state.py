@@ -1,4 +1,4 @@
-"""Bytes under a name: the arrays of strategies and estimators, which only they understand."""
+"""Bytes under a name: the arrays of strategies and estimators, which only they understand; and a counter of changes."""
 
 from __future__ import annotations
 
@@ -20,3 +20,17 @@ def save(connection: Connection, name: str, version: int, blob: bytes, now: floa
 def load(connection: Connection, name: str) -> tuple[int, bytes] | None:
     row = connection.execute(select(state.c.version, state.c.blob).where(state.c.name == name)).first()
     return None if row is None else (row.version, bytes(row.blob))
+
+
+REVISION = "feeds changed"
+
+
+def changed(connection: Connection) -> None:
+    """Count a change of the list of feeds, in the caller's transaction; other processes look at the count."""
+    statement = upsert(connection.dialect.name, state)
+    statement = statement.on_conflict_do_update(index_elements=["name"], set_={"version": state.c.version + 1})
+    connection.execute(statement, {"name": REVISION, "version": 1, "saved": 0.0, "blob": b""})
+
+
+def revision(connection: Connection) -> int:
+    return connection.execute(select(state.c.version).where(state.c.name == REVISION)).scalar() or 0

@@ -122,6 +122,10 @@ class Store:
         """Delete the feed and everything that came of it; NotFound if it is not there."""
         await self._database.write(feeds.remove, feed_id)
 
+    async def revision(self) -> int:
+        """Grows whenever anybody adds, changes or removes feeds: a running process looks whether it has to."""
+        return await self._database.read(state.revision)
+
     # the way of a refresh
 
     async def known(self, feed_ids: Iterable[int]) -> dict[int, Known]:

@@ -33,7 +33,11 @@ metadata = MetaData(
 )
 
 Id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER key is SQLite's rowid
-_of_feed = ForeignKey("feed.id", ondelete="CASCADE")
+
+
+def _of_feed() -> ForeignKey:
+    return ForeignKey("feed.id", ondelete="CASCADE")
+
 
 feed = Table(
     "feed",
@@ -57,7 +61,7 @@ feed = Table(
 feed_tag = Table(
     "feed_tag",
     metadata,
-    Column("feed_id", Id, _of_feed.copy(), primary_key=True),
+    Column("feed_id", Id, _of_feed(), primary_key=True),
     Column("tag", Text, primary_key=True),
     Index(None, "tag", "feed_id"),
     sqlite_with_rowid=False,
@@ -66,7 +70,7 @@ feed_tag = Table(
 known = Table(
     "known",
     metadata,
-    Column("feed_id", Id, _of_feed.copy(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False),
     Column("window", Integer, nullable=False),  # size of the last document
     Column("last_refresh", Double),
     Column("last_success", Double),
@@ -92,7 +96,7 @@ known = Table(
 feed_window = Table(
     "feed_window",
     metadata,
-    Column("feed_id", Id, _of_feed.copy(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False),
     Column("entries", Text, nullable=False),  # [[identity, content hash], …]
 )
 

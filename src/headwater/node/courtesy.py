@@ -1,0 +1,76 @@
+"""Manners applied: after each refresh, until when the feed and its host are to be left alone.
+
+The rules are `schedule.manners` (feeds) and `schedule.hosts` (what a host's refusals mean); this keeps what they need
+between refreshes and hands them whole batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from headwater.estimate.base import Floats
+from headwater.model import Ending, Known, Verdict
+from headwater.node.roster import host_of
+from headwater.schedule.hosts import GAP, Host, answered, refused
+from headwater.schedule.manners import LEAST, Reason, Standing, allowed_from, earned_interval, fill
+
+_ANSWERED = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.GONE, Ending.MISSING})
+
+
+class Courtesy:
+    """`least` is the shortest pause between two refreshes of one feed; only a test network may lower it."""
+
+    def __init__(self, rng: np.random.Generator, *, least: float = LEAST) -> None:
+        self._rng = rng
+        self._least = least
+        self._hosts: dict[str, Host] = {}  # only hosts that have refused something lately
+
+    def allowed(self, known: Sequence[Known], rate: Floats, now: float) -> tuple[Floats, list[Reason]]:
+        """When each of these feeds, just refreshed, may be asked again. `rate` is what we believe (NaN: nothing)."""
+        standing = Standing.of(len(known))
+        fill(standing, np.arange(len(known)), list(known))
+        believed = np.isfinite(rate)
+        standing.earned[believed] = earned_interval(rate[believed], self._least)
+        standing.jitter = self._rng.random(len(known))
+        at, why = allowed_from(standing, now, least=self._least)
+        return at, [Reason(code) for code in why.tolist()]
+
+    def heard(self, verdict: Verdict, url: str, retry_after: float | None) -> tuple[str, float] | None:
+        """Learn what an answer says about the host; the domain and until when it is to be left alone, if it changed."""
+        refresh = verdict.refresh
+        if not self._hosts and refresh.ending is not Ending.THROTTLED:
+            return None
+        domain = host_of(url)
+        host = self._hosts.get(domain)
+        if refresh.ending is Ending.THROTTLED:
+            host = refused(host or Host(), refresh.feed_id, refresh.at, retry_after)
+        elif host is not None and refresh.ending in _ANSWERED:
+            host = answered(host, refresh.feed_id, refresh.at)
+        else:
+            return None
+        if host.refusals == 0 and host.gap <= GAP and not host.held:
+            del self._hosts[domain]
+        else:
+            self._hosts[domain] = host
+        return domain, host.not_before if host.not_before is not None else -np.inf
+
+    def must_wait(self, known: Known, now: float) -> float | None:
+        """Until when a server's own word forbids even a person's refresh, None if it does not."""
+        host = self._hosts.get(host_of(known.url))
+        said = [known.not_before, host.until(known.feed_id) if host else None]
+        until = max((moment for moment in said if moment is not None), default=now)
+        return until if until > now else None
+
+    @property
+    def held(self) -> Mapping[str, float]:
+        """Domains that are to be left alone as a whole, and until when."""
+        return {domain: host.not_before for domain, host in self._hosts.items() if host.not_before is not None}
+
+    def save(self) -> bytes:
+        return msgspec.json.encode(self._hosts)
+
+    def load(self, blob: bytes) -> None:
+        self._hosts = msgspec.json.decode(blob, type=dict[str, Host])

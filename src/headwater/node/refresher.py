@@ -1,0 +1,81 @@
+"""One refresh from end to end: fetch, judge, write. The crawler and the command line share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from headwater.fetch.client import Fetcher
+from headwater.model import Known, Outcome, Verdict
+from headwater.novelty import judge, unknown
+from headwater.store.store import Store
+from headwater.store.values import Saved
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A feed's state before, what the fetch brought, and why it was fetched."""
+
+    known: Known
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A refresh as it was written."""
+
+    fetched: Fetched
+    verdict: Verdict
+    saved: Saved
+
+
+Plan = Callable[[Sequence[tuple[Fetched, Verdict]]], Sequence[float | None]]
+Believe = Callable[[int], float | None]
+
+
+class Refresher:
+    """Fetches feeds and writes what came of it; holds no schedule of its own."""
+
+    def __init__(self, store: Store, fetcher: Fetcher) -> None:
+        self._store = store
+        self._fetcher = fetcher
+
+    async def fetch(self, known: Known, reason: str) -> Fetched:
+        outcome = await self._fetcher.fetch(
+            known.url,
+            known.validators,
+            body_hash=known.body_hash,
+            # A delta is merged into the window we keep, so it is only asked for where there is one.
+            delta=bool(known.window),
+        )
+        return Fetched(known, outcome, reason)
+
+    async def settle(
+        self, fetched: Sequence[Fetched], *, plan: Plan | None = None, believe: Believe | None = None
+    ) -> list[Settled]:
+        """Judge and write a batch in one transaction; when this returns, what is new is safe.
+
+        `plan` is asked, once for the batch, when each feed should be refreshed next (it may learn from the verdicts);
+        `believe` gives the rate of a feed, for the estimate of a loss.
+        """
+        wanted = {one.known.feed_id: unknown(one.known, one.outcome) for one in fetched if one.outcome.document}
+        seen = await self._store.identities_of(wanted) if any(wanted.values()) else {}
+        verdicts = [
+            judge(
+                one.known,
+                one.outcome,
+                seen.get(one.known.feed_id, {}),
+                reason=one.reason,
+                rate=believe(one.known.feed_id) if believe else None,
+            )
+            for one in fetched
+        ]
+        if plan is not None:
+            due = plan(list(zip(fetched, verdicts, strict=True)))
+            verdicts = [
+                replace(verdict, known=replace(verdict.known, next_refresh=at))
+                for verdict, at in zip(verdicts, due, strict=True)
+            ]
+        saved = await self._store.save(verdicts)
+        return [Settled(*each) for each in zip(fetched, verdicts, saved, strict=True)]

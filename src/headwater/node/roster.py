@@ -1,0 +1,115 @@
+"""Which row of the scheduler's arrays is which feed, and what of each feed the crawler keeps in memory.
+
+Everything else about a feed is read from the store when its turn comes, so that memory grows by some hundred bytes a
+feed. Rows are appended and never move; a removed feed leaves a row that is no candidate any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.estimate.base import Bools, Floats, Rows
+from headwater.fetch.hosts import registered_domain
+from headwater.schedule.base import Table
+from headwater.store.values import ScheduleRow
+
+ASSUMED_WINDOW = 10.0  # until a feed's first document shows how long it is
+
+
+def host_of(url: str) -> str:
+    """The registered domain that is asked for this address."""
+    return registered_domain(urlsplit(url).hostname or "")
+
+
+class Roster:
+    """The feeds of this process as arrays; `table` is what strategies see of them."""
+
+    def __init__(self) -> None:
+        self.table = Table.of(0)
+        self.ids: NDArray[np.int64] = np.empty(0, np.int64)
+        self.host: Rows = np.empty(0, np.intp)
+        self.allowed: Floats = np.empty(0)  # not before this time, whatever a strategy says
+        self.host_until: Floats = np.empty(0)  # one per host: the host as a whole asked us to wait
+        self.active: Bools = np.empty(0, bool)  # neither paused nor gone nor removed
+        self.busy: Bools = np.empty(0, bool)  # a refresh of it is under way
+        self._row: dict[int, int] = {}
+        self._hosts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def hosts(self) -> int:
+        return len(self._hosts)
+
+    def row(self, feed_id: int) -> int | None:
+        return self._row.get(feed_id)
+
+    def feeds(self) -> set[int]:
+        return set(self._row)
+
+    def rows(self, feed_ids: Iterable[int]) -> Rows:
+        return np.array([self._row[feed] for feed in feed_ids if feed in self._row], np.intp)
+
+    def candidates(self, now: float) -> Bools:
+        return self.active & ~self.busy & (self.allowed <= now) & (self.host_until[self.host] <= now)
+
+    def room(self, per_host: int) -> Rows:
+        """How many refreshes each host may get on top of those under way."""
+        busy = np.bincount(self.host[self.busy], minlength=self.hosts)
+        return np.maximum(per_host - busy, 0)
+
+    def hold_host(self, domain: str, until: float) -> None:
+        """Leave every feed of a domain alone until then."""
+        if domain in self._hosts:
+            self.host_until[self._hosts[domain]] = until
+
+    def take(self, feeds: Iterable[ScheduleRow], allowed: Mapping[int, float]) -> None:
+        """Feeds as the store has them: new ones get a row, others are brought up to date."""
+        known = list(feeds)
+        fresh = [feed for feed in known if feed.feed_id not in self._row]
+        if fresh:
+            self._append(fresh)
+        for feed in known:
+            row = self._row[feed.feed_id]
+            self.host[row] = self._host(feed.url)
+            self.active[row] = not feed.paused and feed.gone_since is None
+            self.allowed[row] = allowed.get(feed.feed_id, -np.inf)
+            self.table.weight[row] = feed.weight
+            self.table.window[row] = feed.window or ASSUMED_WINDOW
+            self.table.last[row] = -np.inf if feed.last_success is None else feed.last_success
+
+    def drop(self, feed_ids: Iterable[int]) -> None:
+        for feed in feed_ids:
+            row = self._row.pop(feed, None)
+            if row is not None:
+                self.active[row] = False
+                self.ids[row] = -1
+
+    def _append(self, fresh: list[ScheduleRow]) -> None:
+        start, more = len(self.ids), len(fresh)
+        self.ids = np.concatenate([self.ids, np.array([feed.feed_id for feed in fresh], np.int64)])
+        self.host = np.concatenate([self.host, np.zeros(more, np.intp)])
+        self.allowed = np.concatenate([self.allowed, np.full(more, -np.inf)])
+        self.active = np.concatenate([self.active, np.ones(more, bool)])
+        self.busy = np.concatenate([self.busy, np.zeros(more, bool)])
+        self.table = _joined(self.table, Table.of(more, ASSUMED_WINDOW))
+        self._row |= {feed.feed_id: start + k for k, feed in enumerate(fresh)}
+
+    def _host(self, url: str) -> int:
+        index = self._hosts.setdefault(host_of(url), len(self._hosts))
+        if index == len(self.host_until):
+            room = np.full(max(2 * index, 64), -np.inf)
+            room[:index] = self.host_until
+            self.host_until = room
+        return index
+
+
+def _joined(one: Table, other: Table) -> Table:
+    """Both tables, one below the other."""
+    names = [name for name in Table.__slots__ if getattr(one, name) is not None]
+    return Table(**{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in names})

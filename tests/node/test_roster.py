@@ -1,0 +1,61 @@
+"""Rows and feeds: what the crawler keeps in memory stays true while feeds come and go."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.node.roster import Roster
+from headwater.store.values import ScheduleRow
+
+
+def row(feed: int, url: str | None = None, **more: object) -> ScheduleRow:
+    blank = ScheduleRow(
+        feed, url or f"http://{feed}.example/rss", 1.0, False, None, 0, None, None, None, None, None, None, 0, None
+    )
+    return blank._replace(**more)  # type: ignore[arg-type]
+
+
+def test_a_feed_that_is_taken_twice_keeps_its_row_and_gets_its_new_state() -> None:
+    roster = Roster()
+    roster.take([row(7), row(9)], {})
+    roster.take([row(9, weight=3.0, window=15)], {9: 500.0})
+    assert (len(roster), roster.row(7), roster.row(9)) == (2, 0, 1)
+    assert (roster.table.weight[1], roster.table.window[1], roster.allowed[1]) == (3.0, 15.0, 500.0)
+
+
+def test_only_active_idle_feeds_past_their_moment_are_candidates() -> None:
+    roster = Roster()
+    roster.take([row(1), row(2, paused=True), row(3, gone_since=5.0), row(4), row(5), row(6)], {4: 200.0})
+    roster.busy[roster.rows([5])] = True
+    roster.drop([6])
+    assert roster.ids[roster.candidates(100.0)].tolist() == [1]
+    assert roster.ids[roster.candidates(200.0)].tolist() == [1, 4]
+
+
+def test_a_host_that_asked_to_be_left_alone_holds_back_all_its_feeds() -> None:
+    roster = Roster()
+    roster.take([row(1, "http://a.example.org/x"), row(2, "http://b.example.org/y"), row(3)], {})
+    roster.hold_host("example.org", 60.0)
+    assert roster.ids[roster.candidates(59.0)].tolist() == [3]
+    assert roster.ids[roster.candidates(60.0)].tolist() == [1, 2, 3]
+
+
+def test_a_host_has_room_for_what_is_not_under_way() -> None:
+    roster = Roster()
+    roster.take([row(k, "http://a.example/") for k in (1, 2, 3)] + [row(4)], {})
+    roster.busy[[0, 1]] = True
+    assert roster.room(3).tolist() == [1, 3]
+    assert roster.room(1).tolist() == [0, 1]
+
+
+def test_hosts_beyond_the_first_room_keep_what_was_held() -> None:
+    roster = Roster()
+    roster.take([row(0)], {})
+    roster.hold_host(roster_host(0), 10.0)
+    roster.take([row(k) for k in range(1, 500)], {})
+    assert not roster.candidates(5.0)[0]
+    assert np.count_nonzero(roster.candidates(5.0)) == 499
+
+
+def roster_host(feed: int) -> str:
+    return f"{feed}.example"
