@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from databases import PostgresServer, postgres_server, sqlite_url
 from headwater.lab.farm import Farm
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,3 +34,22 @@ async def farm() -> AsyncIterator[Callable[..., Awaitable[Farm]]]:
             return await stack.enter_async_context(Farm(*args, **options))
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of this test process, stopped at its end."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a fresh database; a test that takes it runs on both kinds."""
+    if request.param == "sqlite":
+        yield sqlite_url(tmp_path)
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = server.create()
+    yield server.url(name)
+    server.drop(name)

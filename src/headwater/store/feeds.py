@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, delete, func, or_, select, update
 
 from headwater.errors import InputError, NotFound
+from headwater.formats.urls import normalise
 from headwater.model import Feed
 from headwater.store import search
-from headwater.store.address import url_key
 from headwater.store.clean import clean
 from headwater.store.sql import chunks, insert_new
 from headwater.store.state import changed
@@ -51,7 +51,7 @@ def add_feeds(
 
 
 def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float) -> list[Added]:
-    keys = [url_key(each.url) for each in new]
+    keys = [normalise(each.url) for each in new]
     first: dict[str, NewFeed] = {}
     for key, each in zip(keys, new, strict=True):
         first.setdefault(key, each)
@@ -117,7 +117,7 @@ def find(connection: Connection, ref: int | str) -> Feed:
     if isinstance(ref, int) or (ref.isascii() and ref.isdigit()):
         conditions.append(feed.c.id == min(int(ref), 2**63 - 1))
     if isinstance(ref, str):
-        conditions += [feed.c.url_key == url_key(clean(ref)), feed.c.name == clean(ref)]
+        conditions += [feed.c.url_key == normalise(clean(ref)), feed.c.name == clean(ref)]
     for condition in conditions:
         if found := _read(connection, _FEED.where(condition)):
             return found[0]
@@ -199,7 +199,7 @@ def change(connection: Connection, feed_id: int, changes: Mapping[str, Any]) -> 
     if "title" in values:
         values["given_title"] = values.pop("title")
     if "url" in values:
-        values |= {"url_key": url_key(values["url"]), "gone_since": None}
+        values |= {"url_key": normalise(values["url"]), "gone_since": None}
     for key in ("name", "url_key"):
         _refuse_taken(connection, feed_id, key, values.get(key))
     if values:

@@ -13,6 +13,7 @@ from headwater.errors import StoreError
 from headwater.store.database import Database, Transaction
 from headwater.store.migrate import migrate
 from headwater.store.problems import may_succeed_again, postgres_problems
+from headwater.store.search import renew_all_if_made_otherwise
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ class Postgres(Database):
         try:
             await database.read(_refuse_old, database._server)
             await database.write(migrate)
+            await database.write(renew_all_if_made_otherwise)
         except BaseException:
             await database.close()
             raise

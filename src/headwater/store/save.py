@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, tuple_, update
 
+from headwater.formats.urls import normalise
 from headwater.model import Item, Verdict
 from headwater.store import outbox, search
-from headwater.store.address import url_key
 from headwater.store.clean import clean
 from headwater.store.items import item_row
 from headwater.store.known import known_row, seen_key, window_row
@@ -229,13 +229,13 @@ def _changed_feeds(connection: Connection, live: list[_Written], feeds: dict[int
         if verdict.url is not None and verdict.url != old.url:
             each.url_taken_by = _owner(connection, verdict.url, old.id)
             if each.url_taken_by is None:
-                values |= {"url": verdict.url, "url_key": url_key(verdict.url)}
+                values |= {"url": verdict.url, "url_key": normalise(verdict.url)}
         if values:
             connection.execute(update(feed).where(feed.c.id == old.id).values(values))
 
 
 def _owner(connection: Connection, url: str, besides: int) -> int | None:
-    query = select(feed.c.id).where(feed.c.url_key == url_key(url), feed.c.id != besides)
+    query = select(feed.c.id).where(feed.c.url_key == normalise(url), feed.c.id != besides)
     return connection.execute(query).scalar()
 
 

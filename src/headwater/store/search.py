@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, literal_column, select, text
+from sqlalchemy import Connection, Text, cast, delete, func, literal_column, select, text
 from sqlalchemy import insert as insert_into
+from sqlalchemy.dialects.postgresql import TSQUERY
 
 from headwater.errors import InputError
 from headwater.model import Item
+from headwater.store import state
 from headwater.store.items import feeds_with, read_item
 from headwater.store.sql import insert_new
 from headwater.store.tables import item, item_search, unindexed
 from headwater.store.values import Found
-from headwater.store.words import Term, fts5_query, terms_of, tsquery, words_of
+from headwater.store.words import Term, fingerprint, fts5_query, terms_of, tsquery, tsvector, words_of
 
 _FTS_ADD = "INSERT INTO item_search (rowid, words) VALUES (?, ?)"
 _FTS_DELETE = "INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', ?, ?)"
-_TSVECTOR = text("INSERT INTO item_search (item_id, words) VALUES (:id, to_tsvector('simple', :words))")
+_TSVECTOR = text("INSERT INTO item_search (item_id, words) VALUES (:id, CAST(CAST(:words AS text) AS tsvector))")
+_MADE_BY = "search: made by"  # the name in `state` of how the index was made
 
 
 def note(connection: Connection, ids: Iterable[int]) -> None:
@@ -37,7 +40,7 @@ def forget(connection: Connection, ids: Sequence[int]) -> None:
         # A contentless index wants the very words back that it was given.
         waiting = select(unindexed.c.item_id).where(unindexed.c.item_id.in_(ids))
         rows = connection.execute(select(item).where(item.c.id.in_(ids), item.c.id.not_in(waiting))).all()
-        gone = [(one.id, words_of(one)) for one in map(read_item, rows)]
+        gone = [(one.id, " ".join(words_of(one))) for one in map(read_item, rows)]
         if gone:
             connection.exec_driver_sql(_FTS_DELETE, gone)
     else:
@@ -65,13 +68,28 @@ def index(connection: Connection, limit: int) -> int:
     return len(ids)
 
 
-def _add(connection: Connection, words: Sequence[tuple[int | None, str]]) -> None:
-    if not words:
+def _add(connection: Connection, found: Sequence[tuple[int | None, list[str]]]) -> None:
+    if not found:
         return
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(_FTS_ADD, list(words))
+        connection.exec_driver_sql(_FTS_ADD, [(id, " ".join(words)) for id, words in found])
     else:
-        connection.execute(_TSVECTOR, [{"id": id, "words": said} for id, said in words])
+        connection.execute(_TSVECTOR, [{"id": id, "words": tsvector(words)} for id, words in found])
+
+
+def renew_all_if_made_otherwise(connection: Connection) -> None:
+    """Empty the index when words are made differently now, so that it is filled again; in the caller's transaction."""
+    made_by = fingerprint().encode()
+    kept = state.load(connection, _MADE_BY)
+    if kept is not None and kept[1] == made_by:
+        return
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("INSERT INTO item_search (item_search) VALUES ('delete-all')")
+    else:
+        connection.execute(delete(item_search))
+    connection.execute(delete(unindexed))
+    connection.execute(insert_into(unindexed).from_select(["item_id"], select(item.c.id)))
+    state.save(connection, _MADE_BY, 1, made_by, 0.0)
 
 
 def waiting(connection: Connection) -> int:
@@ -103,4 +121,4 @@ def _matching(dialect: str, terms: list[Term]) -> Any:
     if dialect == "sqlite":
         table = text("SELECT rowid AS id FROM item_search WHERE item_search MATCH :match")
         return table.bindparams(match=fts5_query(terms)).columns(literal_column("id"))
-    return select(item_search.c.item_id).where(item_search.c.words.op("@@")(func.to_tsquery("simple", tsquery(terms))))
+    return select(item_search.c.item_id).where(item_search.c.words.op("@@")(cast(cast(tsquery(terms), Text), TSQUERY)))

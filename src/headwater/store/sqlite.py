@@ -20,6 +20,7 @@ from headwater.errors import StoreError
 from headwater.store.database import Database, Transaction
 from headwater.store.migrate import migrate
 from headwater.store.problems import sqlite_problems
+from headwater.store.search import renew_all_if_made_otherwise
 
 T = TypeVar("T")
 
@@ -99,6 +100,7 @@ class Sqlite(Database):
                 raw.close()
             with self._writer.begin() as connection:
                 migrate(connection)
+                renew_all_if_made_otherwise(connection)
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(

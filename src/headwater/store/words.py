@@ -1,7 +1,7 @@
-"""Text → the words the index holds, and what a person typed → what to ask the index. The same for both databases.
+"""The words of an item as the index holds them, and what a person typed as what to ask the index.
 
-Both full-text engines have opinions about what a word is, and different ones: stemming, host names, accents. We make
-the words ourselves (lower case, no accents, no markup, CJK by character), and let the engines only store them.
+Both full-text engines have opinions about what a word is, and different ones: stemming, host names, accents. We give
+them the words that standing queries see (`query.words`) and let them only store these, so both databases find the same.
 """
 
 from __future__ import annotations
@@ -9,47 +9,41 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from html import unescape
+from hashlib import blake2b
+from pathlib import Path
 
 from headwater.model import Item
+from headwater.query import words as cutting
+from headwater.query.words import fold, join, strip, words
 
-LONGEST = 100_000  # characters of an item that are indexed; PostgreSQL refuses more than 1 MB of words
+LONGEST = 200_000  # characters of an item's text that are looked at
+MOST = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
+LONGEST_WORD = 200  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
 LONGEST_QUERY = 500
-_TAG = re.compile(r"<[^>]*>")
-_OTHER = re.compile(r"[\W_]+")
-_CJK = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003ffff])")
 _TERM = re.compile(r'(?P<without>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
-_ASCII = str.maketrans({code: " " for code in range(128) if not chr(code).isalnum()})
 
 
-def words_of(item: Item) -> str:
-    """All words of an item, separated by spaces."""
-    body = item.content if item.content and len(item.content) >= len(item.summary or "") else item.summary
-    parts = (item.title, body, " ".join(item.authors), " ".join(item.categories))
-    return fold(" ".join(_plain(part) for part in parts if part))
+def fingerprint() -> str:
+    """Changes with the way words are made; an index made another way must be made anew.
 
-
-def _plain(html: str) -> str:
-    html = html[: 2 * LONGEST]
-    if "<" in html:
-        html = _TAG.sub(" ", html)
-    return unescape(html) if "&" in html else html
-
-
-def fold(text: str) -> str:
-    """Lower-case words without accents, CJK characters apart.
-
-    >>> fold("L’Été à Ōsaka: it's 30°C!")
-    'l ete a osaka it s 30 c'
+    Taking an item out of SQLite's index needs the very words that went in, so this must not depend on anybody
+    remembering to raise a number: it is the source that makes the words, and the Unicode tables under it.
     """
-    text = text[:LONGEST]
-    if text.isascii():
-        return " ".join(text.lower().translate(_ASCII).split())
-    text = unicodedata.normalize("NFKD", text.casefold())
-    text = "".join(one for one in text if not unicodedata.combining(one))
-    # Composed again, or Hangul would fall apart into letters.
-    text = _CJK.sub(r" \1 ", unicodedata.normalize("NFC", text))
-    return " ".join(_OTHER.sub(" ", text).split())
+    sources = b"".join(Path(file).read_bytes() for file in (cutting.__file__, __file__))
+    return blake2b(sources + unicodedata.unidata_version.encode(), digest_size=8).hexdigest()
+
+
+def words_of(item: Item) -> list[str]:
+    """Title, text, authors and categories, in this order."""
+    text = max(item.content or "", item.summary or "", key=len)
+    parts = (item.title or "", text[:LONGEST], *item.authors, *item.categories)
+    found = " ".join(join(fold(strip(part))) for part in parts if part).split()[:MOST]
+    return [word[:LONGEST_WORD] for word in found] if max(map(len, found), default=0) > LONGEST_WORD else found
+
+
+def tsvector(found: list[str]) -> str:
+    """Words with their positions, as PostgreSQL writes them; its own parser never sees the text."""
+    return " ".join([f"'{word}':{place}" for place, word in enumerate(found, 1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +64,27 @@ def terms_of(text: str) -> list[Term]:
     terms = []
     for match in _TERM.finditer(text[:LONGEST_QUERY]):
         said = match["phrase"] if match["phrase"] is not None else match["word"]
-        # PostgreSQL refuses words beyond 2 kB; no word of a language comes near.
-        words = tuple(word[:200] for word in fold(said).split())
-        if words:
+        cut = tuple(word[:LONGEST_WORD] for word in words(said))
+        if cut:
             prefix = match["word"] is not None and said.endswith("*")
-            terms.append(Term(words, without=match["without"] is not None, prefix=prefix))
+            terms.append(Term(cut, without=match["without"] is not None, prefix=prefix))
     return terms
 
 
 def fts5_query(terms: list[Term]) -> str:
     """For FTS5. Words are letters and digits only, so quotes are all the escaping there is to do."""
-    parts = [f'"{" ".join(term.words)}"' + (" *" if term.prefix else "") for term in terms]
-    kept = [part for part, term in zip(parts, terms, strict=True) if not term.without]
-    gone = [part for part, term in zip(parts, terms, strict=True) if term.without]
-    query = " AND ".join(kept)
-    return f"({query}) NOT ({' OR '.join(gone)})" if gone else query
+    parts = [(f'"{" ".join(term.words)}"' + (" *" if term.prefix else ""), term.without) for term in terms]
+    query = " AND ".join(part for part, without in parts if not without)
+    gone = " OR ".join(part for part, without in parts if without)
+    return f"({query}) NOT ({gone})" if gone else query
 
 
 def tsquery(terms: list[Term]) -> str:
-    """For PostgreSQL's to_tsquery with the configuration “simple”."""
+    """The same for PostgreSQL."""
     parts = []
     for term in terms:
-        words = [f"'{word}'" for word in term.words]
+        quoted = [f"'{word}'" for word in term.words]
         if term.prefix:
-            words[-1] += ":*"
-        parts.append(("!" if term.without else "") + f"({' <-> '.join(words)})")
+            quoted[-1] += ":*"
+        parts.append(("!" if term.without else "") + f"({' <-> '.join(quoted)})")
     return " & ".join(parts)

@@ -1,0 +1,15 @@
+"""An open store on each kind of database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from headwater.store.store import Store
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    async with await Store.open(database_url) as opened:
+        yield opened

@@ -1,0 +1,42 @@
+"""Verdicts and items as novelty would make them, short to write down in a test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+NOW = 1_700_000_000.0
+
+
+async def one_feed(store: Store, url: str = "https://example.org/feed", **more: Any) -> Feed:
+    (added,) = await store.add_feeds([NewFeed(url, **more)], NOW)
+    return added.feed
+
+
+def an_item(feed_id: int, identity: str = "a", **more: Any) -> Item:
+    item = Item(
+        feed_id=feed_id,
+        identity=identity,
+        content_hash=f"hash of {identity}",
+        title=f"Title of {identity}",
+        link=f"https://example.org/{identity}",
+        published=NOW,
+        dated=True,
+        updated=None,
+        first_seen=NOW,
+        content=f"<p>Text of {identity}</p>",
+    )
+    return replace(item, **more)
+
+
+def a_verdict(feed: Feed, *new: Item, at: float = NOW, updated: tuple[Item, ...] = (), **more: Any) -> Verdict:
+    window = tuple((item.identity, item.content_hash) for item in (*new, *updated))
+    refresh = Refresh(
+        feed.id, at, Ending.CHANGED, status=200, bytes=1000, new=len(new), updated=len(updated), window=len(window)
+    )
+    known = Known(feed.id, feed.url, window=window, last_refresh=at, last_success=at)
+    return replace(Verdict(refresh, known, new, updated), **more)
