@@ -26,7 +26,7 @@ def test_an_own_estimator_is_loaded_by_module_and_name() -> None:
         ("???", "Known are: "),
         ("no.such.module:Name", "cannot be imported"),
         ("headwater.estimate.single:Nothing", "has no Nothing"),
-        ("headwater.estimate.base:Ragged", "is not a Estimator"),
+        ("headwater.estimate.base:Ragged", "is no Estimator"),
     ],
 )
 def test_a_wrong_name_is_answered_with_what_to_do(spec: str, says: str) -> None:

@@ -68,3 +68,24 @@ def first_rate(published: Ragged | None, end: Floats) -> Floats:
     span = end[some] - published.times[published.offsets[:-1][some]]
     rate[some] = (counts[some] - 1) / np.maximum(span, 1.0)
     return rate
+
+
+def spread(start: Floats, end: Floats, new: Floats, published: Ragged | None, most: int = 500) -> Ragged:
+    """When the new items came: their dates where there are any, else spread evenly over (start, end].
+
+    >>> spread(np.array([0.0]), np.array([10.0]), np.array([2.0]), None).times.tolist()
+    [5.0, 10.0]
+    """
+    dated = published.counts if published is not None else np.zeros(len(end), np.intp)
+    undated = dated == 0
+    counts = np.where(undated, np.minimum(new, most).astype(np.intp), dated)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+    owner = np.repeat(np.arange(len(end)), counts)
+    within = np.arange(offsets[-1]) - offsets[:-1][owner]
+    times = np.empty(offsets[-1])
+    even = undated[owner]
+    step = (within[even] + 1) / counts[owner[even]]
+    times[even] = start[owner[even]] + step * (end[owner[even]] - start[owner[even]])
+    if published is not None:
+        times[~even] = published.times
+    return Ragged(offsets, times)

@@ -41,5 +41,5 @@ def _imported(spec: str, base: type[Any], noun: str) -> type[Any]:
     except Exception as error:  # a person's own module may fail in any way while it is imported
         raise SettingsError(f"The module {module} of the {noun} “{spec}” failed while imported: {error}.") from error
     if not (isinstance(kind, type) and issubclass(kind, base)):
-        raise SettingsError(f"“{spec}” is not a {base.__name__}: derive it from {base.__module__}.{base.__name__}.")
+        raise SettingsError(f"“{spec}” is no {base.__name__}: derive it from {base.__module__}.{base.__name__}.")
     return kind

@@ -41,25 +41,11 @@ class Slotted(Estimator):
         self._columns["upto"][rows] = np.cumsum(items, axis=1)
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        return np.maximum(self._since_epoch(rows, end) - self._since_epoch(rows, start), 0.0)
-
-    def _since_epoch(self, rows: Rows, at: Floats) -> Floats:
-        """Items expected from time 0 to `at`; only differences of it mean anything."""
-        periods, slot, within = self.place(at)
-        table: NDArray[Any] = self._columns["upto"]
-        flat = table.reshape(-1)
-        base = rows * self.slots
-        here = flat[base + slot]
-        before = np.where(slot > 0, flat[base + np.maximum(slot - 1, 0)], np.float32(0.0))
-        full = flat[base + (self.slots - 1)]
-        return np.asarray(full * periods + before + (here - before) * within)
+        upto = self._columns["upto"]
+        return np.maximum(running(upto, rows, self.period, end) - running(upto, rows, self.period, start), 0.0)
 
     def place(self, at: Floats) -> tuple[Floats, Rows, Floats]:
-        """Whole periods since the epoch, the slot, and how far into the slot (0 to 1)."""
-        periods = np.floor(at / self.period)
-        inside = (at - periods * self.period) / self.width
-        slot = np.minimum(inside.astype(np.intp), self.slots - 1)
-        return periods, slot, inside - slot
+        return place(at, self.slots, self.period)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         """Exact: the running sum is a broken line, so its integral needs one more running sum, made in chunks."""
@@ -105,6 +91,26 @@ class Slotted(Estimator):
             high = np.minimum(offset + rest[:, None], edges + lap + self.width)
             covered += np.maximum(high - low, 0.0)
         return covered + whole[:, None] * self.width
+
+
+def place(at: Floats, slots: int, period: float) -> tuple[Floats, Rows, Floats]:
+    """Whole periods since the epoch, the slot, and how far into the slot (0 to 1)."""
+    periods = np.floor(at / period)
+    inside = (at - periods * period) * (slots / period)
+    slot = np.minimum(inside.astype(np.intp), slots - 1)
+    return periods, slot, inside - slot
+
+
+def running(upto: NDArray[Any], lines: Rows, period: float, at: Floats) -> Floats:
+    """Items expected from time 0 to `at` by a table of running sums; only differences of it mean anything."""
+    slots = upto.shape[1]
+    periods, slot, within = place(at, slots, period)
+    flat = upto.reshape(-1)
+    base = lines * slots
+    here = flat[base + slot]
+    before = np.where(slot > 0, flat[base + np.maximum(slot - 1, 0)], np.float32(0.0))
+    full = flat[base + (slots - 1)]
+    return np.asarray(full * periods + before + (here - before) * within)
 
 
 def chunks(length: int, size: int = CHUNK) -> Iterator[slice]:

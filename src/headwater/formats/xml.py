@@ -70,24 +70,24 @@ def parse(body: bytes, charset: str | None = None) -> Parsed:
 def _carefully(body: bytes, charset: str | None) -> Parsed:
     text, codec, problem = encoding.decode(body, charset)
     problems = [problem] if problem else []
-    text = _XML_DECLARATION.sub("", text.lstrip("\ufeff \t\r\n\0"), count=1).lstrip()
-    start = text.find("<")
-    if start > 0:
-        problems.append("something stood before the first element")
-    text = text[max(start, 0) :]
-    text, entities = _without_doctype(text)
-    if "&" in text and entities:
-        text = _resolve_entities(text, entities)
+    text = prepared(text)
     root = _strict(text)
     if root is None:
-        text = _repaired(text)
+        text = repaired(text)
         root = _strict(text)
         problems.append("the XML is not well formed and was recovered")
     if root is None:
-        root = _recovered(text)
+        root = recovered(text)
     if root is None:
         raise NotAFeed("The document is no XML that could be read.", "unknown")
     return Parsed(root, codec, tuple(problems))
+
+
+def prepared(text: str) -> str:
+    """The text from its first element on: no declaration, no document type, the latter's entities resolved."""
+    text = _XML_DECLARATION.sub("", text.lstrip("\ufeff \t\r\n\0"), count=1).lstrip()
+    text, entities = _without_doctype(text[max(text.find("<"), 0) :])
+    return _resolve_entities(text, entities) if entities and "&" in text else text
 
 
 def _strict(text: str) -> etree._Element | None:
@@ -97,7 +97,7 @@ def _strict(text: str) -> etree._Element | None:
         return None
 
 
-def _recovered(text: str) -> etree._Element | None:
+def recovered(text: str) -> etree._Element | None:
     try:
         return etree.fromstring(_bytes(text), etree.XMLParser(encoding="utf-8", recover=True, **_OPTIONS))  # type: ignore[arg-type]
     except (etree.XMLSyntaxError, ValueError):
@@ -126,7 +126,7 @@ def _one_character(value: str) -> str:
     return fit(chr(code)) if code < 0x110000 else "\ufffd"
 
 
-def _repaired(text: str) -> str:
+def repaired(text: str) -> str:
     """What can be put right before libxml2 sees it: control characters, HTML's entities, lonely ampersands."""
     text = fit(text)
     if "&" in text:

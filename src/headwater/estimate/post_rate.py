@@ -1,0 +1,65 @@
+"""A histogram of the minutes of the day at which a feed posts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from headwater.estimate.base import DAY, Bools, Column, Floats, Ragged, Rows
+from headwater.estimate.learner import PRIOR, Learner, spread
+from headwater.estimate.slots import Slotted, chunks
+
+
+class PostRate(Slotted, Learner):
+    """newItems(t_goal) = Σ postRate(t), one slot per minute of the day (Urbansky et al., eq. 3).
+
+    A slot's rate is the number of items ever posted in that minute, divided by the days observed. Items without a
+    date are spread evenly over the interval in which they came.
+
+    >>> e, row = PostRate(1, slots=2, period=20.0, rate=0.05), np.array([0])
+    >>> e.observe(row, np.array([0.0]), np.array([20.0]), np.array([3.0]), np.array([False]),
+    ...           Ragged(np.array([0, 3]), np.array([1.0, 2.0, 3.0])))
+    >>> e.expected(row, np.array([40.0]), np.array([50.0])).tolist()  # (½ + 3) items in two days
+    [1.75]
+    """
+
+    name = "post_rate"
+
+    def __init__(self, feeds: int = 0, *, slots: int = 1440, period: float = DAY, rate: float = PRIOR) -> None:
+        super().__init__(feeds, slots=slots, period=period, rate=rate)
+
+    def layout(self) -> Mapping[str, Column]:
+        # The prior counts as one day observed at the prior rate.
+        return {**super().layout(), "observed": Column(self.period)}
+
+    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+        known = np.flatnonzero(~np.isnan(rate))
+        if published is None or not len(known):
+            return
+        dates = published.take(known)
+        oldest = dates.times[dates.offsets[:-1]]
+        self._columns["observed"][rows[known]] = np.maximum(end[known] - oldest, self.period / 24)
+        self._count(rows[known], dates, fresh=True)
+
+    def learn(
+        self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
+    ) -> None:
+        self._columns["observed"][rows] += end - start
+        self._count(rows, spread(start, end, new, published), fresh=False)
+
+    def _count(self, rows: Rows, came: Ragged, fresh: bool) -> None:
+        _, slot, _ = self.place(came.times)
+        owner = came.owner()
+        for part in chunks(len(rows), 512):
+            mine = slice(came.offsets[part.start], came.offsets[part.stop])
+            at = (owner[mine] - part.start) * self.slots + slot[mine]
+            counts = np.bincount(at, minlength=(part.stop - part.start) * self.slots).reshape(-1, self.slots)
+            old = np.zeros(counts.shape) if fresh else self.per_slot(rows[part])
+            self.set_slots(rows[part], old + counts)
+
+    def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        return super().expected(rows, start, end) * (self.period / self._columns["observed"][rows])
+
+    def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        return super().delay(rows, start, end) * (self.period / self._columns["observed"][rows])

@@ -1,0 +1,88 @@
+"""Document → Atom 1.0 (RFC 4287)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from headwater.formats.links import is_web
+from headwater.formats.write.markup import DECLARATION, element, escaped, rfc3339
+from headwater.model import Document, Entry
+
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&'()*+,;=%")
+
+
+def write_atom(
+    document: Document, *, self_url: str | None = None, hub: Sequence[str] | None = None, next_url: str | None = None
+) -> bytes:
+    """The document as Atom 1.0."""
+    self_url = self_url or document.self
+    updated = document.updated
+    if updated is None:
+        updated = max((when for entry in document.items if (when := _changed(entry)) is not None), default=0.0)
+    spoken = f' xml:lang="{escaped(document.language)}"' if document.language else ""
+    lines = [
+        f'<feed xmlns="http://www.w3.org/2005/Atom"{spoken}>',
+        element("id", iri(document.id, self_url or document.link or document.title or "")),
+        element("title", document.title or document.link or "Untitled"),
+        element("updated", rfc3339(updated) or "1970-01-01T00:00:00Z"),
+    ]
+    lines += [element("subtitle", document.subtitle, type="html")] if document.subtitle else []
+    lines += [element("link", rel="alternate", href=document.link, type="text/html")] if document.link else []
+    lines += [element("link", rel="self", href=self_url, type="application/atom+xml")] if self_url else []
+    lines += [element("link", rel="hub", href=address) for address in (document.hub if hub is None else hub)]
+    for relation, address in (("next", next_url or document.next), ("previous", document.previous)):
+        lines += [element("link", rel=relation, href=address)] if address else []
+    lines += [element("icon", document.icon)] if document.icon else []
+    lines += [element("generator", document.generator)] if document.generator else []
+    lines += _people(document.authors)
+    lines += [element("category", term=name) for name in document.categories]
+    # RFC 4287 §4.1.1: an author in the feed, or one in every entry.
+    if not document.authors and not all(entry.authors for entry in document.items):
+        lines += _people((document.title or "Unknown",))
+    lines += [line for entry in document.items for line in _entry(entry, document, updated)]
+    return (DECLARATION + "\n".join([*lines, "</feed>", ""])).encode()
+
+
+def iri(identity: str | None, otherwise: str) -> str:
+    """An identity as the IRI that Atom wants (§4.2.6): itself, or a name made from it, always the same."""
+    identity = identity or otherwise
+    scheme, colon, rest = identity.partition(":")
+    if colon and rest and scheme.isascii() and scheme.isalnum() and scheme[0].isalpha() and _SAFE.issuperset(identity):
+        return identity
+    return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, identity)}"
+
+
+def _changed(entry: Entry) -> float | None:
+    return entry.published if entry.updated is None else entry.updated
+
+
+def _people(names: Sequence[str]) -> list[str]:
+    return [f"<author>{element('name', name)}</author>" for name in names]
+
+
+def _entry(entry: Entry, document: Document, feed_updated: float) -> list[str]:
+    changed = _changed(entry)
+    spoken = f' xml:lang="{escaped(entry.language)}"' if entry.language and entry.language != document.language else ""
+    lines = [
+        f"<entry{spoken}>",
+        element("id", iri(entry.id, entry.link or f"{document.id}#{entry.title}{entry.published}")),
+        element("title", entry.title or ""),
+        element("updated", rfc3339(feed_updated if changed is None else changed) or "1970-01-01T00:00:00Z"),
+    ]
+    if (published := rfc3339(entry.published)) is not None:
+        lines.append(element("published", published))
+    lines += [element("link", rel="alternate", href=entry.link)] if entry.link else []
+    for one in entry.enclosures:
+        length = None if one.length is None else str(one.length)
+        lines.append(element("link", rel="enclosure", href=one.url, type=_media_type(one.type), length=length))
+    lines += [element("summary", entry.summary, type="html")] if entry.summary else []
+    if entry.content or not is_web(entry.link):  # §4.1.2: without content there must be an alternate link
+        lines.append(element("content", entry.content or entry.summary or "", type="html"))
+    lines += _people(entry.authors)
+    lines += [element("category", term=name) for name in entry.categories]
+    return [*lines, "</entry>"]
+
+
+def _media_type(kind: str | None) -> str | None:
+    return kind if kind and kind.count("/") == 1 and "*" not in kind and " " not in kind else None

@@ -1,0 +1,79 @@
+"""Document → JSON Feed 1.1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import unescape
+from typing import Any
+
+import orjson
+
+from headwater.formats.text import fit, from_html
+from headwater.formats.write.markup import rfc3339
+from headwater.model import Document, Enclosure, Entry
+
+
+def write_json(
+    document: Document, *, self_url: str | None = None, hub: Sequence[str] | None = None, next_url: str | None = None
+) -> bytes:
+    """The document as JSON Feed 1.1."""
+    hubs = document.hub if hub is None else hub
+    feed = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": document.title or document.link or "Untitled",
+        "home_page_url": document.link,
+        "feed_url": self_url or document.self,
+        "description": _plain(document.subtitle),
+        "next_url": next_url or document.next,
+        "icon": document.icon,
+        "authors": [{"name": name} for name in document.authors],
+        "language": document.language,
+        "hubs": [{"type": "WebSub", "url": address} for address in hubs],
+        "items": [_item(entry, document.language) for entry in document.items],
+    }
+    return orjson.dumps(_fit({key: value for key, value in feed.items() if value or key == "items"}))
+
+
+def _item(entry: Entry, spoken: str | None) -> dict[str, Any]:
+    item = {
+        "id": entry.id or entry.link or entry.title or str(entry.published),
+        "url": entry.link,
+        "title": entry.title,
+        "content_html": entry.content,
+        "summary": _plain(entry.summary),
+        "date_published": rfc3339(entry.published),
+        "date_modified": rfc3339(entry.updated),
+        "authors": [{"name": name} for name in entry.authors],
+        "tags": list(entry.categories),
+        "language": entry.language if entry.language != spoken else None,
+        "attachments": [_attachment(one) for one in entry.enclosures],
+    }
+    written = {key: value for key, value in item.items() if value}
+    if "content_html" not in written:  # one of content_html and content_text is required
+        written["content_html"] = entry.summary or ""
+    return written
+
+
+def _attachment(one: Enclosure) -> dict[str, Any]:
+    attachment: dict[str, Any] = {"url": one.url, "mime_type": one.type or "application/octet-stream"}
+    if one.length is not None:
+        attachment["size_in_bytes"] = one.length
+    return attachment
+
+
+def _plain(html: str | None) -> str | None:
+    """JSON Feed's summaries and descriptions are plain text."""
+    if html is None:
+        return None
+    return from_html(html, 100_000) if "<" in html else unescape(html)
+
+
+def _fit(value: Any) -> Any:
+    """Strings without lone surrogates and control characters, which orjson or readers refuse."""
+    if isinstance(value, str):
+        return fit(value)
+    if isinstance(value, list):
+        return [_fit(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _fit(one) for key, one in value.items()}
+    return value

@@ -1,0 +1,54 @@
+"""Elements as text: escaped, without anything XML forbids. No CDATA is ever written, so `]]>` cannot end one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+
+from headwater.formats.text import fit
+
+DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def element(name: str, text: str | None = None, **attributes: str | None) -> str:
+    """One element; attributes that are None are left out, `xml_lang` stands for `xml:lang`."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", ":")}="{escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{written}/>" if text is None else f"<{name}{written}>{escaped(text)}</{name}>"
+
+
+def escaped(text: str) -> str:
+    """Text fit for element content and attribute values; a carriage return would otherwise become a line feed."""
+    return escape(fit(text)).replace("\r", "&#13;")
+
+
+def rfc822(when: float | None) -> str | None:
+    """`Thu, 01 Jan 2004 19:48:21 +0000`, in English whatever the locale; None when out of the calendar."""
+    moment = _moment(when)
+    if moment is None:
+        return None
+    day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
+    return f"{day}, {moment.day:02} {month} {moment.year:04} {moment:%H:%M:%S} +0000"
+
+
+def rfc3339(when: float | None) -> str | None:
+    """`2004-01-01T19:48:21Z`; None when out of the calendar."""
+    moment = _moment(when)
+    if moment is None:
+        return None
+    fraction = f"{moment.microsecond / 1e6:.6f}"[1:].rstrip("0").rstrip(".")
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _moment(when: float | None) -> datetime | None:
+    if when is None:
+        return None
+    try:
+        return datetime.fromtimestamp(when, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

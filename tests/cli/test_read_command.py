@@ -1,0 +1,56 @@
+"""`headwater read` as people call it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+FEED = b"""<rss version="2.0"><channel><title>A [bold] feed</title><link>https://example.org/</link>
+<item><title>First</title><link>/1</link><description>&lt;p&gt;Hello&lt;/p&gt;</description></item></channel></rss>"""
+
+
+def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "headwater", *arguments]
+    return subprocess.run(command, input=given, capture_output=True, check=False, timeout=120)
+
+
+def test_a_document_is_shown_as_text() -> None:
+    done = run("read", "-", "--url", "https://example.org/feed", given=FEED)
+    shown = done.stdout.decode()
+    assert done.returncode == 0, done.stderr
+    assert "A [bold] feed" in shown
+    assert "1 item" in shown
+    assert "https://example.org/1" in shown
+
+
+def test_a_document_is_shown_as_json_with_the_names_of_the_model(tmp_path: Path) -> None:
+    file = tmp_path / "feed.xml"
+    file.write_bytes(FEED)
+    done = run("read", str(file), "--json")
+    document = orjson.loads(done.stdout)
+    assert document["format"] == "rss 2.0"
+    assert document["items"][0]["title"] == "First"
+    assert document["items"][0]["summary"] == "<p>Hello</p>"
+    assert document["hints"]["ttl"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(b"", "empty"), (b"<!DOCTYPE html><html><body>Hi</body></html>", "HTML page"), (b'{"a": 1}', "JSON")],
+)
+def test_what_is_no_feed_ends_with_one_sentence(given: bytes, said: str) -> None:
+    done = run("read", "-", given=given)
+    assert done.returncode != 0
+    assert said in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_a_file_that_is_not_there_ends_with_one_sentence(tmp_path: Path) -> None:
+    done = run("read", str(tmp_path / "none.xml"))
+    assert done.returncode != 0
+    assert "cannot be read" in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()

@@ -1,0 +1,213 @@
+"""One battery of promises over every estimator of the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import StrategyError
+from headwater.estimate import ESTIMATORS
+from headwater.estimate.base import DAY, HOUR, Estimator, Ragged
+
+EPOCH = 20_000 * DAY + 5 * HOUR
+FEEDS = 6
+
+every = pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in ESTIMATORS.items()])
+Call = tuple[Any, ...]
+
+
+def history(seed: int, rounds: int = 12, feeds: int = FEEDS) -> list[Call]:
+    """Refreshes of feeds with different rates: first windows, empty answers, overflows, dates and none."""
+    rng = np.random.default_rng(seed)
+    rate = rng.choice([0.0, 0.02, 0.5, 4.0, 60.0], feeds) / HOUR
+    last, now, calls = np.full(feeds, -np.inf), EPOCH, []
+    for _ in range(rounds):
+        now += float(rng.choice([120.0, HOUR, 7 * HOUR, 3 * DAY]))
+        rows = np.flatnonzero(rng.random(feeds) < 0.7)
+        span = np.where(np.isfinite(last[rows]), now - last[rows], 4 * DAY)
+        count = np.minimum(rng.poisson(rate[rows] * span), 10)
+        shown = [np.sort(now - rng.random(n) * s) for n, s in zip(count, span, strict=True)]
+        dated = rng.random() < 0.7
+        offsets = np.concatenate([[0], np.cumsum(count)]).astype(np.intp)
+        published = Ragged(offsets, np.concatenate([*shown, np.empty(0)])) if dated else None
+        calls.append((rows, last[rows].copy(), np.full(len(rows), now), count.astype(float), count >= 10, published))
+        last[rows] = now
+    return calls
+
+
+def taught(kind: type[Estimator], calls: list[Call], feeds: int = FEEDS) -> Estimator:
+    estimator = kind(feeds)
+    for call in calls:
+        estimator.observe(*call)
+    return estimator
+
+
+def answers(estimator: Estimator) -> np.ndarray:
+    rows = np.arange(len(estimator))
+    start = np.full(len(rows), EPOCH + 90 * DAY)
+    spans = [0.0, 60.0, 1800.0, HOUR, 5.3 * HOUR, DAY, 9.7 * DAY]
+    methods: list[Callable[..., Any]] = [estimator.expected, estimator.delay]
+    return np.array([[method(rows, start, start + span) for span in spans] for method in methods])
+
+
+@every
+def test_answers_before_it_has_learned_anything(kind: type[Estimator]) -> None:
+    said = answers(kind(3))
+    assert np.isfinite(said).all()
+    assert (said[0, -1] > 0).all(), "a feed nobody knows may publish"
+
+
+@every
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=15, deadline=None)
+def test_is_never_negative_never_nan_and_grows_with_the_interval(kind: type[Estimator], seed: int) -> None:
+    expected, delay = answers(taught(kind, history(seed)))
+    assert np.isfinite(expected).all()
+    assert np.isfinite(delay).all()
+    assert (np.diff(expected, axis=0) >= -1e-9 * (1 + expected[1:])).all()
+    assert (expected[0] == 0).all()
+    assert (delay >= 0).all()
+
+
+@every
+def test_waiting_time_lies_between_nothing_and_everything_waiting_from_the_start(kind: type[Estimator]) -> None:
+    estimator = taught(kind, history(3))
+    rows = np.arange(FEEDS)
+    start = np.full(FEEDS, EPOCH + 40 * DAY + 1234.0)
+    for span in (600.0, 5 * HOUR, 3.2 * DAY):
+        expected = estimator.expected(rows, start, start + span)
+        delay = estimator.delay(rows, start, start + span)
+        assert (delay <= expected * span * (1 + 1e-5) + 1e-9).all()
+        # By the same integral, cut finely: the exact ones and the default sum must agree with it.
+        cuts = np.array([estimator.expected(rows, start, start + span * k / 400) for k in range(401)])
+        assert delay == pytest.approx(np.trapezoid(cuts, axis=0) * span / 400, rel=0.02, abs=1e-6)
+
+
+@every
+def test_expectations_of_adjoining_intervals_add_up(kind: type[Estimator]) -> None:
+    estimator = taught(kind, history(4))
+    rows, a = np.arange(FEEDS), np.full(FEEDS, EPOCH + 40 * DAY)
+    b, c = a + 5000.0, a + 2.3 * DAY
+    parts = estimator.expected(rows, a, b) + estimator.expected(rows, b, c)
+    assert parts == pytest.approx(estimator.expected(rows, a, c), rel=1e-4)
+
+
+@every
+def test_memory_is_bounded(kind: type[Estimator]) -> None:
+    estimator = kind(FEEDS)
+    before = estimator.bytes_per_feed
+    for call in history(5, rounds=200):
+        estimator.observe(*call)
+    assert estimator.bytes_per_feed == before
+
+
+@every
+def test_the_order_of_rows_does_not_matter(kind: type[Estimator]) -> None:
+    rng = np.random.default_rng(6)
+    calls = history(6)
+    moved = rng.permutation(FEEDS)  # feed f lives in row moved[f]
+    shuffled = []
+    for rows, start, end, new, saturated, published in calls:
+        order = rng.permutation(len(rows))
+        dates = published.take(order) if published is not None else None
+        shuffled.append((moved[rows[order]], start[order], end[order], new[order], saturated[order], dates))
+    assert answers(taught(kind, shuffled))[:, :, moved] == pytest.approx(answers(taught(kind, calls)), rel=1e-5)
+
+
+@every
+def test_inputs_are_left_as_they_were(kind: type[Estimator]) -> None:
+    estimator = kind(FEEDS)
+    for call in history(7):
+        copies = [np.copy(a) if isinstance(a, np.ndarray) else a for a in call]
+        estimator.observe(*call)
+        for a, b in zip(call, copies, strict=True):
+            if isinstance(a, np.ndarray):
+                assert np.array_equal(a, b)
+    rows, start = np.arange(FEEDS), np.full(FEEDS, EPOCH)
+    end = start + DAY
+    estimator.expected(rows, start, end)
+    assert (start == EPOCH).all()
+    assert (end == EPOCH + DAY).all()
+
+
+@every
+def test_is_the_same_after_saving_and_loading(kind: type[Estimator]) -> None:
+    calls = history(8, rounds=20)
+    whole = taught(kind, calls[:10])
+    state = whole.save()
+    again = kind(1)
+    again.load(state)
+    assert len(again) == FEEDS
+    for call in calls[10:]:
+        whole.observe(*call)
+        again.observe(*call)
+    assert np.array_equal(answers(whole), answers(again))
+    untouched = kind(0)
+    untouched.load(state)
+    assert not np.array_equal(answers(untouched), answers(whole)) or kind.name in ("fixed", "learned_once")
+
+
+@every
+def test_growing_keeps_what_was_learned(kind: type[Estimator]) -> None:
+    estimator = taught(kind, history(9))
+    before = answers(estimator)
+    for feeds in (FEEDS + 1, FEEDS + 2, FEEDS + 40):
+        estimator.resize(feeds)
+    after = answers(estimator)
+    assert np.array_equal(after[:, :, :FEEDS], before)
+    assert after[:, :, FEEDS:] == pytest.approx(answers(kind(42))[:, :, :40], rel=1e-6)
+    estimator.resize(3)
+    assert len(estimator) == FEEDS + 40
+
+
+@every
+def test_state_of_another_version_or_shape_is_refused_and_changes_nothing(kind: type[Estimator]) -> None:
+    estimator = taught(kind, history(10))
+    before, good = answers(estimator), estimator.save()
+    wrong = [
+        good | {"_class": np.array(f"{kind.name}/999")},
+        {key: value for key, value in good.items() if key != "_class"},
+        good | {"_feeds": np.array(FEEDS + 1)},
+        {},
+    ]
+    for state in wrong:
+        with pytest.raises(StrategyError, match="start it afresh"):
+            estimator.load(state)
+        assert np.array_equal(answers(estimator), before)
+
+
+@every
+def test_an_empty_call_and_no_feeds_are_fine(kind: type[Estimator]) -> None:
+    none = np.empty(0)
+    for estimator in (kind(), kind(4)):
+        estimator.observe(np.empty(0, np.intp), none, none, none, none > 0)
+        assert len(estimator.expected(np.empty(0, np.intp), none, none)) == 0
+
+
+@every
+def test_has_a_formula_a_source_and_an_example(kind: type[Estimator]) -> None:
+    assert kind.__doc__ is not None
+    assert ">>>" in kind.__doc__
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS.values() if kind.name != "fixed"])  # fixed is told
+def test_a_busier_feed_is_expected_to_bring_more(kind: type[Estimator]) -> None:
+    """Two feeds, one ten times as busy, dates given, forty refreshes: every estimator that learns tells them apart."""
+    estimator, rng = kind(2), np.random.default_rng(11)
+    rows, last, rate = np.arange(2), np.full(2, -np.inf), np.array([0.2, 2.0]) / HOUR
+    for k in range(40):
+        now = EPOCH + k * 4 * HOUR
+        span = 4 * HOUR if k else 2 * DAY
+        dates = [np.sort(now - rng.random(rng.poisson(r * span)) * span) for r in rate]
+        counts = np.array([len(d) for d in dates])
+        ragged = Ragged(np.concatenate([[0], np.cumsum(counts)]).astype(np.intp), np.concatenate(dates))
+        estimator.observe(rows, last.copy(), np.full(2, now), counts.astype(float), counts > 100, ragged)
+        last[:] = now
+    quiet, busy = estimator.expected(rows, last, last + 10 * DAY) / (10 * DAY)
+    assert busy > 3 * quiet
+    assert busy == pytest.approx(rate[1], rel=0.6)

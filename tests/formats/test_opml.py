@@ -1,0 +1,107 @@
+"""Lists of feeds."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import InputError
+from headwater.formats.opml import Outline, read_opml
+from headwater.formats.write import write_opml
+
+LIST = b"""<?xml version="1.0"?><opml version="1.1"><head><title>Mine</title></head><body>
+<outline text="News"><outline text="Tech &amp; more">
+  <outline type="rss" text="A" xmlUrl="https://a.example/feed" htmlUrl="https://a.example/"/>
+</outline>
+<outline type="rss" title="B" XMLURL="feed://b.example/rss"/>
+<outline type="rss" text="again" xmlUrl="https://a.example/feed"/>
+</outline>
+<outline text="evil" xmlUrl="javascript:alert(1)"/>
+<outline text="C" xmlUrl="https://c.example/" category="/x/y,z"/>
+</body></opml>"""
+
+
+def test_folders_become_tags_and_duplicates_and_unusable_addresses_are_reported() -> None:
+    found = read_opml(LIST)
+    assert found.title == "Mine"
+    assert found.feeds == (
+        Outline("https://a.example/feed", "A", "https://a.example/", ("News", "Tech & more")),
+        Outline("http://b.example/rss", "B", None, ("News",)),
+        Outline("https://c.example/", "C", None, ("x/y", "z")),
+    )
+    assert found.duplicates == ("https://a.example/feed",)
+    assert found.refused == (("javascript:alert(1)", "not an http or https address"),)
+
+
+def test_ten_thousand_levels_and_a_hundred_thousand_feeds_are_read() -> None:
+    deep = b'<outline text="f">' * 10_000 + b'<outline xmlUrl="https://deep.example/"/>' + b"</outline>" * 10_000
+    wide = b"".join(b'<outline xmlUrl="https://example.org/%d"/>' % number for number in range(100_000))
+    found = read_opml(b"<opml><body>" + deep + wide + b"</body></opml>")
+    assert len(found.feeds) == 100_001
+    assert found.feeds[0].tags == ("f",)
+
+
+@pytest.mark.parametrize("body", [b"", b"hello", b"<html><body>no</body></html>", b"<opml><body/></opml>", b"\xff\xfe"])
+def test_what_is_no_list_is_refused_in_a_sentence(body: bytes) -> None:
+    with pytest.raises(InputError, match="OPML"):
+        read_opml(body)
+
+
+def test_a_damaged_list_is_recovered() -> None:
+    found = read_opml(b'<opml><body><outline text="a & b" xmlUrl="https://a.example/?x=1&y=2"/><outline text="c" xm')
+    assert [feed.url for feed in found.feeds] == ["https://a.example/?x=1&y=2"]
+    assert found.problems
+
+
+def test_quotation_marks_inside_attributes_lose_no_feed() -> None:
+    found = read_opml(
+        b'<opml><body><outline text="The "best" one" xmlUrl="https://a.example/" type="rss" /></body></opml>'
+    )
+    assert found.feeds == (Outline("https://a.example/", 'The "best" one'),)
+
+
+def test_a_plain_list_of_addresses_is_a_list_too() -> None:
+    found = read_opml(b"# mine\r\nhttps://a.example/feed\r\n\r\nftp://b.example/\nhttps://a.example/feed\n")
+    assert [feed.url for feed in found.feeds] == ["https://a.example/feed"]
+    assert (found.duplicates, len(found.refused)) == (("https://a.example/feed",), 1)
+
+
+def test_entities_in_a_list_do_not_grow() -> None:
+    bomb = b'<!DOCTYPE opml [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>'
+    found = read_opml(bomb + b'<opml><body><outline text="&b;" xmlUrl="https://a.example/"/></body></opml>')
+    assert len(found.feeds[0].title or "") < 20
+
+
+plain = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Z")), min_size=1, max_size=20)
+feeds = st.lists(
+    st.builds(
+        Outline,
+        url=st.integers(0, 10**6).map(lambda number: f"https://example.org/{number}"),
+        title=plain.filter(lambda text: "<" not in text and "&" not in text),
+        link=st.none() | st.just("https://example.org/?a=1&b=2"),
+        tags=st.lists(st.sampled_from(["News", "Tech", "a/b"]), unique=True, max_size=3).map(tuple),
+    ),
+    min_size=1,
+    unique_by=lambda feed: feed.url,
+)
+
+
+@given(feeds)
+def test_a_list_written_is_read_as_it_was(feeds: list[Outline]) -> None:
+    again = read_opml(write_opml(feeds, "Mine"))
+    assert sorted(again.feeds, key=lambda feed: feed.url) == sorted(feeds, key=lambda feed: feed.url)
+
+
+def test_every_real_list_is_read(shared_data: Path) -> None:
+    most = 0
+    with tarfile.open(shared_data / "opml.tar.xz") as archive:
+        for member in archive:
+            if member.isfile() and member.name.lower().endswith((".opml", ".xml", ".txt")):
+                opened = archive.extractfile(member)
+                assert opened is not None
+                most = max(most, len(read_opml(opened.read()).feeds))
+    assert most > 36_000

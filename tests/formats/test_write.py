@@ -1,0 +1,148 @@
+"""Writing documents and reading them back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from headwater.formats import read
+from headwater.formats.text import fit
+from headwater.formats.write import write_atom, write_json, write_rss
+from headwater.model import Document, Enclosure, Entry, Hints
+
+words = (
+    st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=20)
+    .map(fit)
+    .filter(lambda text: "<" not in text and "&" not in text and text == text.strip() and "\ufeff" not in text)
+)
+names = words.filter(lambda text: not set(text) & set("@()<>[]\"'") and not text.startswith("mailto:"))
+tags = st.lists(words.filter(lambda text: "," not in text), max_size=3, unique=True).map(tuple)
+paths = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_/", min_size=1, max_size=20)
+links = paths.map(lambda path: f"https://example.org/{path}")
+times = st.none() | st.integers(0, 4_000_000_000).map(float)
+html = words.map(lambda text: f"<p>{text.replace('>', '')}</p>")
+enclosures = st.builds(
+    Enclosure, links, st.sampled_from(["audio/mpeg", "image/png", "video/mp4"]), st.integers(0, 10**12)
+)
+entries = st.builds(
+    Entry,
+    id=links.map(lambda link: f"{link}#id"),
+    link=links,
+    title=words,
+    published=st.integers(0, 4_000_000_000).map(float),
+    updated=times,
+    authors=st.lists(names, min_size=1, max_size=3, unique=True).map(tuple),
+    summary=st.none() | html,
+    content=st.none() | html,
+    categories=tags,
+    enclosures=st.lists(enclosures, max_size=3, unique_by=lambda one: one.url).map(tuple),
+    language=st.just("en"),
+)
+documents = st.builds(
+    Document,
+    format=st.just("rss 2.0"),
+    title=words,
+    subtitle=words.filter(lambda text: ">" not in text),
+    link=links,
+    language=st.just("en"),
+    id=links,
+    updated=st.integers(0, 4_000_000_000).map(float),
+    authors=st.lists(names, min_size=1, max_size=3, unique=True).map(tuple),
+    categories=tags,
+    hub=st.lists(links, max_size=2, unique=True).map(tuple),
+    self=links,
+    icon=st.none() | links,
+    generator=st.none() | words,
+    next=st.none() | links,
+    hints=st.builds(
+        Hints,
+        ttl=st.none() | st.integers(1, 10_000).map(lambda minutes: minutes * 60.0),
+        skip_hours=st.sets(st.integers(0, 23)).map(lambda hours: tuple(sorted(hours))),
+        skip_days=st.sampled_from([(), ("Saturday", "Sunday")]),
+        update_period=st.none() | st.sampled_from(["hourly", "daily"]),
+        update_frequency=st.none() | st.integers(1, 100),
+    ),
+    items=st.lists(entries, max_size=4).map(tuple),
+)
+
+
+@given(documents)
+def test_rss_written_is_read_as_it_was(document: Document) -> None:
+    again = read(write_rss(document))
+    assert again == replace(document, encoding="utf-8")
+
+
+@given(documents)
+def test_atom_written_is_read_as_it_was_but_for_what_atom_cannot_say(document: Document) -> None:
+    again = read(write_atom(document))
+    items = tuple(
+        replace(item, updated=item.published if item.updated is None else item.updated) for item in document.items
+    )
+    assert again == replace(document, format="atom 1.0", encoding="utf-8", hints=Hints(), items=items)
+
+
+@given(documents)
+def test_json_feed_written_is_read_as_it_was_but_for_what_json_feed_cannot_say(document: Document) -> None:
+    again = read(write_json(document))
+    assert (again.title, again.link, again.self, again.hub, again.next) == (
+        document.title, document.link, document.self, document.hub, document.next,
+    )  # fmt: skip
+    assert again.authors == document.authors
+    for item, was in zip(again.items, document.items, strict=True):
+        assert replace(item, summary=None, content=None) == replace(was, summary=None, content=None)
+        assert item.content == (was.content or was.summary)
+
+
+anything = st.text(st.characters(), max_size=40)
+
+
+@pytest.mark.parametrize("write", [write_rss, write_atom])
+@given(title=anything, body=anything, identity=anything, author=anything)
+def test_any_text_gives_well_formed_xml(write, title, body, identity, author) -> None:  # type: ignore[no-untyped-def]
+    entry = Entry(id=identity, title=f"{title}]]>", content=f"]]>{body}", authors=(author,), categories=(body,))
+    document = Document("rss 2.0", title=title, subtitle=body, link=identity, items=(entry,), self=body)
+    etree.fromstring(write(document))
+
+
+@given(title=anything, body=anything)
+def test_any_text_gives_valid_json(title: str, body: str) -> None:
+    document = Document("json", title=title, items=(Entry(id=title, content=body, summary=body, authors=(body,)),))
+    assert orjson.loads(write_json(document))["version"] == "https://jsonfeed.org/version/1.1"
+
+
+def test_an_atom_entry_has_all_that_rfc_4287_requires_even_when_the_item_has_nothing() -> None:
+    root = etree.fromstring(write_atom(Document("rss 2.0", items=(Entry(),))))
+    ns = {"a": "http://www.w3.org/2005/Atom"}
+    for path in (
+        "a:id",
+        "a:title",
+        "a:updated",
+        "a:author/a:name",
+        "a:entry/a:id",
+        "a:entry/a:updated",
+        "a:entry/a:content",
+    ):
+        assert root.find(path, ns) is not None, path
+    assert (root.findtext("a:entry/a:id", namespaces=ns) or "").startswith("urn:uuid:")
+
+
+def test_a_document_names_exactly_one_self_link_and_its_hubs() -> None:
+    document = Document("rss 2.0", title="t", self="https://old.example/", hub=("https://old.example/hub",))
+    for write in (write_rss, write_atom, write_json):
+        again = read(write(document, self_url="https://new.example/feed", hub=("https://new.example/hub",)))
+        assert again.self == "https://new.example/feed"
+        assert again.hub == ("https://new.example/hub",)
+
+
+def test_an_rss_guid_is_a_permalink_only_when_it_is_the_link() -> None:
+    items = (
+        Entry(id="https://example.org/1", link="https://example.org/1"),
+        Entry(id="abc", link="https://example.org/2"),
+    )
+    root = etree.fromstring(write_rss(Document("rss 2.0", items=items)))
+    assert [guid.get("isPermaLink") for guid in root.iter("guid")] == ["true", "false"]
