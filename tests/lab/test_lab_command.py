@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-
-
-def headwater(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "headwater", *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 @pytest.mark.parametrize(
@@ -34,14 +28,16 @@ def headwater(*arguments: str) -> subprocess.CompletedProcess[str]:
         ),
     ],
 )
-def test_bad_input_is_answered_with_one_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+def test_bad_input_is_answered_with_one_sentence(
+    headwater: Callable[..., Any], arguments: tuple[str, ...], sentence: str
+) -> None:
     ended = headwater("lab", *arguments)
     assert ended.returncode == 1
     assert ended.stderr.strip() == f"error: {sentence}"
     assert ended.stdout == ""
 
 
-def test_an_option_the_experiment_does_not_heed_is_refused_by_name() -> None:
+def test_an_option_the_experiment_does_not_heed_is_refused_by_name(headwater: Callable[..., Any]) -> None:
     ended = headwater("lab", "run", "two-steps", "--trace", "x.csv")
     assert ended.returncode == 1
     assert "two-steps has no use for --trace; it heeds --budget, --seeds" in ended.stderr

@@ -163,17 +163,78 @@ def show(result: Result) -> None:
         table.add_column(measure(key)[0], justify="right")
         if key in papers:
             table.add_column("paper", justify="right", style="dim")
+    brief = len(measures) > 6  # many columns: means without their deviations
     for row in rows:
         cells = [cell(row.get(label), "{:g}") for label in labels]
         for key in measures:
-            cells.append(cell(row.get(key), measure(key)[1]))
+            value = row.get(key)
+            cells.append(cell(value["mean"] if brief and isinstance(value, dict) else value, measure(key)[1]))
             if key in papers:
                 cells.append(cell(row.get("paper", {}).get(key), measure(key)[1]))
         table.add_row(*cells)
-    out.print(table, soft_wrap=False)
+    out.print(table, soft_wrap=False, width=None if out.is_terminal else 180)
     for check in result.checks:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in check.figures.items())
         word = "[green]holds[/green]" if check.holds else "[red]does not hold[/red]"
         out.print(f"{word}: {check.statement} ({check.tolerance}): {figures}", highlight=False)
     for note in result.notes:
         out.print(note, highlight=False)
+
+
+@command(app, "describe", epilog="headwater lab describe --trace news.parquet --plot news.png")
+def describe(
+    trace: TraceFile = None,
+    high: Annotated[float, typer.Option("--high", help="ε₁: a slot this many times the mean is a peak.")] = 1.5,
+    low: Annotated[float, typer.Option("--low", help="ε₂: a slot below this share of the mean is silent.")] = 0.5,
+    share: Annotated[float, typer.Option("--share", help="Slots that are enough in the less strict variant.")] = 0.8,
+    plot: PlotFile = None,
+) -> None:
+    """Say what a trace is like: activity, periodicity, shapes, patterns, rates, habits, subjects, duplicates."""
+    from headwater.errors import TraceError
+    from headwater.lab.describe import describe as describe_trace
+    from headwater.lab.traces import load_trace
+
+    if trace is None:
+        raise TraceError("--trace is missing; give a Parquet or CSV file with the columns source and published_at.")
+    saves = None
+    if plot is not None:
+        from headwater.lab.plots import saver
+
+        saves = saver(plot)
+    found = describe_trace(load_trace(trace, text=True), high, low, share)
+    if saves is not None:
+        from headwater.lab.describe_plot import describe_figure
+
+        saves(describe_figure(found, trace.name))
+    if as_json():
+        return print_json({"trace": trace.name, **found.as_json()})
+    return _show_description(found.as_json())
+
+
+def _show_description(found: dict[str, Any]) -> None:
+    out.print(f"{found['feeds']:,} feeds, {found['items']:,} items, {found['days']:,.1f} days", highlight=False)
+    shapes = Table(title="activity classes (items per day) and daily shapes", title_justify="left")
+    for heading in ("class", "feeds", "peaks", "uniform", "waves", "peaks*", "uniform*", "waves*"):
+        shapes.add_column(heading, justify="right")
+    for name, count in found["activity"].items():
+        strict, relaxed = found["shapes"]["all_slots"][name], found["shapes"]["share_of_slots"][name]
+        shapes.add_row(name, f"{count:,}", *(f"{n:,}" for n in (*strict.values(), *relaxed.values())))
+    out.print(shapes, soft_wrap=False)
+    out.print(f"* where {found['shapes']['share']:.0%} of the hours are enough", highlight=False)
+    for title, key in (("habits", "habits"), ("subjects", "subjects"), ("duplicates", "duplicates")):
+        out.print(f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in found[key].items()), highlight=False)
+    regular = found["periodicity"]
+    for above in ("10", "48"):
+        part = regular[f"cv_at_most_1_above_{above}_per_day"]
+        told = "there are none" if part is None else f"{part:.0%} repeat their day (CV ≤ 1)"
+        out.print(f"of the feeds with more than {above} items a day {told}", highlight=False)
+    out.print(f"17 % of the feeds produce {found['top_17_percent_produce']:.0%} of the items", highlight=False)
+    if found["power_law"]:
+        law = found["power_law"]
+        out.print(
+            f"power law: exponent {law['likelihood']:.2f} by likelihood, slope {law['line']:.2f} on logarithms",
+            highlight=False,
+        )
+    if found["patterns"]:
+        sizes = ", ".join(f"{pattern['feeds']:,}" for pattern in found["patterns"])
+        out.print(f"daily patterns (K-means): clusters of {sizes} feeds", highlight=False)

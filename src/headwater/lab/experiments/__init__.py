@@ -12,6 +12,7 @@ from headwater.lab.experiments.base import Experiment
 MODULES: dict[str, str] = {
     "two-steps": "two_steps",
     "tau": "tau",
+    "shapes": "shapes",
 }
 
 

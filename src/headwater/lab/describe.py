@@ -1,0 +1,137 @@
+"""What a trace is like: how active, how regular, in which shapes and patterns, on which subjects, how repetitive."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import TraceError
+from headwater.estimate.base import Floats
+from headwater.lab import activity, habits, powerlaw, topics
+from headwater.lab.activity import CLASS_NAMES, Shape
+from headwater.lab.clusters import Clusters, k_means, patterns
+from headwater.lab.experiments.base import plain
+from headwater.lab.traces import Trace
+
+CLUSTERS = 12
+LEAST_ITEMS = 24  # a pattern of 24 hours out of fewer postings would be mostly chance
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Everything `headwater lab describe` prints; arrays have one entry per feed."""
+
+    feeds: int
+    items: int
+    days: float
+    per_day: Floats
+    classes: NDArray[np.int64]
+    variation: Floats
+    shapes: NDArray[np.int64]
+    shapes_relaxed: NDArray[np.int64]
+    thresholds: tuple[float, float, float]
+    clusters: Clusters | None
+    law: powerlaw.PowerLaw | None
+    habits: NDArray[np.int64]
+    subjects: dict[str, int]
+    duplicates: dict[str, int]
+    share_of_top: float
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "feeds": self.feeds,
+            "items": self.items,
+            "days": self.days,
+            "activity": dict(zip(CLASS_NAMES, np.bincount(self.classes, minlength=len(CLASS_NAMES)), strict=True)),
+            "top_17_percent_produce": self.share_of_top,
+            "periodicity": {
+                "cv_at_most_1_above_10_per_day": self.regular(10.0),
+                "cv_at_most_1_above_48_per_day": self.regular(48.0),
+                "median_cv": float(np.median(self.variation)),
+            },
+            "shapes": {
+                "high": self.thresholds[0],
+                "low": self.thresholds[1],
+                "all_slots": self.shapes_by_class(self.shapes),
+                "share": self.thresholds[2],
+                "share_of_slots": self.shapes_by_class(self.shapes_relaxed),
+            },
+            "patterns": None
+            if self.clusters is None
+            else [
+                {"feeds": size, "hours": centre}
+                for size, centre in zip(self.clusters.sizes, self.clusters.centres, strict=True)
+            ],
+            "power_law": None if self.law is None else asdict(self.law),
+            "habits": dict(zip(habits.NAMES, np.bincount(self.habits, minlength=len(habits.NAMES)), strict=True)),
+            "habit_rules": habits.RULES,
+            "subjects": self.subjects,
+            "duplicates": self.duplicates,
+        }
+        plain_form: dict[str, Any] = plain(found)
+        return plain_form
+
+    def regular(self, above: float) -> float:
+        """The share with CV ≤ 1 among the feeds with more than `above` items a day; NaN without such feeds."""
+        busy = self.per_day > above
+        return float((self.variation[busy] <= 1.0).mean()) if busy.any() else float("nan")
+
+    def shapes_by_class(self, shapes: NDArray[np.int64]) -> dict[str, dict[str, int]]:
+        return {
+            name: {shape.name.lower(): int(((self.classes == place) & (shapes == shape)).sum()) for shape in Shape}
+            for place, name in enumerate(CLASS_NAMES)
+        }
+
+
+def describe(trace: Trace, high: float = 1.5, low: float = 0.5, share: float = 0.8) -> Description:
+    """Describe a trace; `high` and `low` are the thesis' ε₁ and ε₂, `share` that of its less strict variant."""
+    if not high > 1.0:
+        raise TraceError(f"ε₁ (--high) is {high:g}; it must be above 1.")
+    if not 0.0 <= low < 1.0:
+        raise TraceError(f"ε₂ (--low) is {low:g}; it must be at least 0 and below 1.")
+    if not 0.5 < share <= 1.0:
+        raise TraceError(f"--share is {share:g}; it must be above .5 and at most 1.")
+    counts = activity.hourly(trace)
+    per_day = activity.rates(trace)
+    enough = trace.counts >= LEAST_ITEMS
+    clusters = None
+    if enough.any():
+        clusters = k_means(patterns(counts.total[enough]), CLUSTERS, np.random.default_rng(0))
+    by_size = np.sort(trace.counts)[::-1]
+    top = max(round(0.17 * trace.feeds), 1)
+    return Description(
+        feeds=trace.feeds,
+        items=len(trace.times),
+        days=trace.days,
+        per_day=per_day,
+        classes=activity.classes(per_day),
+        variation=activity.variation(counts),
+        shapes=activity.daily_shapes(counts.mean, high, low),
+        shapes_relaxed=activity.daily_shapes(counts.mean, high, low, share),
+        thresholds=(high, low, share),
+        clusters=clusters,
+        law=powerlaw.fit(trace.counts),
+        habits=habits.habits(trace),
+        subjects={name: int(which.sum()) for name, which in topics.subjects(trace).items()},
+        duplicates=duplicates(trace),
+        share_of_top=float(by_size[:top].sum() / len(trace.times)),
+    )
+
+
+def duplicates(trace: Trace) -> dict[str, int]:
+    """Items that share their time with another of the feed, or their title with one of the same or another feed."""
+    owner = trace.owner()
+    same_moment = int(((np.diff(trace.times) == 0) & (np.diff(owner) == 0)).sum())
+    found = {"same_feed_same_time": same_moment}
+    if trace.titles is not None:
+        titled = [(int(owner[k]), title) for k, title in enumerate(trace.titles) if title]
+        within = Counter(titled)
+        across = Counter(title for _, title in within)
+        found["titled_items"] = len(titled)
+        found["same_feed_same_title"] = sum(often - 1 for often in within.values())
+        found["other_feed_same_title"] = sum(often - 1 for often in across.values())
+    return found
