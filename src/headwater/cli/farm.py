@@ -20,7 +20,7 @@ EXAMPLES = """Examples: headwater farm --feeds 50 --speed 1000
 headwater farm --feeds 10000 --hosts 100 --port 8099 --faults "429:30@2%,slow:3@5%,410@7"
 headwater farm --faults mixed --json
 
-Faults (KIND[:VALUE][@FEED | @FIRST-LAST | @SHARE%], comma-separated, or “mixed”): """ + "; ".join(
+Faults, comma-separated, as KIND, KIND:VALUE, KIND@FEED, KIND:VALUE@FIRST-LAST or KIND@SHARE%, or the word mixed. """ + "; ".join(
     f"{kind}: {meaning}" for kind, meaning in KINDS.items()
 )
 
@@ -42,6 +42,7 @@ def farm(
     format: Annotated[str | None, typer.Option(help="Give all feeds one format: rss, atom, rdf or json.")] = None,
     hints: Annotated[bool, typer.Option(help="Send ttl, max-age, skipHours and sy:*.")] = True,
     latency: Annotated[float, typer.Option(help="Seconds before every answer.", min=0)] = 0.0,
+    prepare: Annotated[bool, typer.Option(help="Make all documents before listening.")] = False,
     started: Annotated[
         float | None, typer.Option(help="Go on with a farm that started then (seconds since 1970).")
     ] = None,
@@ -51,15 +52,17 @@ def farm(
         feeds, seed, speed, window, host=host, port=port, hosts=hosts, faults=parse(faults, feeds, seed),
         rates=_rates(rates), format=format, hints=hints, latency=latency, started=started,
     )  # fmt: skip
-    uvloop.run(_serve(made))
+    uvloop.run(_serve(made, prepare))
 
 
-async def _serve(farm: Farm) -> None:
+async def _serve(farm: Farm, prepare: bool) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     async with farm:
+        if prepare:
+            farm.prepare()
         if as_json():
             sys.stdout.buffer.write(farm.start_line() + b"\n")
             sys.stdout.buffer.flush()

@@ -6,11 +6,12 @@ A specification is a comma-separated list of KIND[:VALUE][@WHICH]; WHICH is a fe
 
 from __future__ import annotations
 
-import gzip
+import functools
 import re
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise, repeat
 
 import brotli
@@ -175,17 +176,21 @@ def _bomb(value: str | None, case: Case) -> Answer:
     return compose(200, _packed(packing), XML, ("Content-Encoding", packing))
 
 
-@lru_cache
+@functools.lru_cache
 def _packed(packing: str) -> bytes:
-    """1 GiB of spaces, packed as small as it gets in a moment."""
+    """1 GiB of spaces as one stream: decoders that stop after a first member or frame are to meet all of it."""
     chunk, count = b" " * (1 << 20), 1024
-    if packing == "gzip":
-        head = gzip.compress(chunk, 9, mtime=0)
-        return head * count  # members in a row are one gzip file (RFC 1952 §2.2)
+    if packing == "br":
+        packer = brotli.Compressor(quality=1)
+        return b"".join([*(packer.process(chunk) for _ in range(count)), packer.finish()])
     if packing == "zstd":
-        return zstandard.ZstdCompressor().compress(chunk) * count
-    packer = brotli.Compressor(quality=5)
-    return b"".join([*(packer.process(chunk) for _ in range(count)), packer.finish()])
+        frame = zstandard.ZstdCompressor(level=1).compressobj()
+        return b"".join([*(frame.compress(chunk) for _ in range(count)), frame.flush()])
+    deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
+    block = deflater.compress(chunk) + deflater.flush(zlib.Z_FULL_FLUSH)  # refers to nothing before it: repeatable
+    checksum = functools.reduce(lambda crc, _: zlib.crc32(chunk, crc), range(count), 0)
+    tail = struct.pack("<II", checksum, count * len(chunk) & 0xFFFFFFFF)
+    return b"\x1f\x8b\x08\0\0\0\0\0\2\xff" + block * count + deflater.flush() + tail  # RFC 1952 §2.3
 
 
 def _damaged(value: str | None, case: Case) -> Answer:
