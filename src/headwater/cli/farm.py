@@ -20,9 +20,9 @@ EXAMPLES = """Examples: headwater farm --feeds 50 --speed 1000
 headwater farm --feeds 10000 --hosts 100 --port 8099 --faults "429:30@2%,slow:3@5%,410@7"
 headwater farm --faults mixed --json
 
-Faults, comma-separated, as KIND, KIND:VALUE, KIND@FEED, KIND:VALUE@FIRST-LAST or KIND@SHARE%, or the word mixed. """ + "; ".join(
-    f"{kind}: {meaning}" for kind, meaning in KINDS.items()
-)
+Faults, comma-separated: KIND, KIND:VALUE, KIND@FEED, KIND@FIRST-LAST, KIND@SHARE%, or the word mixed.
+"""
+EXAMPLES += "; ".join(f"{kind}: {meaning}" for kind, meaning in KINDS.items())
 
 
 def register(app: typer.Typer) -> None:
