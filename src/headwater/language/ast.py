@@ -58,6 +58,11 @@ class Field(StrEnum):
     def is_date(self) -> bool:
         return self in DATE_FIELDS
 
+    @property
+    def sort(self) -> str:
+        """What kind of value it holds; only values of one kind can be equal."""
+        return "text" if self.is_text else "date" if self.is_date else str(self)
+
 
 TEXT_FIELDS = frozenset(
     {

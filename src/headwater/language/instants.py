@@ -1,0 +1,26 @@
+"""Dates as scripts write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_WRITTEN = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?: ?[Zz]|[+-]\d{2}:?\d{2})?)?", re.ASCII
+)
+
+
+def read_instant(text: str) -> float | None:
+    """Epoch seconds of a date; a bare day is its midnight and a time without zone is UTC. None if it is no date.
+
+    >>> read_instant("1970-01-02"), read_instant("1970-01-01T01:00+01:00"), read_instant("01/03/2024")
+    (86400.0, 0.0, None)
+    """
+    text = text.strip()
+    if not _WRITTEN.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.replace(" Z", "Z").replace(" z", "Z").upper())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

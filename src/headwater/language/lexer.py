@@ -1,0 +1,224 @@
+"""Text to tokens. What cannot be one is reported and replaced by what was probably meant, so that parsing goes on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from headwater.language.messages import Report, printable
+
+STATEMENT_BYTES = 64 * 1024
+
+KEYWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """CREATE OR REPLACE FEED AS DROP RESTRICT CASCADE REGISTER TAGS RETURN FROM WHERE TAG ALL AND NOT CONTAINS
+        EXACT ANY NEAR IN MATCHES SIMILAR TO AT NOW HAS ITEM TITLE CONTENT DESCRIPTION AUTHOR CATEGORY LINK LANGUAGE
+        ENCLOSURE PUBLISHED UPDATED SIZE SOURCE LAST ITEMS SECOND SECONDS MINUTE MINUTES HOUR HOURS DAY DAYS WEEK
+        WEEKS MONTH MONTHS LEFT ANTI JOIN WITHIN ON KEEP DISTINCT ORDER BY ASC DESC IMPORTANCE TARGET COMPLETENESS
+        FRESHNESS DELAY DELIVER RSS ATOM JSON EMAIL WEBHOOK NOTIFY EVERY SET""",
+    )
+)
+
+
+class Kind(Enum):
+    WORD = "word"  # a name or a keyword
+    VAR = "variable"
+    STRING = "string"
+    REGEX = "regular expression"
+    NUMBER = "number"
+    SIGN = "sign"
+    JUNK = "junk"  # a run of characters that means nothing here
+    COMMENT = "comment"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`text` as written; `value` is a keyword in capitals, a variable without $, a string without quotes, a pattern."""
+
+    kind: Kind
+    text: str
+    value: str
+    offset: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.text)
+
+    @property
+    def keyword(self) -> str | None:
+        return self.value if self.kind is Kind.WORD and self.value in KEYWORDS else None
+
+    @property
+    def found(self) -> str:
+        """How a message quotes it."""
+        if self.kind is Kind.END:
+            return "the end of the text"
+        text = printable(self.text)
+        return f"“{text if len(text) <= 40 else text[:39] + '…'}”"
+
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+)
+    | (?P<comment>--[^\n]*)
+    | (?P<address>[a-zA-Z][a-zA-Z0-9+.\-]*://[^\s"'|;,)\]]*)
+    | (?P<word>[^\W\d_](?:\w|-(?=[^\W\d_]))*)
+    | (?P<var>\$[^\W\d_]\w*)
+    | (?P<string>"(?:[^"\\\n]|\\[^\n])*" | '(?:[^'\\\n]|\\[^\n])*')
+    | (?P<open>["'])
+    | (?P<number>[0-9]+(?:\.[0-9]+)?)
+    | (?P<wrong>&&|\|\||===?|!==|<>|=<|=>|=~|&|!(?!=)|[≠≤≥∧∨¬])
+    | (?P<sign>!=|<=|>=|\+=|[()\[\]|,;=<>\-.])
+    | (?P<regex>/(?:[^/\\\n]|\\[^\n])*/i?)
+    | (?P<other>.)
+    """,
+    re.VERBOSE,
+)
+_JUNK = re.compile(r"""[^\s;,()\[\]"'|]+""")
+
+# What other languages write: what to write here, and what to go on with.
+_WRONG = {
+    "&&": ("write AND", "AND"),
+    "&": ("write AND", "AND"),
+    "∧": ("write AND", "AND"),
+    "||": ("write OR between conditions and | between sources", "OR"),
+    "∨": ("write OR", "OR"),
+    "!": ("write NOT", "NOT"),
+    "¬": ("write NOT", "NOT"),
+    "==": ("write =", "="),
+    "===": ("write =", "="),
+    "!==": ("write !=", "!="),
+    "<>": ("write !=", "!="),
+    "≠": ("write !=", "!="),
+    "=<": ("write <=", "<="),
+    "≤": ("write <=", "<="),
+    "=>": ("write >=", ">="),
+    "≥": ("write >=", ">="),
+    "=~": ("write MATCHES /…/", "MATCHES"),
+}
+_QUOTES = {"“": "”", "”": "”", "„": "“", "«": "»", "‘": "’", "’": "’", "‹": "›", "`": "`"}
+_CHARACTER_HINTS = {
+    "#": "a comment begins with --",
+    "$": "a variable is a $ followed by a letter: $news",
+    "*": 'a * stands at the end of a searched word: "volcan*"',
+    ":": "put an address in double quotes",
+    "{": "conditions on a source stand in [ ]",
+    "_": "a name begins with a letter",
+}
+_ESCAPES = {'"': '"', "'": "'", "\\": "\\", "n": "\n", "t": "\t"}
+
+
+def lex(text: str, report: Report) -> list[Token]:
+    """The tokens of the text, comments among them and END at the end. Statements over the quota are left out."""
+    tokens: list[Token] = []
+    at = start = first = 0  # where we are; where the statement starts, in the text and among the tokens
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None or found.lastgroup is None:  # cannot be: the last alternative matches anything
+            break
+        at = found.end()
+        if found.lastgroup != "space":
+            before = tokens[-1] if tokens else None
+            token = _token(found.lastgroup, found[0], text, found.start(), before, report)
+            if token is not None:
+                tokens.append(token)
+                at = token.end
+        if at - start > STATEMENT_BYTES or at == len(text) or text[at - 1] == ";":
+            if at - start > STATEMENT_BYTES // 4 and len(text[start:at].encode(errors="replace")) > STATEMENT_BYTES:
+                at = _skip_statement(text, start, at, report)
+                del tokens[first:]
+            start, first = at, len(tokens)
+    tokens.append(Token(Kind.END, "", "", tokens[-1].end if tokens else 0))
+    return tokens
+
+
+def _skip_statement(text: str, start: int, at: int, report: Report) -> int:
+    report.error(
+        report.position(start + len(text[start:at]) - len(text[start:at].lstrip())),
+        f"this statement is longer than {STATEMENT_BYTES // 1024} KiB",
+        "split it: a query feed can be the source of another",
+    )
+    end = at if text[at - 1] == ";" else text.find(";", at)
+    return len(text) if end < 0 else end
+
+
+def _token(kind: str, raw: str, text: str, at: int, before: Token | None, report: Report) -> Token | None:
+    match kind:
+        case "word":
+            upper = raw.upper()
+            return Token(Kind.WORD, raw, upper if upper in KEYWORDS else raw, at)
+        case "sign":
+            # ../../etc/passwd is one wrong thing, not twelve; the dot of $g.LINK follows a variable
+            attached = before is not None and before.kind is Kind.VAR and before.end == at
+            if raw == "." and not attached:
+                return _junk(text, at)
+            return Token(Kind.SIGN, raw, raw, at)
+        case "string":
+            return Token(Kind.STRING, raw, _unescape(raw, at, report), at)
+        case "number":
+            return Token(Kind.NUMBER, raw, raw, at)
+        case "var":
+            return Token(Kind.VAR, raw, raw[1:], at)
+        case "comment":
+            return Token(Kind.COMMENT, raw, raw[2:].strip(), at)
+        case "regex":
+            return Token(Kind.REGEX, raw, raw, at)
+        case "address":
+            return Token(Kind.JUNK, raw, raw, at)
+        case "open":
+            return _open_string(raw, text, at, report)
+        case "wrong":
+            hint, meant = _WRONG[raw]
+            report.error(report.position(at), f"unknown operator '{raw}'", hint)
+            return Token(Kind.WORD if meant.isalpha() else Kind.SIGN, raw, meant, at)
+        case _:
+            return _other(raw, text, at, report)
+
+
+def _junk(text: str, at: int) -> Token:
+    found = _JUNK.match(text, at)
+    run = found[0] if found else text[at]
+    return Token(Kind.JUNK, run, run, at)
+
+
+def _open_string(quote: str, text: str, at: int, report: Report) -> Token:
+    end = text.find("\n", at)
+    raw = text[at : len(text) if end < 0 else end].rstrip()
+    report.error(report.position(at), "string is not closed before the end of the line", f"add a closing {quote}")
+    return Token(Kind.STRING, raw, raw[1:].rstrip(";") or " ", at)
+
+
+def _other(character: str, text: str, at: int, report: Report) -> Token | None:
+    if character == "/":
+        return _junk(text, at)
+    shown = printable(character)
+    if character in _QUOTES:
+        report.error(report.position(at), f"unexpected character '{shown}'", 'use straight quotes "…"')
+        end = min(e for e in (text.find("\n", at), len(text)) if e >= 0)
+        closing = min((e for c in {_QUOTES[character], '"'} if (e := text.find(c, at + 1, end)) >= 0), default=end - 1)
+        raw = text[at : closing + 1]
+        return Token(Kind.STRING, raw, raw[1:-1] or "x", at)
+    name = f" (U+{ord(character):04X})" if shown != character else ""
+    report.error(report.position(at), f"unexpected character '{shown}'{name}", _CHARACTER_HINTS.get(character))
+    return None
+
+
+def _unescape(raw: str, at: int, report: Report) -> str:
+    body = raw[1:-1]
+    if "\\" not in body:
+        return body
+
+    def one(match: re.Match[str]) -> str:
+        if (known := _ESCAPES.get(match[1])) is not None:
+            return known
+        report.error(
+            report.position(at + 1 + match.start()),
+            f"unknown escape \\{printable(match[1])} in a string",
+            'a backslash is written \\\\; known are \\" \\\\ \\n \\t',
+        )
+        return match[1]
+
+    return re.sub(r"\\(.)", one, body)

@@ -1,0 +1,94 @@
+"""Conditions that no item can meet, found by looking at them: X AND NOT X, two different titles, an empty span."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headwater.language.ast import And, Cmp, DateIs, Equals, Field, Instant, Not, Or, Pred, Scoped, SizeIs, SourceIs
+
+_ONE_VALUE = frozenset({Field.TITLE, Field.CONTENT, Field.DESCRIPTION, Field.LINK})
+
+
+def never(pred: Pred) -> bool:
+    """Whether the condition is FALSE for every item, as far as its form shows."""
+    match pred:
+        case And(parts):
+            return any(map(never, parts)) or _contradiction(parts)
+        case Or(parts):
+            return all(map(never, parts))
+        case Not(part):
+            return always(part)
+        case Scoped(_, part):
+            return never(part)
+        case SizeIs(cmp, number):
+            return number == 0 and cmp is Cmp.LT
+        case _:
+            return False
+
+
+def always(pred: Pred) -> bool:
+    match pred:
+        case And(parts):
+            return all(map(always, parts))
+        case Or(parts):
+            return any(map(always, parts)) or _contradiction([_opposite(part) for part in parts])
+        case Not(part):
+            return never(part)
+        case SizeIs(cmp, number):
+            return number == 0 and cmp is Cmp.GE
+        case _:
+            return False
+
+
+def _opposite(pred: Pred) -> Pred:
+    return pred.part if isinstance(pred, Not) else Not(pred)
+
+
+def _plain(pred: Pred) -> tuple[bool, Pred]:
+    """Sign and core: `x != v` and `NOT x = v` are the same thing."""
+    sign = True
+    while isinstance(pred, Not):
+        sign, pred = not sign, pred.part
+    if isinstance(pred, Equals | SourceIs) and pred.negated:
+        sign, pred = not sign, replace(pred, negated=False)
+    return sign, pred
+
+
+def _contradiction(parts: Iterable[Pred]) -> bool:
+    signed = [_plain(part) for part in parts]
+    seen = set(signed)
+    if any((not sign, core) in seen for sign, core in signed):
+        return True
+    return _different_values(signed) or _empty_span(signed)
+
+
+def _different_values(signed: list[tuple[bool, Pred]]) -> bool:
+    """A field of one value cannot equal two."""
+    allowed: dict[Field, set[str]] = {}
+    for sign, core in signed:
+        if sign and isinstance(core, Equals) and core.field in _ONE_VALUE and not core.all:
+            values = {" ".join(value.casefold().split()) for value in core.values}
+            allowed[core.field] = allowed.get(core.field, values) & values
+    return any(not values for values in allowed.values())
+
+
+def _empty_span(signed: list[tuple[bool, Pred]]) -> bool:
+    """A date or size that must be above one bound and below a lower one."""
+    spans: dict[str, list[tuple[float, bool]]] = {}
+    for sign, core in signed:
+        if not sign:
+            continue
+        if isinstance(core, DateIs) and isinstance(core.when, Instant):
+            name, bound = str(core.field), core.when.epoch
+        elif isinstance(core, SizeIs):
+            name, bound = "SIZE", core.number
+        else:
+            continue
+        low, high = spans.setdefault(name, [(float("-inf"), False), (float("inf"), False)])
+        if core.cmp in (Cmp.GT, Cmp.GE, Cmp.EQ):
+            low = max(low, (bound, core.cmp is Cmp.GT))
+        if core.cmp in (Cmp.LT, Cmp.LE, Cmp.EQ):
+            high = min(high, (bound, core.cmp is not Cmp.LT), key=lambda end: (end[0], end[1]))
+        spans[name] = [low, high]
+    return any(low[0] > high[0] or (low[0] == high[0] and (low[1] or not high[1])) for low, high in spans.values())

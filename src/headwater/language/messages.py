@@ -1,0 +1,131 @@
+"""What is wrong with a script, said so that its writer can mend it: place, expectation, hint, the line with a caret."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headwater.errors import QueryError
+from headwater.language.ast import Position
+
+MOST = 50  # messages about one script; more help nobody
+SHOWN = 100  # characters of a long line around the place
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Message:
+    """One message. `note` says what is known beyond the hint; `source` is the line of the script it is about."""
+
+    line: int
+    column: int
+    text: str
+    hint: str | None = None
+    note: str | None = None
+    source: str = ""
+    warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}: {'warning: ' if self.warning else ''}{self.text}"
+
+    def full(self) -> str:
+        """The message with its line, a caret under the place, hint and note.
+
+        >>> print(Message(2, 7, "unknown variable $x", "declare it", source="WHERE $x[HAS LINK]").full())
+        2:7: unknown variable $x
+          WHERE $x[HAS LINK]
+                ^
+          hint: declare it
+        """
+        lines = [str(self)]
+        if self.source.strip():
+            lines += _caret(self.source, self.column)
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        if self.note:
+            lines.append(f"  note: {self.note}")
+        return "\n".join(lines)
+
+
+def _caret(source: str, column: int) -> list[str]:
+    start = 0 if column <= SHOWN - 20 else column - SHOWN // 2
+    shown = printable(source[start : start + SHOWN])
+    before, after = ("…" if start else ""), ("…" if len(source) > start + SHOWN else "")
+    pad = "".join("\t" if c == "\t" else " " * _columns(c) for c in before + shown[: column - 1 - start])
+    return [f"  {before}{shown.rstrip()}{after}", f"  {pad}^"]
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.65) -> str | None:
+    """The known word that was probably meant.
+
+    >>> nearest("titel", ["TITLE", "LINK"])
+    'TITLE'
+    """
+    by_fold = {name.casefold(): name for name in known}
+    found = difflib.get_close_matches(word[:60].casefold(), by_fold, n=1, cutoff=cutoff)
+    return by_fold[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
+    found = nearest(word, known)
+    return f"did you mean {found}?" if found else otherwise
+
+
+class Report:
+    """Collects the messages about one text; the first about a place is kept, what follows from it is not."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts = [0]
+        at = text.find("\n")
+        while at >= 0:
+            self._starts.append(at + 1)
+            at = text.find("\n", at + 1)
+        self._messages: dict[tuple[int, int], Message] = {}
+        self._warnings: dict[tuple[int, int], Message] = {}
+
+    def position(self, offset: int) -> Position:
+        line = bisect_right(self._starts, offset)
+        return Position(line, offset - self._starts[line - 1] + 1)
+
+    def line(self, number: int) -> str:
+        """The text of a line; lines count from 1."""
+        if not 1 <= number <= len(self._starts):
+            return ""
+        start = self._starts[number - 1]
+        end = self._text.find("\n", start)
+        return self._text[start : len(self._text) if end < 0 else end].rstrip("\r")
+
+    def error(self, at: Position, text: str, hint: str | None = None, note: str | None = None) -> None:
+        if len(self._messages) < MOST:
+            self._messages.setdefault(at, Message(*at, text, hint, note, self.line(at.line)))
+
+    def warn(self, at: Position, text: str, hint: str | None = None) -> None:
+        self._warnings.setdefault(at, Message(*at, text, hint, None, self.line(at.line), warning=True))
+
+    @property
+    def count(self) -> int:
+        return len(self._messages)
+
+    @property
+    def warnings(self) -> tuple[Message, ...]:
+        return tuple(sorted(self._warnings.values()))
+
+    def settle(self) -> None:
+        """Raise everything that is wrong as one error; return if nothing is."""
+        if self._messages:
+            messages = tuple(sorted(self._messages.values(), key=lambda message: (message.line, message.column)))
+            raise QueryError("\n".join(message.full() for message in messages), messages)
