@@ -79,12 +79,15 @@ def walk(pred: Pred) -> Iterator[Pred]:
 
 def branches(query: Query) -> Iterator[Branch]:
     """Every branch of the query and of its joins, groups before what they hold."""
-    todo = [*query.branches, *(join.branch for join in query.joins)]
-    while todo:
-        branch = todo.pop(0)
+    yield from _inside(query.branches)
+    yield from _inside(join.branch for join in query.joins)
+
+
+def _inside(union: Iterable[Branch]) -> Iterator[Branch]:
+    for branch in union:
         yield branch
         if isinstance(branch.source, Group):
-            todo[:0] = branch.source.branches
+            yield from _inside(branch.source.branches)
 
 
 def predicates(query: Query) -> Iterator[Pred]:

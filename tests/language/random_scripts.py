@@ -1,0 +1,202 @@
+"""Random scripts, as values: whatever the grammar can say."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from headwater.language.ast import (
+    Address,
+    Ago,
+    AllSources,
+    And,
+    Branch,
+    Cmp,
+    Contains,
+    Create,
+    DateIn,
+    DateIs,
+    Deliver,
+    DeliverKind,
+    Distinct,
+    Drop,
+    Equals,
+    Every,
+    Field,
+    Group,
+    Has,
+    Instant,
+    Join,
+    JoinKind,
+    Matches,
+    Name,
+    Near,
+    Not,
+    Or,
+    Order,
+    Pred,
+    Query,
+    Register,
+    Scoped,
+    Setting,
+    Similar,
+    SizeIs,
+    SourceIs,
+    Span,
+    Statement,
+    Tag,
+    Target,
+    Unit,
+    Window,
+)
+from headwater.language.clauses import SETTABLE
+from headwater.language.instants import read_instant
+from headwater.language.lexer import KEYWORDS
+
+TEXT = st.sampled_from([field for field in Field if field.is_text])
+DATE = st.sampled_from([Field.PUBLISHED, Field.UPDATED])
+FIELD = st.sampled_from([field for field in Field if field is not Field.ARRIVAL])
+
+anything = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+searched = st.builds("{} {}".format, anything, st.sampled_from(["iceland", "ash", "volcan*", "42", "火山"]))
+names = st.from_regex(r"[a-zA-Zé][a-z0-9_]{0,5}(-[a-z]{1,3})?", fullmatch=True).filter(
+    lambda n: n.upper() not in KEYWORDS
+)
+variables = st.from_regex(r"[a-z][a-z0-9_]{0,4}", fullmatch=True)
+addresses = st.sampled_from(["http://a.example/rss", "HTTPS://b.example/?x=1&y='2'", "http://[::1]:80/é"])
+counts = st.integers(1, 10_000)
+units = st.sampled_from(Unit)
+spans = st.builds(Span, counts, units)
+windows = st.builds(Window, counts, st.none() | units)
+shares = st.integers(0, 1000).map(lambda n: n / 1000)
+days = st.sampled_from(["2024-03-01", "2024-03-01T08:00Z", "1999-12-31 23:59:59+02:00"])
+instants = days.map(lambda text: Instant(text, read_instant(text) or 0.0))
+agos = st.just(Ago()) | st.builds(Ago, counts, units)
+patterns = st.sampled_from([r"\bCVE-\d+\b", "a/b", r"a\\", r"[/\]]+", "é|ü", "(?i)x*", r"\/"]).map(
+    lambda pattern: pattern.replace(r"\/", "/")
+)
+several = st.lists(anything, min_size=1, max_size=4).map(tuple)
+several_searched = st.lists(searched, min_size=1, max_size=4).map(tuple)
+named = names.map(Name)
+addressed = addresses.map(Address)
+
+atoms: st.SearchStrategy[Pred] = st.one_of(
+    st.builds(
+        lambda field, values, everyone, exact, listed: Contains(
+            field, values, everyone and len(values) > 1, exact, listed=listed
+        ),
+        TEXT,
+        several_searched,
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.builds(Near, TEXT, searched, counts, searched),
+    st.builds(
+        lambda field, values, everyone, negated, listed: Equals(
+            field, values, everyone and len(values) > 1, negated, listed=listed
+        ),
+        TEXT,
+        several,
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.builds(Matches, TEXT, patterns, st.booleans()),
+    st.builds(Similar, TEXT, searched, shares),
+    st.builds(DateIs, DATE, st.sampled_from(Cmp), instants | agos),
+    st.builds(DateIn, DATE, st.builds(Window, counts, units)),
+    st.builds(SizeIs, st.sampled_from(Cmp), st.integers(0, 10**6).map(float)),
+    st.builds(Has, FIELD),
+    st.builds(lambda source, negated: SourceIs((source,), negated), named | addressed, st.booleans()),
+    st.builds(
+        lambda sources: SourceIs(tuple(sources), listed=True), st.lists(named | addressed, min_size=1, max_size=3)
+    ),
+)
+
+
+def _and(parts: list[Pred]) -> Pred:
+    return And(tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,))))
+
+
+def _or(parts: list[Pred]) -> Pred:
+    return Or(tuple(inner for part in parts for inner in (part.parts if isinstance(part, Or) else (part,))))
+
+
+predicates: st.SearchStrategy[Pred] = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        inner.map(Not),
+        st.lists(inner, min_size=2, max_size=3).map(_and),
+        st.lists(inner, min_size=2, max_size=3).map(_or),
+    ),
+    max_leaves=6,
+)
+
+leaf_sources = st.one_of(addressed, named, anything.map(Tag), st.just(AllSources()))
+
+
+@st.composite
+def branch(draw: st.DrawFn, free: list[str], depth: int = 0) -> Branch:
+    """A branch; its variable, if it has one, is taken from the free ones."""
+    if depth < 2 and draw(st.integers(0, 4)) == 0:
+        inner = draw(st.integers(1, 2))
+        source = Group(tuple(draw(branch(free, depth + 1)) for _ in range(inner)))
+        return Branch(source, draw(st.none() | predicates), free.pop() if free and draw(st.booleans()) else None)
+    var = free.pop() if free and draw(st.booleans()) else None
+    return Branch(draw(leaf_sources), draw(st.none() | predicates), var)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    free = draw(st.lists(variables, min_size=6, max_size=6, unique=True))
+    pool = list(free)
+    branches = tuple(draw(branch(pool)) for _ in range(draw(st.integers(1, 3))))
+    joins = tuple(draw(join(pool.pop())) for _ in range(draw(st.integers(0, min(2, len(pool))))))
+    declared = [name for name in free if name not in pool]
+    tops: list[Pred] = draw(st.lists(predicates, max_size=2))
+    if declared:
+        scoped = st.builds(Scoped, st.sampled_from(declared), predicates)
+        tops += draw(st.lists(scoped, max_size=2))
+    where = None if not tops else tops[0] if len(tops) == 1 else _and(tops)
+    return Query(
+        branches,
+        joins,
+        where,
+        draw(st.none() | windows),
+        draw(st.none() | distincts),
+        draw(st.none() | st.builds(Order, st.sampled_from(Field), st.booleans())),
+        draw(st.none() | st.integers(0, 1000).map(lambda n: n / 10)),
+        draw(st.none() | targets),
+        draw(st.none() | deliveries),
+        draw(st.none() | st.builds(Every, spans) | st.just(Every(Span(2, Unit.DAY), "07:30"))),
+        draw(st.lists(settings, max_size=3).map(tuple)),
+    )
+
+
+@st.composite
+def join(draw: st.DrawFn, var: str) -> Join:
+    similar = draw(st.booleans())
+    field = draw(TEXT if similar else FIELD)
+    other = draw(TEXT) if field.is_text else field
+    inner = Branch(draw(leaf_sources), draw(st.none() | predicates), var)
+    kind = draw(st.sampled_from(JoinKind))
+    return Join(kind, inner, draw(windows), field, other, draw(shares) if similar else None)
+
+
+distincts = st.builds(Distinct, FIELD, st.none() | windows) | st.builds(Distinct, TEXT, st.none() | windows, shares)
+targets = st.builds(Target, st.none() | shares, st.none() | shares, spans)
+deliveries = st.sampled_from(
+    [
+        Deliver(DeliverKind.RSS),
+        Deliver(DeliverKind.EMAIL, "me@example.org"),
+        Deliver(DeliverKind.WEBHOOK, "https://example.org/hook?x=\\"),
+        Deliver(DeliverKind.NOTIFY, "tgram://token/chat"),
+    ]
+)
+templates = anything.map(lambda text: text.replace("{", "{{").replace("}", "}}") + "{title} [{source}]")
+settings = st.builds(Setting, st.sampled_from(SETTABLE).map(Field), templates, st.booleans())
+statements: st.SearchStrategy[Statement] = st.one_of(
+    st.builds(Create, named, queries(), st.just(True)),
+    st.builds(Register, addressed, named, st.lists(anything, max_size=3).map(tuple)),
+    st.builds(Drop, named, st.booleans()),
+)
