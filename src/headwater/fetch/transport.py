@@ -7,6 +7,7 @@ guard judges that again. Whatever goes wrong on the way is a `Failure` with its 
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -250,4 +251,5 @@ def failure_of(error: Exception, host: str, deadline: float | None, received: in
 
 
 def _reason(cause: object) -> str:
-    return (getattr(cause, "strerror", None) or "no connection").lower()
+    """The system's own words ("connection refused"): what libraries put into `strerror` differs."""
+    return os.strerror(cause.errno).lower() if isinstance(cause, OSError) and cause.errno else "no connection"
