@@ -19,8 +19,9 @@ from headwater.fetch.encodings import Bomb, Damaged, decode
 from headwater.fetch.etiquette import FEED_TYPES, MINUTE, conditions, fresh_for, merged, retry_after, validators_of
 from headwater.fetch.guard import WEB_PORTS, Guard, Lookup, look_up
 from headwater.fetch.hosts import HostGate
-from headwater.fetch.reader import Read, Reader, read_feed
+from headwater.fetch.reader import Read, Reader
 from headwater.fetch.transport import Failure, Limits, Reply, Transport
+from headwater.formats import read as read_feed
 from headwater.model import Ending, Outcome, Validators
 
 MOST_REDIRECTS = 10
