@@ -114,7 +114,7 @@ def _syndication(page: Page) -> str:
     if page.profile.hints != "sy":
         return ""
     for period, seconds in (("daily", 86_400), ("hourly", 3_600)):
-        if (often := int(seconds / (page.gap / 4))) >= 1 and (period == "daily" or often <= 12) and often <= 24:
+        if 1 <= (often := int(seconds / (page.gap / 4))) <= 24:
             return f"<sy:updatePeriod>{period}</sy:updatePeriod><sy:updateFrequency>{often}</sy:updateFrequency>"
     return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from email.utils import formatdate
 
 from headwater.errors import InputError, NotFound
@@ -83,7 +84,8 @@ class Fields:
         self.clock.advance(seconds)
 
     def profile(self, feed: int) -> Profile:
-        return profile(self.seed, feed, self.rates, self.format)
+        made = profile(self.seed, feed, self.rates, self.format)
+        return made if self._hints else replace(made, hints="none")
 
     def published(self, feed: int, since: float | None = None, until: float | None = None) -> list[Piece]:
         """The items of a feed dated in [since, until): by default all since the farm's start, until now."""
@@ -138,7 +140,7 @@ class Fields:
         if source is None:
             character = self.profile(self._known(feed))
             source = self._sources[feed] = Source(
-                character, self.seed, self.clock, self.window, self.base(feed), self._shelf, self._hints
+                character, self.seed, self.clock, self.window, self.base(feed), self._shelf
             )
         return source
 

@@ -53,9 +53,7 @@ class Shelf:
 class Source:
     """A feed of the farm; `base` is the address of the host it is listed under."""
 
-    def __init__(
-        self, profile: Profile, seed: int, clock: Clock, window: int, base: str, shelf: Shelf, hints: bool
-    ) -> None:
+    def __init__(self, profile: Profile, seed: int, clock: Clock, window: int, base: str, shelf: Shelf) -> None:
         self.profile = profile
         self.timeline = Timeline(seed, profile)
         self._seed = seed
@@ -63,7 +61,6 @@ class Source:
         self._window = window
         self._base = base
         self._shelf = shelf
-        self._hints = hints
         self._state: State | None = None
 
     def answer(self, request: Request, date: bytes) -> Answer:
@@ -91,9 +88,8 @@ class Source:
         profile = self.profile
         pieces = [self.piece(posting) for posting in (state or self.state()).postings]
         gap = 1 / profile.rate / self._clock.speed
-        at_real_speed = self._clock.speed == 1
-        silent = profile.silent_hours() if self._hints and at_real_speed and profile.hints == "skip" else ()
-        return write(Page(profile, self._base, gap if self._hints else 0.0, silent, pieces))
+        silent = profile.silent_hours() if self._clock.speed == 1 else ()
+        return write(Page(profile, self._base, gap, silent, pieces))
 
     def piece(self, posting: Posting) -> Piece:
         feed, number = self.profile.feed, posting.number
@@ -121,7 +117,7 @@ class Source:
         if self.profile.validators != "etag" and modified:
             lines.append(b"Last-Modified: " + modified.encode())
         age = int(min(1 / self.profile.rate / self._clock.speed / 4, 3600))
-        if self._hints and self.profile.hints == "max-age" and age >= 1:
+        if self.profile.hints == "max-age" and age >= 1:
             lines.append(b"Cache-Control: max-age=%d" % age)
         if self.profile.gzip:
             lines.append(b"Vary: Accept-Encoding")

@@ -1,0 +1,79 @@
+"""The farm's documents say what the farm knows: every field is read back, and feedparser finds nothing to mend."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import feedparser
+import pytest
+
+from headwater.formats import read
+from headwater.lab.farm.fields import Fields
+
+NOON = 1_800_014_400.0
+
+
+@pytest.mark.parametrize("format", ["rss", "atom", "rdf", "json"])
+def test_every_field_is_read_back(format: str) -> None:
+    fields = Fields(feeds=12, rates=(2, 9), window=15, format=format, clock=lambda: NOON)
+    for feed in range(12):
+        document = read(fields.source(feed).document(), url=fields.url(feed))
+        assert document.problems == ()
+        assert (document.title, document.language) == (fields.profile(feed).title, "en")
+        assert document.link == f"{fields.url(feed)}.html"
+        for entry, piece in zip(document.items, fields.shown(feed), strict=True):
+            text = piece.text
+            assert (entry.id, entry.title) == (piece.identity, text.title)
+            assert entry.link == f"{fields.base(feed)}/items/{feed}/{piece.number}"
+            assert entry.published == pytest.approx(piece.date, abs=1.0)
+            assert entry.authors == (text.author,)
+            assert entry.categories == text.categories
+            if format in ("rss", "atom"):
+                lengths = [file.length for file in entry.enclosures if file.type == "audio/mpeg"]
+                assert lengths == ([text.episode] if text.episode else [])
+
+
+@pytest.mark.parametrize("format", ["rss", "atom", "rdf"])
+def test_feedparser_agrees(format: str) -> None:
+    fields = Fields(feeds=5, rates=(2, 9), format=format, clock=lambda: NOON)
+    for feed in range(5):
+        parsed = feedparser.parse(fields.source(feed).document())
+        assert not parsed.bozo
+        assert [entry.title for entry in parsed.entries] == [piece.text.title for piece in fields.shown(feed)]
+        assert [entry.id for entry in parsed.entries] == [piece.identity for piece in fields.shown(feed)]
+
+
+def test_hints_are_sent_and_true() -> None:
+    fields = Fields(feeds=300, format="rss", clock=lambda: NOON)
+    seen = set()
+    for feed in range(300):
+        profile = fields.profile(feed)
+        hints = read(fields.source(feed).document()).hints
+        gap = 1 / profile.rate
+        if hints.ttl is not None:
+            seen.add("ttl")
+            assert 60 <= hints.ttl <= gap / 4 + 1e-6
+        if hints.skip_hours:
+            seen.add("skip")
+            assert hints.skip_hours == profile.silent_hours()
+        if hints.update_period is not None:
+            seen.add("sy")
+            period = {"hourly": 3600.0, "daily": 86_400.0}[hints.update_period]
+            assert hints.update_frequency is not None
+            assert gap / 4 <= period / hints.update_frequency * 1.0001
+            assert period / hints.update_frequency < gap
+    assert seen == {"ttl", "skip", "sy"}
+    silent = Fields(feeds=300, format="rss", clock=lambda: NOON, hints=False)
+    for feed in range(50):
+        hints = read(silent.source(feed).document()).hints
+        assert (hints.ttl, hints.skip_hours, hints.update_period) == (None, (), None)
+
+
+def test_skip_hours_are_hours_of_utc_at_real_speed_and_never_sent_at_another() -> None:
+    fast = Fields(feeds=60, speed=100, format="rss", clock=lambda: NOON)
+    assert not any(read(fast.source(feed).document()).hints.skip_hours for feed in range(60))
+    real = Fields(feeds=60, format="rss", rates=(9, 9), window=200, clock=lambda: NOON)
+    for feed in range(60):
+        document = read(real.source(feed).document())
+        hours = {datetime.fromtimestamp(item.published or 0, UTC).hour for item in document.items}
+        assert not hours & set(document.hints.skip_hours)
