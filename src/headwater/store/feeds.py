@@ -15,7 +15,7 @@ from headwater.store import search
 from headwater.store.clean import clean
 from headwater.store.sql import chunks, insert_new
 from headwater.store.state import changed
-from headwater.store.tables import feed, feed_tag, item, known, outbox, refresh, seen
+from headwater.store.tables import feed, feed_tag, item, known, refresh, seen
 from headwater.store.values import Added, NewFeed
 
 CHUNK = 1000
@@ -231,12 +231,11 @@ def _forget_server(connection: Connection, feed_id: int) -> None:
 
 
 def remove(connection: Connection, feed_id: int) -> None:
-    """The feed, its items and their words, what was seen, the log, and what waits in the outbox."""
+    """The feed, its items and their words, what was seen, and the log. Outbox entries without an item are not shown."""
     find(connection, feed_id)
     ids = connection.execute(select(item.c.id).where(item.c.feed_id == feed_id)).scalars().all()
     for chunk in chunks(ids, CHUNK):
         search.forget(connection, chunk)
-        connection.execute(delete(outbox).where(outbox.c.item_id.in_(chunk)))
     for table in (item, seen, refresh):
         connection.execute(delete(table).where(table.c.feed_id == feed_id))
     connection.execute(delete(feed).where(feed.c.id == feed_id))  # tags, known and window go with it

@@ -85,6 +85,9 @@ def _hints(stored: str | None) -> Hints:
     return Hints(**values | {key: tuple(values[key]) for key in ("skip_hours", "skip_days")})
 
 
+KNOWN_COLUMNS = [column.name for column in known.columns if column.name != "feed_id"]
+
+
 def known_row(value: Known) -> dict[str, Any]:
     """The columns of `known`, with the key under the name an UPDATE can bind."""
     return {

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from headwater.model import Ending, Refresh
-from headwater.store.sql import from_json, to_json, upsert
+from headwater.store.sql import Prepared, from_json, to_json, upsert
 from headwater.store.tables import feed, item, known, refresh, tally
 from headwater.store.values import Period, Summary
 
@@ -67,23 +67,29 @@ def listed(connection: Connection, feed_id: int | None, since: float | None, lim
     return [_refresh(row) for row in connection.execute(query)]
 
 
-def count_up(connection: Connection, done: Iterable[Refresh]) -> None:
-    """Add refreshes to their hours, in the caller's transaction and under its lock (`outbox.in_turn`)."""
+def _adding(dialect: str) -> Any:
+    statement = upsert(dialect, tally)
+    sums = {name: tally.c[name] + statement.excluded[name] for name in _SUMS}
+    return statement.on_conflict_do_update(index_elements=["hour", "ending"], set_=sums)
+
+
+_ADD = Prepared(_adding, ["hour", "ending", *_SUMS])
+
+
+def count_up(connection: Connection, done: Iterable[tuple[Refresh, int]]) -> None:
+    """Add refreshes, each with how many items it really stored, to their hours.
+
+    In the caller's transaction and under its lock (`outbox.in_turn`): everybody adds to the same few rows.
+    """
     sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0, 0, 0, 0.0, 0])
-    for one in done:
+    for one, new in done:
         row = sums[int(one.at // HOUR), one.ending.value]
-        for place, value in enumerate((1, one.new, one.updated, one.lost, one.bytes)):
+        for place, value in enumerate((1, new, one.updated, one.lost, one.bytes)):
             row[place] += value
-    statement = upsert(connection.dialect.name, tally)
-    adding = {name: tally.c[name] + statement.excluded[name] for name in _SUMS}
-    statement = statement.on_conflict_do_update(index_elements=["hour", "ending"], set_=adding)
-    connection.execute(
-        statement,
-        [
-            {"hour": hour, "ending": ending, **dict(zip(_SUMS, row, strict=True))}
-            for (hour, ending), row in sums.items()
-        ],
+    rows = (
+        {"hour": hour, "ending": ending, **dict(zip(_SUMS, row, strict=True))} for (hour, ending), row in sums.items()
     )
+    _ADD.run(connection, rows)
 
 
 def _period(connection: Connection, now: float, hours: int) -> Period:

@@ -67,7 +67,7 @@ def _unread(connection: Connection) -> ColumnElement[bool]:
     slowest = _slowest(connection)
     if slowest is None:
         return false()
-    return select(outbox.c.position).where(outbox.c.item_id == item.c.id, outbox.c.position > slowest).exists()
+    return item.c.id.in_(select(outbox.c.item_id).where(outbox.c.position > slowest))
 
 
 def _beyond(connection: Connection, per_feed: int, spared: ColumnElement[bool], limit: int) -> list[int]:
@@ -85,9 +85,8 @@ def _beyond(connection: Connection, per_feed: int, spared: ColumnElement[bool], 
 
 
 def _delete(connection: Connection, ids: Sequence[int]) -> None:
-    """The items and their words go; that they have been seen stays."""
+    """The items and their words go; that they have been seen stays. Outbox entries without an item are not shown."""
     rows = connection.execute(select(item.c.feed_id, item.c.identity).where(item.c.id.in_(ids))).all()
     search.forget(connection, ids)
     connection.execute(_FORGOTTEN, [{"of_feed": id, "of_key": seen_key(identity)} for id, identity in rows])
-    connection.execute(delete(outbox).where(outbox.c.item_id.in_(ids)))
     connection.execute(delete(item).where(item.c.id.in_(ids)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, tuple_, update
@@ -14,17 +13,21 @@ from headwater.model import Item, Verdict
 from headwater.store import outbox, search
 from headwater.store.clean import clean
 from headwater.store.items import item_row
-from headwater.store.known import known_row, seen_key, window_row
+from headwater.store.known import KNOWN_COLUMNS, known_row, seen_key, window_row
 from headwater.store.problems import is_about_values
 from headwater.store.refreshes import count_up, refresh_row
-from headwater.store.sql import chunks, insert_new, reserve, upsert
+from headwater.store.sql import InsertNew, Prepared, chunks, reserve, upsert
 from headwater.store.tables import feed, feed_window, item, known, refresh, seen
 from headwater.store.values import Saved
 
 CHUNK = 1000
 _FEEDS = select(feed.c.id, feed.c.url, feed.c.url_key, feed.c.title, feed.c.link, feed.c.gone_since)
-_KNOWN = update(known).where(known.c.feed_id == bindparam("of_feed"))
-_ITEM = insert(item)
+_REFRESH_COLUMNS = [column.name for column in refresh.columns if column.name != "id"]
+_REFRESH = InsertNew(refresh, _REFRESH_COLUMNS, ["feed_id", "at"])
+_SEEN = InsertNew(seen, ["feed_id", "key", "item_id", "content_hash"], ["item_id"])
+_ITEM = Prepared(lambda _: insert(item), item.columns.keys())
+_KNOWN = Prepared(lambda _: update(known).where(known.c.feed_id == bindparam("of_feed")), KNOWN_COLUMNS)
+_WINDOW = Prepared(lambda dialect: _upsert_window(dialect), ["feed_id", "entries"])
 _UPDATED = (
     *("published", "updated", "dated", "content_hash", "title", "link", "language"),
     *("authors", "categories", "enclosures", "summary", "content"),
@@ -52,11 +55,12 @@ def save(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
 
 def _has_nul(verdict: Verdict) -> bool:
     """SQLite would take NUL and PostgreSQL not; the other things neither takes are found by being refused."""
-    return any(
-        text is not None and "\0" in text
-        for one in (*verdict.new, *verdict.updated)
-        for text in (one.identity, one.title, one.link, one.summary, one.content)
-    )
+    for one in (*verdict.new, *verdict.updated):
+        if "\0" in one.identity or "\0" in (one.title or "") or "\0" in (one.link or ""):
+            return True
+        if "\0" in (one.summary or "") or "\0" in (one.content or ""):
+            return True
+    return False
 
 
 def _save_alone(connection: Connection, verdict: Verdict) -> Saved:
@@ -115,11 +119,6 @@ def _feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, Row
     return rows
 
 
-@cache
-def _insert_refresh(dialect: str) -> Any:
-    return insert_new(dialect, refresh).returning(refresh.c.feed_id, refresh.c.at)
-
-
 def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, Row[Any]]) -> list[_Written]:
     """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought."""
     here: dict[tuple[int, float], _Written] = {}
@@ -134,16 +133,11 @@ def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, 
     if not here:
         return []
     rows = [refresh_row(each.verdict.refresh) for each in here.values()]
-    inserted = {(row[0], row[1]) for row in connection.execute(_insert_refresh(connection.dialect.name), rows)}
+    inserted = set(_REFRESH.run(connection, rows))
     for place, each in here.items():
         if place not in inserted:
             each.skipped = "This refresh has been saved before."
     return [each for place, each in here.items() if place in inserted]
-
-
-@cache
-def _insert_seen(dialect: str) -> Any:
-    return insert_new(dialect, seen).returning(seen.c.item_id)
 
 
 def _new_items(connection: Connection, live: list[_Written]) -> None:
@@ -154,10 +148,10 @@ def _new_items(connection: Connection, live: list[_Written]) -> None:
             {"feed_id": one.feed_id, "key": seen_key(one.identity), "item_id": id, "content_hash": one.content_hash}
             for (_, one), id in zip(brought, ids, strict=True)
         ]
-        really = set(connection.execute(_insert_seen(connection.dialect.name), rows).scalars())
+        really = {id for (id,) in _SEEN.run(connection, rows)}
         kept = [(each, one, id) for (each, one), id in zip(brought, ids, strict=True) if id in really]
         if kept:
-            connection.execute(_ITEM, [item_row(one, id) for _, one, id in kept])
+            _ITEM.run(connection, (item_row(one, id) for _, one, id in kept))
             search.note(connection, (id for _, _, id in kept))
         for each, one, id in kept:
             each.new.append(one)
@@ -199,7 +193,6 @@ def _rows(here: list[tuple[_Written, Item, int]]) -> list[tuple[dict[str, Any], 
     return [(item_row(one, id), id) for _, one, id in here]
 
 
-@cache
 def _upsert_window(dialect: str) -> Any:
     statement = upsert(dialect, feed_window)
     new = statement.excluded.entries
@@ -210,8 +203,8 @@ def _upsert_window(dialect: str) -> Any:
 
 
 def _remember(connection: Connection, live: list[_Written]) -> None:
-    connection.execute(_KNOWN, [known_row(each.verdict.known) for each in live])
-    connection.execute(_upsert_window(connection.dialect.name), [window_row(each.verdict.known) for each in live])
+    _KNOWN.run(connection, (known_row(each.verdict.known) for each in live))
+    _WINDOW.run(connection, (window_row(each.verdict.known) for each in live))
 
 
 def _changed_feeds(connection: Connection, live: list[_Written], feeds: dict[int, Row[Any]]) -> None:
@@ -244,4 +237,4 @@ def _announce(connection: Connection, live: list[_Written]) -> None:
     outbox.in_turn(connection)
     outbox.append(connection, "new", ((id, each.verdict.refresh.at) for each in live for id in each.new_ids))
     outbox.append(connection, "update", ((id, each.verdict.refresh.at) for each in live for id in each.updated_ids))
-    count_up(connection, (replace(each.verdict.refresh, new=len(each.new)) for each in live))
+    count_up(connection, ((each.verdict.refresh, len(each.new)) for each in live))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Text, cast, delete, func, literal_column, select, text
+from sqlalchemy import Connection, Select, Text, cast, delete, func, literal_column, select, text
 from sqlalchemy import insert as insert_into
 from sqlalchemy.dialects.postgresql import TSQUERY
 
@@ -18,11 +18,13 @@ from headwater.errors import InputError
 from headwater.model import Item
 from headwater.store import state
 from headwater.store.items import feeds_with, read_item
-from headwater.store.sql import insert_new
+from headwater.store.sql import MARKS, from_json, insert_new
 from headwater.store.tables import item, item_search, unindexed
 from headwater.store.values import Found
 from headwater.store.words import Term, fingerprint, fts5_query, terms_of, tsquery, tsvector, words_of
 
+_NOTE = {name: f"INSERT INTO unindexed (item_id) VALUES ({mark})" for name, mark in MARKS.items()}
+_WORDED = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
 _FTS_ADD = "INSERT INTO item_search (rowid, words) VALUES (?, ?)"
 _FTS_DELETE = "INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', ?, ?)"
 _TSVECTOR = text("INSERT INTO item_search (item_id, words) VALUES (:id, CAST(CAST(:words AS text) AS tsvector))")
@@ -31,7 +33,7 @@ _MADE_BY = "search: made by"  # the name in `state` of how the index was made
 
 def note(connection: Connection, ids: Iterable[int]) -> None:
     """These items are to be indexed; in the caller's transaction."""
-    connection.execute(insert_into(unindexed), [{"item_id": id} for id in ids])
+    connection.exec_driver_sql(_NOTE[connection.dialect.name], [(id,) for id in ids])
 
 
 def forget(connection: Connection, ids: Sequence[int]) -> None:
@@ -39,8 +41,7 @@ def forget(connection: Connection, ids: Sequence[int]) -> None:
     if connection.dialect.name == "sqlite":
         # A contentless index wants the very words back that it was given.
         waiting = select(unindexed.c.item_id).where(unindexed.c.item_id.in_(ids))
-        rows = connection.execute(select(item).where(item.c.id.in_(ids), item.c.id.not_in(waiting))).all()
-        gone = [(one.id, " ".join(words_of(one))) for one in map(read_item, rows)]
+        gone = _worded(connection, _WORDED.where(item.c.id.in_(ids), item.c.id.not_in(waiting)))
         if gone:
             connection.exec_driver_sql(_FTS_DELETE, gone)
     else:
@@ -62,17 +63,23 @@ def index(connection: Connection, limit: int) -> int:
     ids = connection.execute(waiting).scalars().all()
     if not ids:
         return 0
-    rows = connection.execute(select(item).where(item.c.id.in_(ids)))
-    _add(connection, [(one.id, words_of(one)) for one in map(read_item, rows)])
+    _add(connection, _worded(connection, _WORDED.where(item.c.id.in_(ids))))
     connection.execute(delete(unindexed).where(unindexed.c.item_id.in_(ids)))
     return len(ids)
 
 
-def _add(connection: Connection, found: Sequence[tuple[int | None, list[str]]]) -> None:
+def _worded(connection: Connection, query: Select[Any]) -> list[tuple[int, str]]:
+    return [
+        (id, words_of(title, summary, content, from_json(authors), from_json(categories)))
+        for id, title, summary, content, authors, categories in connection.execute(query)
+    ]
+
+
+def _add(connection: Connection, found: list[tuple[int, str]]) -> None:
     if not found:
         return
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(_FTS_ADD, [(id, " ".join(words)) for id, words in found])
+        connection.exec_driver_sql(_FTS_ADD, found)
     else:
         connection.execute(_TSVECTOR, [{"id": id, "words": tsvector(words)} for id, words in found])
 

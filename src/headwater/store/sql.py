@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import Connection, Insert, Table, text
+from sqlalchemy import Connection, Executable, Insert, Table, text
 from sqlalchemy.dialects import postgresql, sqlite
 
 T = TypeVar("T")
+
+MARKS = {"sqlite": "?", "postgresql": "$1"}  # the drivers' sign for one value
 
 
 def upsert(dialect: str, table: Table) -> Any:
@@ -22,6 +25,75 @@ def insert_new(dialect: str, table: Table) -> Insert:
     """INSERT that leaves rows alone which are already there."""
     statement: Insert = upsert(dialect, table).on_conflict_do_nothing()
     return statement
+
+
+class Prepared:
+    """A statement compiled once per database and run for many rows, without SQLAlchemy looking at each value.
+
+    For the hot path only: values must be what the drivers take as they are.
+    """
+
+    def __init__(self, build: Callable[[str], Executable], columns: Sequence[str]) -> None:
+        self._build = build
+        self._columns = list(columns)
+        self._compiled: dict[str, tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]]] = {}
+
+    def run(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
+        """For every row, in one call of the driver."""
+        statement, values = self._for(connection)
+        given = list(map(values, rows))
+        if given:
+            connection.exec_driver_sql(statement, given)
+
+    def _for(self, connection: Connection) -> tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]]:
+        name = connection.dialect.name
+        if name not in self._compiled:
+            compiled: Any = self._build(name).compile(  # type: ignore[attr-defined]
+                dialect=connection.dialect, column_keys=self._columns
+            )
+            self._compiled[name] = (str(compiled), itemgetter(*compiled.positiontup))
+        return self._compiled[name]
+
+
+class InsertNew:
+    """INSERT … ON CONFLICT DO NOTHING RETURNING …, many rows a statement: tells which rows were not there before."""
+
+    def __init__(self, table: Table, columns: Sequence[str], returning: Sequence[str]) -> None:
+        self._values = itemgetter(*columns)
+        self._width = len(columns)
+        self._head = f"INSERT INTO {table.name} ({_quoted(columns)}) VALUES "
+        self._tail = f" ON CONFLICT DO NOTHING RETURNING {_quoted(returning)}"
+
+    def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        """The returned columns of the rows that were inserted."""
+        inserted: list[tuple[Any, ...]] = []
+        start = 0
+        for size in _powers_of_two(len(rows)):  # few sizes, so that the drivers' caches of statements hold them all
+            given = tuple(chain.from_iterable(map(self._values, rows[start : start + size])))
+            statement = self._head + self._marks(connection.dialect.name, size) + self._tail
+            inserted += map(tuple, connection.exec_driver_sql(statement, given).all())
+            start += size
+        return inserted
+
+    def _marks(self, dialect: str, size: int) -> str:
+        if dialect == "sqlite":
+            return ", ".join([f"({', '.join('?' * self._width)})"] * size)
+        numbers = (f"${k}" for k in range(1, size * self._width + 1))
+        return ", ".join([f"({', '.join(islice(numbers, self._width))})" for _ in range(size)])
+
+
+def _quoted(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)  # “window” is a word of SQL too
+
+
+def _powers_of_two(count: int) -> Iterator[int]:
+    """Sizes that add up to `count`, at most 64 each."""
+    size = 64
+    while count:
+        while size > count:
+            size //= 2
+        yield size
+        count -= size
 
 
 def reserve(connection: Connection, table: Table, count: int) -> Sequence[int]:

@@ -185,7 +185,6 @@ outbox = Table(
     Column("kind", Text, nullable=False),
     Column("item_id", Id, nullable=False),
     Column("at", Double, nullable=False),
-    Index(None, "item_id"),
     sqlite_autoincrement=True,
 )
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from headwater.model import Item
 from headwater.query import words as cutting
 from headwater.query.words import fold, join, strip, words
 
 LONGEST = 200_000  # characters of an item's text that are looked at
 MOST = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
-LONGEST_WORD = 200  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
-LONGEST_QUERY = 500
+LONGEST_WORD = 500  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
+LONGEST_QUERY = 500  # characters
 _TERM = re.compile(r'(?P<without>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
@@ -33,17 +33,25 @@ def fingerprint() -> str:
     return blake2b(sources + unicodedata.unidata_version.encode(), digest_size=8).hexdigest()
 
 
-def words_of(item: Item) -> list[str]:
-    """Title, text, authors and categories, in this order."""
-    text = max(item.content or "", item.summary or "", key=len)
-    parts = (item.title or "", text[:LONGEST], *item.authors, *item.categories)
-    found = " ".join(join(fold(strip(part))) for part in parts if part).split()[:MOST]
-    return [word[:LONGEST_WORD] for word in found] if max(map(len, found), default=0) > LONGEST_WORD else found
+def words_of(
+    title: str | None, summary: str | None, content: str | None, authors: Sequence[str], categories: Sequence[str]
+) -> str:
+    """The words of an item, with spaces between: title, text (the longer one), authors and categories.
+
+    >>> words_of("Lava!", None, "<p>It <b>flow</b>s</p>", ["Ada"], [])
+    'lava it flows ada'
+    """
+    text = content if len(content or "") >= len(summary or "") else summary
+    parts = (title, text[:LONGEST] if text else None, " ".join(authors), " ".join(categories))
+    # Joining leaves one space on either side of every part.
+    found = "".join([join(fold(strip(part))) for part in parts if part]).replace("  ", " ").strip()
+    return found if len(found) < 2 * MOST else " ".join(found.split(" ", MOST)[:MOST])
 
 
-def tsvector(found: list[str]) -> str:
+def tsvector(found: str) -> str:
     """Words with their positions, as PostgreSQL writes them; its own parser never sees the text."""
-    return " ".join([f"'{word}':{place}" for place, word in enumerate(found, 1)])
+    places = enumerate(found.split(), 1)
+    return " ".join([f"'{word}':{place}" for place, word in places if len(word) <= LONGEST_WORD])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +72,7 @@ def terms_of(text: str) -> list[Term]:
     terms = []
     for match in _TERM.finditer(text[:LONGEST_QUERY]):
         said = match["phrase"] if match["phrase"] is not None else match["word"]
-        cut = tuple(word[:LONGEST_WORD] for word in words(said))
-        if cut:
+        if cut := tuple(words(said)):
             prefix = match["word"] is not None and said.endswith("*")
             terms.append(Term(cut, without=match["without"] is not None, prefix=prefix))
     return terms

@@ -4,6 +4,7 @@ from alembic import context
 
 from headwater.store.tables import metadata
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
-with context.begin_transaction():
-    context.run_migrations()
+if hasattr(context, "config"):  # else somebody only imports us, as the collection of doctests does
+    context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+    with context.begin_transaction():
+        context.run_migrations()

@@ -165,7 +165,6 @@ def _outbox() -> None:
         sa.PrimaryKeyConstraint("position", name="outbox_pk"),
         sqlite_autoincrement=True,
     )
-    op.create_index("outbox_item_id", "outbox", ["item_id"])
     op.create_table(
         "checkpoint",
         sa.Column("consumer", sa.Text, nullable=False),

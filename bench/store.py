@@ -1,0 +1,181 @@
+"""What the store costs: rows per second beside a bare sqlite3 executemany, and cost per refresh as the store grows.
+
+python -m bench.store [--small] [--database postgresql://…]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headwater.model import Ending, Item, Known, Refresh, Validators, Verdict
+from headwater.store.items import item_row
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+NOW = 1_700_000_000.0
+BATCH = 50  # verdicts per transaction, as the node groups them
+WINDOW = 10
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+class Text:
+    """Texts of about 700 characters, words as frequent as in a language (Zipf)."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self._random = random.Random(seed)
+        words = ["".join(self._random.choices(_LETTERS, k=self._random.randint(2, 11))) for _ in range(20_000)]
+        self._pool = self._random.choices(words, [1 / (k + 1) for k in range(len(words))], k=200_000)
+
+    def of(self, count: int) -> str:
+        start = self._random.randrange(len(self._pool) - count)
+        return " ".join(self._pool[start : start + count])
+
+
+def verdict(text: Text, feed_id: int, url: str, first: int, new: int, at: float) -> Verdict:
+    """A refresh that found `new` items in a window of ten."""
+    items = tuple(
+        Item(
+            feed_id=feed_id,
+            identity=f"https://example.org/{feed_id}/{first + k}",
+            content_hash=f"{feed_id:x}-{first + k:x}",
+            title=text.of(8),
+            link=f"https://example.org/{feed_id}/{first + k}",
+            published=at - k,
+            dated=True,
+            updated=None,
+            first_seen=at,
+            authors=("A. Writer",),
+            summary=text.of(15),
+            content=f"<p>{text.of(100)}</p>",
+        )
+        for k in range(new)
+    )
+    window = tuple(
+        (f"https://example.org/{feed_id}/{first + new - 1 - k}", f"{feed_id:x}-{k:x}") for k in range(WINDOW)
+    )
+    ending = Ending.CHANGED if new else Ending.UNCHANGED
+    refresh = Refresh(feed_id, at, ending, 200 if new else 304, 0.1, 5000, new, 0, WINDOW, WINDOW - new)
+    known = Known(feed_id, url, Validators('"etag"', None), window, "hash", at, at, at, at + 3600)
+    return Verdict(refresh, known, items)
+
+
+async def timed(awaitable: Any) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    await awaitable
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+async def saved(store: Store, verdicts: list[Verdict]) -> None:
+    for start in range(0, len(verdicts), BATCH):
+        await store.save(verdicts[start : start + BATCH])
+
+
+async def indexed(store: Store) -> None:
+    while await store.index():
+        pass
+
+
+async def with_feeds(store: Store, count: int) -> list[tuple[int, str]]:
+    added = await store.add_feeds((NewFeed(f"https://example.org/{k}") for k in range(count)), NOW)
+    return [(one.feed.id, one.feed.url) for one in added]
+
+
+def bare(folder: Path, verdicts: list[Verdict]) -> float:
+    """The floor: the same item rows into one table with the same key, by executemany, the same batches. CPU seconds."""
+    connection = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    columns = list(item_row(verdicts[0].new[0], 1))
+    connection.execute(
+        f"CREATE TABLE item (id INTEGER PRIMARY KEY, {', '.join(columns[1:])}, UNIQUE(feed_id, identity))"
+    )
+    marks = ", ".join("?" * len(columns))
+    start = time.process_time()
+    id = 0
+    for first in range(0, len(verdicts), BATCH):
+        rows = []
+        for one in verdicts[first : first + BATCH]:
+            for item in one.new:
+                id += 1
+                rows.append(tuple(item_row(item, id).values()))
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(f"INSERT OR IGNORE INTO item VALUES ({marks})", rows)
+        connection.execute("COMMIT")
+    used = time.process_time() - start
+    connection.close()
+    return used
+
+
+async def rates(url: str, folder: Path, feeds: int) -> None:
+    text = Text()
+    async with await Store.open(url) as store:
+        ids = await with_feeds(store, feeds)
+        cold = [verdict(text, id, address, 0, WINDOW, NOW + k) for k, (id, address) in enumerate(ids)]
+        warm = [verdict(text, id, address, 0, 0, NOW + feeds + k) for k, (id, address) in enumerate(ids)]
+        items = feeds * WINDOW
+        wall, cpu = await timed(saved(store, cold))
+        print(f"save, {WINDOW} new items each   {items / wall:9,.0f} items/s  {items / cpu:9,.0f} items/CPU s")
+        wall_i, cpu_i = await timed(indexed(store))
+        print(f"index their words        {items / wall_i:9,.0f} items/s  {items / cpu_i:9,.0f} items/CPU s")
+        both = items / (cpu + cpu_i)
+        print(f"both together            {items / (wall + wall_i):9,.0f} items/s  {both:9,.0f} items/CPU s")
+        wall_w, cpu_w = await timed(saved(store, warm))
+        print(f"save, nothing new        {feeds / wall_w:9,.0f} refreshes/s {feeds / cpu_w:6,.0f} refreshes/CPU s")
+        floor = bare(folder, cold)
+        print(f"bare executemany         {items / floor:9,.0f} items/CPU s")
+        print(f"save / bare: {cpu / floor:.1f} ×    save and index / bare: {(cpu + cpu_i) / floor:.1f} ×  (CPU time)")
+
+
+async def growth(make: Callable[[], str], sizes: list[tuple[int, int]], sample: int) -> None:
+    """Cost of a refresh with one new item, in stores of growing size; the first is the measure."""
+    text = Text()
+    first: float | None = None
+    for feeds, items in sizes:
+        async with await Store.open(make()) as store:
+            ids = await with_feeds(store, feeds)
+            each = max(items // feeds, 1)
+            filling = random.Random(2).sample(ids, min(feeds, items))
+            for start in range(0, len(filling), BATCH):
+                batch = filling[start : start + BATCH]
+                await store.save([verdict(text, id, url, 0, each, NOW + id / 1e4) for id, url in batch])
+            chosen = random.Random(3).sample(ids, min(sample, feeds))
+            work = [verdict(text, id, url, each, 1, NOW + 1000 + k) for k, (id, url) in enumerate(chosen)]
+            await saved(store, work[: len(work) // 5])
+            work = work[len(work) // 5 :]
+            wall, cpu = await timed(saved(store, work))
+            first = first or cpu / len(work)
+            print(
+                f"{feeds:8,} feeds {items:10,} items: {cpu / len(work) * 1e6:6.0f} µs CPU, "
+                f"{wall / len(work) * 1e6:6.0f} µs per refresh; {cpu / len(work) / first:.2f} × the first"
+            )
+
+
+async def run(small: bool, database: str | None) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        numbers = iter(range(100))
+        make = lambda: f"sqlite:///{folder / f'{next(numbers)}.sqlite'}"  # noqa: E731
+        await rates(database or make(), folder, 100 if small else 3000)
+        if database is None:
+            sizes = [(200, 400), (400, 2000)] if small else [(1000, 10_000), (10_000, 10_000), (100_000, 100_000)]
+            await growth(make, sizes + ([] if small else [(10_000, 1_000_000)]), 100 if small else 1000)
+
+
+def main(small: bool = False, database: str | None = None) -> None:
+    asyncio.run(run(small, database))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--database")
+    options = parser.parse_args()
+    main(options.small, options.database)
