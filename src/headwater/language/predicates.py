@@ -144,7 +144,7 @@ def _text_atom(cursor: Cursor, field: Field) -> Pred:
 
 
 def similarity(cursor: Cursor) -> float:
-    return cursor.number(0, 1, "AT", "AT 0.7")
+    return cursor.number(0.01, 1, "AT", "AT 0.7")
 
 
 def _contains(cursor: Cursor, field: Field, start: Position) -> Pred:

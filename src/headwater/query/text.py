@@ -23,11 +23,25 @@ DETECTED_CHARACTERS = 300  # as much of the text as detection looks at
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an item comes from: the source feed's name in queries (where it has one), address and tags."""
+    """Where an item comes from: the source feed's name in queries (where it has one), address and tags.
+
+    `registered` is False for a feed that is only there because a query gives its address; ALL does not read it.
+    """
 
     name: str | None
     url: str
     tags: tuple[str, ...] = ()
+    registered: bool = True
+    aliases: tuple[str, ...] = ()
+
+    def called(self, name: str) -> bool:
+        """Whether queries know it by this name."""
+        key = name.casefold()
+        return any(key == known.casefold() for known in (self.name, *self.aliases) if known is not None)
+
+    def tagged(self, tag: str) -> bool:
+        key = tag.casefold()
+        return any(key == known.casefold() for known in self.tags)
 
     @property
     def label(self) -> str:
@@ -48,6 +62,10 @@ class Analysed:
         self._exact: dict[Field, str] = {}
         self._wholes: dict[Field, frozenset[str]] = {}
         self._bags: dict[Field, tuple[Mapping[str, int], ...]] = {}
+
+    def rewritten(self, item: Item) -> Analysed:
+        """Another version of the item, at the same moment from the same source."""
+        return Analysed(item, self.origin, self.arrived, self._detect)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -145,6 +145,9 @@ def words(text: str) -> list[str]:
     return join(fold(text)).split()
 
 
+_PREFIX = re.compile(r"[^\W_]\*\s*$")
+
+
 def needle(searched: str, exact: bool = False) -> str:
     """What to look for in a joined string: " volcano erupts ", or " volcan" where the searched text ends in `*`.
 
@@ -152,7 +155,7 @@ def needle(searched: str, exact: bool = False) -> str:
     (' volcan', ' ash cloud ')
     """
     joined = join(searched if exact else fold(searched))
-    return joined[:-1] if searched.rstrip().endswith("*") else joined
+    return joined[:-1] if _PREFIX.search(searched) else joined
 
 
 def whole(text: str) -> str:

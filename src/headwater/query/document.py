@@ -1,0 +1,89 @@
+"""From what a query feed has emitted to the document it shows: KEEP picks the window, ORDER BY arranges it.
+
+The order is total (PUBLISHED, then arrival, both newest first, then id), so the same window is always the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headwater.language.ast import DEFAULT_KEEP, Field, Query
+from headwater.query.text import Analysed
+from headwater.query.words import whole
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """An item as a query feed publishes it.
+
+    `seen` is the item after SET, `original` the same version as its source gave it. `branches` are the numbers of the
+    sources it came through, `related` what joins found (None without joins). `arrived` and `sequence` belong to its
+    first emission. `fresh` says that it is to be delivered: neither filled in from history nor delivered before; an
+    `update` changes an item in place and is never fresh.
+    """
+
+    seen: Analysed
+    branches: frozenset[int]
+    related: tuple[Analysed, ...] | None
+    arrived: float
+    sequence: int
+    fresh: bool = True
+    update: bool = False
+
+    original: Analysed | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.seen.key
+
+    @property
+    def retitled(self) -> bool:
+        """Whether SET, here or in a feed below, has changed the title."""
+        return self.original is not None and self.original.item.title != self.seen.item.title
+
+
+def document(query: Query, emitted: Iterable[Emission], now: float) -> list[Emission]:
+    """The items the feed's document shows at `now`, in its order."""
+    by_arrival = query.order is not None and query.order.field is Field.ARRIVAL
+    window = _window(query, list(emitted), now, by_arrival)
+    if query.order is None or by_arrival:
+        return window[::-1] if query.order is not None and not query.order.descending else window
+    field, descending = query.order.field, query.order.descending
+    there = [(value, emission) for emission in window if (value := _sort_value(emission.seen, field)) is not None]
+    there.sort(key=lambda pair: pair[0], reverse=descending)  # stable both ways: equal values stay newest first
+    missing = [emission for emission in window if _sort_value(emission.seen, field) is None]
+    return [emission for _, emission in there] + missing
+
+
+def _window(query: Query, emitted: list[Emission], now: float, by_arrival: bool) -> list[Emission]:
+    """What KEEP keeps, newest first. A feed ordered by arrival keeps what arrived last: nothing is ever inserted."""
+    emitted.sort(key=_newest_arrival_first if by_arrival else _newest_first)
+    keep = query.keep or DEFAULT_KEEP
+    if keep.seconds is None:
+        return emitted[: keep.count]
+    since = now - keep.seconds
+    return [e for e in emitted if (e.arrived if by_arrival else e.seen.item.published) >= since]
+
+
+def _newest_first(emission: Emission) -> tuple[float, float, int, Key]:
+    return -emission.seen.item.published, -emission.arrived, emission.seen.item.id or 0, emission.key
+
+
+def _newest_arrival_first(emission: Emission) -> tuple[float, int, int, Key]:
+    return -emission.arrived, -emission.sequence, emission.seen.item.id or 0, emission.key
+
+
+def _sort_value(seen: Analysed, field: Field) -> tuple[float, str] | None:
+    """Numbers and folded texts in one comparable form; None for a missing value, which comes last either way."""
+    if field.is_date:
+        date = seen.date(field)
+        return None if date is None else (date, "")
+    if field is Field.SIZE:
+        return seen.size, ""
+    if field is Field.SOURCE:
+        return 0.0, whole(seen.origin.label)
+    texts = seen.texts(field)
+    return (0.0, whole(texts[0])) if texts else None

@@ -1,0 +1,89 @@
+"""SET: fields of an item written anew from templates. The item keeps its identity."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from headwater.language.ast import Field, Setting
+from headwater.query.text import Analysed
+from headwater.query.words import strip
+
+_PLACE = re.compile(r"\{\{|\}\}|\{([a-z]+)\}")
+_MARKUP = frozenset({"content", "description"})
+_NAMES = {
+    Field.TITLE: "title",
+    Field.CONTENT: "content",
+    Field.DESCRIPTION: "summary",
+    Field.AUTHOR: "authors",
+    Field.CATEGORY: "categories",
+    Field.LINK: "link",
+    Field.LANGUAGE: "language",
+}
+_SEVERAL = frozenset({Field.AUTHOR, Field.CATEGORY})
+
+
+def rewrite(seen: Analysed, settings: Iterable[Setting]) -> Analysed:
+    """The item after SET. Every template sees the item as it was before, so the order of the settings is no matter."""
+    values = _values(seen)
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        name = _NAMES[setting.field]
+        text = fill(setting.template, values, markup=setting.field in (Field.CONTENT, Field.DESCRIPTION))
+        old = changes.get(name, getattr(seen.item, name))
+        if setting.field in _SEVERAL:
+            kept = old if setting.append else ()
+            changes[name] = kept if text in kept or not text else (*kept, text)
+        else:
+            changes[name] = ((old or "") + text if setting.append else text) or None
+    return seen.rewritten(replace(seen.item, **changes))
+
+
+def _values(seen: Analysed) -> dict[str, str]:
+    item = seen.item
+    return {
+        "title": item.title or "",
+        "content": item.content or item.summary or "",
+        "description": item.summary or item.content or "",
+        "author": ", ".join(item.authors),
+        "category": ", ".join(item.categories),
+        "link": item.link or "",
+        "language": ", ".join(seen.texts(Field.LANGUAGE)),
+        "source": seen.origin.label,
+        "published": _iso(item.published),
+        "updated": _iso(item.updated),
+    }
+
+
+def _iso(epoch: float | None) -> str:
+    if epoch is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):  # beyond the calendar
+        return ""
+
+
+def fill(template: str, values: dict[str, str], markup: bool = False) -> str:
+    """The template with its places filled. Plain text goes into markup escaped, markup into plain text stripped.
+
+    >>> fill("[{source}] {title} {{}}", {"source": "blog", "title": "a < b"})
+    '[blog] a < b {}'
+    >>> fill("<b>{title}</b>", {"title": "a < b"}, markup=True)
+    '<b>a &lt; b</b>'
+    """
+
+    def place(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None:
+            return found[0][0]
+        value = values.get(name, "")
+        if name in _MARKUP:
+            return value if markup else " ".join(strip(value).split())
+        return html.escape(value, quote=True) if markup else value
+
+    return _PLACE.sub(place, template)

@@ -1,0 +1,73 @@
+"""How alike two texts are: the cosine of their words, each weighing the more the fewer recent items have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import log, sqrt
+
+from headwater.language.ast import Field
+from headwater.query.text import Analysed
+
+Bag = Mapping[str, int]
+Weight = Callable[[str], float]
+
+REMEMBERED = 100_000  # items; when so many are counted, all counts are halved: old items fade
+TOLERANCE = 1e-9  # equal texts have the cosine 1 in spite of rounding
+
+
+class Frequencies:
+    """In how many of the recent items each word stands, per field; only fields that some query compares are counted."""
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        self._items: dict[Field, float] = {}
+        self._counts: dict[Field, dict[str, float]] = {}
+
+    def track(self, field: Field) -> None:
+        self._items.setdefault(field, 0.0)
+        self._counts.setdefault(field, {})
+
+    def add(self, seen: Analysed) -> None:
+        """Count an item, once, when it arrives and before it is compared."""
+        for field, counts in self._counts.items():
+            terms = seen.terms(field)
+            if not terms:
+                continue
+            self._items[field] += 1
+            for term in terms:
+                counts[term] = counts.get(term, 0.0) + 1
+            if self._items[field] >= self._remembered:
+                self._items[field] /= 2
+                self._counts[field] = {term: count / 2 for term, count in counts.items() if count >= 1}
+
+    def weight(self, field: Field) -> Weight:
+        """The inverse document frequency of words in the field: ln((1 + items) / (1 + items with it)) + 1.
+
+        >>> Frequencies().weight(Field.TITLE)("volcano")
+        1.0
+        """
+        items = self._items.get(field, 0.0)
+        counts = self._counts.get(field, {})
+        return lambda term: log((1 + items) / (1 + counts.get(term, 0.0))) + 1
+
+
+def cosine(one: Bag, other: Bag, weight: Weight) -> float:
+    """The cosine of two bags of words under tf-idf; 0 when they share nothing.
+
+    >>> round(cosine({"ash": 1, "cloud": 1}, {"ash": 1}, lambda term: 1.0), 3)
+    0.707
+    """
+    shared = one.keys() & other.keys()
+    if not shared:
+        return 0.0
+    weights = {term: weight(term) ** 2 for term in one.keys() | other.keys()}
+    dot = sum(one[term] * other[term] * weights[term] for term in sorted(shared))
+    return dot / (_length(one, weights) * _length(other, weights))
+
+
+def _length(bag: Bag, weights: Mapping[str, float]) -> float:
+    return sqrt(sum(count * count * weights[term] for term, count in sorted(bag.items())))
+
+
+def alike(one: Bag, other: Bag, weight: Weight, at: float) -> bool:
+    return cosine(one, other, weight) >= at - TOLERANCE
