@@ -33,6 +33,7 @@ from headwater.store.store import Store
 
 TICK = 0.25  # seconds between two choices while nothing else happens
 LARGEST_BATCH = 256
+CLOCK_STEP = 30.0  # a correction of the clock that is worth following; smaller ones are no matter
 GRACE = 10.0  # seconds that fetches under way may take when the node stops
 
 log = structlog.get_logger()
@@ -81,6 +82,7 @@ class Crawler:
         self._fetches: set[asyncio.Task[None]] = set()
         self._urgent: dict[int, list[asyncio.Future[Settled]]] = {}
         self._woken = asyncio.Event()
+        self._offset = clock() - time.monotonic()
 
     async def load(self) -> None:
         """Take all feeds over from the store, at the start and whenever somebody has changed them.
@@ -156,6 +158,7 @@ class Crawler:
 
     async def _dispatch(self) -> None:
         now = self._clock()
+        self._follow(now)
         free = self._concurrency - len(self._fetches)
         tokens = min(free, self._purse.available(now))
         if tokens <= 0:
@@ -173,6 +176,20 @@ class Crawler:
         chosen += [(int(row), self.strategy.why(self.roster.table, int(row), now)) for row in choice.rows]
         if chosen:
             await self._begin(chosen, now)
+
+    def _follow(self, now: float) -> None:
+        """A clock that was set back must not freeze the feeds until it has caught up: their moments go back with it.
+
+        Forward jumps, a suspended machine among them, need nothing: what became due is fetched within the budget.
+        """
+        offset = now - time.monotonic()
+        back, self._offset = self._offset - offset, offset
+        if back > CLOCK_STEP:
+            log.warning("clock_set_back", seconds=round(back))
+            for moments in (self.roster.allowed, self.roster.host_until, self.roster.table.last):
+                moments -= back
+            if isinstance(self.strategy, Interval):
+                self.strategy.due[:] -= back
 
     def _wanted(self) -> list[int]:
         rows = (self.roster.row(feed) for feed in self._urgent)

@@ -111,7 +111,7 @@ def _rss_hints(page: Page) -> str:
 
 def _syndication(page: Page) -> str:
     """sy:updatePeriod and sy:updateFrequency: about four looks per item, never a shorter period than is true."""
-    if page.profile.hints != "sy":
+    if page.profile.hints != "sy" or not page.gap:
         return ""
     for period, seconds in (("daily", 86_400), ("hourly", 3_600)):
         if 1 <= (often := int(seconds / (page.gap / 4))) <= 24:

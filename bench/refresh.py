@@ -1,0 +1,200 @@
+"""Refreshing many feeds, cold (200, parsed and stored) and warm (304): Headwater, lemon24/reader, and the floor.
+
+All against one feed farm in one run, each contender in a process of its own, so that CPU time and memory are its own.
+The floor is what nobody can avoid: an aiohttp GET, an lxml parse, one SQLite transaction for each feed. reader does a
+part of the feeds (its cost per feed does not depend on how many there are) so that the run ends in minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CONCURRENCY = 64
+
+
+@contextmanager
+def farm(feeds: int) -> Iterator[str]:
+    """A farm that publishes nothing new while it is measured, in a process of its own."""
+    command = [sys.executable, "-m", "headwater", "farm", "--feeds", str(feeds), "--port", "0", "--no-hints", "--json"]
+    process = subprocess.Popen([*command, "--rates", "5-50", "--speed", "0.001"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        started = json.loads(process.stdout.readline())
+        yield started["url"]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+@contextmanager
+def measured(result: dict[str, Any], name: str, feeds: int) -> Iterator[None]:
+    wall, used = time.perf_counter(), cpu()
+    yield
+    wall, used = time.perf_counter() - wall, cpu() - used
+    result[name] = {"per_second": feeds / wall, "per_cpu_second": feeds / used}
+
+
+async def floor(base: str, feeds: int, folder: Path) -> dict[str, Any]:
+    import aiohttp
+    from lxml import etree
+
+    database = sqlite3.connect(folder / "floor.sqlite", isolation_level=None)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=NORMAL")
+    database.execute("CREATE TABLE item (feed INTEGER, position INTEGER, body TEXT, PRIMARY KEY (feed, position))")
+    database.execute("CREATE TABLE feed (id INTEGER PRIMARY KEY, etag TEXT, at REAL)")
+    validators: dict[int, dict[str, str]] = {}
+
+    async def one(session: aiohttp.ClientSession, number: int) -> None:
+        async with session.get(f"{base}/feeds/{number}", headers=validators.get(number)) as answer:
+            body = await answer.read()
+        database.execute("BEGIN")
+        if answer.status == 200:
+            asks = (("If-None-Match", "ETag"), ("If-Modified-Since", "Last-Modified"))
+            validators[number] = {ask: answer.headers[told] for ask, told in asks if told in answer.headers}
+            rows = [(number, k, text) for k, text in enumerate(_texts(body, etree))]
+            database.executemany("INSERT OR REPLACE INTO item VALUES (?, ?, ?)", rows)
+        database.execute("INSERT OR REPLACE INTO feed VALUES (?, ?, ?)", (number, str(validators[number]), time.time()))
+        database.execute("COMMIT")
+
+    result: dict[str, Any] = {}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONCURRENCY)) as session:
+        for name in ("cold", "warm"):
+            numbers = iter(range(feeds))
+
+            async def work(numbers: Iterator[int] = numbers) -> None:
+                for number in numbers:
+                    await one(session, number)
+
+            with measured(result, name, feeds):
+                await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
+    return result
+
+
+def _texts(body: bytes, etree: Any) -> list[str]:
+    """The items of any of the farm's formats, as raw as they come."""
+    if body.startswith(b"{"):
+        return [json.dumps(item) for item in json.loads(body)["items"]]
+    items = [element for element in etree.fromstring(body).iter() if str(element.tag).endswith(("item", "entry"))]
+    return [etree.tostring(item, encoding="unicode") for item in items]
+
+
+async def headwater(base: str, feeds: int, folder: Path) -> dict[str, Any]:
+    import logging
+
+    import numpy as np
+    import structlog
+
+    from headwater.node.node import Node
+    from headwater.settings import Settings
+    from headwater.store.values import NewFeed
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    settled = 0
+    done = asyncio.Event()
+
+    def count(batch: Any) -> None:
+        nonlocal settled
+        settled += len(batch)
+        if settled >= feeds:
+            done.set()
+
+    given = Settings(
+        data=folder, allow_private=True, per_host=CONCURRENCY, concurrency=CONCURRENCY, budget=1e9, strategy="uniform"
+    )
+    result: dict[str, Any] = {}
+    async with Node(given, on_settled=count) as node:
+        await node.store.add_feeds([NewFeed(f"{base}/feeds/{k}") for k in range(feeds)], time.time())
+        with measured(result, "cold", feeds):
+            await node.crawler.load()
+            node.crawler._woken.set()
+            await done.wait()
+        await asyncio.sleep(3)
+        settled = 0
+        done.clear()
+        with measured(result, "warm", feeds):
+            node.crawler.roster.allowed[:] = -np.inf
+            await done.wait()
+    return result
+
+
+def reader(base: str, feeds: int, folder: Path) -> dict[str, Any]:
+    from reader import make_reader
+
+    result: dict[str, Any] = {}
+    with make_reader(str(folder / "reader.sqlite")) as peer:
+        for number in range(feeds):
+            peer.add_feed(f"{base}/feeds/{number}")
+        for name in ("cold", "warm"):
+            with measured(result, name, feeds):
+                peer.update_feeds(scheduled=False, workers=10)
+    return result
+
+
+def contend(name: str, base: str, feeds: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.refresh", "--contender", name, "--base", base, "--feeds", str(feeds)]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(answer.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def run_contender(name: str, base: str, feeds: int) -> None:
+    import uvloop
+
+    with tempfile.TemporaryDirectory() as folder:
+        if name == "reader":
+            result = reader(base, feeds, Path(folder))
+        else:
+            result = uvloop.run({"floor": floor, "headwater": headwater}[name](base, feeds, Path(folder)))
+    result["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(result))
+
+
+def main(small: bool) -> None:
+    feeds, part = (200, 20) if small else (10_000, 500)
+    with farm(feeds) as base:
+        results = {name: contend(name, base, feeds) for name in ("floor", "headwater")}
+        results["reader"] = contend("reader", base, part)
+    print(f"{feeds:,} feeds ({part} for reader), window 20, {CONCURRENCY} connections")
+    print(f"{'':12}{'cold: feeds/s':>15}{'per CPU s':>12}{'warm: feeds/s':>16}{'per CPU s':>12}{'peak MB':>10}")
+    for name, result in results.items():
+        cold, warm = result["cold"], result["warm"]
+        print(
+            f"{name:12}{cold['per_second']:15.0f}{cold['per_cpu_second']:12.0f}"
+            f"{warm['per_second']:16.0f}{warm['per_cpu_second']:12.0f}{result['peak_mb']:10.0f}"
+        )
+    for state in ("cold", "warm"):
+        ours = results["headwater"][state]["per_cpu_second"]
+        print(
+            f"{state}: {ours / results['reader'][state]['per_cpu_second']:.1f} × reader, "
+            f"{results['floor'][state]['per_cpu_second'] / ours:.2f} × the floor's CPU per feed"
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--contender")
+    parser.add_argument("--base")
+    parser.add_argument("--feeds", type=int)
+    given = parser.parse_args()
+    if given.contender:
+        run_contender(given.contender, given.base, given.feeds)
+    else:
+        main(given.small)

@@ -1,0 +1,102 @@
+"""Ten thousand feeds after a restart, a suspended machine, a clock that steps back: no storm, and life goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import numpy as np
+
+from headwater.fetch.client import Fetcher
+from headwater.model import Ending, Refresh, Verdict
+from headwater.node.courtesy import Courtesy
+from headwater.node.crawler import Crawler
+from headwater.node.node import Node
+from headwater.schedule.budget import Cap, Purse
+from headwater.schedule.fix import Fix1h
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+
+async def test_after_a_restart_with_ten_thousand_feeds_only_the_due_ones_are_asked(farm, given, eventually) -> None:
+    made = await farm(feeds=10_000, speed=1)
+    settings = given()
+    now = time.time()
+    due = {17, 4711}
+    async with await Store.open(settings.database_url) as store:
+        added = await store.add_feeds([NewFeed(made.url(k)) for k in range(10_000)], now)
+        known = await store.known([one.feed.id for one in added])
+        verdicts = []
+        for k, one in enumerate(added):
+            state = known[one.feed.id]
+            after = {"last_refresh": now - 60, "next_refresh": now - 1 if k in due else now + 3600}
+            fields = {name: getattr(state, name) for name in state.__slots__} | after
+            verdicts.append(Verdict(Refresh(one.feed.id, now - 60, Ending.UNCHANGED), type(state)(**fields)))
+        for start in range(0, 10_000, 1000):
+            await store.save(verdicts[start : start + 1000])
+    async with Node(settings):
+        await eventually(lambda: len(made.log) >= len(due), "the due ones are asked for")
+        await asyncio.sleep(1.0)
+    assert {line.feed for line in made.log} == due
+
+
+class SteppingClock:
+    def __init__(self) -> None:
+        self.offset = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.offset
+
+
+async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: ignore[no-untyped-def]
+    """A crawler on a clock of ours; hourly polls."""
+    store = await Store.open(settings.database_url)
+    fetcher = await Fetcher(allow_private=True, per_host=64, clock=clock).__aenter__()
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(made.feeds)], clock())
+    crawler = Crawler(
+        store,
+        fetcher,
+        Fix1h(),
+        Purse(Cap(budget)),
+        Courtesy(np.random.default_rng(1), least=0.05),
+        per_host=64,
+        clock=clock,
+    )
+    await crawler.load()
+    stop = asyncio.Event()
+    running = asyncio.create_task(crawler.run(stop))
+
+    async def end() -> None:
+        stop.set()
+        await running
+        await fetcher.__aexit__(None, None, None)
+        await store.close()
+
+    return crawler, end
+
+
+async def test_a_machine_that_slept_for_a_day_catches_up_within_the_budget(farm, given, eventually) -> None:
+    made = await farm(feeds=40, speed=1, hints=False)
+    clock = SteppingClock()
+    _, end = await crawl(made, given(), clock, budget=600)
+    await eventually(lambda: len(made.log) >= 40, "all feeds refreshed once")
+    await asyncio.sleep(0.3)
+    before, woke = len(made.log), time.monotonic()
+    clock.offset += 86_400.0
+    await eventually(lambda: len(made.log) >= before + 20, "the feeds are due again")
+    assert len(made.log) - before <= 100 + 10 * (time.monotonic() - woke)
+    await end()
+
+
+async def test_a_clock_set_back_a_day_neither_freezes_the_feeds_nor_starts_a_storm(farm, given, eventually) -> None:
+    made = await farm(feeds=20, speed=1, hints=False)
+    clock = SteppingClock()
+    _, end = await crawl(made, given(), clock, budget=6000)
+    await eventually(lambda: len(made.log) >= 20, "all feeds refreshed once")
+    await asyncio.sleep(0.3)
+    clock.offset -= 86_400.0
+    await asyncio.sleep(0.7)
+    assert len(made.log) == 20
+    clock.offset += 2 * 3600.0  # two hours of the corrected clock, not a day and two hours
+    await eventually(lambda: len(made.log) >= 40, "the feeds are due again")
+    await end()
