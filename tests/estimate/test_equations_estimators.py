@@ -176,8 +176,8 @@ def test_algorithm_7_1_with_a_small_constant_step_climbs_to_the_same_rate() -> N
     span, count = np.array([[10.0, 10.0, 10.0]]), np.array([[10.0, 6.0, 10.0]])
     cut = np.array([[True, False, True]])
     rate = at(0.2)
-    for _ in range(20_000):
-        rate = rate + 1e-4 * gradient(rate, span, count, cut)
+    for _ in range(1_500):
+        rate = rate + 2e-3 * gradient(rate, span, count, cut)
     assert most_likely(at(0.2), span, count, cut, stop=1e-10, rounds=10_000) == pytest.approx(rate, rel=1e-4)
 
 

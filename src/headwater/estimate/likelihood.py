@@ -39,22 +39,24 @@ def most_likely(
     *,
     least: float = LEAST,
     stop: float = 1e-4,
-    rounds: int = 100,
+    rounds: int = 30,
 ) -> Floats:
     """Algorithm 7.1: climb λ ← λ + ε·gradient until it moves by less than `stop`, never below `least`.
 
     The step is ε = λ/ΣΔt, with which the ascent is the EM iteration for cut-off counts: it never overshoots, and
-    without them it arrives in one step at Σx/ΣΔt.
+    without them it arrives in one step at Σx/ΣΔt. Where every count is cut off, any large rate is as likely as a larger
+    one: the climb ends at three times the face value.
     """
     rate = np.maximum(rate, least)
     total = np.maximum(span.sum(axis=1), 1e-300)
+    highest = np.where((cut | (span == 0)).all(axis=1), 3 * count.sum(axis=1) / total, np.inf)
     moving = np.flatnonzero(span.sum(axis=1) > 0)
     for _ in range(rounds):
         if not len(moving):
             break
         old = rate[moving]
         step = old / total[moving] * gradient(old, span[moving], count[moving], cut[moving])
-        rate[moving] = np.maximum(old + step, least)
+        rate[moving] = np.clip(old + step, least, np.maximum(highest[moving], least))
         moving = moving[np.abs(rate[moving] - old) > stop * old]
     return rate
 

@@ -1,0 +1,47 @@
+"""The k feeds from which most articles are expected, by subscribers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.estimate.base import MINUTE, Bools, Estimator, Floats, Rows
+from headwater.estimate.hourly import Hourly
+from headwater.schedule.base import Table
+from headwater.schedule.ranking import Ranking, divergence
+
+
+class AdvaRSS(Ranking):
+    """rank(f, t) = articles_f(t)·(1 + c·subscribers(f)), the top k, none within 10 min of its last (advaRSS, eq. 2).
+
+    Importance and cost enter as everywhere: × weight × selectivity / cost.
+
+    >>> table = Table.of(1)
+    >>> table.last[0], table.divergence[0], table.subscribers[0] = 0.0, 6.0, 3.0
+    >>> AdvaRSS(1, c=0.5).score(table, np.array([0]), 3600.0).tolist()  # 6·(1 + .5·3)
+    [15.0]
+    """
+
+    name = "advarss"
+    fair = True
+    monotone = True
+
+    def __init__(
+        self,
+        feeds: int = 0,
+        *,
+        c: float = 0.0,
+        politeness: float = 10 * MINUTE,
+        estimator: Estimator | None = None,
+        rng: np.random.Generator | int | None = None,
+    ) -> None:
+        self.c, self.politeness = c, politeness
+        super().__init__(feeds, estimator=estimator if estimator is not None else Hourly(), rng=rng)
+
+    def score(self, table: Table, rows: Rows, now: float) -> Floats:
+        articles = divergence(self.estimator, table, rows, now)
+        people = 1 + self.c * table.subscribers[rows]
+        return np.asarray(articles * people * table.weight[rows] * table.selectivity[rows] / table.cost[rows])
+
+    def eligible(self, table: Table, now: float, candidates: Bools | None) -> Rows:
+        rows = super().eligible(table, now, candidates)
+        return rows[now - table.last[rows] >= self.politeness]

@@ -1,0 +1,113 @@
+"""A person's own strategy, held to its contract: if it breaks it, round robin takes over and says so.
+
+Nothing is lost when that happens: the fallback sees every refresh from the beginning, so it knows what to do next, and
+the broken strategy is not asked again until it is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from headwater.estimate.base import Bools, Estimator, Floats, Rows
+from headwater.schedule.base import Budget, Choice, Explained, Observed, Strategy, Table
+from headwater.schedule.uniform import Uniform
+
+Answer = TypeVar("Answer")
+
+
+class Guarded(Strategy):
+    """Asks `inner` and checks the answer; from its first failure on `uniform` decides, and `problem` says why.
+
+    >>> class Broken(Uniform):
+    ...     name = "broken"
+    ...     def choose(self, table, now, budget, candidates=None):
+    ...         raise ZeroDivisionError("division by zero")
+    >>> guarded = Guarded(Broken(2))
+    >>> guarded.choose(Table.of(2), 0.0, Budget(1)).rows.tolist()
+    [0]
+    >>> guarded.problem
+    'The strategy “broken” failed while choosing (ZeroDivisionError: division by zero); uniform has taken over.'
+    """
+
+    name = "guarded"
+
+    def __init__(self, inner: Strategy) -> None:
+        super().__init__(0)
+        self.inner = inner
+        self._uniform = Uniform()
+        self.problem: str | None = None
+        self.resize(len(inner))
+
+    @property
+    def estimator(self) -> Estimator | None:  # type: ignore[override]  # the inner one's, never our own
+        return self.inner.estimator
+
+    def resize(self, feeds: int) -> None:
+        super().resize(feeds)
+        if hasattr(self, "inner"):  # not while the base class is still being built
+            self._safely("growing", lambda: self.inner.resize(feeds))
+
+    def save(self) -> dict[str, Any]:
+        return self.inner.save()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.inner.load(state)
+        super().resize(len(self.inner))
+
+    def observe(self, table: Table, seen: Observed) -> None:
+        self._safely("learning", lambda: self.inner.observe(table, seen))
+
+    def failed(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
+        self._safely("hearing of failures", lambda: self.inner.failed(table, rows, at, failures))
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        def asked() -> Choice:
+            choice = self.inner.choose(table, now, budget, None if candidates is None else candidates.copy())
+            broken = breach(choice, table, budget, candidates, self.inner.within_budget)
+            if broken:
+                raise ValueError(broken)
+            return choice
+
+        answer = self._safely("choosing", asked)
+        return answer if answer is not None else self._uniform.choose(table, now, budget, candidates)
+
+    def why(self, table: Table, row: int, now: float) -> str:
+        return self.explain(table, row, now).reason
+
+    def explain(self, table: Table, row: int, now: float) -> Explained:
+        told = self._safely("explaining", lambda: self.inner.explain(table, row, now))
+        if told is not None:
+            return told
+        by_turn = self._uniform.explain(table, row, now)
+        return Explained(f"{self.problem} {by_turn.reason}", by_turn.value, by_turn.price, by_turn.due)
+
+    def _safely(self, doing: str, act: Callable[[], Answer]) -> Answer | None:
+        if self.problem is not None:
+            return None
+        try:
+            return act()
+        except Exception as error:  # whatever a person's own code may raise
+            what = f"{type(error).__name__}: {error}"
+            self.problem = f"The strategy “{self.inner.name}” failed while {doing} ({what}); uniform has taken over."
+            return None
+
+
+def breach(choice: Any, table: Table, budget: Budget, candidates: Bools | None, within_budget: bool) -> str | None:
+    """What is wrong with a choice, None if it keeps the contract."""
+    if not isinstance(choice, Choice):
+        return f"it returned a {type(choice).__name__}, not a Choice"
+    rows = np.asarray(choice.rows)
+    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
+        return "its rows are not a line of whole numbers"
+    if within_budget and len(rows) > max(budget.now, 0):
+        return f"it chose {len(rows)} feeds with a budget of {budget.now}"
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(table)):
+        return "it chose a row that does not exist"
+    if len(np.unique(rows)) != len(rows):
+        return "it chose a feed twice"
+    if candidates is not None and not candidates[rows].all():
+        return "it chose a feed that may not be refreshed now"
+    return None

@@ -1,0 +1,137 @@
+"""When in the day a feed of known daily pattern is best retrieved m times (Sia & Cho, section 3.2).
+
+The pattern is taken as a closed broken line through the middles of its hours, so that the rate is continuous. Total
+delay is the area under the pile of unread postings; with A(t) = ∫λ and τ_{m+1} = τ_1 + T it comes to
+D = ∫A + A(T)·τ_1 − Σ (τ_{j+1} − τ_j)·A(τ_j), which is least where λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ, the
+equation of Theorem 3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.estimate.base import DAY, Floats
+
+GRID = 288  # the first two points are tried at every five minutes
+MANY = 12  # beyond that many retrievals a day the limit of very many is good enough
+
+
+class Curve:
+    """A daily pattern with its running integral, extended over all days."""
+
+    def __init__(self, shape: Floats, period: float = DAY) -> None:
+        self.period = period
+        self._y = np.asarray(shape, np.float64)
+        self._h = period / len(shape)
+        trapezia = (self._y + np.roll(self._y, -1)) / 2 * self._h
+        # Running integral at the middles, from the start of the period: the first half hour belongs to the last piece.
+        first = (self._y[0] + (self._y[-1] + self._y[0]) / 2) / 2 * self._h / 2
+        self._at = first + np.concatenate([[0.0], np.cumsum(trapezia)[:-1]])
+        self.total = float(trapezia.sum())
+
+    def _piece(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Which period, and within it: the integral at the middle before t, and the line from there."""
+        n = len(self._y)
+        place = t / self._h - 0.5
+        k = np.floor(place).astype(np.intp)
+        lap, inside = np.divmod(k, n)
+        d = (place - k) * self._h
+        y = self._y[inside]
+        slope = (self._y[(inside + 1) % n] - y) / self._h
+        return self._at[inside] + lap * self.total, y, slope, d
+
+    def rate(self, t: Floats) -> Floats:
+        _, y, slope, d = self._piece(t)
+        return y + slope * d
+
+    def upto(self, t: Floats) -> Floats:
+        """∫_0^t λ, for any t."""
+        start, y, slope, d = self._piece(t)
+        return start + y * d + slope * d**2 / 2
+
+    def delay(self, times: Floats) -> Floats:
+        """Total delay per period of plans, one line of ascending times each; the period's mean rate sets its scale."""
+        ends = np.concatenate([times[:, 1:], times[:, :1] + self.period], axis=1)
+        fine = (np.arange(4096, dtype=np.float64) + 0.5) * (self.period / 4096)
+        whole = float(self.upto(fine).mean()) * self.period
+        return np.asarray(whole + self.total * times[:, 0] - ((ends - times) * self.upto(times)).sum(axis=1))
+
+
+def search(curve: Curve, m: int, grid: int = GRID) -> Floats:
+    """Exhaustive search with pruning: every choice of the first two points, the others by Theorem 3, the best plan.
+
+    A choice is dropped as soon as its next point would lie where nothing is posted or beyond the period.
+    """
+    step = curve.period / grid
+    points = np.arange(grid, dtype=np.float64) * step
+    if m == 1:
+        plans: Floats = np.linspace(0.0, curve.period, grid * 8, endpoint=False)[:, None]
+    else:
+        first, gap = np.meshgrid(points, points[1:], indexing="ij")
+        plans = np.stack([first.ravel(), (first + gap).ravel()], axis=1)
+    for _ in range(m - 2):
+        last, rate = plans[:, -1], curve.rate(plans[:, -1])
+        pile = curve.upto(last) - curve.upto(plans[:, -2])
+        alive = (rate > 1e-12 * curve.total / curve.period) & (pile > 0)
+        plans, last, rate, pile = plans[alive], last[alive], rate[alive], pile[alive]
+        following = last + pile / rate
+        alive = following < plans[:, 0] + curve.period
+        plans = np.column_stack([plans[alive], following[alive]])
+    return _within(curve, plans[np.argmin(curve.delay(plans))]) if len(plans) else refine(curve, m)
+
+
+def refine(curve: Curve, m: int, starts: int = 6, sweeps: int = 60) -> Floats:
+    """Iterative refinement: from even spacing (and from the spacing that is best for large m) move one point at a time
+    to where the delay between its neighbours is least, until nothing moves.
+    """
+    even = np.arange(m) / m
+    phase = np.arange(starts)[:, None] / (starts * m)
+    plans = np.concatenate([(even + phase) * curve.period, dense(curve, m, phase)])
+    part = np.linspace(0.0, 1.0, 17)
+    best = curve.delay(plans)
+    for _ in range(sweeps):
+        for j in range(m):
+            low = plans[:, j - 1] if j else plans[:, -1] - curve.period
+            high = plans[:, j + 1] if j + 1 < m else plans[:, 0] + curve.period
+            before, left, width = curve.upto(low), low, high - low
+            for _ in range(3):
+                tried = left[:, None] + width[:, None] * part
+                cost = -tried * before[:, None] - (high[:, None] - tried) * curve.upto(tried)
+                at = np.argmin(cost, axis=1)
+                found = tried[np.arange(len(tried)), at]
+                width = width / 8
+                left = np.clip(found - width / 2, low, np.maximum(high - width, low))
+            plans[:, j] = found
+        now = curve.delay(plans)
+        if np.all(best - now < 1e-5 * now):
+            break
+        best = now
+    return _within(curve, plans[np.argmin(curve.delay(plans))])
+
+
+def dense(curve: Curve, m: int, phase: Floats) -> Floats:
+    """The best spacing for very large m: as many points per hour as √λ says. One line per phase."""
+    t = np.linspace(0.0, curve.period, 1537)
+    root = np.sqrt(np.maximum(curve.rate(t), 0.0)) + 1e-9
+    share = np.concatenate([[0.0], np.cumsum((root[1:] + root[:-1]) / 2)])
+    return np.interp(np.arange(m) / m + phase, share / share[-1], t)
+
+
+def retrieval_times(shape: Floats, m: int, *, period: float = DAY, method: str = "refine") -> Floats:
+    """The best `m` moments of the period to retrieve a feed whose postings follow `shape`, ascending.
+
+    >>> twelve_to_one = np.zeros(24)
+    >>> twelve_to_one[12] = 1.0
+    >>> float(retrieval_times(twelve_to_one, 1, period=24.0)[0].round(1))  # at its end, where λ is the mean
+    13.5
+    """
+    curve = Curve(shape, period)
+    if curve.total <= 0 or np.ptp(np.asarray(shape)) <= 1e-12 * curve.total / period:
+        return np.asarray(np.arange(m) * (period / m))
+    if m > MANY:
+        return _within(curve, dense(curve, m, np.full((1, 1), 0.5 / m))[0])
+    return search(curve, m) if method == "search" else refine(curve, m)
+
+
+def _within(curve: Curve, times: Floats) -> Floats:
+    return np.sort(np.mod(times, curve.period))

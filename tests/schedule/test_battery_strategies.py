@@ -1,0 +1,246 @@
+"""One battery of promises over every strategy of the registry."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import StrategyError
+from headwater.estimate.base import DAY, HOUR, Ragged
+from headwater.schedule import STRATEGIES
+from headwater.schedule.base import Budget, Choice, Observed, Strategy, Table
+
+EPOCH = 20_000 * DAY + 7 * HOUR
+FEEDS = 12
+
+every = pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in STRATEGIES.items()])
+fair = pytest.mark.parametrize("kind", [pytest.param(k, id=n) for n, k in STRATEGIES.items() if k.fair])
+monotone = pytest.mark.parametrize("kind", [pytest.param(k, id=n) for n, k in STRATEGIES.items() if k.monotone])
+
+
+class World:
+    """Feeds that publish with given rates, polled by a strategy at regular ticks; `order` says in which row each lives.
+
+    Randomness is tied to the feed, not to its row, so that two worlds differ only in what the strategy does.
+    """
+
+    def __init__(self, strategy: Strategy, rates: np.ndarray, order: np.ndarray | None = None, seed: int = 1) -> None:
+        self.strategy = strategy
+        feeds = len(rates)
+        self.row = np.arange(feeds) if order is None else order  # feed f lives in row[f]
+        self.feed = np.argsort(self.row)
+        self.table = Table.of(feeds)
+        self.items = [
+            EPOCH - 20 * DAY + np.sort(np.random.default_rng([seed, f]).random(int(r * 80 * DAY)) * 80 * DAY)
+            for f, r in enumerate(rates)
+        ]
+        self.table.window[:] = 10.0
+        self.polls: list[tuple[float, int]] = []
+
+    def tick(self, now: float, budget: Budget, candidates: np.ndarray | None = None) -> Choice:
+        choice = self.strategy.choose(self.table, now, budget, candidates)
+        if len(choice.rows):
+            seen = self.seen(choice.rows, now)
+            self.strategy.observe(self.table, seen)
+            self.table.last[choice.rows] = now
+            self.polls += [(now, int(f)) for f in self.feed[choice.rows]]
+        return choice
+
+    def seen(self, rows: np.ndarray, now: float) -> Observed:
+        last = self.table.last[rows]
+        shown, fresh = [], []
+        for row, since in zip(rows, last, strict=True):
+            past = self.items[self.feed[row]]
+            window = past[past <= now][-10:]
+            shown.append(window)
+            fresh.append(window[window > since])
+        count = np.array([len(f) for f in fresh], float)
+        size = np.array([len(s) for s in shown], float)
+        return Observed(
+            rows, last, np.full(len(rows), now), count, size,
+            (count >= 10) & np.isfinite(last), ragged(fresh), ragged(shown), np.full(len(rows), 2000.0),
+        )  # fmt: skip
+
+    def run(self, ticks: int, every: float = HOUR, now: int = 3, rate: float | None = None) -> World:
+        for k in range(ticks):
+            self.tick(EPOCH + k * every, Budget(now, now / every if rate is None else rate))
+        return self
+
+
+def ragged(lists: list[np.ndarray]) -> Ragged:
+    offsets = np.concatenate([[0], np.cumsum([len(x) for x in lists])]).astype(np.intp)
+    return Ragged(offsets, np.concatenate([*lists, np.empty(0)]))
+
+
+RATES = np.array([0.01, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 0.02, 6.0, 0.3, 12.0]) / DAY * 4
+
+
+@every
+def test_answers_before_it_has_learned_anything(kind: type[Strategy]) -> None:
+    choice = kind(FEEDS).choose(Table.of(FEEDS), EPOCH, Budget(3, 0.001))
+    assert len(choice.rows) == (3 if kind.within_budget else FEEDS)
+    assert not np.isnan(choice.value).any()
+    assert kind(FEEDS).why(Table.of(FEEDS), 4, EPOCH)
+
+
+@every
+@given(
+    budget=st.integers(0, 20),
+    rate=st.sampled_from([0.0, 1e-6, 1e-3, 1.0]),
+    mask=st.lists(st.booleans(), min_size=FEEDS, max_size=FEEDS),
+    ticks=st.integers(0, 30),
+)
+@settings(max_examples=12, deadline=None)
+def test_takes_only_candidates_each_once_within_the_budget(
+    kind: type[Strategy], budget: int, rate: float, mask: list[bool], ticks: int
+) -> None:
+    world = World(kind(FEEDS), RATES).run(ticks)
+    allowed = np.array(mask)
+    choice = world.strategy.choose(world.table, EPOCH + 3 * DAY, Budget(budget, rate), allowed)
+    assert allowed[choice.rows].all()
+    assert len(np.unique(choice.rows)) == len(choice.rows)
+    assert not np.isnan(choice.value).any()
+    assert len(choice.rows) <= budget or not kind.within_budget
+
+
+@every
+def test_keeps_within_the_room_of_each_host(kind: type[Strategy]) -> None:
+    if not kind.within_budget:
+        return  # the ceiling knows no limits
+    world = World(kind(FEEDS), RATES).run(40)
+    host, room = np.arange(FEEDS) % 3, np.array([1, 0, 2])
+    for days in range(40):
+        now = EPOCH + (3 + days) * DAY
+        chosen = world.strategy.choose(world.table, now, Budget(9, 0.001, host, room)).rows
+        assert (np.bincount(host[chosen], minlength=3) <= room).all()
+
+
+@every
+def test_inputs_are_left_as_they_were(kind: type[Strategy]) -> None:
+    world = World(kind(FEEDS), RATES).run(20)
+    table, mask = copy.deepcopy(world.table), np.ones(FEEDS, bool)
+    seen = world.seen(np.arange(5), EPOCH + 2 * DAY)
+    kept = copy.deepcopy(seen)
+    world.strategy.choose(world.table, EPOCH + 2 * DAY, Budget(4, 0.001), mask)
+    world.strategy.observe(world.table, seen)
+    world.strategy.why(world.table, 2, EPOCH + 2 * DAY)
+    world.strategy.failed(world.table, np.array([7]), np.array([EPOCH]), np.array([4]))
+    assert mask.all()
+    for field in fields(Table):
+        old, new = getattr(table, field.name), getattr(world.table, field.name)
+        assert old is new or np.array_equal(old, new, equal_nan=True), field.name
+    for field in fields(Observed):
+        old, new = getattr(kept, field.name), getattr(seen, field.name)
+        if isinstance(new, np.ndarray):
+            assert np.array_equal(old, new), field.name
+
+
+@every
+def test_the_order_of_rows_does_not_matter(kind: type[Strategy]) -> None:
+    """The same feeds in other rows are worth the same at every tick; between equals a row may decide, so the second
+    world follows the first one's choices."""
+    here = World(kind(FEEDS), RATES)
+    there = World(kind(FEEDS), RATES, np.random.default_rng(5).permutation(FEEDS))
+    for k in range(120):
+        now = EPOCH + k * HOUR * 0.99
+        a, b = (w.strategy.choose(w.table, now, Budget(2, 2 / HOUR)) for w in (here, there))
+        assert np.sort(a.value) == pytest.approx(np.sort(b.value), rel=1e-5)
+        for world, rows in ((here, a.rows), (there, there.row[here.feed[a.rows]])):
+            world.strategy.observe(world.table, world.seen(rows, now))
+            world.table.last[rows] = now
+
+
+@every
+def test_is_the_same_after_saving_and_loading(kind: type[Strategy]) -> None:
+    whole = World(kind(FEEDS), RATES).run(60)
+    again = copy.deepcopy(whole)
+    again.strategy = kind(0)
+    again.strategy.load(whole.strategy.save())
+    assert len(again.strategy) == FEEDS
+    for k in range(200):
+        now = EPOCH + 60 * HOUR + k * HOUR
+        a, b = (w.tick(now, Budget(2, 2 / HOUR)) for w in (whole, again))
+        assert a.rows.tolist() == b.rows.tolist()
+        assert a.value == pytest.approx(b.value)
+
+
+@every
+def test_state_of_another_version_is_refused(kind: type[Strategy]) -> None:
+    strategy = kind(FEEDS)
+    state = strategy.save() | {"_class": np.array("something/1")}
+    with pytest.raises(StrategyError, match="start it afresh"):
+        strategy.load(state)
+
+
+@every
+def test_memory_is_bounded_and_growing_keeps_what_was_learned(kind: type[Strategy]) -> None:
+    world = World(kind(FEEDS), RATES)
+    before = world.strategy.bytes_per_feed
+    world.run(150)
+    assert world.strategy.bytes_per_feed == before
+    state = world.strategy.save()
+    world.strategy.resize(FEEDS + 5)
+    assert len(world.strategy) == FEEDS + 5
+    for key, array in world.strategy.save().items():
+        if key in state and array.shape[:1] == (FEEDS + 5,):
+            assert np.array_equal(array[:FEEDS], state[key], equal_nan=True)
+    world.table = Table.of(FEEDS + 5)
+    world.table.last[:FEEDS] = EPOCH
+    choice = world.strategy.choose(world.table, EPOCH + 200 * HOUR, Budget(5, 5 / HOUR))
+    if kind.name != "only_sat":
+        assert set(range(FEEDS, FEEDS + 5)) <= set(choice.rows.tolist()), "new feeds come first"
+
+
+@fair
+def test_no_feed_starves(kind: type[Strategy]) -> None:
+    """One poll every two hours for twelve feeds, forty days: whoever promises fairness visits each of them again."""
+    world = World(kind(FEEDS), RATES)
+    for k in range(480):
+        world.tick(EPOCH + k * 2 * HOUR, Budget(1, 1 / (2 * HOUR)))
+    late = [f for at, f in world.polls if at > EPOCH + 2 * DAY]
+    assert set(late) == set(range(FEEDS))
+
+
+@monotone
+def test_a_higher_rate_never_lowers_the_priority(kind: type[Strategy]) -> None:
+    """The same history of polls for two feeds, one publishing more: it is never refreshed less often afterwards."""
+    rates = np.full(FEEDS, 0.5 / HOUR)
+    rates[1] = 2.0 / HOUR
+    world = World(kind(FEEDS), rates)
+    for k in range(60):  # both learn from the same moments
+        now = EPOCH + k * 3 * HOUR
+        world.strategy.observe(world.table, world.seen(np.arange(FEEDS), now))
+        world.table.last[:] = now
+    start = EPOCH + 60 * 3 * HOUR
+    for k in range(240):
+        world.tick(start + k * HOUR / 2, Budget(2, 4 / HOUR))
+    count = np.bincount([f for at, f in world.polls], minlength=FEEDS)
+    assert count[1] >= np.sort(count)[len(count) // 2] - 1
+
+
+@every
+def test_a_budget_of_nothing_chooses_nothing_and_no_feeds_are_fine(kind: type[Strategy]) -> None:
+    if kind.within_budget:
+        assert len(kind(FEEDS).choose(Table.of(FEEDS), EPOCH, Budget(0, 0.0)).rows) == 0
+    assert len(kind(0).choose(Table.of(0), EPOCH, Budget(5, 1.0)).rows) == 0
+
+
+@every
+def test_explains_every_feed_in_words_and_numbers(kind: type[Strategy]) -> None:
+    world = World(kind(FEEDS), RATES).run(60)
+    for row in range(FEEDS):
+        told = world.strategy.explain(world.table, row, EPOCH + 3 * DAY)
+        assert told.reason
+        assert told.value is None or not np.isnan(told.value)
+        assert told.due is None or not np.isnan(told.due)
+
+
+@every
+def test_has_a_rule_a_source_and_an_example(kind: type[Strategy]) -> None:
+    assert kind.__doc__ is not None
+    assert ">>>" in kind.__doc__
