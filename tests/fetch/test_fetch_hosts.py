@@ -139,14 +139,14 @@ async def test_starts_are_a_gap_apart_and_other_hosts_do_not_wait():
 
 async def test_one_who_gives_up_waiting_does_not_hold_up_the_queue():
     gate = HostGate(per_host=1, gap=0.0)
-    domain = await gate.enter("example.org")
+    await gate.enter("example.org")
     waiting = [asyncio.create_task(gate.enter("example.org")) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     waiting[1].cancel()
     await asyncio.sleep(0)
-    gate.leave(domain)
-    assert await asyncio.wait_for(waiting[2], 1) == domain
+    gate.leave("example.org")
+    await asyncio.wait_for(waiting[2], 1)
 
 
 async def test_a_redirect_waits_for_its_own_host_and_two_that_cross_do_not_lock_each_other():

@@ -16,7 +16,7 @@ from urllib.parse import urldefrag, urlencode, urljoin, urlsplit
 import headwater
 from headwater.errors import AddressError, NotAFeed, Unreachable
 from headwater.fetch.encodings import Bomb, Damaged, decode
-from headwater.fetch.etiquette import FEED_TYPES, MINUTE, conditions, fresh_for, merged, retry_after, validators_of
+from headwater.fetch.etiquette import A_IM, MINUTE, conditions, fresh_for, merged, retry_after, validators_of
 from headwater.fetch.guard import WEB_PORTS, Guard, Lookup, look_up
 from headwater.fetch.hosts import HostGate
 from headwater.fetch.reader import Read, Reader
@@ -30,6 +30,7 @@ _PERMANENT = frozenset({301, 308})
 _MOST_POSTPONED = 10_000
 _SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # decoded at once; anything larger in a thread
 _SAFE = re.compile(r"[^\x00-\x1f\x7f-\x9f\\]+")
+_USUAL_ENDS = (b"</rss>", b"</feed>", b"</rss>\n", b"</feed>\n", b"</rdf:RDF>", b"</rdf:RDF>\n", b"}")
 _CLOSED = re.compile(rb"(?i)</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*>|\}\s*$")
 
 
@@ -142,7 +143,7 @@ class Fetcher:
         journey = _Journey(url, url, self._clock(), time.monotonic())
         asked = conditions(validators, delta=delta)
         try:
-            reply = await self._travel(journey, {"Accept": FEED_TYPES, **asked})
+            reply = await self._travel(journey, asked)
             if reply.status == 304 and asked:
                 return journey.end(
                     Ending.UNCHANGED,
@@ -151,7 +152,7 @@ class Fetcher:
                     fresh_for=fresh_for(reply.headers, journey.started),
                     retry_after=retry_after(reply.headers, journey.started),
                 )
-            if reply.status in (200, 203) or (reply.status == 226 and "A-IM" in asked and _is_delta(reply)):
+            if reply.status in (200, 203) or (reply.status == 226 and A_IM in asked and _is_delta(reply)):
                 return await self._take(journey, reply, body_hash)
             return self._refuse(journey, reply)
         except Failure as failure:
@@ -243,7 +244,7 @@ class Fetcher:
             "status": reply.status,
             "validators": validators_of(reply.headers),
             "fresh_for": fresh_for(reply.headers, journey.started),
-            "body_hash": hashlib.blake2b(body, digest_size=16).hexdigest(),
+            "body_hash": hashlib.sha256(body).hexdigest(),
         }
         if found["body_hash"] == old_hash and reply.status != 226:
             return journey.end(Ending.UNCHANGED, **found)
@@ -321,7 +322,7 @@ def _is_delta(reply: Reply) -> bool:
 
 def _is_closed(body: bytes) -> bool:
     """Whether the root element (or JSON object) is closed: a connection that just ends looks like a short document."""
-    return _CLOSED.search(body[-4096:].replace(b"\0", b"")) is not None
+    return body.endswith(_USUAL_ENDS) or _CLOSED.search(body[-4096:].replace(b"\0", b"")) is not None
 
 
 def next_address(here: str, location: str | None) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
+
+from aiohttp import hdrs
+from multidict import istr
 
 from headwater.model import Validators
 
@@ -14,6 +18,8 @@ FEED_TYPES = (
     "application/xml;q=0.8, text/xml;q=0.8, application/json;q=0.7, */*;q=0.1"
 )
 
+A_IM = istr("A-IM")
+
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LONGEST_VALIDATOR = 4096
 _MAX_AGE = re.compile(r'(?i)(?:^|[,\s])max-age\s*=\s*"?(\d+)')
@@ -22,9 +28,11 @@ _NOT_FRESH = re.compile(r"(?i)(?:^|[,\s])no-(?:cache|store)(?![\w=-])")
 
 def _replayable(value: str | None) -> str | None:
     """A validator as it came, or None where sending it back could split a header or change its bytes."""
-    if not value or len(value) > _LONGEST_VALIDATOR or _UNSAFE.search(value):
+    if not value or len(value) > _LONGEST_VALIDATOR:
         return None
-    return value
+    if value.isascii():
+        return value if value.isprintable() else None
+    return None if _UNSAFE.search(value) else value
 
 
 def conditions(validators: Validators | None, *, delta: bool = False) -> dict[str, str]:
@@ -33,29 +41,33 @@ def conditions(validators: Validators | None, *, delta: bool = False) -> dict[st
     if validators is None:
         return headers
     if etag := _replayable(validators.etag):
-        headers["If-None-Match"] = etag
+        headers[hdrs.IF_NONE_MATCH] = etag
         if delta:
-            headers["A-IM"] = "feed"
+            headers[A_IM] = "feed"
     if modified := _replayable(validators.last_modified):
-        headers["If-Modified-Since"] = modified
+        headers[hdrs.IF_MODIFIED_SINCE] = modified
     return headers
 
 
 def validators_of(headers: Mapping[str, str]) -> Validators:
     """What a 200 gives to keep; what it does not give is dropped."""
-    return Validators(_replayable(headers.get("ETag")), _replayable(headers.get("Last-Modified")))
+    return Validators(_replayable(headers.get(hdrs.ETAG)), _replayable(headers.get(hdrs.LAST_MODIFIED)))
 
 
 def merged(old: Validators | None, headers: Mapping[str, str]) -> Validators:
     """What a 304 leaves: its own validators where it has them, the old ones elsewhere (RFC 9111 §4.3.4)."""
-    new = validators_of(headers)
+    etag, modified = _replayable(headers.get(hdrs.ETAG)), _replayable(headers.get(hdrs.LAST_MODIFIED))
     if old is None:
-        return new
-    return Validators(new.etag or old.etag, new.last_modified or old.last_modified)
+        return Validators(etag, modified)
+    if etag in (None, old.etag) and modified in (None, old.last_modified):
+        return old
+    return Validators(etag or old.etag, modified or old.last_modified)
 
 
 def http_date(text: str) -> float | None:
     """An HTTP date in any of its three forms, as UTC seconds."""
+    if not text:
+        return None
     try:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
@@ -68,7 +80,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     >>> retry_after({"Retry-After": "120"}, 0.0), retry_after({"Retry-After": "-1"}, 0.0)
     (120.0, 60.0)
     """
-    text = headers.get("Retry-After")
+    text = headers.get(hdrs.RETRY_AFTER)
     if text is None:
         return None
     text = text.strip()
@@ -84,28 +96,29 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return min(max(wait, MINUTE), WEEK)
 
 
+@lru_cache(maxsize=1024)
+def _max_age(control: str) -> float | None:
+    """What Cache-Control says: seconds, 0 where nothing may be kept, None where it says neither."""
+    if _NOT_FRESH.search(control):
+        return 0.0
+    found = _MAX_AGE.search(control)
+    return float(found[1][:12]) if found else None
+
+
 def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
     """How long the answer stays fresh (RFC 9111 §4.2.1): max-age less Age, else Expires; at most 7 d.
 
     >>> fresh_for({"Cache-Control": "public, max-age=600", "Age": "100"}, 0.0)
     500.0
     """
-    control = headers.get("Cache-Control")
-    age = headers.get("Age", "")
-    lifetime: float | None = None
-    if control is not None:
-        if _NOT_FRESH.search(control):
-            return None
-        if found := _MAX_AGE.search(control):
-            lifetime = float(found[1][:12])
+    control = headers.get(hdrs.CACHE_CONTROL)
+    lifetime = _max_age(control) if control else None
     if lifetime is None:
-        expires = headers.get("Expires")
+        expires = http_date(headers.get(hdrs.EXPIRES, ""))
         if expires is None:
             return None
-        until = http_date(expires)
-        if until is None:
-            return None
-        lifetime = until - (http_date(headers.get("Date", "")) or now)
-    if age.isascii() and age.isdigit():
+        lifetime = expires - (http_date(headers.get(hdrs.DATE, "")) or now)
+    age = headers.get(hdrs.AGE)
+    if age and age.isascii() and age.isdigit():
         lifetime -= float(age[:12])
     return min(lifetime, WEEK) if lifetime > 0 else None

@@ -33,6 +33,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 _WEB = re.compile(r"(?i)https?://([^/?#]+)")
+_ORDINARY = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:[/?#][!-\[\]-~]*)?")
 _PLAIN = re.compile(r"[!-~]+")
 _ENDS_IN_NUMBER = re.compile(r"(?i)(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$")
 
@@ -114,12 +115,14 @@ class Guard:
 
     def check_url(self, url: str) -> URL:
         """The address, ready to request; raises `Blocked` for what we do not go to. Names are resolved later."""
-        authority = _WEB.match(url)
-        if authority is None or "@" in authority[1] or _FORBIDDEN.search(url):
-            raise Blocked
+        ordinary = _ORDINARY.fullmatch(url) is not None
+        if not ordinary:
+            authority = _WEB.match(url)
+            if authority is None or "@" in authority[1] or _FORBIDDEN.search(url):
+                raise Blocked
         try:
             # An address in plain ASCII is sent as it was written: requoting would break signed queries.
-            target = URL(url, encoded=_PLAIN.fullmatch(url) is not None)
+            target = URL(url, encoded=ordinary or _PLAIN.fullmatch(url) is not None)
             host, port = target.raw_host, target.port
         except ValueError as error:
             raise Blocked from error

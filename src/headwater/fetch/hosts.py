@@ -131,11 +131,14 @@ class HostGate:
         domain = registered_domain(host)
         return None if domain in self._queues else self._pace.wait(domain, self._now())
 
-    async def enter(self, host: str) -> str:
-        """Wait for the turn of a host; returns the domain to `leave` afterwards."""
-        domain = registered_domain(host)
-        if domain not in self._queues and self._pace.enter(domain, self._now()) == 0.0:
-            return domain
+    def try_enter(self, domain: str) -> bool:
+        """Enter if nobody has to wait."""
+        return domain not in self._queues and self._pace.enter(domain, self._now()) == 0.0
+
+    async def enter(self, domain: str) -> None:
+        """Wait for the turn of a domain."""
+        if self.try_enter(domain):
+            return
         queue = self._queues.setdefault(domain, deque())
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
@@ -154,7 +157,6 @@ class HostGate:
                 self._wake(queue)
             else:
                 del self._queues[domain]
-        return domain
 
     def leave(self, domain: str) -> None:
         self._pace.leave(domain, self._now())
@@ -168,7 +170,8 @@ class HostGate:
 
     @asynccontextmanager
     async def slot(self, host: str) -> AsyncIterator[None]:
-        domain = await self.enter(host)
+        domain = registered_domain(host)
+        await self.enter(domain)
         try:
             yield
         finally:

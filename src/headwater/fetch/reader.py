@@ -17,7 +17,7 @@ from headwater.model import Document
 Read = Callable[[bytes, str | None, Mapping[str, str] | None], Document]
 
 LARGE = 64 << 10  # beyond this, attributes without end and the like cost more than a tenth of a second
-_HARMLESS = 8 << 10  # too short to cost anything, whatever it holds
+_HARMLESS = 16 << 10  # too short to cost more than some hundredths of a second, whatever it holds
 _FEW_TAGS, _MANY_TAGS, _MANY_UNCLOSED = 600, 4000, 500
 
 

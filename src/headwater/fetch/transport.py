@@ -6,21 +6,24 @@ guard judges that again. Whatever goes wrong on the way is a `Failure` with its 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import TracebackType
 from typing import Self
 
 import aiohttp
+from aiohttp import hdrs
 from multidict import CIMultiDictProxy
 from yarl import URL
 
 from headwater.fetch.encodings import ACCEPTED
+from headwater.fetch.etiquette import FEED_TYPES
 from headwater.fetch.guard import REFUSAL, Blocked, Guard, GuardedResolver, Lookup, look_up
-from headwater.fetch.hosts import HostGate
+from headwater.fetch.hosts import HostGate, registered_domain
 from headwater.model import Ending
 
 _HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp's 8 kB would lose their feeds
@@ -85,7 +88,7 @@ class Transport:
         self._guard = guard
         self._gate = gate
         self._limits = limits
-        self._headers = {"User-Agent": user_agent, "Accept-Encoding": ACCEPTED}
+        self._headers = {hdrs.USER_AGENT: user_agent, hdrs.ACCEPT: FEED_TYPES, hdrs.ACCEPT_ENCODING: ACCEPTED}
         self._tls = tls
         self._lookup = lookup
         self._connections = connections
@@ -139,15 +142,21 @@ class Transport:
             target = self._guard.check_url(url)
         except Blocked as error:
             raise Failure(Ending.BLOCKED, REFUSAL) from error
-        domain = await self._gate.enter(target.raw_host or "")
+        domain = registered_domain(target.raw_host or "")
+        if not self._gate.try_enter(domain):
+            await self._gate.enter(domain)
         try:
-            timeout = self._timeout if seconds is None else self._timeout_of(seconds)
-            clock = asyncio.get_running_loop().time
-            begin = clock()
+            begin = time.monotonic()
             reply = await self._request(
-                method, target, headers, data, timeout, max_wire or self._limits.max_wire, every_body
+                method,
+                target,
+                headers,
+                data,
+                self._timeout if seconds is None else self._timeout_of(seconds),
+                max_wire or self._limits.max_wire,
+                every_body,
             )
-            reply.spent = clock() - begin
+            reply.spent = time.monotonic() - begin
             return target, reply
         finally:
             self._gate.leave(domain)
@@ -170,7 +179,7 @@ class Transport:
             )
         except Exception as error:
             raise failure_of(error, target.host or "", time_limit.total) from error
-        size = sum(len(name) + len(value) + 4 for name, value in response.raw_headers)
+        size = sum(map(len, chain.from_iterable(response.raw_headers))) + 4 * len(response.raw_headers)
         try:
             status = response.status
             if status == 304 or not (200 <= status < 300 or every_body):
@@ -179,12 +188,11 @@ class Transport:
                 return Reply(status, response.headers, b"", size)
             body = await self._body(response, max_wire)
             return Reply(status, response.headers, body, size + len(body))
-        except Failure:
-            raise
-        except Exception as error:
-            raise failure_of(error, target.host or "", time_limit.total, size) from error
-        finally:
+        except BaseException as error:
             response.close()
+            if isinstance(error, Failure) or not isinstance(error, Exception):
+                raise
+            raise failure_of(error, target.host or "", time_limit.total, size) from error
 
     async def _body(self, response: aiohttp.ClientResponse, max_wire: int) -> bytes:
         announced = response.content_length
@@ -196,14 +204,13 @@ class Transport:
             if len(chunk) > max_wire:
                 raise _too_large(max_wire, len(chunk))
             return chunk
-        clock = asyncio.get_running_loop().time
-        begin, received, chunks = clock(), len(chunk), [chunk]
+        begin, received, chunks = time.monotonic(), len(chunk), [chunk]
         while chunk := await stream.readany():
             chunks.append(chunk)
             received += len(chunk)
             if received > max_wire:
                 raise _too_large(max_wire, received)
-            spent = clock() - begin
+            spent = time.monotonic() - begin
             if spent > self._limits.deadline / 3 and received < spent * self._limits.min_rate:
                 raise Failure(
                     Ending.TIMEOUT, f"The server sends too slowly: {received:,} bytes in {spent:.0f} s.", received
