@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -172,7 +173,8 @@ def show(result: Result) -> None:
             if key in papers:
                 cells.append(cell(row.get("paper", {}).get(key), measure(key)[1]))
         table.add_row(*cells)
-    out.print(table, soft_wrap=False, width=None if out.is_terminal else 180)
+    wide = out if out.is_terminal else Console(width=180)  # a file or a pipe has no width of its own
+    wide.print(table, soft_wrap=False)
     for check in result.checks:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in check.figures.items())
         word = "[green]holds[/green]" if check.holds else "[red]does not hold[/red]"

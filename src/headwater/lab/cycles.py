@@ -37,6 +37,7 @@ class CycleSettings:
     share: float = 0.2
     warmup: int = 300
     measured: int = 100
+    seconds: float = 1.0  # what a cycle lasts, for estimators that know days and hours
 
     @property
     def cycles(self) -> int:
@@ -49,7 +50,6 @@ class CycleWorld:
     `relevant[start[i] + n]` counts the relevant ones among its first n."""
 
     settings: CycleSettings
-    rates: Floats
     selectivity: Floats
     published: NDArray[np.int64]
     relevant: NDArray[np.int64]
@@ -86,6 +86,14 @@ def draw_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats 
     size, shared = profiles.sum(1), (profiles & wanted).sum(1)
     chance = np.array([selectivity(int(n), int(k), settings.share) for n, k in zip(size, shared, strict=True)])
     counts = rng.poisson(np.broadcast_to(rates, (settings.cycles, feeds)))
+    return world_of(settings, counts, chance, rng)
+
+
+def world_of(
+    settings: CycleSettings, counts: NDArray[np.int64], chance: Floats, rng: np.random.Generator
+) -> CycleWorld:
+    """A world whose feeds publish `counts[cycle, feed]` items, each relevant with its feed's chance."""
+    feeds = settings.feeds
     published = counts.cumsum(0)
     totals = published[-1]
     start = np.concatenate([[0], np.cumsum(totals + 1)[:-1]])
@@ -94,8 +102,7 @@ def draw_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats 
         hits = rng.random(int(totals[feed])) < chance[feed]
         relevant[start[feed]] = 0
         np.cumsum(hits, out=relevant[start[feed] + 1 : start[feed] + 1 + len(hits)])
-    mean = np.broadcast_to(rates, (settings.cycles, feeds)).mean(0)
-    return CycleWorld(settings, mean, chance, published, relevant, start)
+    return CycleWorld(settings, chance, published, relevant, start)
 
 
 @dataclass(slots=True)
@@ -118,11 +125,13 @@ def run_cycles(
     strategy: Strategy,
     budget: float,
     knowledge: Knowledge = "divergence",
+    censored: bool = True,
 ) -> CycleScores:
     """Let a strategy refresh the feeds of a world, `budget` per cycle; it learns from what its refreshes return.
 
     With the knowledge "divergence" the table tells exactly how many items wait, as the papers' offline strategies are
-    told; otherwise it tells nothing.
+    told; otherwise it tells nothing. A refresh returns at most a window of items; with `censored=False` the strategy is
+    told the true number all the same, as in the thesis' experiments with estimators (7.3.3).
     """
     settings = world.settings
     feeds, width = settings.feeds, settings.window
@@ -139,7 +148,7 @@ def run_cycles(
     before = np.zeros(feeds, dtype=np.int64)  # relevant items published before this cycle
     owed = 0.0
     for cycle in range(settings.cycles):
-        now = float(cycle + 1)
+        now = (cycle + 1) * settings.seconds
         position = world.published[cycle]
         total = world.relevant_before(position)
         edge = np.maximum(position - width, 0)
@@ -154,16 +163,16 @@ def run_cycles(
             table.relevant[:] = waiting
         owed += budget
         now_allowed, owed = int(owed), owed - int(owed)
-        rows = strategy.choose(table, now, Budget(now_allowed, budget)).rows
+        rows = strategy.choose(table, now, Budget(now_allowed, budget / settings.seconds)).rows
         if len(rows):
             fresh = position[rows] - read[rows]
             seen = Observed(
                 rows=rows,
                 start=table.last[rows],
                 end=np.full(len(rows), now),
-                new=np.minimum(fresh, width).astype(float),
+                new=(np.minimum(fresh, width) if censored else fresh).astype(float),
                 window=np.full(len(rows), float(width)),
-                saturated=fresh >= width,
+                saturated=fresh >= width if censored else np.zeros(len(rows), dtype=bool),
             )
             if measured:
                 requests += len(rows)
@@ -179,7 +188,7 @@ def run_cycles(
             freshness += float(np.where(inside > 0, have / np.maximum(inside, 1), 1.0).mean())
     pending = int((before - world.relevant_before(np.maximum(read, np.maximum(world.published[-1] - width, 0)))).sum())
     return CycleScores(
-        completeness=obtained / max(published, 1),
+        completeness=min(obtained / max(published, 1), 1.0),  # what waited when measuring began may tip it over
         freshness=freshness / settings.measured,
         requests=requests,
         published=published,

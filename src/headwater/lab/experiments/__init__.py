@@ -12,7 +12,9 @@ from headwater.lab.experiments.base import Experiment
 MODULES: dict[str, str] = {
     "two-steps": "two_steps",
     "tau": "tau",
+    "online": "online",
     "shapes": "shapes",
+    "network": "network",
 }
 
 

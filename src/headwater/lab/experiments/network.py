@@ -1,0 +1,197 @@
+"""Aggregation networks for α = 4, 20, 100: their shapes, and the quality along cascades of aggregators (thesis 1.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwater.estimate.base import DAY
+from headwater.lab.cycles import generator
+from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.network import NodeQuality, Tree, cascade, grow_by_place, grow_by_profile, quality
+from headwater.lab.sweep import Job, run_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ALPHAS = (4.0, 20.0, 100.0)
+STAR = 0.5  # below 1/√2 the root is nearer than any other node, whatever the distance
+PICTURE_NODES, NODES = 10_000, 2_000
+QUERIES, WORDS, RADIUS = 150, 12, 0.8
+PER_DAY_ITEMS, DAYS = 60.0, 10.0
+
+
+def shape_of(alpha: float, seed: int, nodes: int) -> dict[str, float]:
+    """Degrees and depth of one network of points in the plane."""
+    tree = place_tree(alpha, seed, nodes)
+    degrees = tree.degrees
+    return {
+        "root_degree": float(degrees[0]),
+        "max_degree": float(degrees.max()),
+        "depth": float(tree.hops.max()),
+        "mean_hops": float(tree.hops[1:].mean()),
+        "leaves": float((degrees == 0).mean()),
+        "hub_share": float(np.sort(degrees)[::-1][:20].sum() / max(degrees.sum(), 1)),
+    }
+
+
+def place_tree(alpha: float, seed: int, nodes: int) -> Tree:
+    points = generator(seed, 0).random((nodes, 2))
+    points[0] = 0.5
+    return grow_by_place(points, alpha)
+
+
+def quality_of(alpha: float, seed: int, window: int, interval: float) -> list[NodeQuality]:
+    """A tree of query feeds over one source with all its words, and what reaches each of them."""
+    rng = generator(seed, 1)
+    profiles = rng.random((QUERIES + 1, WORDS)) < rng.uniform(0.1, 0.6, (QUERIES + 1, 1))
+    profiles[0] = True
+    profiles[~profiles.any(1), 0] = True
+    tree = grow_by_profile(profiles, alpha, RADIUS)
+    end = DAYS * DAY
+    count = int(rng.poisson(PER_DAY_ITEMS * DAYS))
+    times = np.sort(rng.random(count) * end)
+    words = 1 << rng.integers(0, WORDS, count)  # one word an item
+    have = cascade(tree, profiles, times, words, window, interval, rng.random(QUERIES + 1) * interval)
+    samples = rng.uniform(2 * DAY, end - 2 * DAY, 100)
+    return quality(have, tree, profiles, times, words, window, 2 * DAY, end - 2 * DAY, samples)
+
+
+def run(given: LabSettings, progress: Progress) -> Result:
+    seeds = given.seeds or (4 if given.quick else 20)
+    nodes = 600 if given.quick else NODES
+    window = given.window or 20
+    per_day = given.per_day or (24.0,)
+    interval = DAY / per_day[0]
+    rows: list[Row] = []
+    keys = (STAR, *ALPHAS)
+    jobs = [Job(shape_of, (alpha, seed, nodes)) for alpha in keys for seed in range(seeds)]
+    found = run_all(jobs, given, progress, "networks")
+    forms: dict[float, list[dict[str, float]]] = {}
+    for place, alpha in enumerate(keys):
+        forms[alpha] = found[place * seeds : (place + 1) * seeds]
+        measured = {key: mean_sd([form[key] for form in forms[alpha]]) for key in found[0]}
+        rows.append({"network": "points", "alpha": alpha} | measured)
+    jobs = [Job(quality_of, (alpha, seed, window, interval)) for alpha in ALPHAS for seed in range(seeds)]
+    runs = run_all(jobs, given, progress, "cascades")
+    by_hops: dict[float, dict[int, dict[str, float]]] = {}
+    for place, alpha in enumerate(ALPHAS):
+        served = [node for run_of in runs[place * seeds : (place + 1) * seeds] for node in run_of]
+        by_hops[alpha] = _by_hops(served)
+        for hops, values in by_hops[alpha].items():
+            rows.append(
+                {"network": "profiles", "alpha": alpha, "hops": hops, "nodes": values["nodes"]}
+                | {"completeness": values["completeness"], "freshness": values["freshness"]}
+                | {"mean_delay_s": values["mean_delay_s"]}
+            )
+    settings = {"seeds": seeds, "nodes": nodes, "queries": QUERIES, "words": WORDS, "radius": RADIUS}
+    settings |= {"window": window, "per_day": per_day[0], "items_per_day": PER_DAY_ITEMS}
+    data: dict[str, Any] = {"by_hops": by_hops, "picture_nodes": 1500 if given.quick else PICTURE_NODES}
+    return Result("network", settings, rows, _checks(forms, by_hops, interval, nodes), data=data)
+
+
+def _by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
+    """Means over all nodes that are as many hops from the source, where there are at least ten."""
+    table = {}
+    for hops in sorted({node.hops for node in served}):
+        mine = [node for node in served if node.hops == hops]
+        if len(mine) >= 10:
+            table[hops] = {
+                "nodes": float(len(mine)),
+                "completeness": float(np.mean([node.completeness for node in mine])),
+                "freshness": float(np.mean([node.freshness for node in mine])),
+                "mean_delay_s": float(np.nanmean([node.mean_delay for node in mine])),
+            }
+    return table
+
+
+def _checks(
+    forms: dict[float, list[dict[str, float]]],
+    by_hops: dict[float, dict[int, dict[str, float]]],
+    interval: float,
+    nodes: int,
+) -> list[Check]:
+    def mean(alpha: float, key: str) -> float:
+        return float(np.mean([form[key] for form in forms[alpha]]))
+
+    hubs = {f"α = {alpha:g}": mean(alpha, "hub_share") for alpha in ALPHAS}
+    depth = {f"α = {alpha:g}": mean(alpha, "mean_hops") for alpha in ALPHAS}
+    star = mean(STAR, "root_degree")
+    delays = {
+        f"α = {alpha:g}, {hops} hops": values["mean_delay_s"] / interval
+        for alpha, table in by_hops.items()
+        for hops, values in table.items()
+    }
+    fit = max(
+        abs(values["mean_delay_s"] / interval - hops / 2)
+        for table in by_hops.values()
+        for hops, values in table.items()
+    )
+    complete = {alpha: [values["completeness"] for values in table.values()] for alpha, table in by_hops.items()}
+    fresh = {alpha: [values["freshness"] for values in table.values()] for alpha, table in by_hops.items()}
+    weighted = {
+        f"α = {alpha:g}": sum(v["completeness"] * v["nodes"] for v in t.values()) / sum(v["nodes"] for v in t.values())
+        for alpha, t in by_hops.items()
+    }
+    return [
+        Check(
+            "with a very small α the network is a star around the source",
+            star >= nodes - 1,
+            f"at α = {STAR:g} every node reads the root",
+            {"readers of the root": star, "nodes": float(nodes - 1)},
+            "thesis 1.6.2",
+        ),
+        Check(
+            "a few hubs serve most of the network when α is small, and fewer of it the larger α is",
+            hubs["α = 4"] > hubs["α = 20"] > hubs["α = 100"] and hubs["α = 4"] > 0.5,
+            "share of all links at the twenty largest hubs falls from α = 4 (more than half) to 20 to 100",
+            hubs,
+            "thesis fig. 1.6",
+        ),
+        Check(
+            "paths grow longer with α",
+            depth["α = 4"] < depth["α = 20"] < depth["α = 100"],
+            "mean hops to the source, in this order",
+            depth,
+            "thesis fig. 1.6",
+        ),
+        Check(
+            "every hop adds half a polling interval of delay",
+            fit <= 0.25,
+            "mean delay within a quarter of an interval of hops/2 intervals",
+            delays,
+            "ours: cascades of thesis 1.6",
+        ),
+        Check(
+            "freshness falls along a cascade",
+            all(values[-1] < values[0] for values in fresh.values() if len(values) > 1),
+            "at the last hop below that at the first, for every α",
+            {f"α = {alpha:g}, first hop": values[0] for alpha, values in fresh.items()}
+            | {f"α = {alpha:g}, last hop": values[-1] for alpha, values in fresh.items()},
+            "ours: cascades of thesis 1.6",
+        ),
+        Check(
+            "reading feeds like one's own (a larger α) brings more of what is wanted than its longer paths lose",
+            weighted["α = 100"] >= weighted["α = 4"],
+            "completeness over all nodes at α = 100 not below that at α = 4",
+            weighted | {f"α = {alpha:g}, first hop": values[0] for alpha, values in complete.items()},
+            "ours: cascades of thesis 1.6",
+        ),
+    ]
+
+
+def draw(result: Result) -> Figure:
+    from headwater.lab.experiments.network_plot import network_figure
+
+    return network_figure(result, place_tree, generator)
+
+
+EXPERIMENT = Experiment(
+    "network",
+    "Horincar's thesis, 1.6",
+    "topologies for α = 4, 20, 100 with their degrees; completeness, freshness and delay along cascades",
+    run,
+    draw,
+    frozenset({"seeds", "window", "per_day"}),
+)
