@@ -1,40 +1,5 @@
-"""Times as people read them."""
+"""Times as people read them, for commands; the pages use the same words."""
 
-from __future__ import annotations
+from headwater.when import exactly, relative, span
 
-from datetime import UTC, datetime
-
-
-def exactly(at: float | None) -> str:
-    """
-    >>> exactly(0)
-    '1970-01-01 00:00:00 UTC'
-    """
-    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def span(seconds: float) -> str:
-    """A duration, rounded to what matters.
-
-    >>> span(42), span(150), span(7200), span(200_000)
-    ('42 s', '2 min', '2 h', '2 d')
-    """
-    seconds = abs(seconds)
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return (
-                f"{seconds / size:.0f} {unit}"
-                if seconds >= 10 * size
-                else f"{seconds / size:.1f} {unit}".replace(".0", "")
-            )
-    return f"{seconds:.0f} s"
-
-
-def relative(at: float | None, now: float) -> str:
-    """
-    >>> relative(100, 160), relative(220, 160), relative(None, 0)
-    ('1 min ago', 'in 1 min', 'never')
-    """
-    if at is None:
-        return "never"
-    return f"{span(now - at)} ago" if at <= now else f"in {span(at - now)}"
+__all__ = ["exactly", "relative", "span"]

@@ -1,0 +1,93 @@
+"""Forms that only our own pages can send (CSRF), read with a limit.
+
+Three walls, because there is no login yet. The browser's own word (Sec-Fetch-Site, else Origin) must say that the form
+was sent by our page. A secret in a SameSite cookie must fit the signature inside the form. And the server must have
+been reached as localhost, by an address in digits or by a name the operator gave, since a stranger's name that he
+points at us (DNS rebinding) would pass the other two.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlsplit
+
+from itsdangerous import BadSignature, Signer
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headwater.errors import HeadwaterError
+
+COOKIE = "headwater_form"
+LARGEST = 16_384
+
+
+class Refused(HeadwaterError):
+    """A form that is not taken, with a sentence for whoever sent it."""
+
+    def __init__(self, message: str, status: int = 403) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Forms:
+    """Signs forms with a secret of this process: after a restart an open page has to be loaded again."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._names = {name.lower() for name in names}
+        self._signer = Signer(secrets.token_bytes(32))
+
+    def token(self, request: Request) -> tuple[str, str]:
+        """The visitor's cookie, old or new, and the value that belongs into the form's field `token`."""
+        cookie = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
+        return cookie, self._signer.get_signature(cookie).decode()
+
+    def remember(self, response: Response, cookie: str, secure: bool) -> None:
+        response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
+
+    async def read(self, request: Request) -> dict[str, str]:
+        """The fields of a form sent by a page of ours; Refused for all others."""
+        self._check_host(request)
+        _check_sender(request)
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST:
+                raise Refused("The form is larger than any of ours.", 413)
+        fields = dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=50))
+        self._check_token(request, fields.get("token", ""))
+        return fields
+
+    def _check_host(self, request: Request) -> None:
+        host = (request.url.hostname or "").lower()
+        if host != "localhost" and host not in self._names and not _is_address(host):
+            raise Refused(
+                f"Changes are not taken under the name “{host[:100]}”: the operator has to list it among the "
+                "server's names."
+            )
+
+    def _check_token(self, request: Request, token: str) -> None:
+        try:
+            self._signer.unsign(f"{request.cookies.get(COOKIE, '')}.{token}")
+        except BadSignature as error:
+            raise Refused("The form is too old or did not come from this page: load the page again.") from error
+
+
+def _check_sender(request: Request) -> None:
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        if site not in ("same-origin", "none"):
+            raise Refused("The form was sent by another site.")
+        return
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise Refused("The form was sent by another site.")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""A real server over a real store, for tests of pages."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from headwater.node.crawler import Status
+from headwater.store.store import Store
+from headwater.web.app import create_app
+
+NOW = 1_800_000_000.0
+STATUS = Status(
+    feeds=2, under_way=3, strategy="uniform", budget_per_minute=60.0, budget_left=50, next_due=NOW + 90, held_hosts=1
+)
+
+
+@asynccontextmanager
+async def serving(store: Store, **options: Any) -> AsyncIterator[str]:
+    """The address of a running server."""
+    app = create_app(store, lambda: STATUS, clock=lambda: NOW, **options)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()
+
+
+@pytest.fixture
+async def web_store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(f"sqlite:///{tmp_path / 'web.sqlite'}") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def site(web_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+    """Start servers over `web_store`: `await site(names=…, add=…)` gives the address."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**options: Any) -> str:
+            return await stack.enter_async_context(serving(web_store, **options))
+
+        yield start
