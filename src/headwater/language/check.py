@@ -78,11 +78,13 @@ class Checker:
 
     def _create(self, statement: Create, clean: bool) -> None:
         self._new(statement.name, statement.replace)
+        known = self._report.count
         if clean:
             variables(statement.query, self._report)
             quotas(statement.query, self._report)
-            self._references(statement)
-            self._foretell(statement.query)
+            if self._report.count == known:
+                self._references(statement)
+                self._foretell(statement.query)
         self._queries[statement.name.key] = statement.query
 
     def _new(self, name: Name, replacing: bool) -> None:
@@ -140,14 +142,14 @@ class Checker:
         return True
 
     def _references(self, statement: Create) -> None:
-        key, query = statement.name.key, statement.query
+        key, query, known = statement.name.key, statement.query, self._report.count
         for name in reads(query):
             if name.key == key or self._known(name):
                 path = self._path(name.key, key)
                 if path is not None:
                     shown = " → ".join(self._names.get(step, step) for step in (key, *path))
                     self._report.error(name.pos, f"feed {statement.name.name} would read itself: {shown}")
-        if self._report.count == 0 and self._layers(query, {}) > NESTING:
+        if self._report.count == known and self._layers(query, {}) > NESTING:
             self._report.error(
                 statement.name.pos, f"feeds are layered deeper than {NESTING} levels", "read the lower feeds directly"
             )

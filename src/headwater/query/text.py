@@ -107,8 +107,7 @@ class Analysed:
                 return tuple(text for file in item.enclosures for text in (file.url, file.type) if text)
             case _:
                 return ()
-        stripped = (strip(value) for value in values if value)
-        return tuple(text for text in stripped if text and not text.isspace())
+        return tuple(text for value in values if value and (text := _plain(value)))
 
     def _language(self) -> tuple[str, ...]:
         if self.item.language and self.item.language.strip():
@@ -187,6 +186,11 @@ class Analysed:
                 return True
             case _:
                 return bool(self.texts(field))
+
+
+def _plain(value: str) -> str:
+    """The value as a reader sees it. White space between tags is no space of the text."""
+    return " ".join(strip(value).split()) if "<" in value else strip(value).strip()
 
 
 ITEM_FIELDS = (Field.TITLE, Field.CONTENT, Field.CATEGORY, Field.AUTHOR)

@@ -1,0 +1,72 @@
+"""Small streams of items for the tests of what queries mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headwater.language import Catalogue, parse
+from headwater.model import Enclosure, Item
+from headwater.query.document import Emission
+from headwater.query.meaning import Meaning
+from headwater.query.text import Analysed, Origin
+
+DAY = 86_400.0
+NOON = 1_709_294_400.0  # 2024-03-01T12:00Z
+
+NEWS = Origin("news", "http://news.example/rss", ("press",))
+BLOG = Origin("blog", "http://blog.example/feed", ("Personal", "science"))
+LAB = Origin("lab", "http://lab.example/atom", ("science",))
+FEEDS = Catalogue(
+    {origin.name or "": origin.url for origin in (NEWS, BLOG, LAB)}, {}, frozenset({"press", "personal", "science"})
+)
+
+Arrival = tuple[Item, Origin]
+
+
+def item(number: int, title: str | None = None, **facts: Any) -> Item:
+    """An item that arrives `number` minutes after noon and was published five minutes before it arrived."""
+    arrived = facts.pop("arrived", NOON + number * 60)
+    base: dict[str, Any] = {
+        "feed_id": 1,
+        "identity": f"item-{number}",
+        "content_hash": repr((title, sorted(facts.items(), key=str))),
+        "title": title,
+        "link": f"http://x.example/{number}",
+        "published": arrived - 300,
+        "dated": True,
+        "updated": None,
+        "first_seen": arrived,
+        "id": number,
+    }
+    return Item(**(base | facts))
+
+
+def seen(origin: Origin = NEWS, arrived: float | None = None, **facts: Any) -> Analysed:
+    return Analysed(item(0, **facts), origin, arrived)
+
+
+def photo(url: str = "http://x.example/a.jpg") -> Enclosure:
+    return Enclosure(url, "image/jpeg")
+
+
+def meaning(script: str) -> Meaning:
+    made = Meaning()
+    made.run(parse(script, FEEDS))
+    return made
+
+
+def arrive(made: Meaning, arrivals: Iterable[Arrival]) -> None:
+    for each, origin in arrivals:
+        made.arrive(each, origin)
+
+
+def ids(emissions: Sequence[Emission]) -> list[int | None]:
+    return [emission.seen.item.id for emission in emissions]
+
+
+def result(query: str, *arrivals: Arrival, before: str = "", now: float | None = None) -> list[int | None]:
+    """The document of one query over a stream."""
+    made = meaning(f"{before} CREATE FEED q AS {query}")
+    arrive(made, arrivals)
+    return ids(made.document("q", now))
