@@ -14,7 +14,8 @@ from headwater.estimate.base import DAY, Floats
 from headwater.lab.replay import SHORTEST, Protocol, Replay, replay
 from headwater.lab.scores import score
 from headwater.lab.traces import Trace
-from headwater.schedule.base import Budget, Choice, Interval, Observed, Strategy, Table
+from headwater.schedule.base import Budget, Interval, Observed, Table
+from headwater.schedule.uniform import Uniform
 
 
 class Adaptive(Interval):
@@ -33,20 +34,6 @@ class Adaptive(Interval):
     def interval(self, table: Table, seen: Observed) -> Floats:
         before = np.where(np.isfinite(seen.start), seen.end - seen.start, 7200.0)
         return np.clip(np.where(seen.new > 0, before / 2, before * 2), 300.0, 2 * DAY)
-
-
-class Oldest(Strategy):
-    name = "oldest"
-
-    def observe(self, table: Table, seen: Observed) -> None:
-        pass
-
-    def choose(self, table: Table, now: float, budget: Budget, candidates: object = None) -> Choice:
-        rows = np.argsort(table.last, kind="stable")[: budget.now]
-        return Choice(rows, now - table.last[rows])
-
-    def why(self, table: Table, row: int, now: float) -> str:
-        return "oldest"
 
 
 @st.composite
@@ -156,7 +143,7 @@ def test_an_item_obtained_at_once_has_no_delay_and_a_burst_beyond_the_window_is_
 
 def test_a_ranking_strategy_spends_its_budget_tick_by_tick() -> None:
     trace = Trace.from_lists([[0.0, 9 * DAY]] * 6)
-    run = replay(Oldest(), trace, Protocol(window=3, history_days=1, warmup_days=2, tick=3600.0), per_day=4.0)
+    run = replay(Uniform(), trace, Protocol(window=3, history_days=1, warmup_days=2, tick=3600.0), per_day=4.0)
     assert run.per_day == pytest.approx(4.0, rel=0.02)
     assert run.polls.max() - run.polls.min() <= 1
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from store_samples import NOW, a_verdict, an_item, one_feed
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Known, Validators
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from store_samples import NOW, a_verdict, an_item, one_feed
 
 
 async def test_feeds_get_ids_in_the_order_given_and_are_found_by_id_address_and_name(store: Store) -> None:

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from store_samples import NOW, a_verdict, an_item, one_feed
 
 from headwater.model import Enclosure, Ending, Hints, Known, Validators
 from headwater.store.store import Store
+from store_samples import NOW, a_verdict, an_item, one_feed
 
 
 async def test_a_verdict_is_read_back_as_it_was_written(store: Store) -> None:

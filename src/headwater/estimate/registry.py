@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.estimate.base import Estimator
+from headwater.estimate.bayes import Bayes
 from headwater.estimate.fixed import Fixed
 from headwater.estimate.hourly import Hourly
 from headwater.estimate.hybrid import Hybrid
@@ -31,6 +32,7 @@ ESTIMATORS: Mapping[str, type[Estimator]] = by_name(
         Smoothed,
         Likelihood,
         Pattern,
+        Bayes,
     ]
 )
 

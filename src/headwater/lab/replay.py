@@ -22,6 +22,7 @@ from headwater.errors import StrategyError, TraceError
 from headwater.estimate.base import DAY, Floats, Ragged, Rows
 from headwater.lab.traces import Trace
 from headwater.schedule.base import Budget, Interval, Observed, Strategy, Table
+from headwater.schedule.ranking import Ranking
 
 SHORTEST = 60.0  # no strategy polls a feed twice within a minute; the server's manners would not let it
 _TICKS = 1024  # a second has 1024 ticks: exact in binary, fine enough for any poll
@@ -223,9 +224,11 @@ def _rankings(strategy: Strategy, sources: _Sources, rate: float, tick: float) -
     sources.polled(seen)
     spent = 0
     for k, now in enumerate(np.arange(sources.begin + tick, sources.end, tick).tolist()):
-        budget = Budget(now=int(rate * tick * (k + 1)) - spent, rate=rate)
+        quota = int(rate * tick * (k + 1)) - spent
+        spent += quota  # what a strategy leaves unspent is gone, as in the papers' cycles
+        # A ranking needs its number; a strategy that allots a rate by itself may take more at the day's best moments.
+        budget = Budget(now=quota if isinstance(strategy, Ranking) else len(rows), rate=rate)
         choice = strategy.choose(sources.table, now, budget)
-        spent += budget.now  # what a strategy leaves unspent is gone, as in the papers' cycles
         if not len(choice.rows):
             continue
         chosen = np.sort(choice.rows)

@@ -33,6 +33,7 @@ from headwater.schedule.stormcrawler import StormCrawler
 from headwater.schedule.top_utility import TopUtility
 from headwater.schedule.two_steps import TwoSteps
 from headwater.schedule.uniform import Uniform
+from headwater.schedule.value import Value
 
 STRATEGIES: Mapping[str, type[Strategy]] = by_name(
     [
@@ -64,6 +65,7 @@ STRATEGIES: Mapping[str, type[Strategy]] = by_name(
         Reader,
         MediaCloud,
         StormCrawler,
+        Value,
     ]
 )
 

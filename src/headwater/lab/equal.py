@@ -1,0 +1,108 @@
+"""Equal cost: the one constant of a strategy at which it makes as many requests as asked, found by search.
+
+Interval strategies are stretched, ranking strategies get another budget, `value` another price. The number of
+requests falls (or rises) steadily with each, so a secant on logarithms finds it in a few replays; on long traces the
+first of them use a sample of the feeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.lab.replay import Protocol, Replay, replay
+from headwater.lab.traces import Trace
+from headwater.schedule.base import Interval, Strategy
+
+CLOSE = 0.003  # of the requests asked for
+TRIES = 8
+SAMPLED = 400_000  # refreshes: longer replays look for their constant on a sample first
+
+Make = Callable[[float], tuple[Strategy, float, float]]  # constant → strategy, polls per day to give it, stretch
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """How a constant makes a strategy, where to start looking, and how requests answer: d log requests / d log
+    constant."""
+
+    make: Make
+    start: float
+    answer: float
+
+
+def stretched(new: Callable[[], Strategy], per_day: float) -> Knob:
+    """Lengthen or shorten all intervals."""
+    return Knob(lambda constant: (new(), per_day, constant), 1.0, -1.0)
+
+
+def budgeted(new: Callable[[], Strategy], per_day: float) -> Knob:
+    """Give another budget than the one that shall be spent."""
+    return Knob(lambda constant: (new(), constant, 1.0), per_day, 1.0)
+
+
+def priced(new: Callable[[float], Strategy], per_day: float, start: float) -> Knob:
+    """Fix another price."""
+    return Knob(lambda constant: (new(constant), per_day, 1.0), start, -0.55)
+
+
+def knob_of(new: Callable[[], Strategy], per_day: float) -> Knob:
+    return stretched(new, per_day) if isinstance(new(), Interval) else budgeted(new, per_day)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The replay whose requests come nearest to what was asked, its constant, and how far off it is (a share)."""
+
+    replay: Replay
+    constant: float
+    off: float
+
+    @property
+    def close(self) -> bool:
+        return abs(self.off) <= 2 * CLOSE
+
+
+def at_equal_cost(knob: Knob, trace: Trace, protocol: Protocol, per_day: float, seed: int = 0) -> Fitted:
+    """Replay with the constant at which there are `per_day` polls per feed and day in the measured span."""
+    begin, _, end = protocol.span(trace)
+    refreshes = trace.feeds * (end - begin) / 86_400 * per_day
+    start = knob.start
+    if refreshes > 2 * SAMPLED and trace.feeds > 50 and knob.answer > -1.0 and knob.answer < 0:
+        many = max(int(trace.feeds * SAMPLED / refreshes), 40)
+        rows = np.sort(np.random.default_rng(seed).choice(trace.feeds, many, replace=False))
+        part = trace.only(rows)
+        start = _search(knob, part, Protocol(*_kept(protocol, trace, part)), per_day, start, 5 * CLOSE).constant
+    return _search(knob, trace, protocol, per_day, start, CLOSE)
+
+
+def _kept(protocol: Protocol, whole: Trace, part: Trace) -> tuple[int, float, float, float | None]:
+    """The same moments for a part that may begin later than the whole."""
+    later = (part.start - whole.start) / 86_400
+    return protocol.window, max(protocol.history_days - later, 0.0), protocol.warmup_days, protocol.tick
+
+
+def _search(knob: Knob, trace: Trace, protocol: Protocol, per_day: float, start: float, close: float) -> Fitted:
+    tried: list[tuple[float, float]] = []
+    best: Fitted | None = None
+    at, answer = math.log(start), knob.answer
+    for _ in range(TRIES):
+        strategy, rate, stretch = knob.make(math.exp(at))
+        run = replay(strategy, trace, protocol, rate, stretch)
+        off = math.log(max(run.per_day, 1e-9) / per_day)
+        if best is None or abs(off) < abs(math.log1p(best.off)):
+            best = Fitted(run, math.exp(at), math.expm1(off))
+        if abs(off) <= close:
+            break
+        if tried and abs(at - tried[-1][0]) > 1e-12:
+            measured = (off - tried[-1][1]) / (at - tried[-1][0])
+            # Clumped answers (whole refreshes per day) can mislead a secant; keep it near what is known of the knob.
+            answer = min(max(measured / knob.answer, 0.25), 4.0) * knob.answer if measured else knob.answer
+        tried.append((at, off))
+        step = off / answer
+        at -= min(max(step, -2.5), 2.5)
+    assert best is not None
+    return best

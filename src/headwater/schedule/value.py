@@ -1,0 +1,192 @@
+"""`value`: refresh a feed at the moment when that does most good for its price; the default of the server.
+
+What a refresh is good for: the items it brings stop waiting, and fewer are pushed out unread. An item-day of waiting
+costs `delay` × weight × selectivity, a lost item `loss` such days, and with `freshness` every feed's share of missing
+items counts beside. A refresh costs the price ν × the feed's cost. The index of this trade is the rule "refresh when
+T·G′(T) − G(T) reaches ν"; `plan` improves on its interval by choosing the moment on the forecast of `bayes`. ν is
+steered so that the budget is spent (`price`), or given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headwater.estimate.base import DAY, Bools, Floats, Rows
+from headwater.estimate.bayes import Bayes, cumulated
+from headwater.schedule.base import Budget, Choice, Explained, Interval, Observed, Table
+from headwater.schedule.plan import Task, next_refresh, overflow
+from headwater.schedule.price import Control, believed_price, steered
+
+SHORTEST, LONGEST = 120.0, 31 * DAY
+FIRST_PRICE = 0.1  # item-days, until the first steering knows the budget
+
+
+class Value(Interval):
+    """Polls where it helps most.
+
+    `price` fixes ν (in item-days) instead of steering it; `plan=False` takes the index's interval as it is.
+    The dial: `delay` (what an item-day of waiting costs), `loss` (what a lost item costs, in item-days) and `freshness`
+    (what a day of a wholly missing window costs, shared by the items of the window).
+    """
+
+    name = "value"
+    steering = 3600.0
+    shortest = SHORTEST
+    longest = LONGEST
+
+    def __init__(
+        self,
+        feeds: int = 0,
+        *,
+        scale: float = 1.0,
+        estimator: Bayes | None = None,
+        price: float | None = None,
+        plan: bool = True,
+        delay: float = 1.0,
+        loss: float = 3.0,
+        freshness: float = 0.0,
+        dispersion: float = 6.0,
+    ) -> None:
+        self._fixed = price
+        self.plan, self.delay, self.loss, self.freshness, self.dispersion = plan, delay, loss, freshness, dispersion
+        super().__init__(feeds, scale=scale)
+        self.beliefs: Bayes = self.adopt("estimator", estimator if estimator is not None else Bayes())
+        self.estimator = self.beliefs
+        if price is not None:
+            self._shared["price"][...] = price
+
+    def shared(self) -> Mapping[str, Any]:
+        return {"price": FIRST_PRICE, "control": np.zeros(3), "steered": -np.inf, "spent": 0.0}
+
+    @property
+    def price(self) -> float:
+        """ν: what a refresh must be worth, in item-days."""
+        return float(self._shared["price"])
+
+    # — deciding —
+
+    def interval(self, table: Table, seen: Observed) -> Floats:
+        self.beliefs.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
+        self._shared["spent"] += float(table.cost[seen.rows].sum())
+        return DAY * next_refresh(self._task(table, seen.rows)) if self.plan else self._by_index(table, seen.rows)
+
+    def worth(self, table: Table, rows: Rows) -> Floats:
+        """What an item-day of waiting costs at each feed; never nothing, so that no feed is forgotten."""
+        wanted = self.delay * table.weight[rows] * table.selectivity[rows]
+        shown = self.freshness / np.maximum(table.window[rows], 1.0)
+        return np.maximum(wanted + shown, 1e-6)
+
+    def _task(self, table: Table, rows: Rows) -> Task:
+        told = self.beliefs.forecast(rows)
+        worth = self.worth(table, rows)
+        price = self.price * table.cost[rows]
+        window = np.maximum(table.window[rows], 1.0)
+        rate = np.maximum(told.base + 0.5 * np.maximum(told.parts, 0.0).sum(1), 1e-6)
+        usual = np.minimum(np.sqrt(2 * price / (worth * rate)), 0.5 * window / rate + 0.02)
+        return Task(
+            told.now,
+            told.clocks,
+            told.base,
+            told.parts,
+            told.scales,
+            worth,
+            self.loss * table.weight[rows] * table.selectivity[rows],
+            price,
+            window,
+            np.clip(usual, SHORTEST / DAY, LONGEST / DAY),
+            self.dispersion,
+        )
+
+    def _by_index(self, table: Table, rows: Rows) -> Floats:
+        """The interval at which the index reaches the price, in seconds; no moment is chosen."""
+        task = self._task(table, rows)
+        low, high = np.full(len(rows), SHORTEST / DAY), np.full(len(rows), LONGEST / DAY)
+        told = self.beliefs.forecast(rows)
+        for _ in range(24):
+            middle = np.sqrt(low * high)
+            enough = self._index(task, cumulated(told, middle), middle) >= task.price
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return np.asarray(high * DAY)
+
+    def _index(self, task: Task, items: Floats, age: Floats) -> Floats:
+        """ν(T): half of age × items for the waiting, and T·dL/dT − L for the loss L, by a difference of a tenth."""
+        lost = overflow(items, task.window, self.dispersion)
+        soon = overflow(items * 1.1, task.window, self.dispersion)
+        return np.asarray(task.worth * items * age / 2 + task.loss * np.maximum((soon - lost) * 10 - lost, 0.0))
+
+    # — the price, and signals —
+
+    def steer(self, table: Table, now: float, budget: Budget) -> None:
+        """Set the price by the beliefs and by what was spent; heed what signals tell."""
+        last = float(self._shared["steered"])
+        if now < last + self.steering:
+            return
+        self._shared["steered"] = np.array(now)
+        spent = float(self._shared["spent"])
+        self._shared["spent"] = np.array(0.0)
+        if self._fixed is not None or budget.rate <= 0:
+            return
+        per_day = budget.rate * DAY
+        known = np.flatnonzero(np.isfinite(table.last))
+        if not len(known):
+            return
+        control = Control(*self._shared["control"].tolist())
+        if np.isfinite(last):
+            control = steered(control, spent, (now - last) / DAY, per_day)
+        self._shared["control"] = np.array([control.correction, control.spent, control.weight])
+        worth = self.worth(table, known) * self.beliefs.slow(known)
+        self._shared["price"] = np.array(believed_price(worth, table.cost[known], per_day) * np.exp(control.correction))
+
+    def heed(self, table: Table, rows: Rows, now: float) -> None:
+        """A signal (a ping, a sibling that changed, a count) says that `rows` have items waiting: be due in time.
+
+        One item waits and more may come at rate λ: the best pause before fetching them together is
+        (√(2λν − 1) − 1)/λ, and none where λν ≤ 1.
+        """
+        worth = self.worth(table, rows)
+        price = self.price * table.cost[rows] / worth
+        rate = np.maximum(self.beliefs.slow(rows), 1e-9)
+        told = table.divergence[rows]
+        waiting = np.where(np.isnan(told), 1.0, told)
+        pause = np.maximum(np.sqrt(np.maximum(2 * rate * price - waiting, 1.0)) - 1.0, 0.0) / rate
+        soon = now + np.where(waiting > 0, pause * DAY, np.inf)
+        self.due[rows] = np.minimum(self.due[rows], soon)
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        self.steer(table, now, budget)
+        told = np.flatnonzero(table.divergence[: len(self)] > 0)
+        if len(told):
+            self.heed(table, told, now)
+        return super().choose(table, now, budget, candidates)
+
+    # — explaining —
+
+    def explain(self, table: Table, row: int, now: float) -> Explained:
+        due = max(float(self.due[row]), now)
+        if not np.isfinite(table.last[row]):
+            return Explained("never refreshed: first in line", np.inf, self.price, now)
+        one = np.array([row])
+        task = self._task(table, one)
+        since = table.last[one]
+        items = self.beliefs.expected(one, since, np.array([now]))
+        rate = float(self.beliefs.rate(one, np.array([now]))[0]) * DAY
+        worth = float(self._index(task, items, (now - since) / DAY)[0])
+        spread = np.sqrt(self.dispersion * max(float(items[0]), 1e-9))
+        lost = 1 / (1 + np.exp(-1.702 * np.clip((float(items[0]) - float(task.window[0])) / spread, -20, 20)))
+        wait = "now" if due <= now else f"in {_duration(due - now)}"
+        reason = (
+            f"publishes about {rate:.3g} items a day at this hour; {float(items[0]):.2g} new expected, "
+            f"chance of loss {lost:.1%}; a refresh is worth {worth:.3g} item-days now, the price is {self.price:.3g}; "
+            f"planned {wait}"
+        )
+        return Explained(reason, worth, self.price, due)
+
+    def why(self, table: Table, row: int, now: float) -> str:
+        return self.explain(table, row, now).reason
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
