@@ -22,7 +22,7 @@ from headwater.fetch.hosts import HostGate
 from headwater.fetch.reader import Read, Reader
 from headwater.fetch.transport import Failure, Limits, Reply, Transport
 from headwater.formats import read as read_feed
-from headwater.model import Ending, Outcome, Validators
+from headwater.model import Document, Ending, Outcome, Validators
 
 MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -41,13 +41,18 @@ def name_ourselves(contact: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer that is not judged as a feed: for discovery, articles, icons, hubs and web hooks."""
+    """An answer that is not judged as a feed: for discovery, articles, icons, hubs and web hooks.
+
+    `url` is what was asked for, `moved_to` where a chain of permanent redirects led, as in `Outcome`.
+    """
 
     status: int
     final_url: str
     headers: Mapping[str, str]
     body: bytes
     content_type: str
+    url: str = ""
+    moved_to: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -167,7 +172,12 @@ class Fetcher:
             body = await self._decode(reply, max_bytes) if reply.body else b""
         except Failure as failure:
             raise _error_of(failure, url) from failure
-        return Page(reply.status, journey.at, reply.headers, body, reply.headers.get("Content-Type", ""))
+        moved = journey.at if journey.hops and journey.permanent else None
+        return Page(reply.status, journey.at, reply.headers, body, reply.headers.get("Content-Type", ""), url, moved)
+
+    async def read(self, page: Page) -> Document:
+        """Read a page as a feed, with the limits of every document; raises NotAFeed."""
+        return await self._reader.read(page.body, page.final_url, page.headers)
 
     async def post(
         self,
@@ -189,7 +199,7 @@ class Fetcher:
             body = await self._decode(reply, max_bytes) if reply.body else b""
         except Failure as failure:
             raise _error_of(failure, url) from failure
-        return Page(reply.status, url, reply.headers, body, reply.headers.get("Content-Type", ""))
+        return Page(reply.status, url, reply.headers, body, reply.headers.get("Content-Type", ""), url)
 
     async def _travel(self, journey: _Journey, headers: Mapping[str, str], max_wire: int | None = None) -> Reply:
         """Follow redirects to an answer. The same headers go on every hop: validators belong to the feed."""
