@@ -63,8 +63,8 @@ class Forms:
         host = (request.url.hostname or "").lower()
         if host != "localhost" and host not in self._names and not _is_address(host):
             raise Refused(
-                f"Changes are not taken under the name “{host[:100]}”: the operator has to list it among the "
-                "server's names."
+                f"Changes are not taken under the name “{host[:100]}”: the operator has to list it in the "
+                "setting names."
             )
 
     def _check_token(self, request: Request, token: str) -> None:
