@@ -14,7 +14,7 @@ from headwater.model import Document, Entry
 
 def is_cdf(root: etree._Element, names: Names) -> bool:
     """A channel at the root with an HREF, or with items that have one."""
-    if _get(root, "href") or _get(root, "base"):
+    if root.tag.isupper() or _get(root, "href") or _get(root, "base"):
         return True
     return any(names[child.tag] == "item" and _get(child, "href") for child in root)
 

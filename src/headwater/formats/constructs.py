@@ -33,11 +33,7 @@ def raw_of(element: etree._Element) -> tuple[str | None, str]:
     text = element.text
     if text is None or not (text := text.strip()):
         return None, "text"
-    if kind is None:
-        if element.get("mode") == "escaped" and "}" in element.tag:
-            return text, "unsaid"
-        return text, "unsaid"
-    kind = kind.strip().lower()
+    kind = (kind or "").strip().lower()
     if element.get("mode") == "base64" or (_is_binary(kind) and not looks_like_html(text)):
         text = _from_base64(text)
         return text, "html" if text and looks_like_html(text) else "text"
@@ -51,7 +47,7 @@ def raw_of(element: etree._Element) -> tuple[str | None, str]:
 
 def title_of(element: etree._Element, context: Context) -> str | None:
     """Plain text of a title."""
-    if len(element) == 0 and element.get("type") is None:
+    if len(element) == 0 and not element.attrib:
         text = element.text
         if text is None:
             return None
@@ -61,7 +57,7 @@ def title_of(element: etree._Element, context: Context) -> str | None:
     text, kind = raw_of(element)
     if text is None:
         return None
-    return one_line(text) if kind == "text" else from_html(text)
+    return one_line(text) if kind == "text" else from_html(text, sure=kind == "html")
 
 
 def html_of(element: etree._Element, context: Context) -> str | None:
@@ -89,6 +85,8 @@ def _mixed(element: etree._Element) -> str | None:
     only = element[0]
     if len(element) == 1 and isinstance(only.tag, str) and only.tag.rpartition("}")[2] == "div":
         outside = f"{element.text or ''}{only.tail or ''}".strip()
+        if not outside and len(only) == 0 and element.get("type") == "html":
+            return (only.text or "").strip() or None  # escaped markup inside a div, against §3.1.1.2
         if not outside:
             return inner(only) or None
     return inner(element) or None

@@ -10,13 +10,13 @@ from lxml import etree
 from headwater.errors import NotAFeed
 from headwater.formats import cdf
 from headwater.formats.context import XML_LANG, Context, language
-from headwater.formats.entry import read_entry
+from headwater.formats.entry import Inherited, read_entry
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
 from headwater.formats.html import Cleaner
 from headwater.formats.links import absolute, resolve
 from headwater.formats.names import Names, local_name, prefix_of
 from headwater.formats.xml import parse
-from headwater.model import Document, Entry
+from headwater.model import Document
 
 ITEM_LIMIT = 5_000
 _ROOTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
@@ -30,12 +30,13 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     kind = local_name(root.tag)
     namespace = root.tag.rpartition("}")[0][1:]
     names = Names(namespace if namespace and prefix_of(namespace) == "?" else None)
+    marked = b"xml:" in body or not body[:4].isalpha()  # one search through the bytes instead of two
     context = Context(
         names=names,
         cleaner=Cleaner(clean),
         base=base,
-        has_base=b"xml:base" in body or parsed.encoding not in ("utf-8", "cp1252"),
-        has_lang=b"xml:lang" in body or parsed.encoding not in ("utf-8", "cp1252"),
+        has_base=marked and (b"xml:base" in body or b"\0" in body[:4]),
+        has_lang=marked and (b"xml:lang" in body or b"\0" in body[:4]),
         atom=kind in ("feed", "entry"),
     )
     if kind == "channel" and cdf.is_cdf(root, names):
@@ -86,12 +87,9 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
     fields = draft.fields()
     if len(elements) > ITEM_LIMIT:
         context.problems.append(f"{len(elements)} items, of which the first {ITEM_LIMIT} were read")
-    inherited = fields.get("language")
-    entries = [read_entry(element, context, inherited) for element in elements[:ITEM_LIMIT]]
-    authors = fields["authors"]
-    if authors:
-        entries = [entry if entry.authors else _with_authors(entry, authors) for entry in entries]
-    return Document(format=_format(root, kind, context.names), items=tuple(entries), **fields)
+    inherited = Inherited(fields.get("language"), fields["authors"])
+    items = tuple([read_entry(element, context, inherited) for element in elements[:ITEM_LIMIT]])
+    return Document(format=_format(root, kind, context.names), items=items, **fields)
 
 
 def _walk(root: etree._Element, draft: FeedDraft, items: list[etree._Element], context: Context) -> None:
@@ -118,10 +116,6 @@ def _first_lang(root: etree._Element, context: Context) -> str | None:
             if context.names[child.tag] == "channel" and (found := child.get(XML_LANG)):
                 return language(found)
     return None
-
-
-def _with_authors(entry: Entry, authors: tuple[str, ...]) -> Entry:
-    return replace(entry, authors=authors)
 
 
 def _format(root: etree._Element, kind: str, names: Names) -> str:

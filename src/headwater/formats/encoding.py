@@ -25,7 +25,6 @@ _WIDE = (
     (b"\0<", "utf-16-be"),
     (b"{\0", "utf-16-le"),
     (b"\0{", "utf-16-be"),
-    (b"\x4c\x6f\xa7\x94", "cp037"),  # `<?xm` in EBCDIC
 )
 # Names that promise less than publishers use (the WHATWG encoding standard maps them the same way).
 _WIDER = {
@@ -40,11 +39,23 @@ _WIDER = {
     "iso8859-9": "cp1254",
     "iso8859-11": "cp874",
 }
+_ALIASES = {
+    "csmacintosh": "mac-roman",
+    "mac": "mac-roman",
+    "ms-cyrl": "cp1251",
+    "x-sjis": "shift_jis",
+    "x-gbk": "gbk",
+    "unicode-1-1-utf-8": "utf-8",
+    "unicode": "utf-16",
+    "ks_c_5601-1987": "euc_kr",
+    "dos-874": "cp874",
+    "ibm039": "cp037",
+}
 _LATIN = frozenset({"cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1254", "iso8859-3", "mac-roman", "cp037"})
+EBCDIC = b"\x4c\x6f\xa7\x94"  # `<?xm`
 _DECLARATION = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-Za-z0-9._:\- ]+?)\s*["']""")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 _FEW = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
-_UNDEFINED = {code: code for code in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
 
 
 def from_header(content_type: str | None) -> str | None:
@@ -55,7 +66,10 @@ def from_header(content_type: str | None) -> str | None:
 
 def declared(body: bytes) -> str | None:
     """The codec the XML declaration names, or None."""
-    found = _DECLARATION.match(body[:512])
+    head = body[:512]
+    if head.startswith(EBCDIC):
+        head = head.decode("cp037").encode("ascii", "replace")
+    found = _DECLARATION.match(head)
     return _codec(found[1].decode("ascii")) if found else None
 
 
@@ -67,6 +81,8 @@ def decode(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
     for start, name in _WIDE:
         if body.startswith(start):
             return _with_codec(body, name)
+    if body.startswith(EBCDIC):
+        return _with_codec(body, declared(body) or "cp037")
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -132,7 +148,7 @@ def _codec(name: str) -> str | None:
     if name in ("x-user-defined", "none", "binary", "undefined", "idna", "punycode", "unicode_escape", "mbcs", "oem"):
         return None
     try:
-        found = codecs.lookup(name)
+        found = codecs.lookup(_ALIASES.get(name, name))
     except (LookupError, ValueError):
         return None
     if not found._is_text_encoding:

@@ -1,12 +1,13 @@
 """One `item` or `entry` element → Entry: a table of elements, each with what it contributes.
 
-Where several elements can give the same field, the better source wins whatever the order; the draft keeps
-candidates apart until all have been seen.
+Where several elements can give the same field, the better source wins whatever their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from lxml import etree
 
@@ -22,90 +23,112 @@ _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _CATEGORIES = 1_000
 
 
-class Draft:
-    """What has been seen of an item so far; dicts are ranked candidates (the lowest rank wins)."""
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What an item takes from its feed when it says nothing itself: language, and authors (RFC 4287 §4.2.1)."""
 
-    __slots__ = ("authors", "candidates", "categories", "enclosures", "further", "guid_link", "language", "pictures")
+    language: str | None = None
+    authors: tuple[str, ...] = ()
+
+
+class Draft:
+    """What has been seen of an item so far: the best value of each field, and how good it is (0 is best)."""
+
+    __slots__ = (
+        "authors", "categories", "enclosures", "further", "guid_link", "language", "languages", "pictures", "ranks",
+        "values",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.candidates: dict[str, tuple[int, str | float]] = {}
+        self.values: dict[str, Any] = {}
+        self.ranks: dict[str, int] = {}
         self.authors: list[str] = []
         self.further: list[str] = []
         self.categories: list[str] = []
         self.enclosures: list[Enclosure] = []
         self.pictures: list[Enclosure] = []
         self.language: str | None = None
+        self.languages: dict[str, str] = {}
         self.guid_link: str | None = None
 
     def offer(self, field: str, rank: int, value: str | float | None) -> None:
-        if value is not None:
-            held = self.candidates.get(field)
-            if held is None or rank < held[0]:
-                self.candidates[field] = (rank, value)
+        if value is not None and rank < self.ranks.get(field, 99):
+            self.ranks[field] = rank
+            self.values[field] = value
 
 
 Handler = Callable[[Draft, etree._Element, Context], None]
 
 
-def read_entry(element: etree._Element, context: Context, inherited: str | None = None) -> Entry:
-    """The item an element describes; `inherited` is the language of the feed."""
+def read_entry(element: etree._Element, context: Context, inherited: Inherited) -> Entry:
+    """The item an element describes."""
     draft = Draft()
     names = context.names
+    handlers = HANDLERS
     for child in element:
-        handler = HANDLERS.get(names[child.tag])
-        if handler is not None:
-            handler(draft, child, context)
-    return _finish(draft, element, context, inherited)
-
-
-def _finish(draft: Draft, element: etree._Element, context: Context, inherited: str | None) -> Entry:
-    held = draft.candidates
+        name = names[child.tag]
+        if name in handlers:
+            handlers[name](draft, child, context)
     about = element.get(_RDF_ABOUT)
     if about:
         draft.offer("id", 5, resolve(about, context.base_of(element)) or about.strip() or None)
-    link = _text(held.get("link")) or draft.guid_link or (about and is_web(about) and about) or None
-    if link is None and draft.enclosures and is_web(draft.enclosures[0].url):
-        link = draft.enclosures[0].url
-    identity = _text(held.get("id"))
-    updated = _number(held.get("updated"))
-    published = _number(held.get("published"))
-    summary, content = _text(held.get("summary")), _text(held.get("content"))
-    spoken = draft.language
+    get = draft.values.get
+    identity = get("id")
+    updated = get("updated")
+    published = get("published")
+    authors = draft.authors or draft.further
+    spoken, otherwise = draft.language, inherited.language
     if context.has_lang:
-        spoken = language(element.get(XML_LANG)) or spoken or context.language_of(element)
+        said = _spoken(draft, element, context)
+        spoken, otherwise = (None, None) if said == "" else (said or spoken, otherwise)
     return Entry(
-        id=cut(identity, TITLE_LIMIT) if identity else None,
-        link=link,
-        title=_text(held.get("title")),
-        published=updated if published is None else published,
-        updated=updated,
-        authors=people.distinct(draft.authors or draft.further),
-        summary=summary,
-        content=content,
-        categories=people.distinct(draft.categories),
-        enclosures=media.distinct((*draft.enclosures, *draft.pictures)) if draft.enclosures or draft.pictures else (),
-        language=spoken or inherited,
+        identity if identity is None or len(identity) < 500 else cut(identity, TITLE_LIMIT),
+        get("link") or _link_otherwise(draft, about),
+        get("title"),
+        updated if published is None else published,
+        updated,
+        people.distinct(authors) if authors else inherited.authors,
+        get("summary"),
+        get("content"),
+        people.distinct(draft.categories) if draft.categories else (),
+        media.distinct(draft.enclosures + draft.pictures) if draft.enclosures or draft.pictures else (),
+        spoken or otherwise,
     )
 
 
-def _text(held: tuple[int, str | float] | None) -> str | None:
-    return None if held is None else str(held[1])
+def _link_otherwise(draft: Draft, about: str | None) -> str | None:
+    """The link of an item without one: its guid, its rdf:about, its first file."""
+    if draft.guid_link is not None:
+        return draft.guid_link
+    if is_web(about):
+        return about
+    return draft.enclosures[0].url if draft.enclosures and is_web(draft.enclosures[0].url) else None
 
 
-def _number(held: tuple[int, str | float] | None) -> float | None:
-    return None if held is None else float(held[1])
+def _spoken(draft: Draft, element: etree._Element, context: Context) -> str | None:
+    """The language of the content, else of the summary, else of the title, else of the item; "" unsets it."""
+    for name in ("content", "summary", "title"):
+        said = draft.languages.get(name)
+        if said is not None:
+            return said
+    return context.language_of(element)
 
 
 def title(rank: int) -> Handler:
     def handle(draft: Draft, element: etree._Element, context: Context) -> None:
         draft.offer("title", rank, title_of(element, context))
+        if context.has_lang:
+            note_language(draft, "title", element)
 
     return handle
 
 
 def date(field: str, rank: int) -> Handler:
     def handle(draft: Draft, element: etree._Element, context: Context) -> None:
-        draft.offer(field, rank, parse_date(element.text))
+        when = parse_date(element.text)
+        if when is not None and rank <= draft.ranks.get(field, 99):  # said twice: the last holds
+            draft.ranks[field] = rank
+            draft.values[field] = when
 
     return handle
 
@@ -119,20 +142,31 @@ def dublin_date(draft: Draft, element: etree._Element, context: Context) -> None
 
 def html(field: str, rank: int) -> Handler:
     def handle(draft: Draft, element: etree._Element, context: Context) -> None:
-        held = draft.candidates.get(field)
-        if held is None or rank < held[0]:
+        if rank < draft.ranks.get(field, 99):
             draft.offer(field, rank, html_of(element, context))
+            if context.has_lang:
+                note_language(draft, field, element)
 
     return handle
 
 
+def note_language(draft: Draft, field: str, element: etree._Element) -> None:
+    """The xml:lang of an element itself, or of the one `div` in it."""
+    said = element.get(XML_LANG)
+    if said is None and len(element) == 1:
+        said = element[0].get(XML_LANG)
+    if said is not None:
+        draft.languages[field] = language(said) or ""
+
+
 def description(draft: Draft, element: etree._Element, context: Context) -> None:
-    held = draft.candidates.get("summary")
     value = html_of(element, context)
-    if held is not None and held[0] == 0 and value != held[1]:
+    if draft.ranks.get("summary") == 0 and value != draft.values["summary"]:
         draft.offer("content", 6, value)  # the second description of an item is the long one
     else:
         draft.offer("summary", 0, value)
+        if context.has_lang:
+            note_language(draft, "summary", element)
 
 
 def content(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -144,9 +178,10 @@ def content(draft: Draft, element: etree._Element, context: Context) -> None:
         draft.offer("link", 7, resolve(source, context.base_of(element)))
     kind = (element.get("type") or "").lower()
     rank = 1 if kind in ("html", "xhtml", "text/html", "application/xhtml+xml") else 2
-    held = draft.candidates.get("content")
-    if held is None or rank < held[0]:
+    if rank < draft.ranks.get("content", 99):
         draft.offer("content", rank, html_of(element, context))
+        if context.has_lang:
+            note_language(draft, "content", element)
 
 
 def link(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -184,10 +219,17 @@ def guid(draft: Draft, element: etree._Element, context: Context) -> None:
 
 def identity(rank: int) -> Handler:
     def handle(draft: Draft, element: etree._Element, context: Context) -> None:
-        text = text_of(element)
-        draft.offer("id", rank, (resolve(text, context.base_of(element)) or text) if text else None)
+        draft.offer("id", rank, identity_of(element, context))
 
     return handle
+
+
+def identity_of(element: etree._Element, context: Context) -> str | None:
+    """Identities are kept as they are (RFC 4287 §4.2.6.1), but for paths, which mean nothing alone."""
+    text = text_of(element)
+    if text and text[0] in "/.":
+        return resolve(text, context.base_of(element)) or text
+    return text
 
 
 def author(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -286,7 +328,6 @@ _MEDIA: dict[str, Handler] = {
     "media:title": title(8),
     "media:description": html("summary", 8),
     "media:group": media_group,
-    "media:player": lambda draft, element, context: None,
 }
 
 # Element → what it gives. Ranks: lower wins.
@@ -297,7 +338,6 @@ HANDLERS: dict[str, Handler] = {
     "link": link,
     "url": link,
     "feedburner:origlink": original_link,
-    "l:link": lambda draft, element, context: None,
     "guid": guid,
     "id": identity(1),
     "dc:identifier": identity(6),
@@ -336,7 +376,6 @@ HANDLERS: dict[str, Handler] = {
     "itunes:author": further_author,
     "googleplay:author": further_author,
     "dc:publisher": further_author,
-    "media:credit": lambda draft, element, context: None,
     "source": source,
     "category": category,
     "dc:subject": category,

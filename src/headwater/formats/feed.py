@@ -10,7 +10,7 @@ from lxml import etree
 from headwater.formats.constructs import address_in, html_of, text_of, title_of
 from headwater.formats.context import Context, language
 from headwater.formats.dates import parse_date
-from headwater.formats.entry import add_category, names_in
+from headwater.formats.entry import add_category, identity_of, names_in
 from headwater.formats.links import resolve
 from headwater.formats.people import distinct
 from headwater.formats.text import TITLE_LIMIT, cut
@@ -127,10 +127,15 @@ def relate(draft: FeedDraft, relation: str, address: str | None, kind: str | Non
         draft.offer("link", 9, address)
 
 
+def itunes_link(draft: FeedDraft, element: etree._Element, context: Context) -> None:
+    """The picture of a podcast before itunes:image existed."""
+    if (element.get("rel") or "").lower() == "image":
+        draft.offer("icon", 3, address_in(element, context))
+
+
 def identity(rank: int) -> Handler:
     def handle(draft: FeedDraft, element: etree._Element, context: Context) -> None:
-        text = text_of(element)
-        draft.offer("id", rank, (resolve(text, context.base_of(element)) or text) if text else None)
+        draft.offer("id", rank, identity_of(element, context))
 
     return handle
 
@@ -224,7 +229,7 @@ HANDLERS: dict[str, Handler] = {
     "dc:title": title(3),
     "itunes:title": title(4),
     "link": link,
-    "feedburner:info": lambda draft, element, context: None,
+    "itunes:link": itunes_link,
     "description": subtitle(0),
     "subtitle": subtitle(1),
     "tagline": subtitle(2),

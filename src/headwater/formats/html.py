@@ -7,12 +7,13 @@ from html import escape, unescape
 import nh3
 from lxml import etree
 
-from headwater.formats.text import CONTENT_LIMIT, cut, fit
+from headwater.formats.text import CONTENT_LIMIT, cut, fit, renumbered
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
 _TAGS = nh3.ALLOWED_TAGS | {
-    "audio", "big", "figure", "figcaption", "font", "main", "picture", "section", "source", "track", "video",
+    "address", "audio", "big", "figcaption", "figure", "font", "main", "menu", "meter", "picture", "progress",
+    "section", "source", "tfoot", "track", "video",
 }  # fmt: skip
 _ATTRIBUTES = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
 for _tag, _names in {
@@ -26,7 +27,7 @@ for _tag, _names in {
     "ol": {"start", "type"},
 }.items():
     _ATTRIBUTES.setdefault(_tag, set()).update(_names)
-_HIDDEN = {"script", "style", "title", "textarea", "noscript", "template", "iframe", "object", "applet"}
+_HIDDEN = {"script", "style", "title", "textarea", "noscript", "template"}
 
 
 class Cleaner:
@@ -43,6 +44,7 @@ class Cleaner:
         """Safe HTML of HTML."""
         if not text:
             return None
+        text = renumbered(text)
         if not self.on:
             return text if len(text) < CONTENT_LIMIT // 4 else cut(text, CONTENT_LIMIT)
         if "<" in text:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from xml.parsers import expat
 
 from lxml import etree
@@ -20,9 +21,9 @@ from headwater.formats.xml import prepared, recovered, repaired
 
 # A quotation mark inside an attribute: not after `=`, and not where the next attribute or the end of the tag follows.
 _INNER_QUOTE = re.compile(r"""(?<!=)"(?!\s+[\w:.\-]+\s*=\s*["']|\s*[/?]?>)""")
-# HTML in a description, never escaped: every `<` that begins no element of OPML.
+# HTML in a description, never escaped: tags that are none of OPML's.
 _INNER_TAG = re.compile(
-    r"<(?!/?(?:opml|head|body|outline|title|date|owner|docs|expansion|vertScroll|window)|[!?])", re.I
+    r"<(?!/?(?:opml|head|body|outline|title|date|owner|docs|expansion|vertScroll|window)|[!?])[^<>]*>?", re.IGNORECASE
 )
 _TAGS = 20  # of one feed; deeper folders add none
 
@@ -60,11 +61,15 @@ def read_opml(body: bytes) -> Subscriptions:
     collector = _parsed(text)
     if collector is None:
         problems.append("the XML is not well formed and was recovered")
-        collector = _recovered(repaired(_INNER_QUOTE.sub("&quot;", _INNER_TAG.sub("&lt;", text))))
+        collector = _recovered(repaired(_INNER_QUOTE.sub("&quot;", _INNER_TAG.sub(_escaped, text))))
     if collector is None or not collector.outlines:
         what = "an OPML list without any outline" if collector and collector.opml else "no OPML list"
         raise InputError(f"The file is {what}: an export of subscriptions is needed.")
     return collector.result(tuple(problems))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return escape(found[0])
 
 
 def _lines(text: str) -> _Collector | None:

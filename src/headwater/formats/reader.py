@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headwater.errors import NotAFeed
 from headwater.formats.document import base_from, not_a_feed, read_xml
-from headwater.formats.encoding import from_header
+from headwater.formats.encoding import EBCDIC, from_header
 from headwater.formats.jsonfeed import read_json
 from headwater.model import Document
 
@@ -32,7 +32,7 @@ def read(
     base = base_from(url, heard)
     if start[:1] in b"{[":
         return read_json(body, charset, base, clean)
-    if b"<" not in body:
+    if b"<" not in body and not body.startswith(EBCDIC):
         raise NotAFeed(f"This is {_described(body)}, not a feed.", "unknown")
     if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _holds_feed(body):
         raise not_a_feed("html", body)

@@ -11,13 +11,17 @@ CONTENT_LIMIT = 1_048_576
 # What XML 1.0 §2.2 forbids, less tab and line ends; PostgreSQL refuses NUL and surrogates, readers dislike the rest.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
+WINDOWS = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
+
 # Elements that publishers put into titles. Anything else in angle brackets is what the title is about.
 _INLINE = (
-    "a abbr acronym b bdi bdo big blink blockquote br center cite code del dfn div em embed font h1 h2 h3 h4 h5 h6 hr "
-    "i iframe img ins kbd li mark nobr noscript object ol p pre q s samp script section small span strike strong style "
-    "sub sup svg table tbody td textarea th tr tt u ul var wbr"
-).replace(" ", "|")
-_TAG = re.compile(rf"<(?:/?(?:{_INLINE})(?:[\s/][^<>]*)?|!--.*?--|[!?][^<>]*)>", re.IGNORECASE | re.DOTALL)
+    "a|abbr|acronym|b|bdi|bdo|big|blink|blockquote|body|br|center|cite|code|del|dfn|div|em|embed|font|h[1-6]|head|hr|"
+    "html|i|iframe|img|ins|kbd|li|link|mark|meta|nobr|noscript|object|ol|p|pre|q|s|samp|script|section|small|span|"
+    "strike|strong|style|sub|sup|svg|table|tbody|td|textarea|th|tr|tt|u|ul|var|wbr"
+)
+_REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag: attributes may hold angle brackets
+_TAG = re.compile(rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
+_EVERY_TAG = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
 _HIDDEN = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
 _ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
@@ -26,6 +30,16 @@ _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
 def fit(text: str) -> str:
     """The text without characters that XML, JSON or a database refuses."""
     return _UNFIT.sub("\ufffd", text) if _UNFIT.search(text) else text
+
+
+def renumbered(text: str) -> str:
+    """Characters U+0080–9F, which nobody means, as the windows-1252 ones that were meant.
+
+    Most texts hold none: those in ASCII are passed at once, others looked through for the commonest of them.
+    """
+    if not text.isascii() and ("\x92" in text or "\x93" in text or "\x96" in text or "\x85" in text):
+        return text.translate(WINDOWS)
+    return text
 
 
 def cut(text: str, limit: int) -> str:
@@ -38,7 +52,7 @@ def cut(text: str, limit: int) -> str:
 
 def one_line(text: str, limit: int = TITLE_LIMIT) -> str | None:
     """Plain text on one line, or None when nothing is left."""
-    text = text.strip()
+    text = renumbered(text.strip())
     if "\n" in text or "\t" in text or "\r" in text:
         text = _LINES.sub(" ", text)
     if len(text) > 500:
@@ -46,8 +60,8 @@ def one_line(text: str, limit: int = TITLE_LIMIT) -> str | None:
     return text or None
 
 
-def from_html(text: str, limit: int = TITLE_LIMIT) -> str | None:
-    """Plain text of a title that may hold markup and entities.
+def from_html(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | None:
+    """Plain text of a title that may hold markup and entities; all tags go when it is `sure` to be HTML.
 
     >>> from_html("AT&amp;T <b>grows</b>, a < b")
     'AT&T grows, a < b'
@@ -55,7 +69,7 @@ def from_html(text: str, limit: int = TITLE_LIMIT) -> str | None:
     if len(text) > limit * 8:
         text = text[: limit * 8]
     if "<" in text:
-        text = _TAG.sub("", _HIDDEN.sub("", text))
+        text = (_EVERY_TAG if sure else _TAG).sub("", _HIDDEN.sub("", text))
     if "&" in text:
         text = fit(unescape(text))
     return one_line(text, limit)

@@ -14,7 +14,7 @@ from lxml import etree
 
 from headwater.errors import NotAFeed
 from headwater.formats import encoding
-from headwater.formats.text import fit
+from headwater.formats.text import WINDOWS, fit
 
 _OPTIONS = {
     "resolve_entities": False,
@@ -35,8 +35,7 @@ _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORE
 _SAFE_ENTITY = re.compile(
     r"""<!ENTITY\s+(\w{1,64})\s+(?:"(&#\w{1,8};|[^&"%<]{0,500})"|'(&#\w{1,8};|[^&'%<]{0,500})')\s*>"""
 )
-_CHARACTER = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));")
-_WINDOWS = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
+_CHARACTER = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?")
 _XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
@@ -51,13 +50,13 @@ class Parsed:
 
 def parse(body: bytes, charset: str | None = None) -> Parsed:
     """The document's tree; raises NotAFeed when there is nothing to recover."""
-    head = body[:512]
+    head = body[:4096]
     declared = encoding.declared(head)
     if (
         (declared or "utf-8") == "utf-8"
         and (charset or "utf-8") == "utf-8"
         and b"\0" not in head[:4]
-        and b"<!DOCTYPE" not in body
+        and b"<!DOCTYPE" not in head
         and b"<!doctype" not in head
     ):
         try:
@@ -110,12 +109,28 @@ def _bytes(text: str) -> bytes:
 
 def _without_doctype(text: str) -> tuple[str, dict[str, str]]:
     """The text without its document type, and the harmless entities that one declared."""
-    found = _DOCTYPE.search(text[:200_000])
+    start = _prolog_end(text)
+    found = _DOCTYPE.match(text[: start + 200_000], start)
     if found is None:
         return text, {}
     entities = {name: _one_character(double or single) for name, double, single in _SAFE_ENTITY.findall(found[0])}
     entities.setdefault("nbsp", "\u00a0")  # a DOCTYPE usually means HTML's entities are meant to exist
     return text[: found.start()] + text[found.end() :], entities
+
+
+def _prolog_end(text: str) -> int:
+    """Where comments, instructions and white space end at the start of a document."""
+    at = 0
+    while True:
+        while text[at : at + 1].isspace():
+            at += 1
+        closing = "-->" if text.startswith("<!--", at) else "?>" if text.startswith("<?", at) else None
+        if closing is None:
+            return at
+        end = text.find(closing, at + 2)
+        if end < 0:
+            return at
+        at = end + len(closing)
 
 
 def _one_character(value: str) -> str:
@@ -165,7 +180,7 @@ def _resolve_part(text: str, entities: dict[str, str]) -> str:
     def reference(found: re.Match[str]) -> str:
         code = int(found[1][:8], 16) if found[1] else int(found[2][:8])
         if 0x80 <= code < 0xA0:
-            return _WINDOWS[code]  # windows-1252 numbers meant as characters, as browsers read them
-        return found[0] if code > 31 or code in (9, 10, 13) else "\ufffd"
+            return WINDOWS[code]  # windows-1252 numbers meant as characters, as browsers read them
+        return f"&#{code};" if 31 < code < 0x110000 or code in (9, 10, 13) else "\ufffd"
 
     return _CHARACTER.sub(reference, _ENTITY.sub(character, text))
