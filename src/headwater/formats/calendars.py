@@ -73,3 +73,9 @@ ZONES: dict[str, int] = {
     "jst": 540, "kst": 540, "acst": 570, "acdt": 630, "aest": 600, "aedt": 660, "nzst": 720, "nzdt": 780,
     "brt": -180, "brst": -120, "art": -180, "clt": -240, "clst": -180, "cot": -300, "pet": -300,
 }  # fmt: skip
+
+LONG_ZONES: dict[str, str] = {
+    f"{place} {half}time": f"{letter}{short}"
+    for place, letter in (("eastern", "e"), ("central", "c"), ("mountain", "m"), ("pacific", "p"), ("atlantic", "a"))
+    for half, short in (("standard ", "st"), ("daylight ", "dt"), ("", "t"))
+} | {"greenwich mean time": "gmt", "coordinated universal time": "utc"}

@@ -11,7 +11,7 @@ from html import unescape
 
 from lxml import etree
 
-from headwater.formats.context import Context
+from headwater.formats.context import XML_BASE, Context
 from headwater.formats.html import inner
 from headwater.formats.links import resolve
 from headwater.formats.text import from_html, looks_like_html, one_line
@@ -27,33 +27,35 @@ def text_of(element: etree._Element) -> str | None:
 
 def raw_of(element: etree._Element) -> tuple[str | None, str]:
     """What the element holds and as what: `text`, `html`, or `unsaid` when it does not say."""
-    kind = element.get("type")
     if len(element):
         return _mixed(element), "html"
     text = element.text
     if text is None or not (text := text.strip()):
         return None, "text"
+    kind, mode = element.get("type"), element.get("mode")
+    if mode is None and kind in ("html", "text", None):
+        return text, kind or "unsaid"
     kind = (kind or "").strip().lower()
-    if element.get("mode") == "base64" or (_is_binary(kind) and not looks_like_html(text)):
+    if mode == "base64" or (_is_binary(kind) and not looks_like_html(text)):
         text = _from_base64(text)
         return text, "html" if text and looks_like_html(text) else "text"
     if kind in _MARKUP_TYPES:
         return text, "html"
     if kind in ("text", "text/plain"):
         # Publishers put HTML under text/plain; only Atom 1.0's own word `text` is believed.
-        return text, "text" if kind == "text" or element.get("mode") != "escaped" else "unsaid"
+        return text, "text" if kind == "text" or mode != "escaped" else "unsaid"
     return text, "unsaid"
 
 
 def title_of(element: etree._Element, context: Context) -> str | None:
     """Plain text of a title."""
-    if len(element) == 0 and not element.attrib:
+    if len(element) == 0 and not (context.atom and element.attrib):
         text = element.text
         if text is None:
             return None
-        if "<" not in text and ("&" not in text):
+        if "<" not in text and "&" not in text:
             return one_line(text)
-        return one_line(text) if context.atom and "}" in element.tag and "&" not in text else from_html(text)
+        return one_line(text) if context.atom and "&" not in text and "}" in element.tag else from_html(text)
     text, kind = raw_of(element)
     if text is None:
         return None
@@ -62,22 +64,22 @@ def title_of(element: etree._Element, context: Context) -> str | None:
 
 def html_of(element: etree._Element, context: Context) -> str | None:
     """Safe HTML of a summary, description or content."""
-    if len(element) == 0 and not element.attrib:
+    base = context.base_of(element) if context.has_base else context.base
+    if len(element) == 0 and not context.atom and element.get("mode") is None:
         text = element.text
-        if text is None or not (text := text.strip()):
-            return None
-        if context.atom and "}" in element.tag and not looks_like_html(text):
-            return context.cleaner.plain(unescape(text) if "&" in text else text)
-        return context.cleaner.html(text, context.base_of(element) if context.has_base else context.base)
+        return context.cleaner.html(text.strip(), base) if text is not None else None
     text, kind = raw_of(element)
     if text is None:
         return None
-    if kind == "text" or (kind == "unsaid" and context.atom and not looks_like_html(text) and "&" not in text):
+    if kind == "html":
+        if context.has_base and len(element) == 1 and element[0].get(XML_BASE):
+            base = context.base_of(element[0])
+        return context.cleaner.html(text, base)
+    if kind == "text":
         return context.cleaner.plain(text)
-    base = element
-    if len(element) == 1 and element[0].get("{http://www.w3.org/XML/1998/namespace}base"):
-        base = element[0]
-    return context.cleaner.html(text, context.base_of(base))
+    if context.atom and "}" in element.tag and not looks_like_html(text):
+        return context.cleaner.plain(unescape(text) if "&" in text else text)
+    return context.cleaner.html(text, base)
 
 
 def _mixed(element: etree._Element) -> str | None:

@@ -16,10 +16,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 
-from headwater.formats.calendars import AFTERNOON, MONTHS, MORNING, WEEKDAYS, ZONES
+from headwater.formats.calendars import AFTERNOON, LONG_ZONES, MONTHS, MORNING, WEEKDAYS, ZONES
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = 86400.0
+_MONTHS = {name.capitalize(): number for name, number in MONTHS.items() if len(name) == 3 and name.isascii()}
+_GREENWICH = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
 _LONGEST = 120  # no date is longer; spares the tolerant reader a megabyte
 
 # Forms with letters between the numbers, rewritten to plain separators before the tolerant reading.
@@ -49,18 +51,17 @@ def parse_date(text: str | None) -> float | None:
     """UTC epoch seconds of a date in any of the documented forms, or None."""
     if not text:
         return None
-    words = text.split()
-    if len(words) == 6 and words[0][-1] == ",":
-        fast = _rfc822(words)
-        if fast is not None:
-            return fast
-    elif len(words) == 1 and text[4:5] == "-":
+    if text[4:5] == "-":
         try:
-            moment = datetime.fromisoformat(words[0])
+            moment = datetime.fromisoformat(text)
         except ValueError:
             pass
         else:
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    elif text[3:5] == ", " and 26 < len(text) < 33:
+        fast = _rfc822(text if text[6] != " " else f"{text[:5]}0{text[5:]}")
+        if fast is not None:
+            return fast
     if len(text) > _LONGEST:
         return None
     try:
@@ -69,19 +70,20 @@ def parse_date(text: str | None) -> float | None:
         return None
 
 
-def _rfc822(words: list[str]) -> float | None:
-    """`Thu, 01 Jan 2004 19:48:21 GMT`, or None for the slower readers to try."""
-    _, day, month, year, clock, zone = words
-    number = MONTHS.get(month.lower())
-    if number is None or len(year) != 4 or len(clock) != 8 or clock[2] != ":" or clock[5] != ":":
-        return None
+def _rfc822(text: str) -> float | None:
+    """`Thu, 01 Jan 2004 19:48:21 GMT`, every part in its place, or None for the slower reader to try."""
     try:
-        if zone[0] in "+-" and len(zone) == 5:
-            offset = (int(zone[1:3]) * 60 + int(zone[3:5])) * (-60 if zone[0] == "-" else 60)
+        if text[19] != ":" or text[22] != ":" or text[16] != " ":
+            return None
+        days = date(int(text[12:16]), _MONTHS[text[8:11]], int(text[5:7])).toordinal() - _EPOCH
+        hours, minutes, seconds = int(text[17:19]), int(text[20:22]), int(text[23:25])
+        zone = text[26:]
+        if zone in _GREENWICH:
+            offset = 0
+        elif len(zone) == 5 and zone[0] in "+-":
+            offset = (int(zone[1:3]) * 3600 + int(zone[3:5]) * 60) * (-1 if zone[0] == "-" else 1)
         else:
             offset = ZONES[zone.lower()] * 60
-        hours, minutes, seconds = int(clock[:2]), int(clock[3:5]), int(clock[6:])
-        days = date(int(year), number, int(day)).toordinal() - _EPOCH
     except (ValueError, KeyError):
         return None
     if hours > 23 or minutes > 59 or seconds > 59 or not -86400 < offset < 86400:
@@ -103,7 +105,7 @@ def _slowly(text: str) -> float | None:
         if when is not None:
             return when
     korean = any("\uac00" <= char <= "\ud7a3" for char in text)
-    return _word_by_word(text.translate(_CJK).lower(), ZONES["kst"] if korean else 0)
+    return _word_by_word(_long_zones(text.translate(_CJK).lower()), ZONES["kst"] if korean else 0)
 
 
 def _iso_forms(text: str) -> float | None:
@@ -180,7 +182,7 @@ def _word_by_word(text: str, home: int) -> float | None:
     for word in _separate(text):
         if word in WEEKDAYS and not (word in MONTHS and month is None):
             continue
-        if word in MONTHS and month is None:
+        if word in MONTHS:  # said twice (`January, 29 Jan 2021`), the second is no weekday
             month = MONTHS[word]
         elif word in MORNING or word in AFTERNOON:
             noon = word in AFTERNOON
@@ -203,6 +205,15 @@ def _word_by_word(text: str, home: int) -> float | None:
         return None
     days = date(_century(year), month, int(day)).toordinal() - _EPOCH
     return days * _DAY + seconds - (home if offset is None else offset) * 60
+
+
+def _long_zones(text: str) -> str:
+    """`Eastern Standard Time` → `est`."""
+    if text.endswith(" time"):
+        for name, short in LONG_ZONES.items():
+            if text.endswith(name):
+                return text.removesuffix(name) + short
+    return text
 
 
 def _time_apart(text: str) -> str:

@@ -9,7 +9,8 @@ from lxml import etree
 
 from headwater.errors import NotAFeed
 from headwater.formats import cdf
-from headwater.formats.context import XML_LANG, Context, language
+from headwater.formats.context import XML_BASE, XML_LANG, Context, language
+from headwater.formats.encoding import EBCDIC
 from headwater.formats.entry import Inherited, read_entry
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
 from headwater.formats.html import Cleaner
@@ -30,13 +31,16 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     kind = local_name(root.tag)
     namespace = root.tag.rpartition("}")[0][1:]
     names = Names(namespace if namespace and prefix_of(namespace) == "?" else None)
-    marked = b"xml:" in body or not body[:4].isalpha()  # one search through the bytes instead of two
+    wide = b"\0" in body[:4] or body.startswith(EBCDIC)
+    marked = wide or b"xml:" in body  # one search through the bytes instead of two
+    # Where only the root has one, it holds for all and nobody needs to look further.
+    has_base = marked and (wide or body.count(b"xml:base") > (root.get(XML_BASE) is not None))
     context = Context(
         names=names,
         cleaner=Cleaner(clean),
-        base=base,
-        has_base=marked and (b"xml:base" in body or b"\0" in body[:4]),
-        has_lang=marked and (b"xml:lang" in body or b"\0" in body[:4]),
+        base=base if has_base else absolute(base, root.get(XML_BASE)),
+        has_base=has_base,
+        has_lang=marked and (wide or body.count(b"xml:lang") > (root.get(XML_LANG) is not None)),
         atom=kind in ("feed", "entry"),
     )
     if kind == "channel" and cdf.is_cdf(root, names):
@@ -81,7 +85,12 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
         _walk(root, draft, elements, context)
     for relation, address in _header_links(headers):
         relate(draft, relation, resolve(address, context.base))
-    spoken = context.language_of(root) or _first_lang(root, context) or language(headers.get("content-language"))
+    spoken = (
+        language(root.get(XML_LANG))
+        or context.language_of(root)
+        or _first_lang(root, context)
+        or language(headers.get("content-language"))
+    )
     if spoken:
         draft.offer("language", 2, spoken.partition(",")[0].strip())
     fields = draft.fields()

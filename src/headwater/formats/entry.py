@@ -16,7 +16,7 @@ from headwater.formats.constructs import address_in, html_of, text_of, title_of
 from headwater.formats.context import XML_LANG, Context, language
 from headwater.formats.dates import parse_date
 from headwater.formats.links import is_web, resolve
-from headwater.formats.text import TITLE_LIMIT, cut
+from headwater.formats.text import TITLE_LIMIT, cut, one_line
 from headwater.model import Enclosure, Entry
 
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
@@ -171,13 +171,19 @@ def description(draft: Draft, element: etree._Element, context: Context) -> None
 
 def content(draft: Draft, element: etree._Element, context: Context) -> None:
     """Atom's content: here, or elsewhere (`src`) and then something to fetch."""
+    kind = element.get("type")
+    if kind == "html" and not context.has_lang and len(element) == 0 and draft.ranks.get("content", 99) > 1:
+        text = element.text  # by far the most, so without asking further
+        if text is not None:
+            base = context.base_of(element) if context.has_base else context.base
+            draft.offer("content", 1, context.cleaner.html(text.strip(), base))
+        return
     if element.get("url") and context.names[element.tag] == "content":
         media_content(draft, element, context)
         return
     if source := element.get("src"):
         draft.offer("link", 7, resolve(source, context.base_of(element)))
-    kind = (element.get("type") or "").lower()
-    rank = 1 if kind in ("html", "xhtml", "text/html", "application/xhtml+xml") else 2
+    rank = 1 if (kind or "").lower() in ("html", "xhtml", "text/html", "application/xhtml+xml") else 2
     if rank < draft.ranks.get("content", 99):
         draft.offer("content", rank, html_of(element, context))
         if context.has_lang:
@@ -186,22 +192,23 @@ def content(draft: Draft, element: etree._Element, context: Context) -> None:
 
 def link(draft: Draft, element: etree._Element, context: Context) -> None:
     address = element.get("href")
+    base = context.base_of(element) if context.has_base else context.base
     if address is None:
-        text = text_of(element)
-        draft.offer("link", 0, resolve(text, context.base_of(element)))
+        draft.offer("link", 0, resolve(text_of(element), base))
         return
-    relation = (
-        (element.get("rel") or "alternate").strip().lower().removeprefix("http://www.iana.org/assignments/relation/")
-    )
+    relation = element.get("rel") or "alternate"
+    if relation == "alternate":
+        kind = element.get("type")
+        draft.offer("link", 1 if kind is None or "html" in kind.lower() else 2, resolve(address, base))
+        return
+    relation = relation.strip().lower().removeprefix("http://www.iana.org/assignments/relation/")
     if relation == "enclosure":
         if found := media.enclosure(element, context):
             draft.enclosures.append(found)
     elif relation == "alternate":
-        kind = (element.get("type") or "text/html").lower()
-        rank = 1 if "html" in kind else 2
-        draft.offer("link", rank, resolve(address, context.base_of(element)))
+        draft.offer("link", 2, resolve(address, base))
     elif relation in ("self", "via", "related"):
-        draft.offer("link", 8 if relation == "self" else 9, resolve(address, context.base_of(element)))
+        draft.offer("link", 8 if relation == "self" else 9, resolve(address, base))
 
 
 def guid(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -267,9 +274,9 @@ def category(draft: Draft, element: etree._Element, context: Context) -> None:
     add_category(
         draft.categories, element.get("term") or text_of(element) or element.get("label") or element.get("text")
     )
-    for child in element:  # itunes:category holds its sub-category
-        if context.names[child.tag].endswith("category"):
-            category(draft, child, context) if len(child) == 0 else add_category(draft.categories, child.get("text"))
+    if len(element):  # itunes:category holds its sub-categories
+        for child in element:
+            add_category(draft.categories, child.get("text"))
 
 
 def keywords(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -278,8 +285,8 @@ def keywords(draft: Draft, element: etree._Element, context: Context) -> None:
 
 
 def add_category(categories: list[str], text: str | None) -> None:
-    if text and len(categories) < _CATEGORIES and (text := " ".join(text.split())):
-        categories.append(cut(text, 500))
+    if text and len(categories) < _CATEGORIES and (text := one_line(text, 500)):
+        categories.append(text)
 
 
 def enclosure(draft: Draft, element: etree._Element, context: Context) -> None:

@@ -35,11 +35,9 @@ def fit(text: str) -> str:
 def renumbered(text: str) -> str:
     """Characters U+0080–9F, which nobody means, as the windows-1252 ones that were meant.
 
-    Most texts hold none: those in ASCII are passed at once, others looked through for the commonest of them.
+    Most texts hold none: those in ASCII are passed at once, others looked through for the commonest, the apostrophe.
     """
-    if not text.isascii() and ("\x92" in text or "\x93" in text or "\x96" in text or "\x85" in text):
-        return text.translate(WINDOWS)
-    return text
+    return text if text.isascii() or "\x92" not in text else text.translate(WINDOWS)
 
 
 def cut(text: str, limit: int) -> str:
