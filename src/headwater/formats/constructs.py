@@ -25,14 +25,15 @@ def text_of(element: etree._Element) -> str | None:
     return text.strip() or None if text else None
 
 
-def raw_of(element: etree._Element) -> tuple[str | None, str]:
+def raw_of(element: etree._Element, context: Context) -> tuple[str | None, str]:
     """What the element holds and as what: `text`, `html`, or `unsaid` when it does not say."""
     if len(element):
         return _mixed(element), "html"
     text = element.text
     if text is None or not (text := text.strip()):
         return None, "text"
-    kind, mode = element.get("type"), element.get("mode")
+    kind = element.get("type")
+    mode = element.get("mode") if context.modes else None
     if mode is None and kind in ("html", "text", None):
         return text, kind or "unsaid"
     kind = (kind or "").strip().lower()
@@ -56,7 +57,7 @@ def title_of(element: etree._Element, context: Context) -> str | None:
         if "<" not in text and "&" not in text:
             return one_line(text)
         return one_line(text) if context.atom and "&" not in text and "}" in element.tag else from_html(text)
-    text, kind = raw_of(element)
+    text, kind = raw_of(element, context)
     if text is None:
         return None
     return one_line(text) if kind == "text" else from_html(text, sure=kind == "html")
@@ -65,10 +66,10 @@ def title_of(element: etree._Element, context: Context) -> str | None:
 def html_of(element: etree._Element, context: Context) -> str | None:
     """Safe HTML of a summary, description or content."""
     base = context.base_of(element) if context.has_base else context.base
-    if len(element) == 0 and not context.atom and element.get("mode") is None:
+    if not context.atom and len(element) == 0:
         text = element.text
         return context.cleaner.html(text.strip(), base) if text is not None else None
-    text, kind = raw_of(element)
+    text, kind = raw_of(element, context)
     if text is None:
         return None
     if kind == "html":

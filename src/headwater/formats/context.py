@@ -16,7 +16,10 @@ XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 @dataclass(slots=True)
 class Context:
-    """`has_base` and `has_lang` say whether any xml:base or xml:lang is in there, to spare the looking."""
+    """What can be known beforehand is, because asking an element for an attribute costs more than reading its text:
+    `has_base` and `has_lang` say whether any xml:base or xml:lang is in there below the root, `modes` whether text
+    constructs may have a `mode` (Atom .3), `rdf` whether elements may have an rdf:about.
+    """
 
     names: Names
     cleaner: Cleaner
@@ -24,6 +27,8 @@ class Context:
     has_base: bool = False
     has_lang: bool = False
     atom: bool = False
+    modes: bool = False
+    rdf: bool = False
     problems: list[str] = field(default_factory=list)
 
     def base_of(self, element: etree._Element) -> str | None:

@@ -42,6 +42,8 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
         has_base=has_base,
         has_lang=marked and (wide or body.count(b"xml:lang") > (root.get(XML_LANG) is not None)),
         atom=kind in ("feed", "entry"),
+        modes=kind in ("feed", "entry") and not namespace.endswith("2005/Atom"),
+        rdf=kind == "rdf",
     )
     if kind == "channel" and cdf.is_cdf(root, names):
         document = cdf.read_cdf(root, context)

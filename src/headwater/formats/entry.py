@@ -6,7 +6,7 @@ Where several elements can give the same field, the better source wins whatever 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from lxml import etree
@@ -21,6 +21,7 @@ from headwater.model import Enclosure, Entry
 
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _CATEGORIES = 1_000
+_ASSIGN = tuple(Entry.__dict__[field.name].__set__ for field in fields(Entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Draft:
     """What has been seen of an item so far: the best value of each field, and how good it is (0 is best)."""
 
     __slots__ = (
-        "authors", "categories", "enclosures", "further", "guid_link", "language", "languages", "pictures", "ranks",
+        "authors", "categories", "enclosures", "further", "guid", "language", "languages", "pictures", "ranks",
         "values",
     )  # fmt: skip
 
@@ -49,7 +50,7 @@ class Draft:
         self.pictures: list[Enclosure] = []
         self.language: str | None = None
         self.languages: dict[str, str] = {}
-        self.guid_link: str | None = None
+        self.guid: etree._Element | None = None
 
     def offer(self, field: str, rank: int, value: str | float | None) -> None:
         if value is not None and rank < self.ranks.get(field, 99):
@@ -69,7 +70,7 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited) 
         name = names[child.tag]
         if name in handlers:
             handlers[name](draft, child, context)
-    about = element.get(_RDF_ABOUT)
+    about = element.get(_RDF_ABOUT) if context.rdf else None
     if about:
         draft.offer("id", 5, resolve(about, context.base_of(element)) or about.strip() or None)
     get = draft.values.get
@@ -81,9 +82,9 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited) 
     if context.has_lang:
         said = _spoken(draft, element, context)
         spoken, otherwise = (None, None) if said == "" else (said or spoken, otherwise)
-    return Entry(
+    return _entry(
         identity if identity is None or len(identity) < 500 else cut(identity, TITLE_LIMIT),
-        get("link") or _link_otherwise(draft, about),
+        get("link") or _link_otherwise(draft, about, context),
         get("title"),
         updated if published is None else published,
         updated,
@@ -96,10 +97,18 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited) 
     )
 
 
-def _link_otherwise(draft: Draft, about: str | None) -> str | None:
+def _entry(*values: Any) -> Entry:
+    """An Entry of its fields in order, past the `__init__` of frozen dataclasses, which takes longer than the item."""
+    entry = object.__new__(Entry)
+    for assign, value in zip(_ASSIGN, values, strict=True):
+        assign(entry, value)
+    return entry
+
+
+def _link_otherwise(draft: Draft, about: str | None, context: Context) -> str | None:
     """The link of an item without one: its guid, its rdf:about, its first file."""
-    if draft.guid_link is not None:
-        return draft.guid_link
+    if draft.guid is not None and (permanent := _permanent(draft.guid, context)) is not None:
+        return permanent
     if is_web(about):
         return about
     return draft.enclosures[0].url if draft.enclosures and is_web(draft.enclosures[0].url) else None
@@ -191,10 +200,13 @@ def content(draft: Draft, element: etree._Element, context: Context) -> None:
 
 
 def link(draft: Draft, element: etree._Element, context: Context) -> None:
-    address = element.get("href")
     base = context.base_of(element) if context.has_base else context.base
+    text = element.text
+    if text is not None and (text := text.strip()):
+        draft.offer("link", 0, resolve(text, base))
+        return
+    address = element.get("href")
     if address is None:
-        draft.offer("link", 0, resolve(text_of(element), base))
         return
     relation = element.get("rel") or "alternate"
     if relation == "alternate":
@@ -212,16 +224,20 @@ def link(draft: Draft, element: etree._Element, context: Context) -> None:
 
 
 def guid(draft: Draft, element: etree._Element, context: Context) -> None:
+    draft.guid = element
+    draft.offer("id", 0, identity_of(element, context))
+
+
+def _permanent(element: etree._Element, context: Context) -> str | None:
+    """The address a guid is, unless it says that it is none (RSS 2.0, isPermaLink)."""
+    said = {str(key).lower(): str(value) for key, value in element.items()}.get("ispermalink", "true")
     text = text_of(element)
-    if text is None:
-        return
-    permanent = (element.get("isPermaLink") or element.get("ispermalink") or "true").strip().lower() != "false"
+    if text is None or said.strip().lower() == "false":
+        return None
     base = context.base_of(element)
-    if permanent and (is_web(text) or (base and " " not in text and ":" not in text and "/" in text)):
-        draft.guid_link = resolve(text, base)
-        draft.offer("id", 0, draft.guid_link or text)
-    else:
-        draft.offer("id", 0, text)
+    if is_web(text) or (base and " " not in text and ":" not in text and "/" in text):
+        return resolve(text, base)
+    return None
 
 
 def identity(rank: int) -> Handler:
@@ -271,9 +287,10 @@ def source(draft: Draft, element: etree._Element, context: Context) -> None:
 
 
 def category(draft: Draft, element: etree._Element, context: Context) -> None:
-    add_category(
-        draft.categories, element.get("term") or text_of(element) or element.get("label") or element.get("text")
-    )
+    text = element.text if not context.atom else None
+    if text is None or not (text := text.strip()):
+        text = element.get("term") or text_of(element) or element.get("label") or element.get("text")
+    add_category(draft.categories, text)
     if len(element):  # itunes:category holds its sub-categories
         for child in element:
             add_category(draft.categories, child.get("text"))
