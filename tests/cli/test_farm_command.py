@@ -40,13 +40,13 @@ def test_the_farm_serves_until_a_signal_stops_it(number: signal.Signals) -> None
         with urllib.request.urlopen(str(line["opml"])) as answer:
             assert answer.read().count(b"xmlUrl=") == 7
         process.send_signal(number)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=60)
         assert (process.returncode, output, errors) == (0, b"", b"")
 
 
 def test_a_port_in_use_gives_one_sentence() -> None:
     with running() as (_, line), headwater("farm", "--port", str(line["port"])) as second:
-        output, errors = second.communicate(timeout=20)
+        output, errors = second.communicate(timeout=60)
         assert second.returncode == 1
         assert output == b""
         assert errors.decode().strip().splitlines() == [
