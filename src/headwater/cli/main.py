@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from headwater import __version__
-from headwater.cli import farm, lab, query
+from headwater.cli import farm, feeds, lab, query, serve
 from headwater.cli.common import command, fail, group, out
 from headwater.cli.read import read_command
 from headwater.errors import HeadwaterError
 
 app = group("Headwater watches many web feeds under a budget and loses as few items as possible.")
+app.add_typer(feeds.app, name="feeds")
 app.add_typer(lab.app, name="lab")
 app.add_typer(query.app, name="query")
 farm.register(app)
+serve.register(app)
 command(app, "read", epilog="headwater read feed.xml --json")(read_command)
 
 

@@ -1,0 +1,102 @@
+"""`headwater feeds add`: from an address to a feed with its first items."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.prompt import IntPrompt
+
+from headwater.cli.common import as_json, command, err, fail, out, print_json, settings
+from headwater.cli.work import fetcher, opened, run
+from headwater.errors import HeadwaterError, InputError
+from headwater.fetch.discover import Candidate
+from headwater.node.adding import Subscribed, subscribe
+
+
+def register(app: typer.Typer) -> None:
+    example = "headwater feeds add https://a.example/  ·  headwater feeds add https://b.example/rss --tag news"
+    command(app, epilog=f"Examples:  {example}")(add)
+
+
+def add(
+    urls: Annotated[list[str], typer.Argument(metavar="URL…", help="A feed, or a page that offers one.")],
+    name: Annotated[str | None, typer.Option(help="What queries call it (one address only).")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag; may be given several times.")] = None,
+    weight: Annotated[float, typer.Option(min=0, help="What one of its items is worth to the scheduler.")] = 1.0,
+    choose: Annotated[int | None, typer.Option(min=1, help="Which one, where a page offers several.")] = None,
+) -> None:
+    """Add feeds by their address or by a page that offers them, and store their first items."""
+    if name and len(urls) > 1:
+        fail("A name belongs to one feed: give --name with a single address.", 2)
+    added, failed = run(_add(urls, name, tag or [], weight, choose))
+    if as_json():
+        print_json({"feeds": [_added_json(one) for one in added], "errors": failed})
+    else:
+        for one in added:
+            _print_added(one)
+        for problem in failed:
+            err.print(f"error: {escape(problem['message'])}")
+    if failed:
+        raise SystemExit(1)
+
+
+async def _add(
+    urls: Sequence[str], name: str | None, tags: Sequence[str], weight: float, choose: int | None
+) -> tuple[list[Subscribed], list[dict[str, str]]]:
+    def pick(address: str, found: Sequence[Candidate]) -> Candidate:
+        return _pick(address, found, choose)
+
+    given = settings()
+    added: list[Subscribed] = []
+    failed: list[dict[str, str]] = []
+    async with opened(given) as store, fetcher(given) as client:
+        for url in urls:
+            try:
+                added.append(
+                    await subscribe(
+                        store, client, url, now=time.time(), choose=pick, name=name, tags=tags, weight=weight
+                    )
+                )
+            except HeadwaterError as error:
+                failed.append({"url": url, "message": str(error)})
+    return added, failed
+
+
+def _pick(address: str, found: Sequence[Candidate], choose: int | None) -> Candidate:
+    """Which of several feeds: the one asked for, else the person's choice, else the page's first."""
+    if choose is not None:
+        if choose > len(found):
+            raise InputError(f"{address} offers {len(found)} feeds; there is no number {choose}.")
+        return found[choose - 1]
+    if as_json() or not sys.stdin.isatty():
+        return found[0]
+    err.print(f"{escape(address)} offers {len(found)} feeds:")
+    for number, one in enumerate(found, 1):
+        err.print(f"  {number}  {escape(one.title or '')}  [dim]{escape(one.url)}[/dim]")
+    number = IntPrompt.ask("Which one", console=err, choices=[str(k + 1) for k in range(len(found))], default=1)
+    return found[number - 1]
+
+
+def _added_json(one: Subscribed) -> dict[str, object]:
+    return {
+        "feed": one.feed,
+        "created": one.created,
+        "refresh": one.refresh,
+        "others": [{"url": other.url, "title": other.title} for other in one.others],
+    }
+
+
+def _print_added(one: Subscribed) -> None:
+    title = escape(one.feed.title or one.feed.url)
+    if not one.created:
+        out.print(f"already there: {title}  [dim]{escape(one.feed.url)}[/dim]")
+        return
+    items = one.refresh.new if one.refresh else 0
+    out.print(f"added {one.feed.id}: {title}  [dim]{escape(one.feed.url)}[/dim]  {items} items")
+    for other in one.others:
+        out.print(f"  also offered: {escape(other.title or '')}  [dim]{escape(other.url)}[/dim]")

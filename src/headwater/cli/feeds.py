@@ -1,0 +1,253 @@
+"""`headwater feeds`: add, list, show, remove, refresh and explain the feeds we watch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from headwater.cli import adding, subscriptions
+from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
+from headwater.cli.refreshing import refresh_all
+from headwater.cli.when import exactly, relative
+from headwater.cli.work import fetcher, opened, run
+from headwater.model import Feed, Known, Refresh
+from headwater.node.explaining import Belief, Explanation
+from headwater.node.explaining import explain as explained
+from headwater.node.refresher import Refresher
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+app = group("The feeds we watch.")
+adding.register(app)
+subscriptions.register(app)
+
+
+# list, show, remove
+
+
+@command(
+    app, "list", epilog="Examples:  headwater feeds list --tag news   ·   headwater feeds list --json | jq '.[].url'"
+)
+def list_(
+    tag: Annotated[str | None, typer.Option(help="Only feeds with this tag.")] = None,
+    search: Annotated[str | None, typer.Option(help="Only feeds with this in title, name or address.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
+) -> None:
+    """List the feeds with their last and next refresh."""
+
+    async def work() -> tuple[list[Feed], dict[int, Known]]:
+        async with opened(settings()) as store:
+            feeds = await store.feeds(tag=tag, search=search, limit=limit)
+            return feeds, await store.known([feed.id for feed in feeds])
+
+    feeds, known = run(work())
+    if as_json():
+        print_json([_feed_json(feed, known.get(feed.id)) for feed in feeds])
+        return
+    if not feeds:
+        out.print(
+            "No feeds yet. Add one: headwater feeds add https://example.org/  or: headwater feeds import LIST.opml"
+        )
+        return
+    now = time.time()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("id", "title", "tags", "last", "next", "state", "address"):
+        table.add_column(heading, overflow="fold" if heading == "address" else "ellipsis", no_wrap=heading != "address")
+    for feed in feeds:
+        state = known.get(feed.id)
+        table.add_row(
+            str(feed.id),
+            escape(feed.title or ""),
+            escape(", ".join(feed.tags)),
+            relative(state.last_refresh if state else None, now),
+            relative(state.next_refresh if state else None, now) if state and state.next_refresh else "soon",
+            _state(feed, state),
+            escape(feed.url),
+        )
+    out.print(table)
+
+
+def _state(feed: Feed, known: Known | None) -> str:
+    if feed.gone_since is not None:
+        return "gone"
+    if feed.paused:
+        return "paused"
+    if known and known.failures:
+        return f"failing ({known.failures})"
+    return "ok" if known and known.last_success else "new"
+
+
+def _feed_json(feed: Feed, known: Known | None) -> dict[str, object]:
+    return {
+        "id": feed.id,
+        "url": feed.url,
+        "title": feed.title,
+        "name": feed.name,
+        "link": feed.link,
+        "tags": feed.tags,
+        "weight": feed.weight,
+        "added": feed.added,
+        "paused": feed.paused,
+        "gone_since": feed.gone_since,
+        "state": _state(feed, known),
+        "last_refresh": known.last_refresh if known else None,
+        "next_refresh": known.next_refresh if known else None,
+        "failures": known.failures if known else 0,
+        "last_error": known.last_error if known else None,
+    }
+
+
+@command(app, epilog="Example:  headwater feeds show 3")
+def show(feed: Annotated[str, typer.Argument(help="Its id, address or name.")]) -> None:
+    """Show a feed with its latest refreshes and items."""
+
+    async def work() -> None:
+        async with opened(settings()) as store:
+            one = await store.feed(feed)
+            known = (await store.known([one.id])).get(one.id)
+            refreshes = await store.refreshes(one.id, limit=10)
+            items = await store.items(feed_id=one.id, limit=10)
+            count = await store.count_items(one.id)
+        if as_json():
+            recent = [{"id": i.id, "title": i.title, "link": i.link, "published": i.published} for i in items]
+            print_json({**_feed_json(one, known), "items": count, "recent": recent, "refreshes": refreshes})
+            return
+        now = time.time()
+        out.print(f"[bold]{escape(one.title or one.url)}[/bold]  [dim]{escape(one.url)}[/dim]")
+        out.print(f"id {one.id} · {_state(one, known)} · {count} items · weight {one.weight:g} · {', '.join(one.tags)}")
+        if known and known.last_error:
+            out.print(f"[red]{escape(known.last_error)}[/red]")
+        out.print("\n[bold]refreshes[/bold]")
+        for refresh in refreshes:
+            out.print(f"  {relative(refresh.at, now):>12}  {_refresh_text(refresh)}")
+        out.print("\n[bold]items[/bold]")
+        for item in items:
+            out.print(f"  {relative(item.published, now):>12}  {escape(item.title or item.link or item.identity)}")
+
+    run(work())
+
+
+def _refresh_text(refresh: Refresh) -> str:
+    if not refresh.ending.ok:
+        return f"[red]{refresh.ending.value}[/red]: {escape(refresh.message)}"
+    lost = f", [red]about {refresh.lost:.0f} lost[/red]" if refresh.saturated else ""
+    return f"{refresh.ending.value}: {refresh.new} new, {refresh.updated} updated{lost}, {refresh.bytes} bytes"
+
+
+@command(app, epilog="Example:  headwater feeds remove 3 https://example.org/rss")
+def remove(feeds: Annotated[list[str], typer.Argument(metavar="FEED…", help="Ids, addresses or names.")]) -> None:
+    """Remove feeds and everything that came of them."""
+
+    async def work() -> list[Feed]:
+        async with opened(settings()) as store:
+            found = [await store.feed(ref) for ref in feeds]  # all must exist before any is removed
+            for one in found:
+                await store.remove_feed(one.id)
+            return found
+
+    removed = run(work())
+    if as_json():
+        print_json([{"id": one.id, "url": one.url} for one in removed])
+        return
+    for one in removed:
+        out.print(f"removed {one.id}: {escape(one.title or one.url)}")
+
+
+# refresh, explain
+
+
+@command(app, epilog="Examples:  headwater feeds refresh 3   ·   headwater feeds refresh --all")
+def refresh(
+    feeds: Annotated[list[str] | None, typer.Argument(metavar="[FEED…]", help="Ids, addresses or names.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every feed.")] = False,
+) -> None:
+    """Refresh feeds now, but never inside a server's Retry-After."""
+    if bool(feeds) == all_:
+        fail("Name the feeds to refresh, or give --all for every one.", 2)
+    results = run(_refresh(feeds or []))
+    bad = [one for one in results if not one["ok"]]
+    if as_json():
+        print_json(results)
+    else:
+        for one in results if feeds else bad:
+            out.print(f"{one['id']}: {one['text']}", markup=True)
+        new = sum(int(str(one.get("new", 0))) for one in results)
+        out.print(f"{len(results) - len(bad)} of {len(results)} feeds refreshed, {new} new items")
+    if bad and len(bad) == len(results):
+        raise SystemExit(1)
+
+
+async def _refresh(refs: Sequence[str]) -> list[dict[str, object]]:
+    given = settings()
+    async with opened(given) as store, fetcher(given) as client:
+        feeds = [await store.feed(ref) for ref in refs] if refs else await store.feeds()
+        return await refresh_all(store, Refresher(store, client), feeds, given.concurrency, show_progress=not as_json())
+
+
+@command(app, epilog="Example:  headwater feeds explain 3")
+def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")]) -> None:
+    """Say what we believe of a feed, what its server asked for, and when and why it is refreshed."""
+
+    async def work() -> Explanation:
+        given = settings()
+        async with opened(given) as store:
+            return await explained(store, given, feed, time.time())
+
+    told = run(work())
+    if as_json():
+        print_json(
+            {
+                "feed": _feed_json(told.feed, told.known),
+                "strategy": told.strategy,
+                "belief": told.belief,
+                "asked": told.asked,
+                "push": told.push,
+                "held_until": told.held_until,
+                "held_by": told.held_by,
+                "value": told.value,
+                "price": told.price,
+                "why": told.why,
+                "next_refresh": told.next_refresh,
+                "last": told.last,
+            }
+        )
+        return
+    for line in _explanation(told, time.time()):
+        out.print(line)
+
+
+def _explanation(told: Explanation, now: float) -> list[str]:
+    lines = [f"[bold]{escape(told.feed.title or told.feed.url)}[/bold] is {_state(told.feed, told.known)}."]
+    if told.last:
+        lines.append(
+            f"Last refreshed {relative(told.last.at, now)} ({exactly(told.last.at)}): {_refresh_text(told.last)}."
+        )
+        lines.append(f"Why then: {escape(told.last.reason or 'no reason was recorded')}.")
+    if told.belief:
+        lines += _belief(told.belief)
+    else:
+        lines.append("Nothing is believed about its pace yet.")
+    lines += [f"Its server asks: {one.hint} = {escape(one.value)} – {one.effect}." for one in told.asked]
+    lines.append(escape(told.push))
+    if told.held_until is not None:
+        lines.append(f"Held back until {exactly(told.held_until)}: {told.held_by}.")
+    lines.append(f"By {told.strategy}: {escape(told.why)}.")
+    if told.next_refresh is not None:
+        lines.append(f"Probably refreshed {relative(told.next_refresh, now)} ({exactly(told.next_refresh)}).")
+    else:
+        lines.append(f"It will not be refreshed: {told.held_by}.")
+    return lines
+
+
+def _belief(belief: Belief) -> list[str]:
+    day = "".join(_BARS[min(int(8 * items / (max(belief.by_hour) or 1)), 8)] for items in belief.by_hour)
+    return [
+        f"Believed: {belief.per_day_now:.2g} items a day now, {belief.per_day:.2g} on average; next 24 h: {day}",
+        f"Its window shows {belief.window} items; {belief.expected_new:.2g} new ones are expected to wait there, "
+        f"the chance that some are lost already is {belief.chance_of_loss:.1%}.",
+    ]

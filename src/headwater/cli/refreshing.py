@@ -1,0 +1,64 @@
+"""Many feeds refreshed at once from the command line, with a progress bar."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from rich.progress import Progress
+
+from headwater.cli.common import err
+from headwater.cli.when import span
+from headwater.model import Feed, Known
+from headwater.node.refresher import Fetched, Refresher, Settled
+from headwater.store.store import Store
+
+CHUNK = 256
+
+
+async def refresh_all(
+    store: Store, refresher: Refresher, feeds: Sequence[Feed], concurrency: int, *, show_progress: bool
+) -> list[dict[str, object]]:
+    """Refresh these feeds; what a server asked us to leave alone (Retry-After) is left alone and said so."""
+    results: list[dict[str, object]] = []
+    slots = asyncio.Semaphore(concurrency)
+
+    async def fetch(known: Known) -> Fetched:
+        async with slots:
+            return await refresher.fetch(known, "asked for by a person")
+
+    with Progress(console=err, transient=True, disable=not show_progress or len(feeds) < 2) as progress:
+        bar = progress.add_task("refreshing", total=len(feeds))
+        for start in range(0, len(feeds), CHUNK):
+            chunk = feeds[start : start + CHUNK]
+            known = await store.known([feed.id for feed in chunk])
+            now = time.time()
+            held = [feed for feed in chunk if feed.id in known and (known[feed.id].not_before or 0) > now]
+            results += [_held(feed, known[feed.id], now) for feed in held]
+            free = [known[feed.id] for feed in chunk if feed not in held and feed.id in known]
+            fetched = await asyncio.gather(*(fetch(one) for one in free))
+            results += [_done(one) for one in await refresher.settle(fetched)]
+            progress.update(bar, advance=len(chunk))
+    return results
+
+
+def _held(feed: Feed, known: Known, now: float) -> dict[str, object]:
+    wait = (known.not_before or now) - now
+    text = f"not refreshed: the server asked to be left alone for another {span(wait)} (Retry-After)"
+    return {"id": feed.id, "url": feed.url, "ok": False, "text": text, "retry_after_s": wait}
+
+
+def _done(settled: Settled) -> dict[str, object]:
+    refresh = settled.verdict.refresh
+    text = f"{refresh.new} new, {refresh.updated} updated" if refresh.ending.ok else refresh.message
+    return {
+        "id": refresh.feed_id,
+        "url": settled.fetched.known.url,
+        "ok": refresh.ending.ok,
+        "ending": refresh.ending.value,
+        "new": refresh.new,
+        "updated": refresh.updated,
+        "lost": refresh.lost,
+        "text": text,
+    }

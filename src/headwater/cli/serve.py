@@ -1,0 +1,132 @@
+"""`headwater serve` and `headwater demo`: the running server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from headwater.cli import logs
+from headwater.cli.common import as_json, command, err, print_json, settings
+from headwater.cli.work import run
+from headwater.errors import SettingsError
+from headwater.lab.farm.server import Farm
+from headwater.node.node import Node
+from headwater.settings import Settings, load_settings
+from headwater.store.values import NewFeed
+from headwater.web.app import create_app
+
+
+def register(app: typer.Typer) -> None:
+    command(app, epilog="Examples:  headwater serve  ·  headwater serve --data /srv/feeds --port 80 --budget 200")(
+        serve
+    )
+    command(app, epilog="Example:  headwater demo --feeds 50")(demo)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")] = None,
+    budget: Annotated[float | None, typer.Option(help="Requests per minute (60).")] = None,
+    strategy: Annotated[str | None, typer.Option(help="What spends the budget: a name or package.module:Name.")] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run the server: refresh the feeds within the budget and show what happens on a page."""
+    logs.configure(log_level, as_json=as_json())
+    run(_serve(settings(host=host, port=port, budget=budget, strategy=strategy)))
+
+
+async def _serve(given: Settings) -> None:
+    if given.database is None:
+        given.data.mkdir(parents=True, exist_ok=True)
+    with listening(given.host, given.port) as listener:
+        async with Node(given) as node:
+            await _answer(node, listener)
+
+
+def demo(
+    feeds: Annotated[int, typer.Option(min=1, help="How many feeds the farm has.")] = 30,
+    port: Annotated[int | None, typer.Option(help="The port of the pages (8040; 0 picks a free one).")] = None,
+    speed: Annotated[float, typer.Option(min=1, help="How much faster than real feeds they publish.")] = 2000.0,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed gives other feeds.")] = 1,
+) -> None:
+    """Start a farm of lively feeds and a server that watches them: everything to see without the internet.
+
+    What it stores goes to a temporary folder, unless --data names one.
+    """
+    logs.configure("warning")
+    given = settings(port=port)
+    with contextlib.ExitStack() as stack:
+        data = given.data
+        if given.database is None and "data" not in given.model_fields_set:
+            data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
+        lively = load_settings(
+            **given.model_dump(exclude_unset=True)
+            | {"data": data, "allow_private": True, "budget": 600.0, "per_host": 16, "least_interval": 5.0}
+        )
+        run(_demo(lively, Farm(feeds, seed, speed, hints=False)))
+
+
+async def _demo(given: Settings, farm: Farm) -> None:
+    given.data.mkdir(parents=True, exist_ok=True)
+    async with farm:
+        with listening(given.host, given.port) as listener:
+            async with Node(given) as node:
+                addresses = [NewFeed(farm.url(k), tags=("demo",)) for k in range(farm.feeds)]
+                await node.store.add_feeds(addresses, time.time())
+                err.print(f"{farm.feeds} feeds publish at {farm.base()}/ and are being refreshed.")
+                await _answer(node, listener)
+
+
+async def _answer(node: Node, listener: socket.socket) -> None:
+    """Serve the pages until a signal comes."""
+    host, port = listener.getsockname()[:2]
+    address = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}/"
+    config = uvicorn.Config(create_app(node.store, node.status), log_config=None, lifespan="off", server_header=False)
+    server = uvicorn.Server(config)
+    if as_json():
+        print_json({"url": address, "feeds": len(node.crawler.roster)})
+    else:
+        err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
+    async with _ending_together(node, server):
+        await server.serve(sockets=[listener])
+
+
+@contextlib.asynccontextmanager
+async def _ending_together(node: Node, server: uvicorn.Server) -> AsyncIterator[None]:
+    """If the node breaks down the server ends too, instead of showing pages that no longer change."""
+
+    async def watch() -> None:
+        await node.broken.wait()
+        server.should_exit = True
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+
+
+@contextlib.contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """The server's socket, taken before anything else starts, so that a port in use is said at once."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(
+            f"Cannot listen on {host}:{port}: {reason}. Choose another by --host and --port."
+        ) from error
+    with listener:
+        yield listener

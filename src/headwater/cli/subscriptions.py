@@ -1,0 +1,111 @@
+"""`headwater feeds import` and `export`: whole subscription lists, as OPML."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from headwater.cli.common import as_json, command, err, out, print_json, settings
+from headwater.cli.work import opened, run
+from headwater.errors import InputError
+from headwater.formats.opml import Outline, Subscriptions, read_opml
+from headwater.formats.write import write_opml
+from headwater.store.values import Added, NewFeed
+
+SHOWN = 10  # lines of a report before it is cut
+
+
+def register(app: typer.Typer) -> None:
+    command(
+        app, "import", epilog="Examples:  headwater feeds import LIST.opml  ·  headwater feeds import - < LIST.opml"
+    )(import_)
+    command(
+        app, epilog="Examples:  headwater feeds export > LIST.opml  ·  headwater feeds export --tag news news.opml"
+    )(export)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE.opml|-", help="An OPML list, or addresses line by line.")],
+    tag: Annotated[list[str] | None, typer.Option(help="A tag for all of them; may be given several times.")] = None,
+) -> None:
+    """Add all feeds of a list at once; folders become tags. All of it or, where something goes wrong, nothing."""
+    lists = read_opml(_read(file))
+    new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *(tag or ()))) for one in lists.feeds]
+    _report(lists, run(_add(new)))
+
+
+async def _add(new: list[NewFeed]) -> list[Added]:
+    columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    async with opened(settings()) as store:
+        with Progress(*columns, console=err, transient=True, disable=as_json()) as progress:
+            bar = progress.add_task("importing", total=len(new))
+            return await store.add_feeds(new, time.time(), progress=lambda done: progress.update(bar, completed=done))
+
+
+def _report(lists: Subscriptions, added: list[Added]) -> None:
+    created = sum(one.created for one in added)
+    there = [one.feed.url for one in added if not one.created]
+    if as_json():
+        print_json(
+            {
+                "added": created,
+                "already_there": there,
+                "duplicates": lists.duplicates,
+                "refused": [{"url": url, "reason": reason} for url, reason in lists.refused],
+                "problems": lists.problems,
+            }
+        )
+        return
+    out.print(f"{created} feeds added, {len(there)} were there already.")
+    for what, lines in (
+        ("stood in the list twice", list(lists.duplicates)),
+        ("were refused", [f"{url}: {reason}" for url, reason in lists.refused]),
+    ):
+        if lines:
+            out.print(f"{len(lines)} {what}:")
+            for line in lines[:SHOWN]:
+                out.print(f"  {escape(line)}")
+            if len(lines) > SHOWN:
+                out.print(f"  … and {len(lines) - SHOWN} more (--json shows all)")
+    for problem in lists.problems:
+        out.print(f"note: {escape(problem)}")
+
+
+def export(
+    file: Annotated[str, typer.Argument(metavar="[FILE.opml|-]", help="Where to write; - is standard output.")] = "-",
+    tag: Annotated[str | None, typer.Option(help="Only feeds with this tag.")] = None,
+) -> None:
+    """Write the feeds as an OPML list that any reader takes."""
+
+    async def work() -> list[Outline]:
+        async with opened(settings()) as store:
+            return [Outline(one.url, one.title, one.link, one.tags) for one in await store.feeds(tag=tag)]
+
+    feeds = run(work())
+    if as_json():
+        print_json(feeds)
+        return
+    body = write_opml(feeds)
+    if file == "-":
+        sys.stdout.buffer.write(body)
+        return
+    try:
+        Path(file).write_bytes(body)
+    except OSError as error:
+        raise InputError(f"{file} cannot be written: {error.strerror or error}.") from error
+    out.print(f"{len(feeds)} feeds written to {escape(file)}.")
+
+
+def _read(file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error

@@ -1,0 +1,48 @@
+"""What commands need to do work: the event loop, the open store and the guarded client of the settings in force."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from headwater.errors import StoreError
+from headwater.fetch.client import Fetcher
+from headwater.settings import Settings
+from headwater.store.store import Store
+
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine, on uvloop where there is one."""
+    if sys.platform == "win32":
+        return asyncio.run(work)
+    import uvloop
+
+    return uvloop.run(work)
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Store]:
+    """The store of these settings; the data folder is made if it is not there."""
+    if settings.database is None:
+        try:
+            settings.data.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(
+                f"The data folder {settings.data} cannot be made: {reason}. Choose another by --data."
+            ) from error
+    store = await Store.open(settings.database_url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def fetcher(settings: Settings) -> Fetcher:
+    """The one client by which anything leaves."""
+    return Fetcher(allow_private=settings.allow_private, contact=settings.contact, per_host=settings.per_host)

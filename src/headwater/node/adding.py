@@ -1,0 +1,62 @@
+"""From an address somebody gave to a feed in the store, with its first items, in as few requests as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headwater.errors import InputError
+from headwater.fetch.client import Fetcher
+from headwater.fetch.discover import Candidate, discover
+from headwater.model import Ending, Feed, Known, Outcome, Refresh
+from headwater.node.refresher import Fetched, Refresher
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+Choose = Callable[[str, Sequence[Candidate]], Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A feed that was added, or was there already (`created` is False); `others` are the feeds not chosen."""
+
+    feed: Feed
+    created: bool
+    refresh: Refresh | None
+    others: tuple[Candidate, ...] = ()
+
+
+async def subscribe(
+    store: Store,
+    fetcher: Fetcher,
+    address: str,
+    *,
+    now: float,
+    choose: Choose,
+    name: str | None = None,
+    tags: Sequence[str] = (),
+    weight: float = 1.0,
+) -> Subscribed:
+    """Find the feed at an address (the address itself, or what its page offers), add it and store its first items."""
+    outcome = await fetcher.fetch(address) if address.startswith(("http://", "https://")) else None
+    others: tuple[Candidate, ...] = ()
+    if outcome is None or outcome.ending is Ending.UNREADABLE:
+        found = await discover(fetcher, address)
+        chosen = found[0] if len(found) == 1 else choose(address, found)
+        others = tuple(one for one in found if one is not chosen)
+        outcome = await fetcher.fetch(chosen.url)
+    if not outcome.ending.ok:
+        raise InputError(f"{outcome.url} was not added: {outcome.message}")
+    url = outcome.moved_to or outcome.url
+    title = outcome.document.title if outcome.document else None
+    [added] = await store.add_feeds([NewFeed(url, title=title, name=name, tags=tuple(tags), weight=weight)], now)
+    if not added.created:
+        return Subscribed(added.feed, False, None, others)
+    return Subscribed(added.feed, True, await _first_refresh(store, fetcher, added.feed, outcome), others)
+
+
+async def _first_refresh(store: Store, fetcher: Fetcher, feed: Feed, outcome: Outcome) -> Refresh:
+    """The document that proved the address is a feed is also its first refresh."""
+    known = Known(feed.id, feed.url)
+    [settled] = await Refresher(store, fetcher).settle([Fetched(known, outcome, "added")])
+    return settled.verdict.refresh

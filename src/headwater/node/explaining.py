@@ -1,0 +1,170 @@
+"""Why a feed is polled when it is: what we believe of it, what its server asked, what a refresh is worth now.
+
+The same answer for the command line, the JSON API and the feed's page. It reads what the running node has saved, so any
+process can explain.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.estimate.base import DAY, HOUR, WEEK
+from headwater.model import Feed, Known, Refresh
+from headwater.node import memory
+from headwater.node.roster import Roster
+from headwater.schedule import load as load_strategy
+from headwater.schedule.base import Strategy
+from headwater.schedule.manners import Reason, next_allowed
+from headwater.schedule.wishes import sy_period
+from headwater.settings import Settings
+from headwater.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What the estimator believes: items per day now and on average, by hour of the coming day and week."""
+
+    per_day_now: float
+    per_day: float
+    by_hour: tuple[float, ...]  # expected items in each of the next 24 hours
+    by_weekday_hour: tuple[float, ...]  # in each of the 168 hours of the week, Monday 00:00 UTC first
+    expected_new: float  # items expected to wait there now
+    window: int
+    chance_of_loss: float  # that more are waiting than the window shows
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One thing the server or its document asked for, and what it did."""
+
+    hint: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything about when and why one feed is refreshed."""
+
+    feed: Feed
+    known: Known
+    strategy: str
+    belief: Belief | None
+    asked: tuple[Asked, ...]
+    push: str
+    held_until: float | None
+    held_by: str
+    value: float | None
+    price: float | None
+    why: str
+    next_refresh: float | None
+    last: Refresh | None
+
+
+async def explain(store: Store, settings: Settings, ref: int | str, now: float) -> Explanation:
+    """Explain one feed, from what is stored."""
+    feed = await store.feed(ref)
+    known = (await store.known([feed.id]))[feed.id]
+    strategy, roster = await _remembered(store, settings, feed.id)
+    row = roster.row(feed.id) or 0
+    belief = _belief(strategy, roster, row, known, now)
+    earned = None if belief is None or belief.per_day <= 0 else DAY / belief.per_day
+    allowed, reason = next_allowed(known, now, paused=feed.paused, gone=feed.gone_since is not None, earned=earned)
+    told = strategy.explain(roster.table, row, now)
+    latest = await store.refreshes(feed.id, limit=1)
+    due = max(told.due or now, allowed)
+    return Explanation(
+        feed=feed,
+        known=known,
+        strategy=strategy.name,
+        belief=belief,
+        asked=tuple(asked(known, now)),
+        push=_push(known),
+        held_until=allowed if allowed > now and math.isfinite(allowed) else None,
+        held_by="" if reason is Reason.FREE else reason.said,
+        value=told.value,
+        price=told.price,
+        why=told.reason,
+        next_refresh=due if math.isfinite(due) else None,
+        last=latest[0] if latest else None,
+    )
+
+
+async def _remembered(store: Store, settings: Settings, feed_id: int) -> tuple[Strategy, Roster]:
+    """The strategy as the node last saved it, reduced to this one feed."""
+    roster = Roster()
+    async for chunk in store.all_known_schedule():
+        if mine := [row for row in chunk if row.feed_id == feed_id]:
+            roster.take(mine, {})
+            break
+    strategy = load_strategy(settings.strategy)(len(roster))
+    await memory.load_strategy(store, roster, strategy)
+    return strategy, roster
+
+
+def _belief(strategy: Strategy, roster: Roster, row: int, known: Known, now: float) -> Belief | None:
+    estimator = strategy.estimator
+    if estimator is None or known.last_success is None:
+        return None
+    one = np.array([row], np.intp)
+
+    def expected(starts: np.ndarray, seconds: float) -> list[float]:  # type: ignore[type-arg]
+        rows = np.repeat(one, len(starts))
+        return [float(items) for items in estimator.expected(rows, starts, starts + seconds)]
+
+    hour = math.floor(now / HOUR) * HOUR
+    monday = math.floor((now - 4 * DAY) / WEEK) * WEEK + 4 * DAY  # 1 January 1970 was a Thursday
+    waiting = expected(np.array([known.last_success]), max(now - known.last_success, 0.0))[0]
+    window = len(known.window)
+    return Belief(
+        per_day_now=float(estimator.rate(one, np.array([now]))[0]) * DAY,
+        per_day=float(estimator.daily(one, np.array([now]))[0]) * DAY,
+        by_hour=tuple(expected(hour + HOUR * np.arange(24), HOUR)),
+        by_weekday_hour=tuple(expected(monday + HOUR * np.arange(168), HOUR)),
+        expected_new=waiting,
+        window=window,
+        chance_of_loss=_beyond(waiting, window) if window else 0.0,
+    )
+
+
+def _beyond(mean: float, width: int) -> float:
+    """P(N > width) for N ~ Poisson(mean).
+
+    >>> round(_beyond(1.0, 0), 3)  # 1 − e⁻¹
+    0.632
+    """
+    if mean <= 0:
+        return 0.0
+    terms = (math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(width + 1))
+    return max(0.0, 1.0 - sum(terms))
+
+
+def asked(known: Known, now: float) -> list[Asked]:
+    """Each hint of the server and its document, and what it does at this moment."""
+    found: list[Asked] = []
+    hints = known.hints
+    if known.not_before is not None and known.not_before > now:
+        found.append(Asked("Retry-After", f"{known.not_before - now:.0f} s", "respected, also when a person asks"))
+    if known.fresh_until is not None:
+        left = known.fresh_until - now
+        effect = f"respected for another {left:.0f} s" if left > 0 else "over: its copy is no longer fresh"
+        found.append(Asked("max-age or Expires", f"{known.fresh_until - (known.last_success or now):.0f} s", effect))
+    if hints.ttl is not None:
+        found.append(Asked("ttl", f"{hints.ttl / 60:.0f} min", "the shortest pause between two polls, at most a day"))
+    period = sy_period(hints)
+    if period is not None:
+        found.append(Asked("sy:updatePeriod", f"every {period / 3600:.1f} h", "the shortest pause between two polls"))
+    if hints.skip_hours:
+        found.append(Asked("skipHours", ", ".join(map(str, hints.skip_hours)), "not polled in these hours (UTC)"))
+    if hints.skip_days:
+        found.append(Asked("skipDays", ", ".join(hints.skip_days), "not polled on these days (UTC)"))
+    return found
+
+
+def _push(known: Known) -> str:
+    if known.hub is None:
+        return "No hub is offered."
+    return f"A hub is offered ({known.hub}); not subscribed."

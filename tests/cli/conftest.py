@@ -1,0 +1,55 @@
+"""The command as a user runs it, against a farm in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.cli.main import app
+from headwater.errors import HeadwaterError
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def headwater(tmp_path: Path) -> Callable[..., Answer]:
+    """Run `headwater …` on a data folder of its own; `env` adds to the environment."""
+
+    def run(*args: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Answer:
+        given = {"HEADWATER_DATA": str(tmp_path / "data"), "HEADWATER_ALLOW_PRIVATE": "1", "COLUMNS": "200"}
+        result = CliRunner().invoke(app, list(args), input=input, env=given | (env or {}))
+        if isinstance(result.exception, HeadwaterError):  # what main() turns into a sentence
+            return Answer(1, result.stdout, f"error: {result.exception}")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Answer(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def farm_url() -> Iterator[str]:
+    """A farm of ten feeds: 8 is gone, 9 refuses with Retry-After."""
+    command = [sys.executable, "-m", "headwater", "farm", "--feeds", "10", "--port", "0", "--hosts", "10", "--json"]
+    command += ["--speed", "100", "--faults", "410@8,429:600@9"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"]
+        process.terminate()

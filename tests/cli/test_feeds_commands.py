@@ -1,0 +1,130 @@
+"""`headwater feeds`: from an address to stored items, whole lists, and a sentence for everything that goes wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def test_a_feed_is_added_with_its_first_items_and_shown(headwater, farm_url: str) -> None:
+    added = headwater("feeds", "add", f"{farm_url}/feeds/0", "--tag", "news", "--json").json
+    [one] = added["feeds"]
+    assert one["created"]
+    assert one["refresh"]["new"] > 0
+    [listed] = headwater("feeds", "list", "--json").json
+    assert (listed["url"], listed["tags"], listed["state"]) == (f"{farm_url}/feeds/0", ["news"], "ok")
+    shown = headwater("feeds", "show", str(listed["id"]), "--json").json
+    assert shown["items"] == one["refresh"]["new"]
+    assert len(shown["refreshes"]) == 1
+    assert listed["title"] in headwater("feeds", "list").out
+
+
+def test_a_page_is_enough_to_find_its_feed(headwater, farm_url: str) -> None:
+    [one] = headwater("feeds", "add", f"{farm_url}/feeds/1.html", "--json").json["feeds"]
+    assert one["feed"]["url"].endswith("/feeds/1")
+
+
+def test_adding_twice_says_so_and_changes_nothing(headwater, farm_url: str) -> None:
+    headwater("feeds", "add", f"{farm_url}/feeds/0")
+    again = headwater("feeds", "add", f"{farm_url}/feeds/0")
+    assert again.code == 0
+    assert "already there" in again.out
+    assert len(headwater("feeds", "list", "--json").json) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("http://nowhere.invalid/feed", "nowhere.invalid"),
+        ("ftp://example.org/feed", "http"),
+        ("http://127.0.0.1:9/feed", "127.0.0.1"),
+        ("not an address", "address"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_one_sentence_and_nothing_is_added(headwater, address, sentence) -> None:
+    answer = headwater("feeds", "add", address)
+    assert answer.code == 1
+    assert sentence in answer.err
+    assert "Traceback" not in answer.err
+    assert headwater("feeds", "list", "--json").json == []
+
+
+def test_private_addresses_are_refused_unless_allowed(headwater, farm_url: str) -> None:
+    answer = headwater("feeds", "add", f"{farm_url}/feeds/0", env={"HEADWATER_ALLOW_PRIVATE": "0"})
+    assert answer.code == 1
+    assert "--allow-private" in answer.err or "private" in answer.err
+
+
+def test_one_bad_address_does_not_keep_the_others_out(headwater, farm_url: str) -> None:
+    answer = headwater("feeds", "add", "http://nowhere.invalid/", f"{farm_url}/feeds/0", "--json")
+    assert answer.code == 1
+    assert [one["created"] for one in answer.json["feeds"]] == [True]
+    assert [one["url"] for one in answer.json["errors"]] == ["http://nowhere.invalid/"]
+
+
+def test_refresh_never_goes_inside_a_servers_retry_after(headwater, farm_url: str, tmp_path: Path) -> None:
+    host = farm_url.replace("127.0.0.1", "127.0.0.10")
+    headwater("feeds", "import", "-", input=f"{host}/feeds/9\n")
+    assert "429" in headwater("feeds", "refresh", "1").out
+    again = headwater("feeds", "refresh", "1")
+    assert again.code == 1
+    assert "Retry-After" in again.out
+
+
+def test_refreshing_everything_reports_what_failed(headwater, farm_url: str) -> None:
+    headwater("feeds", "import", "-", input="".join(f"{farm_url}/feeds/{k}\n" for k in (0, 1, 8)))
+    results = headwater("feeds", "refresh", "--all", "--json").json
+    assert [one["ok"] for one in sorted(results, key=lambda one: one["id"])] == [True, True, False]
+    assert [one["state"] for one in headwater("feeds", "list", "--json").json] == ["ok", "ok", "gone"]
+
+
+def test_refresh_needs_to_know_what(headwater) -> None:
+    assert headwater("feeds", "refresh").code == 2
+
+
+def test_explain_tells_why_and_what_the_server_asked(headwater, farm_url: str) -> None:
+    headwater("feeds", "add", f"{farm_url}/feeds/0")
+    told = headwater("feeds", "explain", "1")
+    assert "Last refreshed" in told.out
+    assert headwater("feeds", "explain", "1", "--json").json["last"]["reason"] == "added"
+
+
+def test_a_feed_can_be_removed_by_its_address(headwater, farm_url: str) -> None:
+    headwater("feeds", "add", f"{farm_url}/feeds/0")
+    assert headwater("feeds", "remove", f"{farm_url}/feeds/0").code == 0
+    assert headwater("feeds", "list", "--json").json == []
+    assert "There is no feed" in headwater("feeds", "remove", "1").err
+
+
+def test_lists_go_out_and_come_back(headwater, tmp_path: Path) -> None:
+    opml = """<opml version="1.0"><body><outline text="news"><outline text="A" xmlUrl="http://a.example/rss"/></outline>
+    <outline text="B" xmlUrl="http://b.example/rss"/><outline text="A" xmlUrl="http://a.example/rss"/>
+    <outline text="J" xmlUrl="javascript:alert(1)"/></body></opml>"""
+    report = headwater("feeds", "import", "-", "--json", input=opml).json
+    assert (report["added"], report["duplicates"]) == (2, ["http://a.example/rss"])
+    assert [one["url"] for one in report["refused"]] == ["javascript:alert(1)"]
+    assert headwater("feeds", "export", str(tmp_path / "out.opml")).code == 0
+    again = headwater(
+        "feeds", "import", str(tmp_path / "out.opml"), "--json", env={"HEADWATER_DATA": str(tmp_path / "b")}
+    )
+    assert again.json["added"] == 2
+    tags = [
+        one["tags"] for one in headwater("feeds", "list", "--json", env={"HEADWATER_DATA": str(tmp_path / "b")}).json
+    ]
+    assert sorted(tags) == [[], ["news"]]
+
+
+@pytest.mark.parametrize("text", ["", "<html><body>hello</body></html>", "\x00\x01"])
+def test_a_broken_list_is_one_sentence_and_adds_nothing(headwater, text: str) -> None:
+    answer = headwater("feeds", "import", "-", input=text)
+    assert answer.code == 1
+    assert answer.err.startswith("error: ")
+    assert headwater("feeds", "list", "--json").json == []
+
+
+def test_a_file_that_is_no_database_is_said_to_be_none(headwater, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(b"this is no database, but long enough to be taken for one" * 50)
+    answer = headwater("feeds", "list", "--database", f"sqlite:///{tmp_path / 'bad'}")
+    assert answer.code == 1
+    assert "database" in answer.err
