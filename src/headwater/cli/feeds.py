@@ -13,12 +13,12 @@ from rich.table import Table
 from headwater.cli import adding, subscriptions
 from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
 from headwater.cli.refreshing import refresh_all
-from headwater.cli.when import exactly, relative
 from headwater.cli.work import fetcher, opened, run
 from headwater.model import Feed, Known, Refresh
 from headwater.node.explaining import Belief, Explanation
 from headwater.node.explaining import explain as explained
 from headwater.node.refresher import Refresher
+from headwater.when import exactly, relative
 
 _BARS = " ▁▂▃▄▅▆▇█"
 

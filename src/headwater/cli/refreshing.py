@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from rich.progress import Progress
 
 from headwater.cli.common import err
-from headwater.cli.when import span
 from headwater.model import Feed, Known
 from headwater.node.refresher import Fetched, Refresher, Settled
 from headwater.store.store import Store
+from headwater.when import span
 
 CHUNK = 256
 

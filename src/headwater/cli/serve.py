@@ -19,10 +19,11 @@ from headwater.cli.common import as_json, command, err, print_json, settings
 from headwater.cli.work import run
 from headwater.errors import SettingsError
 from headwater.lab.farm.server import Farm
+from headwater.node.adding import subscribe
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
-from headwater.store.values import NewFeed
-from headwater.web.app import create_app
+from headwater.store.values import Added, NewFeed
+from headwater.web.app import Add, create_app
 
 
 def register(app: typer.Typer) -> None:
@@ -90,14 +91,24 @@ async def _answer(node: Node, listener: socket.socket) -> None:
     """Serve the pages until a signal comes."""
     host, port = listener.getsockname()[:2]
     address = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}/"
-    config = uvicorn.Config(create_app(node.store, node.status), log_config=None, lifespan="off", server_header=False)
-    server = uvicorn.Server(config)
+    app = create_app(node.store, node.status, add=_adding(node), names=node.settings.names)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
     if as_json():
         print_json({"url": address, "feeds": len(node.crawler.roster)})
     else:
         err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
     async with _ending_together(node, server):
         await server.serve(sockets=[listener])
+
+
+def _adding(node: Node) -> Add:
+    """What the page's form does with an address: the same as `headwater feeds add`, with the page's first feed."""
+
+    async def add(address: str) -> Added:
+        done = await subscribe(node.store, node.fetcher, address, now=time.time(), choose=lambda _, found: found[0])
+        return Added(done.feed, done.created)
+
+    return add
 
 
 @contextlib.asynccontextmanager

@@ -111,7 +111,7 @@ def _belief(strategy: Strategy, roster: Roster, row: int, known: Known, now: flo
         return None
     one = np.array([row], np.intp)
 
-    def expected(starts: np.ndarray, seconds: float) -> list[float]:  # type: ignore[type-arg]
+    def expected(starts: np.ndarray, seconds: float) -> list[float]:
         rows = np.repeat(one, len(starts))
         return [float(items) for items in estimator.expected(rows, starts, starts + seconds)]
 
