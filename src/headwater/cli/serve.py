@@ -72,6 +72,7 @@ def demo(
         lively = load_settings(
             **given.model_dump(exclude_unset=True)
             | {"data": data, "allow_private": True, "budget": 600.0, "per_host": 16, "least_interval": 5.0}
+            | ({} if "strategy" in given.model_fields_set else {"strategy": "top_utility"})
         )
         run(_demo(lively, Farm(feeds, seed, speed, hints=False)))
 
