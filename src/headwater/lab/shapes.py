@@ -99,11 +99,14 @@ def poisson_times(
     Given their number the times of a Poisson process are independent, each with the rate as its density: so as many
     uniform positions are drawn on the cumulated rate and mapped back to time.
     """
-    low, high = cumulated(shape, (start, end), period)
-    count = int(rng.poisson(rate * (high - low)))
-    positions = np.sort(rng.uniform(low, high, count))
-    turns, within = np.divmod(positions, period)
     edges, sums = _sums(shape, period)
+    low, high = ((at // period) * period + float(np.interp(at % period, edges, sums)) for at in (start, end))
+    count = rng.poisson(rate * (high - low))
+    if not count:
+        return np.empty(0)
+    positions = rng.uniform(low, high, count)
+    positions.sort()
+    turns, within = np.divmod(positions, period)
     slot = np.searchsorted(sums, within, side="right") - 1  # to the right: no time falls into a silent slot
     slot = np.minimum(slot, np.flatnonzero(shape)[-1])
     times = turns * period + edges[slot] + (within - sums[slot]) / shape[slot]
@@ -111,8 +114,10 @@ def poisson_times(
 
 
 def _sums(shape: Array, period: float) -> tuple[Array, Array]:
-    edges = np.linspace(0.0, period, len(shape) + 1)
-    return edges, np.concatenate(([0.0], np.cumsum(shape) * (period / len(shape))))
+    width = period / len(shape)
+    sums = np.zeros(len(shape) + 1)
+    np.cumsum(shape, out=sums[1:])
+    return np.arange(len(shape) + 1, dtype=np.float64) * width, sums * width
 
 
 def _mean_one(values: Array) -> Array:
