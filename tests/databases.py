@@ -7,6 +7,7 @@ import itertools
 import tempfile
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +42,22 @@ class PostgresServer:
     def drop(self, name: str) -> None:
         self._admin(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
+    def disconnect(self, name: str) -> None:
+        """Cut every connection to a database, as a restart of the server would."""
+        self._admin(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+
+    def guarded_url(self, password: str) -> str:
+        """The address of a database whose user has a password, unlike the others."""
+        rules = Path(self._server.pgdata) / "pg_hba.conf"
+        if "guarded" not in rules.read_text():
+            rules.write_text(f"local all guarded scram-sha-256\n{rules.read_text()}")
+            self._admin(
+                "SELECT pg_reload_conf()",
+                f"CREATE ROLE guarded LOGIN PASSWORD '{password}'",
+                "CREATE DATABASE guarded OWNER guarded",
+            )
+        return self.url("guarded").replace("postgres:@", f"guarded:{password}@")
+
     def _admin(self, *statements: str) -> None:
         async def run() -> None:
             connection = await asyncpg.connect(self._server.get_uri())
@@ -50,7 +67,8 @@ class PostgresServer:
             finally:
                 await connection.close()
 
-        asyncio.run(run())
+        with ThreadPoolExecutor(1) as thread:  # also where an event loop is running
+            thread.submit(asyncio.run, run()).result()
 
     def stop(self) -> None:
         self._server.cleanup()

@@ -63,7 +63,7 @@ async def test_the_callers_own_errors_pass_through_a_transaction_as_they_are(sto
 
 
 async def test_a_reader_that_tails_while_many_write_misses_nothing(store: Store) -> None:
-    """In PostgreSQL ids become visible out of order; a reader that remembers the last one then loses what comes late."""
+    """In PostgreSQL ids become visible out of order; who remembers only the last one loses what comes late."""
     feeds = [await one_feed(store, f"https://example.org/{k}") for k in range(6)]
     done = asyncio.Event()
     read: list[str] = []

@@ -44,13 +44,26 @@ def save(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
     if not verdicts:
         return []
     if not any(_has_nul(verdict) for verdict in verdicts):
-        try:
-            with connection.begin_nested():
-                return _save(connection, verdicts)
-        except Exception as error:
-            if not is_about_values(error):
-                raise
+        saved = _tried(connection, verdicts)
+        if not isinstance(saved, Exception):
+            return saved
     return [_save_alone(connection, verdict) for verdict in verdicts]
+
+
+def _tried(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved] | Exception:
+    """All of them, or none and the reason, if that lies in their values; any other problem is raised."""
+    savepoint = connection.begin_nested()
+    try:
+        saved = _save(connection, verdicts)
+    except Exception as error:
+        # Not a `with`: when the disk is full SQLite has rolled back everything, and going back to a savepoint that
+        # is no longer there would hide why. The owner of the transaction ends it.
+        if not is_about_values(error):
+            raise
+        savepoint.rollback()
+        return error
+    savepoint.commit()
+    return saved
 
 
 def _has_nul(verdict: Verdict) -> bool:
@@ -64,14 +77,11 @@ def _has_nul(verdict: Verdict) -> bool:
 
 
 def _save_alone(connection: Connection, verdict: Verdict) -> Saved:
-    try:
-        with connection.begin_nested():
-            return _save(connection, [clean(verdict)])[0]
-    except Exception as error:
-        if not is_about_values(error):
-            raise
-        why = str(getattr(error, "orig", error)).splitlines()[0]
-        return Saved(verdict.refresh.feed_id, skipped=f"The database cannot hold what this refresh brought: {why}.")
+    saved = _tried(connection, [clean(verdict)])
+    if not isinstance(saved, Exception):
+        return saved[0]
+    why = str(getattr(saved, "orig", saved)).splitlines()[0]
+    return Saved(verdict.refresh.feed_id, skipped=f"The database cannot hold what this refresh brought: {why}.")
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ other packages write rows of theirs in one transaction with rows of ours.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -33,6 +34,7 @@ from headwater.store.values import (
 )
 
 CATCH_UP = 10  # batches that a search indexes itself before it answers
+_SECRET = re.compile("//.*@")
 _WANTED = "“{url}” is no address of a database. Give sqlite:///FILE or postgresql://USER@HOST/NAME."
 
 
@@ -51,8 +53,8 @@ class Store:
         """
         try:
             parsed = make_url(url)
-        except ArgumentError as error:
-            raise StoreError(_WANTED.format(url=url)) from error
+        except (ArgumentError, ValueError) as error:
+            raise StoreError(_WANTED.format(url=_SECRET.sub("//…@", url))) from error
         backend = parsed.get_backend_name()
         if backend == "sqlite":
             return cls(await Sqlite.open(parsed, create=create))
