@@ -6,10 +6,9 @@ import asyncio
 import random
 from multiprocessing.connection import Connection
 
-from store_samples import NOW, a_verdict, an_item
-
 from headwater.model import Feed
 from headwater.store.store import Store
+from store_samples import NOW, a_verdict, an_item
 
 
 async def write_for_ever(url: str, round: int, feed_ids: list[int], told: Connection) -> None:

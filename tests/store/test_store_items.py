@@ -7,12 +7,12 @@ from contextlib import suppress
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store_samples import NOW, a_verdict, an_item, one_feed
 
 from headwater.errors import InputError, NotFound
 from headwater.store import search as searching
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from store_samples import NOW, a_verdict, an_item, one_feed
 
 
 async def test_items_are_listed_newest_first_and_paged_without_gaps_or_repeats(store: Store) -> None:

@@ -13,11 +13,11 @@ from collections import Counter
 import killed_writer
 import pytest
 from sqlalchemy import Connection, select
-from store_samples import NOW
 
 from headwater.store.store import Store
 from headwater.store.tables import item, outbox, seen, unindexed
 from headwater.store.values import NewFeed
+from store_samples import NOW
 
 # Children are forked from a process that has imported everything and does nothing else: a kill costs no start-up.
 FORKS = multiprocessing.get_context("forkserver")

@@ -16,13 +16,13 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
-from store_samples import one_feed
 
 from databases import PostgresServer, sqlite_url
 from headwater.errors import StoreError
 from headwater.store.migrate import HEAD
 from headwater.store.store import Store
 from headwater.store.tables import metadata, postgres_metadata
+from store_samples import one_feed
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 from sqlalchemy import Connection, text
-from store_samples import NOW, a_verdict, an_item, one_feed
 
 from headwater.errors import StoreError
 from headwater.store import outbox as boxes
 from headwater.store.store import Store
 from headwater.store.tables import state
+from store_samples import NOW, a_verdict, an_item, one_feed
 
 
 async def test_entries_come_in_order_and_beyond_a_position(store: Store) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
-from store_samples import NOW, a_verdict, an_item, one_feed
 
 from databases import PostgresServer, sqlite_url
 from headwater.errors import StoreError
 from headwater.store.store import Store
+from store_samples import NOW, a_verdict, an_item, one_feed
 
 
 @pytest.mark.parametrize(

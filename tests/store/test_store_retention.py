@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from store_samples import NOW, a_verdict, an_item, one_feed
-
 from headwater.store.store import Store
 from headwater.store.values import Keep, Pruned
+from store_samples import NOW, a_verdict, an_item, one_feed
 
 DAY = 86_400.0
 
