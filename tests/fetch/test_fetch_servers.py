@@ -120,6 +120,16 @@ async def test_a_document_that_ends_with_its_connection_before_its_root_is_close
     assert (outcome.ending, outcome.validators, outcome.body_hash) == (Ending.PARTIAL, None, None)
 
 
+@pytest.mark.parametrize(
+    "end", [b"\n\n", b"<!-- served in 0.1 s -->", b"<script>ad()</script>" * 1000, b"\0", b"</RSS >"]
+)
+async def test_something_behind_the_root_does_not_make_a_document_a_part(
+    server: HostileServer, fetcher: Fetcher, end: bytes
+):
+    server.routes["/feed"] = feed(body=RSS + end)
+    assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.CHANGED
+
+
 async def test_an_endless_body_is_cut_at_the_cap(server: HostileServer):
     sent = 0
 

@@ -82,6 +82,15 @@ async def test_a_worker_understands_a_document_exactly_as_we_do():
         await reader.close()
 
 
+async def test_a_document_in_utf_16_is_read_whole(server: HostileServer):
+    server.routes["/feed"] = feed(body=RSS.decode().replace("utf-8", "utf-16").encode("utf-16"))
+    async with Fetcher(allow_private=True, contact=None) as fetcher:
+        outcome = await fetcher.fetch(server.url("/feed"))
+    assert outcome.ending is Ending.CHANGED
+    assert outcome.document is not None
+    assert outcome.document.items[0].title == "One"
+
+
 def rss(inside: bytes, before: bytes = b"") -> bytes:
     return before + b'<rss version="2.0"><channel><item>' + inside + b"</item></channel></rss>"
 

@@ -30,7 +30,7 @@ _PERMANENT = frozenset({301, 308})
 _MOST_POSTPONED = 10_000
 _SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # decoded at once; anything larger in a thread
 _SAFE = re.compile(r"[^\x00-\x1f\x7f-\x9f\\]+")
-_USUAL_ENDS = (b"</rss>", b"</feed>", b"</rss>\n", b"</feed>\n", b"</rdf:RDF>", b"</rdf:RDF>\n", b"}")
+_USUAL_ENDS = (b"</rss>", b"</feed>", b"</rdf:RDF>", b"</rss>\n", b"</feed>\n", b"</rdf:RDF>\n", b"}")
 _CLOSED = re.compile(rb"(?i)</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*>|\}\s*$")
 
 
@@ -263,6 +263,7 @@ class Fetcher:
         except NotAFeed as error:
             return journey.end(Ending.UNREADABLE, str(error), status=reply.status)
         if reply.status == 226:
+            found["body_hash"] = None  # of a part, which tells nothing about the next whole document
             return journey.end(Ending.PARTIAL, document=document, **found)
         if not _is_closed(body):
             found["validators"] = found["body_hash"] = None  # so that the whole document is asked for again
@@ -332,7 +333,9 @@ def _is_delta(reply: Reply) -> bool:
 
 def _is_closed(body: bytes) -> bool:
     """Whether the root element (or JSON object) is closed: a connection that just ends looks like a short document."""
-    return body.endswith(_USUAL_ENDS) or _CLOSED.search(body[-4096:].replace(b"\0", b"")) is not None
+    if body.endswith(_USUAL_ENDS) or _CLOSED.search(body[-4096:].replace(b"\0", b"")):
+        return True
+    return any(end in body for end in _USUAL_ENDS[:3])  # with a long appendix: advertisements, statistics
 
 
 def next_address(here: str, location: str | None) -> str:
