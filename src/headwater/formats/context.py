@@ -29,6 +29,7 @@ class Context:
     atom: bool = False
     modes: bool = False
     rdf: bool = False
+    nested: list[etree._Element] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def base_of(self, element: etree._Element) -> str | None:

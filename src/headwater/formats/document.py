@@ -99,8 +99,10 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
     if len(elements) > ITEM_LIMIT:
         context.problems.append(f"{len(elements)} items, of which the first {ITEM_LIMIT} were read")
     inherited = Inherited(fields.get("language"), fields["authors"])
-    items = tuple([read_entry(element, context, inherited) for element in elements[:ITEM_LIMIT]])
-    return Document(format=_format(root, kind, context.names), items=items, **fields)
+    items = [read_entry(element, context, inherited) for element in elements[:ITEM_LIMIT]]
+    while context.nested and len(items) < ITEM_LIMIT:
+        items.append(read_entry(context.nested.pop(0), context, inherited))
+    return Document(format=_format(root, kind, context.names), items=tuple(items), **fields)
 
 
 def _walk(root: etree._Element, draft: FeedDraft, items: list[etree._Element], context: Context) -> None:

@@ -123,6 +123,11 @@ def _spoken(draft: Draft, element: etree._Element, context: Context) -> str | No
     return context.language_of(element)
 
 
+def nested(draft: Draft, element: etree._Element, context: Context) -> None:
+    """An item inside an item: somebody forgot to close the outer one. It is read after it."""
+    context.nested.append(element)
+
+
 def title(rank: int) -> Handler:
     def handle(draft: Draft, element: etree._Element, context: Context) -> None:
         draft.offer("title", rank, title_of(element, context))
@@ -356,6 +361,8 @@ _MEDIA: dict[str, Handler] = {
 
 # Element → what it gives. Ranks: lower wins.
 HANDLERS: dict[str, Handler] = {
+    "item": nested,
+    "entry": nested,
     "title": title(0),
     "dc:title": title(3),
     "itunes:title": title(4),

@@ -36,7 +36,10 @@ def read(
         raise NotAFeed(f"This is {_described(body)}, not a feed.", "unknown")
     if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _holds_feed(body):
         raise not_a_feed("html", body)
-    return read_xml(body, charset, base, heard, clean)
+    try:
+        return read_xml(body, charset, base, heard, clean)
+    except UnicodeDecodeError as error:  # libxml2 let bytes through, while recovering, that are no characters
+        raise NotAFeed("The document is damaged beyond recovery.", "unknown") from error
 
 
 def _holds_feed(body: bytes) -> bool:

@@ -181,6 +181,7 @@ def _resolve_part(text: str, entities: dict[str, str]) -> str:
         code = int(found[1][:8], 16) if found[1] else int(found[2][:8])
         if 0x80 <= code < 0xA0:
             return WINDOWS[code]  # windows-1252 numbers meant as characters, as browsers read them
-        return f"&#{code};" if 31 < code < 0x110000 or code in (9, 10, 13) else "\ufffd"
+        allowed = code in (9, 10, 13) or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
+        return f"&#{code};" if allowed else "\ufffd"  # XML 1.0 §2.2
 
     return _CHARACTER.sub(reference, _ENTITY.sub(character, text))

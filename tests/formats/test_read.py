@@ -1,0 +1,199 @@
+"""Documents with the values expected of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import NotAFeed
+from headwater.formats import read
+from headwater.model import Enclosure, Hints
+
+RSS = b"""<?xml version="1.0"?>
+<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/"
+ xmlns:atom="http://www.w3.org/2005/Atom" xmlns:sy="http://purl.org/rss/1.0/modules/syndication/">
+<channel><title>AT&amp;amp;T &lt;b&gt;news&lt;/b&gt;</title><link>/home</link><description>Words</description>
+<language>en-us</language><managingEditor>ed@example.org (Ed Itor)</managingEditor><ttl>90</ttl>
+<lastBuildDate>Thu, 01 Jan 2004 19:48:21 GMT</lastBuildDate><category>News</category><generator>Gen 1</generator>
+<atom:link rel="self" href="https://example.org/feed"/><atom:link rel="hub" href="https://hub.example/"/>
+<skipHours><hour>1</hour><hour>24</hour></skipHours><skipDays><day>Sunday</day></skipDays>
+<sy:updatePeriod>hourly</sy:updatePeriod><sy:updateFrequency>2</sy:updateFrequency>
+<image><url>/logo.png</url><title>x</title><link>https://wrong.example/</link></image>
+<item><title>One</title><link>https://example.org/1</link><guid isPermaLink="false">id-1</guid>
+<pubDate>Thu, 01 Jan 2004 19:48:21 GMT</pubDate>
+<description>&lt;p&gt;Short &lt;a href="/x"&gt;x&lt;/a&gt;&lt;/p&gt;</description>
+<content:encoded><![CDATA[<p>Long</p><script>alert(1)</script>]]></content:encoded><dc:creator>Ann</dc:creator>
+<category>a</category><category>b</category>
+<enclosure url="https://example.org/1.mp3" type="audio/mpeg" length="1,234"/></item>
+<item><title>Two</title><guid>https://example.org/2</guid></item>
+</channel></rss>"""
+
+
+def test_rss_2_is_read_field_by_field() -> None:
+    document = read(RSS, url="https://example.org/feed")
+    assert (document.format, document.title, document.link) == ("rss 2.0", "AT&T news", "https://example.org/home")
+    assert (document.subtitle, document.language, document.updated) == ("Words", "en-us", 1072986501.0)
+    assert (document.authors, document.categories, document.generator) == (("Ed Itor",), ("News",), "Gen 1")
+    assert (document.self, document.hub) == ("https://example.org/feed", ("https://hub.example/",))
+    assert document.icon == "https://example.org/logo.png"
+    assert document.hints == Hints(5400.0, (0, 1), ("Sunday",), "hourly", 2)
+    assert document.problems == ()
+    first, second = document.items
+    assert (first.id, first.link, first.title) == ("id-1", "https://example.org/1", "One")
+    assert (first.published, first.updated, first.authors) == (1072986501.0, None, ("Ann",))
+    assert first.summary == '<p>Short <a href="https://example.org/x" rel="noopener noreferrer">x</a></p>'
+    assert (first.content, first.categories, first.language) == ("<p>Long</p>", ("a", "b"), "en-us")
+    assert first.enclosures == (Enclosure("https://example.org/1.mp3", "audio/mpeg", 1234),)
+    assert (second.id, second.link, second.authors) == ("https://example.org/2", "https://example.org/2", ("Ed Itor",))
+
+
+def test_atom_is_read_with_bases_languages_and_text_constructs() -> None:
+    document = read(
+        b"""<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="de" xml:base="https://example.org/a/">
+        <title type="html">Caf&amp;eacute; &lt;i&gt;x&lt;/i&gt;</title><id>tag:example.org,2004:1</id>
+        <updated>2004-01-01T19:48:21Z</updated><link href="."/><link rel="next" href="?page=2"/>
+        <author><name>Ann</name><email>ann@example.org</email></author><icon>/i.png</icon>
+        <entry xml:lang="fr"><title>a &lt; b</title><id>urn:x</id><link rel="self" href="self"/>
+        <link rel="alternate" type="application/json" href="json"/><link rel="alternate" href="b/c"/>
+        <link rel="enclosure" href="d.mp3" type="audio/mpeg" length="5"/>
+        <published>2004-01-01T10:00:00+01:00</published><updated>2004-01-02T10:00:00Z</updated>
+        <category term="t" label="L"/><summary>1 &lt; 2</summary>
+        <content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"
+        xml:base="deep/">Hi <b>you</b> <a href="z">z</a></div></content>
+        </entry><entry><updated>2004-01-02T10:00:00Z</updated><source><author><name>Bob</name></author></source></entry></feed>"""
+    )
+    assert (document.format, document.title, document.id) == ("atom 1.0", "Café x", "tag:example.org,2004:1")
+    assert (document.link, document.next) == ("https://example.org/a/", "https://example.org/a/?page=2")
+    assert (document.authors, document.icon, document.language) == (("Ann",), "https://example.org/i.png", "de")
+    first, second = document.items
+    assert (first.title, first.link, first.language) == ("a < b", "https://example.org/a/b/c", "fr")
+    assert (first.published, first.updated) == (1072947600.0, 1073037600.0)
+    assert (first.authors, first.categories, first.summary) == (("Ann",), ("t",), "1 &lt; 2")
+    assert first.content == 'Hi <b>you</b> <a href="https://example.org/a/deep/z" rel="noopener noreferrer">z</a>'
+    assert first.enclosures == (Enclosure("https://example.org/a/d.mp3", "audio/mpeg", 5),)
+    assert (second.published, second.authors, second.language) == (1073037600.0, ("Bob",), "de")
+
+
+def test_rdf_items_beside_the_channel_are_found_and_identified_by_rdf_about() -> None:
+    document = read(
+        b"""<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
+        xmlns:dc="http://purl.org/dc/elements/1.1/"><channel rdf:about="https://example.org/rdf"><title>T</title>
+        <link>https://example.org/</link><dc:language>en</dc:language></channel>
+        <item rdf:about="https://example.org/1"><title>One</title><dc:date>2004-01-01T19:48:21Z</dc:date>
+        <dc:creator>Ann</dc:creator><dc:subject>s</dc:subject></item></rdf:RDF>"""
+    )
+    (item,) = document.items
+    assert (document.format, document.id, document.language) == ("rdf 1.0", "https://example.org/rdf", "en")
+    assert (item.id, item.link, item.published) == ("https://example.org/1", "https://example.org/1", 1072986501.0)
+    assert (item.authors, item.categories) == (("Ann",), ("s",))
+
+
+def test_json_feed_is_read() -> None:
+    document = read(
+        b"""{"version": "https://jsonfeed.org/version/1.1", "title": "T", "home_page_url": "https://example.org/",
+        "feed_url": "https://example.org/feed.json", "language": "en", "authors": [{"name": "Ann"}],
+        "hubs": [{"type": "WebSub", "url": "https://hub.example/"}], "next_url": "https://example.org/2",
+        "items": [{"id": 7, "url": "/1", "title": "One", "summary": "a < b",
+        "content_html": "<p>x<script>y</script></p>",
+        "date_published": "2004-01-01T19:48:21Z", "tags": ["a"], "image": "/i.png",
+        "attachments": [{"url": "/1.mp3", "mime_type": "audio/mpeg", "size_in_bytes": 5}]},
+        {"id": "8", "content_text": "1 < 2"}, "junk"]}"""
+    )
+    first, second = document.items
+    assert (document.format, document.hub, document.next) == (
+        "json 1.1",
+        ("https://hub.example/",),
+        "https://example.org/2",
+    )
+    assert (first.id, first.link, first.content) == ("7", "https://example.org/1", "<p>x</p>")
+    assert (first.summary, first.authors, first.published) == ("a &lt; b", ("Ann",), 1072986501.0)
+    assert [one.url for one in first.enclosures] == ["https://example.org/1.mp3", "https://example.org/i.png"]
+    assert second.content == "1 &lt; 2"
+
+
+def test_cdf_is_read() -> None:
+    document = read(
+        b"""<CHANNEL HREF="http://example.org/" LASTMOD="2004-04-06T23:05:43-05:00"><TITLE>T</TITLE>
+        <ABSTRACT>A</ABSTRACT>
+        <ITEM HREF="http://example.org/1"><TITLE>One</TITLE><ABSTRACT>B</ABSTRACT></ITEM></CHANNEL>"""
+    )
+    assert (document.format, document.title, document.subtitle) == ("cdf", "T", "A")
+    assert (document.items[0].link, document.items[0].title) == ("http://example.org/1", "One")
+
+
+@pytest.mark.parametrize(
+    ("fragment", "field", "expected"),
+    [
+        ("<link>a b</link>", "link", "https://example.org/a b"),
+        ('<link href="https://a.example/"/>', "link", "https://a.example/"),
+        ("<link>javascript:alert(1)</link>", "link", None),
+        ("<guid>https://a.example/1</guid>", "link", "https://a.example/1"),
+        ('<guid isPermaLink="false">https://a.example/1</guid>', "link", None),
+        ('<enclosure url="https://a.example/1.mp3"/>', "link", "https://a.example/1.mp3"),
+        ("<author>ann@example.org (Ann Onym)</author>", "authors", ("Ann Onym",)),
+        ("<author>Ann Onym &lt;ann@example.org&gt;</author>", "authors", ("Ann Onym",)),
+        ("<author>ann@example.org</author>", "authors", ("ann@example.org",)),
+        ("<dc:creator>Ann</dc:creator><dc:creator>Bob</dc:creator>", "authors", ("Ann", "Bob")),
+        ("<itunes:author>Pod</itunes:author>", "authors", ("Pod",)),
+        ("<DC:Creator>Ann</DC:Creator>", "authors", ("Ann",)),
+        ("<title>5 &lt; 6 &amp;amp; 7</title>", "title", "5 < 6 & 7"),
+        ("<title><![CDATA[<em>x</em> &hellip;]]></title>", "title", "x …"),
+        ("<title>a\n  b</title>", "title", "a b"),
+        ("<title>Using &lt;vector&gt; in C++</title>", "title", "Using <vector> in C++"),
+        ("<title>caf&eacute;&nbsp;x &bogus; y & z</title>", "title", "café\u00a0x &bogus; y & z"),
+        ("<description>a</description><description>b</description>", "content", "b"),
+        ("<description>Tom &amp; Jerry &amp;eacute;</description>", "summary", "Tom &amp; Jerry é"),
+        ("<media:description>m</media:description>", "summary", "m"),
+        ("<dc:language>fr</dc:language>", "language", "fr"),
+        ("<itunes:keywords>a, b</itunes:keywords>", "categories", ("a", "b")),
+        ("<pubDate>nonsense</pubDate>", "published", None),
+        ('<media:group><media:content url="/v.mp4" medium="video"/><media:thumbnail url="/t.png"/></media:group>',
+         "enclosures",
+         (Enclosure("https://example.org/v.mp4", "video/*"), Enclosure("https://example.org/t.png", "image/*"))),
+    ],
+)  # fmt: skip
+def test_what_an_element_gives(fragment: str, field: str, expected: object) -> None:
+    body = f"<rss version='2.0'><channel><item>{fragment}</item></channel></rss>"
+    (item,) = read(body.encode(), url="https://example.org/").items
+    assert getattr(item, field) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b"", "empty"),
+        (b"  \r\n ", "empty"),
+        (b"<!DOCTYPE html><html><head><title>x</title></head><body>x</body></html>", "html"),
+        (b'<html><body><form><input type="password"></form></body></html>', "login"),
+        (b'<opml version="2.0"><body><outline xmlUrl="https://a.example/"/></body></opml>', "opml"),
+        (b'{"error": "no"}', "json"),
+        (b'{"version": "https://jsonfeed.org/version/1", "items": [{"id"', "truncated"),
+        (b"Not found", "unknown"),
+        (b"%PDF-1.4 ...", "unknown"),
+        (b'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url/></urlset>', "sitemap"),
+        (b"<book><chapter/></book>", "xml"),
+    ],
+)
+def test_what_is_no_feed_says_what_it_is(body: bytes, what: str) -> None:
+    with pytest.raises(NotAFeed) as caught:
+        read(body)
+    assert caught.value.what == what
+    assert str(caught.value).endswith(".")
+
+
+def test_every_real_document_is_read_and_has_the_items_its_manifest_counts(shared_data: Path) -> None:
+    # The manifest counts `"id"` in JSON documents, which authors and attachments have too, and item tags in RSS.
+    differing = set()
+    with tarfile.open(shared_data / "feeds.tar.xz") as archive:
+        bodies = {
+            member.name.removeprefix("./"): archive.extractfile(member).read() for member in archive if member.isfile()
+        }  # type: ignore[union-attr]
+    for row in csv.DictReader(io.StringIO(bodies["MANIFEST.csv"].decode())):
+        document = read(bodies[row["file"]], url="https://example.org/feed")
+        if len(document.items) != int(row["items"]):
+            differing.add(row["format"])
+    assert differing <= {"jsonfeed"}
