@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from bench.read import main, made_up, measure
+from bench.read import made_up, main, measure
 
 
 def test_the_small_size_prints_both_ratios(capsys: pytest.CaptureFixture[str]) -> None:

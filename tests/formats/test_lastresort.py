@@ -11,7 +11,8 @@ from headwater.formats.lastresort import read_last_resort
 def test_what_feedparser_finds_is_a_document_of_ours_and_cleaned() -> None:
     body = b"""<rss version="2.0"><channel><title>T &amp;amp; x</title><item><title>One</title><link>/1</link>
     <author>a@example.org (Ann)</author><pubDate>Thu, 01 Jan 2004 19:48:21 GMT</pubDate><category>c</category>
-    <description>&lt;p onclick="x()"&gt;Hi&lt;/p&gt;</description><enclosure url="/1.mp3" type="audio/mpeg" length="5"/>"""
+    <description>&lt;p onclick="x()"&gt;Hi&lt;/p&gt;</description>
+    <enclosure url="/1.mp3" type="audio/mpeg" length="5"/>"""
     document = read_last_resort(body, url="https://example.org/feed")
     (item,) = document.items
     assert (item.title, item.link, item.authors) == ("One", "https://example.org/1", ("Ann",))
