@@ -1,0 +1,200 @@
+"""Target mode: instead of a budget, a wanted quality, and the least budget that a model of the feeds says it takes.
+
+Feeds are taken as Poisson with windows of W. A refresh interval T brings E min(N, W) of N ~ Poisson(λT) items, so
+completeness is Σwλ·E min(N, W)/(λT) / Σwλ; freshness is the mean share of a window that is not new, delay the mean
+wait. For each aim the cheapest intervals come from a price: √(wλ) for delay (Sia & Cho, Theorem 1), W·P(N > W) = ν/w
+for completeness, the utility of eq. 4.5 for freshness. Several aims together take the shortest interval any of them
+asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.errors import SettingsError
+from headwater.estimate.base import Floats
+from headwater.estimate.poisson import at_least, mean_shown
+from headwater.schedule.bounds import LONGEST, SHORTEST
+from headwater.schedule.frequencies import for_delay
+
+_MU = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 1600)])  # expected items per interval
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is wanted; None: not asked for. `delay` is the mean in seconds."""
+
+    completeness: float | None = None
+    freshness: float | None = None
+    delay: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("completeness", "freshness"):
+            share = getattr(self, name)
+            if share is not None and not 0 < share < 1:
+                raise SettingsError(f"A {name} of {share:g} cannot be a target: give a share between 0 and 1.")
+        if self.delay is not None and not self.delay > 0:
+            raise SettingsError(f"A mean delay of {self.delay:g} s cannot be a target: give a time above 0.")
+        if self.completeness is None and self.freshness is None and self.delay is None:
+            raise SettingsError("A target needs a completeness, a freshness or a delay.")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a budget is believed to bring, and whether that is what was wanted."""
+
+    reached: bool
+    requests_per_minute: float
+    completeness: float
+    freshness: float
+    delay: float
+    every: Floats
+    message: str
+
+
+def reach(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> tuple[float, float, float]:
+    """Completeness, freshness and mean delay when feed i is refreshed `every[i]` seconds.
+
+    >>> one = np.ones(1)
+    >>> c, f, d = reach(0.001 * one, 1e9 * one, one, 600 * one)  # an endless window loses nothing
+    >>> (c, round(f, 3), d)
+    (1.0, 1.0, 300.0)
+    """
+    mu = rates * every
+    kept = mean_shown(windows, mu) / np.maximum(mu, 1e-12)
+    worth = weights * rates
+    stale = np.mean([mean_shown(windows, mu * (k + 0.5) / 16) for k in range(16)], axis=0) / windows
+    share = worth / worth.sum()
+    return (
+        float((share * np.minimum(kept, 1.0)).sum()),
+        float(1 - (weights / weights.sum() * stale).sum()),
+        float((share * every / 2).sum()),
+    )
+
+
+def least_budget(
+    target: Target,
+    rates: Floats,
+    windows: Floats,
+    weights: Floats,
+    *,
+    most: float | None = None,
+    shortest: float = SHORTEST,
+) -> Reach:
+    """The least requests per minute for the target; if it cannot be reached, what can, in plain words.
+
+    `most` is the greatest budget there is (requests per minute), `shortest` the shortest interval manners allow.
+    """
+    if not len(rates):
+        return Reach(True, 0.0, 1.0, 1.0, 0.0, np.empty(0), "There are no feeds, so nothing is needed.")
+    rates, windows = np.maximum(rates, 1e-9), np.maximum(windows, 1.0)
+    weights = np.where(weights > 0, weights, 1e-12)
+
+    def outcome(every: Floats) -> tuple[float, float, float]:
+        return reach(rates, windows, weights, every)
+
+    def bounded(every: Floats) -> Floats:
+        return np.clip(every, shortest, LONGEST)
+
+    needed = np.full(len(rates), LONGEST)
+    short: list[str] = []
+    aims: list[tuple[str, float | None, int, Callable[[float], Floats]]] = [
+        ("completeness", target.completeness, 0, lambda p: _by_loss(p, rates, windows, weights)),
+        ("freshness", target.freshness, 1, lambda p: _by_utility(p, rates, windows, weights)),
+        ("delay", target.delay, 2, lambda p: 1 / np.maximum(for_delay(rates, weights, 1.0 / p), 1e-30)),
+    ]
+    for name, wanted, which, intervals in aims:
+        if wanted is None:
+            continue
+        every, good = _cheapest(intervals, bounded, outcome, which, wanted)
+        if not good:
+            best = outcome(every)[which]
+            said = f"{best:.0f} s" if name == "delay" else f"{best:.4f}"
+            short.append(f"{name} reaches {said} at best")
+        needed = np.minimum(needed, every)
+    return _reported(target, needed, outcome, short, most, shortest)
+
+
+def _reported(
+    target: Target,
+    every: Floats,
+    outcome: Callable[[Floats], tuple[float, float, float]],
+    short: list[str],
+    most: float | None,
+    shortest: float,
+) -> Reach:
+    per_minute = float((60.0 / every).sum())
+    if short:
+        c, f, d = outcome(every)
+        message = (
+            f"This cannot be reached with intervals of {shortest / 60:.0f} min or longer: {', '.join(short)},"
+            f" for {per_minute:.1f} requests per minute."
+        )
+        return Reach(False, per_minute, c, f, d, every, message)
+    if most is not None and per_minute > most:
+        every = np.minimum(every * (per_minute / most), LONGEST)
+        c, f, d = outcome(every)
+        message = (
+            f"This would take {per_minute:.1f} requests per minute; with {most:g} a completeness of {c:.4f},"
+            f" a freshness of {f:.4f} and a mean delay of {d:.0f} s can be reached."
+        )
+        return Reach(False, most, c, f, d, every, message)
+    c, f, d = outcome(every)
+    message = (
+        f"{per_minute:.1f} requests per minute bring completeness {c:.4f}, freshness {f:.4f}, mean delay {d:.0f} s."
+    )
+    return Reach(True, per_minute, c, f, d, every, message)
+
+
+def _cheapest(
+    intervals: Callable[[float], Floats],
+    bounded: Callable[[Floats], Floats],
+    outcome: Callable[[Floats], tuple[float, float, float]],
+    which: int,
+    wanted: float,
+) -> tuple[Floats, bool]:
+    """The intervals at the highest price (so the lowest cost) that still reach `wanted`; price by halving."""
+
+    def good(every: Floats) -> bool:
+        got = outcome(every)[which]
+        return got <= wanted * (1 + 1e-9) if which == 2 else got >= wanted - 1e-12
+
+    def make(price: float) -> Floats:
+        return bounded(intervals(price))
+
+    low, high = -46.0, 46.0  # logarithms
+    if not good(make(float(np.exp(low)))):
+        return make(float(np.exp(low))), False
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if good(make(float(np.exp(middle)))) else (low, middle)
+    return make(float(np.exp(low))), True
+
+
+def _by_loss(price: float, rates: Floats, windows: Floats, weights: Floats) -> Floats:
+    """Intervals where w·W·P(N > W) = price: the index of completeness."""
+    return _solved(lambda w: w * at_least(np.full(len(_MU), w + 1), _MU), price / weights, rates, windows)
+
+
+def _by_utility(price: float, rates: Floats, windows: Floats, weights: Floats) -> Floats:
+    """Intervals where w·(T·h − ∫h) = price, h the share of the window that is new (eq. 4.5)."""
+
+    def curve(w: float) -> Floats:
+        h = mean_shown(np.full(len(_MU), w), _MU) / w
+        area = np.concatenate([[0.0], np.cumsum((h[1:] + h[:-1]) / 2 * np.diff(_MU))])
+        return np.maximum.accumulate(_MU * h - area)
+
+    return _solved(curve, price * rates / weights, rates, windows)
+
+
+def _solved(curve: Callable[[float], Floats], wanted: Floats, rates: Floats, windows: Floats) -> Floats:
+    """T = μ/λ where the rising curve of each feed's window reaches what is wanted; the longest where it never does."""
+    every = np.empty(len(rates))
+    for w in np.unique(np.rint(windows)):
+        mine = np.rint(windows) == w
+        mu = np.interp(wanted[mine], curve(float(w)), _MU, right=np.inf)
+        every[mine] = mu / rates[mine]
+    return every
