@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tarfile
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -89,6 +90,31 @@ async def test_a_document_in_utf_16_is_read_whole(server: HostileServer):
     assert outcome.ending is Ending.CHANGED
     assert outcome.document is not None
     assert outcome.document.items[0].title == "One"
+
+
+async def test_what_only_feedparser_can_read_is_read_by_it_in_a_worker():
+    reader = Reader(read)
+    damaged = b"<<<rss><channel><item><title>One</title></item></channel></rss>"
+    with pytest.raises(NotAFeed):
+        read(damaged)
+    try:
+        assert [item.title for item in (await reader.read(damaged, "http://example.org/", {})).items] == ["One"]
+        with pytest.raises(NotAFeed, match="no XML"):
+            await reader.read(b"<<<rss>", "http://example.org/", {})
+    finally:
+        await reader.close()
+
+
+async def test_what_makes_feedparser_run_for_minutes_is_ended():
+    reader = Reader(read, wall_seconds=5)
+    body = b"<<<rss><channel><item><title>One</title><author>" + b"a" * 200_000 + b"</author></item></channel></rss>"
+    begin = time.monotonic()
+    try:
+        with pytest.raises(NotAFeed, match="no XML"):
+            await reader.read(body, "http://example.org/", {})
+    finally:
+        await reader.close()
+    assert time.monotonic() - begin < 60
 
 
 def rss(inside: bytes, before: bytes = b"") -> bytes:

@@ -7,7 +7,9 @@ document types) need many of something, and many of something can be counted fas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from headwater.errors import NotAFeed
 from headwater.fetch.workers import Workers
@@ -18,6 +20,8 @@ Read = Callable[[bytes, str | None, Mapping[str, str] | None], Document]
 
 LARGE = 64 << 10  # beyond this, attributes without end and the like cost more than a tenth of a second
 _HARMLESS = 16 << 10  # too short to cost more than some hundredths of a second, whatever it holds
+_FEED_ELEMENT = re.compile(rb"(?i)<(?:\w{1,20}:)?(?:rss|feed|rdf|channel)\b")
+_LAST_RESORT = "headwater.formats.lastresort:read_last_resort"
 _FEW_TAGS, _MANY_TAGS, _MANY_UNCLOSED = 600, 4000, 500
 
 
@@ -34,7 +38,11 @@ def is_heavy(body: bytes) -> bool:
 
 
 class Reader:
-    """Reads documents without letting one of them delay or harm the rest; `NotAFeed` is all it raises for them."""
+    """Reads documents without letting one of them delay or harm the rest; `NotAFeed` is all it raises for them.
+
+    What our own reader cannot read although it holds a feed's elements is given to feedparser, which can be made to
+    run for minutes and therefore only ever runs in a worker.
+    """
 
     def __init__(
         self,
@@ -53,16 +61,22 @@ class Reader:
             wall_seconds=wall_seconds,
             memory=memory,
         )
+        self._last_resort = Workers(_LAST_RESORT, count=1, cpu_seconds=2, wall_seconds=wall_seconds, memory=memory)
 
     async def read(self, body: bytes, url: str, headers: Mapping[str, str]) -> Document:
-        if is_heavy(body):
-            return await self._workers.read(body, url, dict(headers))
         try:
+            if is_heavy(body):
+                return await self._workers.read(body, url, dict(headers))
             return self._read(body, url, headers)
-        except NotAFeed:
-            raise
+        except NotAFeed as error:
+            refused = error
         except Exception as error:  # whatever a document does to its reader, the loop goes on
-            raise NotAFeed(f"The document could not be read ({type(error).__name__}).") from error
+            refused = NotAFeed(f"The document could not be read ({type(error).__name__}).")
+        if refused.what == "unknown" and _FEED_ELEMENT.search(body):
+            with suppress(NotAFeed):
+                return await self._last_resort.read(body, url, dict(headers))
+        raise refused
 
     async def close(self) -> None:
         await self._workers.close()
+        await self._last_resort.close()
