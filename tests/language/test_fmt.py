@@ -20,7 +20,7 @@ def reread(text: str) -> tuple[Statement, ...]:
     return tuple(statement for statement, _ in found.statements)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=300, deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=120, deadline=None)
 @given(statements)
 def test_what_is_formatted_is_read_back_as_the_same_and_formats_the_same(statement: Statement) -> None:
     text = format_script(Script((statement,)))
@@ -29,7 +29,7 @@ def test_what_is_formatted_is_read_back_as_the_same_and_formats_the_same(stateme
     assert format_script(Script(again)) == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(predicates)
 def test_a_condition_survives_on_its_own(pred: Pred) -> None:
     (statement,) = reread(f"CREATE FEED a AS RETURN ALL WHERE {format_predicate(pred)}")

@@ -45,19 +45,19 @@ def survives(text: str) -> None:
         assert messages is None or (messages and all(message.full() for message in messages))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.text())
 def test_any_characters_are_a_script_or_get_messages(text: str) -> None:
     survives(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(pieces, max_size=40), st.booleans())
 def test_any_tokens_are_a_script_or_get_messages(tokens: list[str], started: bool) -> None:
     survives(("CREATE FEED a AS RETURN guardian " if started else "") + " ".join(tokens))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(statements, st.data())
 def test_a_query_with_a_piece_cut_out_or_put_in_is_a_script_or_gets_messages(
     statement: Statement, data: st.DataObject

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from headwater.language.messages import Report, printable
 
@@ -34,8 +34,7 @@ class Kind(Enum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """`text` as written; `value` is a keyword in capitals, a variable without $, a string without quotes, a pattern."""
 
     kind: Kind
@@ -60,10 +59,10 @@ class Token:
         return f"“{text if len(text) <= 40 else text[:39] + '…'}”"
 
 
+_SPACE = re.compile(r"\s*")
 _TOKEN = re.compile(
     r"""
-      (?P<space>\s+)
-    | (?P<comment>--[^\n]*)
+      (?P<comment>--[^\n]*)
     | (?P<address>[a-zA-Z][a-zA-Z0-9+.\-]*://[^\s"'|;,)\]]*)
     | (?P<word>[^\W\d_](?:\w|-(?=[^\W\d_]))*)
     | (?P<var>\$[^\W\d_]\w*)
@@ -108,25 +107,27 @@ _CHARACTER_HINTS = {
     "{": "conditions on a source stand in [ ]",
     "_": "a name begins with a letter",
 }
+_WORD = Kind.WORD
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "n": "\n", "t": "\t"}
 
 
 def lex(text: str, report: Report) -> list[Token]:
     """The tokens of the text, comments among them and END at the end. Statements over the quota are left out."""
     tokens: list[Token] = []
-    at = start = first = 0  # where we are; where the statement starts, in the text and among the tokens
+    start = first = 0  # where the statement starts, in the text and among the tokens
+    space, match = _SPACE.match, _TOKEN.match
+    at = _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
     while at < len(text):
-        found = _TOKEN.match(text, at)
+        found = match(text, at)
         if found is None or found.lastgroup is None:  # cannot be: the last alternative matches anything
             break
+        token = _token(found.lastgroup, found[0], text, at, tokens[-1] if tokens else None, report)
         at = found.end()
-        if found.lastgroup != "space":
-            before = tokens[-1] if tokens else None
-            token = _token(found.lastgroup, found[0], text, found.start(), before, report)
-            if token is not None:
-                tokens.append(token)
-                at = token.end
-        if at - start > STATEMENT_BYTES or at == len(text) or text[at - 1] == ";":
+        if token is not None:
+            tokens.append(token)
+            at = token.offset + len(token.text)
+        at = space(text, at).end()  # type: ignore[union-attr]
+        if at - start > STATEMENT_BYTES or found[0] == ";" or at == len(text):
             if at - start > STATEMENT_BYTES // 4 and len(text[start:at].encode(errors="replace")) > STATEMENT_BYTES:
                 at = _skip_statement(text, start, at, report)
                 del tokens[first:]
@@ -141,15 +142,15 @@ def _skip_statement(text: str, start: int, at: int, report: Report) -> int:
         f"this statement is longer than {STATEMENT_BYTES // 1024} KiB",
         "split it: a query feed can be the source of another",
     )
-    end = at if text[at - 1] == ";" else text.find(";", at)
+    end = at if text[start:at].rstrip().endswith(";") else text.find(";", at)
     return len(text) if end < 0 else end
 
 
 def _token(kind: str, raw: str, text: str, at: int, before: Token | None, report: Report) -> Token | None:
+    if kind == "word":  # the most frequent, and so before the others
+        upper = raw.upper()
+        return Token(_WORD, raw, upper if upper in KEYWORDS else raw, at)
     match kind:
-        case "word":
-            upper = raw.upper()
-            return Token(Kind.WORD, raw, upper if upper in KEYWORDS else raw, at)
         case "sign":
             # ../../etc/passwd is one wrong thing, not twelve; the dot of $g.LINK follows a variable
             attached = before is not None and before.kind is Kind.VAR and before.end == at
