@@ -88,11 +88,19 @@ instants = st.integers(-5, 5).map(lambda hours: Instant(f"2024-03-01T{12 + hours
 agos = st.builds(Ago, st.integers(1, 6), st.just(Unit.HOUR)) | st.just(Ago())
 patterns = st.sampled_from(["ash", "^ash", r"\bcl\w+d\b", "É", "a.*d$", "x"])
 
+equalities = st.builds(Equals, TEXT, several_values, st.booleans(), st.booleans())
+source_conditions = st.builds(
+    SourceIs,
+    st.lists(
+        st.sampled_from([Name("news"), Name("BLOG"), Address("http://lab.example/atom")]), min_size=1, max_size=2
+    ).map(tuple),
+    st.booleans(),
+)
 atoms: st.SearchStrategy[Pred] = st.one_of(
     st.builds(Contains, TEXT, several, st.booleans(), st.booleans()),
     st.builds(Contains, TEXT, several),
     st.builds(Near, TEXT, searched, st.integers(1, 3), searched),
-    st.builds(Equals, TEXT, several_values, st.booleans(), st.booleans()),
+    equalities,
     st.builds(Matches, TEXT, patterns, st.booleans()),
     st.builds(Similar, TEXT, short, st.sampled_from([0.2, 0.5, 0.7, 1.0])),
     st.builds(DateIs, st.sampled_from([Field.PUBLISHED, Field.UPDATED]), st.sampled_from(Cmp), instants | agos),
@@ -103,13 +111,7 @@ atoms: st.SearchStrategy[Pred] = st.one_of(
     ),
     st.builds(SizeIs, st.sampled_from(Cmp), st.sampled_from([0.0, 3.0, 10.0])),
     st.builds(Has, FIELD),
-    st.builds(
-        SourceIs,
-        st.lists(
-            st.sampled_from([Name("news"), Name("BLOG"), Address("http://lab.example/atom")]), min_size=1, max_size=2
-        ).map(tuple),
-        st.booleans(),
-    ),
+    source_conditions,
 )
 
 
