@@ -28,6 +28,7 @@ from headwater.model import Ending
 
 _HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp's 8 kB would lose their feeds
 _HEADER_COUNT = 256
+_KEEP_ALIVE = 5.0  # seconds: thousands of hosts are visited once an hour, and each idle connection is a file
 
 
 class Failure(Exception):
@@ -96,11 +97,13 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
+        self._resolver = GuardedResolver(self._guard, lookup=self._lookup)
         connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(self._guard, lookup=self._lookup),
+            resolver=self._resolver,
             socket_factory=self._guard.open_socket,
             ssl=self._tls or True,
             limit=self._connections,
+            keepalive_timeout=_KEEP_ALIVE,
             ttl_dns_cache=60,
             dns_cache_max_size=10_000,
         )
@@ -121,6 +124,7 @@ class Transport:
     ) -> None:
         if self._session is not None:
             await self._session.close()
+            await self._resolver.close()
             self._session = None
 
     def _timeout_of(self, seconds: float) -> aiohttp.ClientTimeout:
