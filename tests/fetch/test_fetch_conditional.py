@@ -171,6 +171,7 @@ async def test_a_226_nobody_asked_for_is_not_taken(server: HostileServer, fetche
         ({"Cache-Control": "max-age=100", "Age": "500"}, None),
         ({"Cache-Control": "max-age=600, no-cache"}, None),
         ({"Cache-Control": "s-maxage=600"}, None),
+        ({"Cache-Control": "public\r\nCache-Control: max-age=600"}, 600),
         ({"Cache-Control": "max-age=999999999999999"}, 7 * 86400),
         ({"Date": "Sun, 15 Nov 2026 08:00:00 GMT", "Expires": "Sun, 15 Nov 2026 08:30:00 GMT"}, 1800),
         ({"Expires": "0"}, None),

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
 from aiohttp import hdrs
-from multidict import istr
+from multidict import CIMultiDictProxy, istr
 
 from headwater.model import Validators
 
@@ -112,6 +112,9 @@ def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
     500.0
     """
     control = headers.get(hdrs.CACHE_CONTROL)
+    if control is not None and isinstance(headers, CIMultiDictProxy):
+        lines = headers.getall(hdrs.CACHE_CONTROL)
+        control = control if len(lines) == 1 else ", ".join(lines)  # one list, RFC 9110 §5.3
     lifetime = _max_age(control) if control else None
     if lifetime is None:
         expires = http_date(headers.get(hdrs.EXPIRES, ""))
