@@ -12,14 +12,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Text, cast, delete, func, literal_column, select, text
 from sqlalchemy import insert as insert_into
-from sqlalchemy.dialects.postgresql import TSQUERY
 
 from headwater.errors import InputError
 from headwater.model import Item
 from headwater.store import state
 from headwater.store.items import feeds_with, read_item
 from headwater.store.sql import MARKS, from_json, insert_new
-from headwater.store.tables import item, item_search, unindexed
+from headwater.store.tables import TsQuery, item, item_search, unindexed
 from headwater.store.values import Found
 from headwater.store.words import Term, fingerprint, fts5_query, terms_of, tsquery, tsvector, words_of
 
@@ -128,4 +127,4 @@ def _matching(dialect: str, terms: list[Term]) -> Any:
     if dialect == "sqlite":
         table = text("SELECT rowid AS id FROM item_search WHERE item_search MATCH :match")
         return table.bindparams(match=fts5_query(terms)).columns(literal_column("id"))
-    return select(item_search.c.item_id).where(item_search.c.words.op("@@")(cast(cast(tsquery(terms), Text), TSQUERY)))
+    return select(item_search.c.item_id).where(item_search.c.words.op("@@")(cast(cast(tsquery(terms), Text), TsQuery)))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 from sqlalchemy import Connection, Executable, Insert, Table, text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 T = TypeVar("T")
 
@@ -18,7 +18,11 @@ MARKS = {"sqlite": "?", "postgresql": "$1"}  # the drivers' sign for one value
 
 def upsert(dialect: str, table: Table) -> Any:
     """INSERT that takes ON CONFLICT; SQLAlchemy has one class per database for it, alike in all we use."""
-    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    if dialect == "sqlite":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # a third of our start-up, for those who need it
+
+    return postgresql.insert(table)
 
 
 def insert_new(dialect: str, table: Table) -> Insert:

@@ -19,7 +19,6 @@ from headwater.errors import StoreError
 from headwater.model import Feed, Item, Known, Refresh, Verdict
 from headwater.store import feeds, items, known, outbox, refreshes, retention, save, search, state
 from headwater.store.database import Database, Transaction
-from headwater.store.postgres import Postgres
 from headwater.store.sqlite import Sqlite
 from headwater.store.values import (
     Added,
@@ -59,6 +58,8 @@ class Store:
         if backend == "sqlite":
             return cls(await Sqlite.open(parsed, create=create))
         if backend in ("postgresql", "postgres"):
+            from headwater.store.postgres import Postgres  # loads half of SQLAlchemy that SQLite does not need
+
             return cls(await Postgres.open(parsed))
         raise StoreError(_WANTED.format(url=parsed.render_as_string(hide_password=True)))
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.dialects.postgresql import TSVECTOR
+from sqlalchemy.types import UserDefinedType
 
 metadata = MetaData(
     naming_convention={
@@ -204,12 +204,31 @@ state = Table(
     Column("blob", LargeBinary, nullable=False),
 )
 
+
+class TsVector(UserDefinedType[str]):
+    """PostgreSQL's type, by name: its whole dialect is only loaded by those who use it."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "TSVECTOR"
+
+
+class TsQuery(UserDefinedType[str]):
+    """What a TsVector is asked."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "TSQUERY"
+
+
 # The index of words: this table in PostgreSQL, an FTS5 table of the same name in SQLite.
 postgres_metadata = MetaData(naming_convention=metadata.naming_convention)
 item_search = Table(
     "item_search",
     postgres_metadata,
     Column("item_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("words", TSVECTOR, nullable=False),
+    Column("words", TsVector, nullable=False),
     Index(None, "words", postgresql_using="gin"),
 )
