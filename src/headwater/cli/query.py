@@ -39,7 +39,7 @@ ItemsFile = Annotated[
 @command(app, "check", epilog="headwater query check news.hw")
 def check_command(file: ScriptFile, items: ItemsFile = None) -> None:
     """Say what is wrong with a script: where, what was expected, and how to mend it."""
-    with _mistakes_told():
+    with _mistakes_told(in_json=True):
         script = _script(file, _table(items).catalogue if items else None)
     _tell(script.warnings)
     if as_json():
@@ -161,13 +161,13 @@ def _bytes(file: str, largest: int) -> bytes:
 
 
 @contextmanager
-def _mistakes_told() -> Iterator[None]:
+def _mistakes_told(in_json: bool = False) -> Iterator[None]:
     """Mistakes of the script go to standard error, each with its line and hint, and end the command."""
     try:
         yield
     except QueryError as error:
         _tell(error.messages)
-        if as_json():
+        if in_json and as_json():
             print_json({"ok": False, "messages": [asdict(m) for m in error.messages if isinstance(m, Message)]})
         raise SystemExit(MALFORMED) from None
 

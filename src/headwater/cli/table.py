@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +11,7 @@ from headwater.errors import InputError
 from headwater.formats.dates import parse_date
 from headwater.language import Catalogue
 from headwater.model import Document, Enclosure, Entry, Item
-from headwater.novelty import FUTURE, content_hash, identities
+from headwater.novelty import FUTURE, identities
 from headwater.query.text import Origin
 
 Strings = tuple[str, ...]
@@ -68,6 +68,7 @@ class Table:
 def read_table(data: bytes, name: str) -> Table:
     rows: list[Row] = []
     feeds: dict[str, int] = {}
+    identified: dict[tuple[int, int | str], str] = {}  # a line that repeats an id is a version of that item
     now = 0.0
     decoder = msgspec.json.Decoder(_Line)
     for number, text in enumerate(data.splitlines(), 1):
@@ -81,7 +82,9 @@ def read_table(data: bytes, name: str) -> Table:
         arrived = _moment(line.arrived)
         now = arrived if arrived is not None else max(now, published or 0.0)
         feed = feeds.setdefault(line.feed, len(feeds) + 1)
-        rows.append(_row(line, number, feed, published, updated, now))
+        row = _row(line, number, feed, published, updated, now)
+        known = identified.setdefault((feed, line.id), row.item.identity)
+        rows.append(row if known == row.item.identity else replace(row, item=replace(row.item, identity=known)))
     return Table(tuple(rows))
 
 
@@ -105,7 +108,7 @@ def _row(line: _Line, number: int, feed: int, published: float | None, updated: 
     item = Item(
         feed_id=feed,
         identity=identities(Document("table", items=(entry,)))[0],
-        content_hash=content_hash(entry),
+        content_hash=repr(entry),  # whatever a line changes is a new version
         published=published if believable and published is not None else now,
         dated=believable,
         updated=updated,
