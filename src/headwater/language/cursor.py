@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from headwater.language.ast import Field, Position
 from headwater.language.lexer import Kind, Token
@@ -157,8 +158,9 @@ class Cursor:
 
     # not getting lost
 
-    def nested(self, parse: Callable[[], object]) -> None:
-        """Run `parse` one level deeper; more levels than the quota give up the statement."""
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """One level deeper; more levels than the quota give up the statement."""
         self._depth += 1
         try:
             if self._depth > NESTING:
@@ -166,7 +168,7 @@ class Cursor:
                     self.position(), f"nested deeper than {NESTING} levels", "name the inner part as a feed of its own"
                 )
                 raise Mistake(lost=True)
-            parse()
+            yield
         finally:
             self._depth -= 1
 

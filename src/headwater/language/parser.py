@@ -210,9 +210,10 @@ def _branch(cursor: Cursor) -> Branch:
     start = cursor.position()
     try:
         source = _source(cursor)
-        condition: list[Pred] = []
+        condition: Pred | None = None
         if cursor.take_sign("["):
-            cursor.nested(lambda: condition.append(predicate(cursor)))
+            with cursor.nested():
+                condition = predicate(cursor)
             cursor.close("]", "[")
         var: str | None = None
         if cursor.take_if("AS"):
@@ -223,7 +224,7 @@ def _branch(cursor: Cursor) -> Branch:
             raise
         cursor.skip(*_PARTS, "WITHIN", signs=("|", ")"))
         return Branch(AllSources(start), pos=start)
-    return Branch(source, condition[0] if condition else None, var, start)
+    return Branch(source, condition, var, start)
 
 
 def _source(cursor: Cursor) -> Source:
@@ -238,8 +239,8 @@ def _source(cursor: Cursor) -> Source:
     if cursor.take_if("ALL"):
         return AllSources(start)
     if cursor.take_sign("("):
-        inner: list[Branch] = []
-        cursor.nested(lambda: inner.extend(_union(cursor)))
+        with cursor.nested():
+            inner = _union(cursor)
         cursor.close(")", "(")
         return Group(tuple(inner), start)
     if cursor.at_kind(Kind.WORD) and cursor.token.value not in KEYWORDS:

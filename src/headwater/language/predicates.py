@@ -67,21 +67,22 @@ def _flat(parts: list[Pred], kind: type[And | Or]) -> list[Pred]:
 
 def _negation(cursor: Cursor) -> Pred:
     start = cursor.position()
-    result: list[Pred] = []
     try:
         if cursor.take_if("NOT"):
-            cursor.nested(lambda: result.append(_negation(cursor)))
-            return Not(result[0], start)
+            with cursor.nested():
+                return Not(_negation(cursor), start)
         if cursor.take_sign("("):
-            cursor.nested(lambda: result.append(predicate(cursor)))
+            with cursor.nested():
+                inner = predicate(cursor)
             cursor.close(")", "(")
-            return result[0]
+            return inner
         if cursor.at_kind(Kind.VAR):
             name = cursor.take().value
             cursor.expect_sign("[", f'the conditions on ${name} stand in brackets: ${name}[TITLE CONTAINS "…"]')
-            cursor.nested(lambda: result.append(predicate(cursor)))
+            with cursor.nested():
+                inner = predicate(cursor)
             cursor.close("]", "[")
-            return Scoped(name, result[0], start)
+            return Scoped(name, inner, start)
         return _atom(cursor)
     except Mistake as mistake:
         if mistake.lost:
