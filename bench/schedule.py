@@ -1,4 +1,4 @@
-"""One decision over many feeds, beside the floor: one numpy pass over the bytes that the beliefs take.
+"""One decision over many feeds, beside the floor: one numpy pass over the bytes of beliefs and table.
 
 `python -m bench.schedule [--small]` prints, for 10k, 100k and 1M feeds with 24 and 168 slots, the time of one decision
 (score every feed, take the best), the bytes per feed, and both as ratios: to the floor and to the smaller size.
@@ -18,6 +18,7 @@ from headwater.estimate.periodic import Periodic
 from headwater.schedule.advarss import AdvaRSS
 from headwater.schedule.base import Budget, Strategy, Table
 from headwater.schedule.manners import Standing, candidates
+from headwater.schedule.only_tau import OnlyTau
 from headwater.schedule.top_utility import TopUtility
 from headwater.schedule.two_steps import TwoSteps
 
@@ -70,11 +71,16 @@ def measure(feeds: int, slots: int, repeats: int) -> list[Line]:
     table, budget, lines = table_of(feeds), Budget(max(feeds // 1000, 1), feeds / DAY), []
     estimator = beliefs(feeds, slots)
     state = estimator._columns["upto"]
-    floor = best_of(repeats, state.sum)
+    columns = [table.last, table.window, table.weight, table.selectivity, table.cost, table.divergence]
+    floor = best_of(repeats, lambda: [state.sum(), *(column.sum() for column in columns)])
+    asked = TopUtility(estimator=estimator)
+    asked.choose(table, NOW, budget)
+    price = asked.price  # where a threshold would have settled
     kinds: list[tuple[str, Callable[[], Strategy]]] = [
         ("advarss", lambda: AdvaRSS(estimator=estimator)),
         ("top_utility", lambda: TopUtility(estimator=estimator)),
         ("two_steps", lambda: TwoSteps(estimator=estimator)),
+        ("only_tau", lambda: OnlyTau(estimator=estimator, tau=price)),
     ]
     for name, make in kinds:
         strategy = make()

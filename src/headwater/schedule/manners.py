@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, HOUR, MINUTE, Bools, Floats, Rows
+from headwater.estimate.slots import chunks
 from headwater.model import Known
 from headwater.schedule.wishes import day_mask, hour_mask, sy_interval, wished_interval
 
@@ -27,6 +28,8 @@ LEAST = 2 * MINUTE  # and no feed ever more than one in two minutes
 LONGEST_WISH = DAY  # a year of max-age must not silence a feed
 SAFETY = 12 * HOUR  # a pushed feed is still looked at, in case the hub has forgotten us
 BACK_OFF, BACK_OFF_MOST = 10 * MINUTE, DAY  # first pause after an error, doubled up to one a day: always recovers
+
+BLOCK = 16_384  # feeds judged at a time
 
 
 class Reason(IntEnum):
@@ -118,6 +121,19 @@ def allowed_from(
 
     `least` is lowered only for servers of one's own: a demonstration, a test network.
     """
+    if len(feeds) <= BLOCK:
+        return _allowed_from(feeds, now, host_not_before, least)
+    names = [f.name for f in fields(Standing)]
+    blocks = [
+        _allowed_from(Standing(**{name: getattr(feeds, name)[part] for name in names}), now, host_not_before, least)
+        for part in chunks(len(feeds), BLOCK)  # so that what is computed on the way stays in the cache
+    ]
+    return np.concatenate([at for at, _ in blocks]), np.concatenate([why for _, why in blocks])
+
+
+def _allowed_from(
+    feeds: Standing, now: float, host_not_before: Floats | None, least: float
+) -> tuple[Floats, NDArray[np.int8]]:
     at = np.full(len(feeds), now)
     why = np.zeros(len(feeds), np.int8)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.estimate.base import Bools, Estimator, Floats, Rows
+from headwater.estimate.base import Bools, Estimator
 from headwater.schedule.base import Budget, Choice, Table, best
 from headwater.schedule.threshold import adjusted, keep
-from headwater.schedule.utility import Utilitarian, utility
+from headwater.schedule.utility import Utilitarian
 
 
 class OnlyTau(Utilitarian):
@@ -47,14 +47,9 @@ class OnlyTau(Utilitarian):
     def shared(self) -> Mapping[str, Any]:
         return {"price": self._tau}
 
-    def score(self, table: Table, rows: Rows, now: float) -> Floats:
-        return utility(self.estimator, table, rows, now)
-
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         rows = self.eligible(table, now, candidates)
-        value = self.value(table, rows, now)
-        enough = value >= self.price
-        rows, value = rows[enough], value[enough]
+        rows, value = self.at_least(table, rows, now, self.price)
         if budget.now > 0:
             keep(self._shared["price"], adjusted(self.price, len(rows), budget.now))
         return best(rows, value, budget if self.capped else unlimited(budget, len(rows)), self._rng)

@@ -7,13 +7,16 @@ feeds never seen come first, and how to say when a feed will probably be worth t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from headwater.estimate.base import DAY, Bools, Estimator, Floats, Rows
+from headwater.estimate.slots import chunks
 from headwater.schedule.base import Budget, Choice, Explained, Observed, Strategy, Table, best
+
+BLOCK = 16_384  # rows valued at a time: eight columns of them in float64 fit into a megabyte
 
 
 class Ranking(Strategy):
@@ -48,6 +51,9 @@ class Ranking(Strategy):
 
     def value(self, table: Table, rows: Rows, now: float) -> Floats:
         """The score, and +inf for feeds never refreshed: whatever they bring, nothing is known of them yet."""
+        return in_blocks(lambda part: self._value(table, part, now), rows)
+
+    def _value(self, table: Table, rows: Rows, now: float) -> Floats:
         known = np.isfinite(table.last[rows])
         if known.all():
             return self.score(table, rows, now)
@@ -57,7 +63,10 @@ class Ranking(Strategy):
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         rows = self.eligible(table, now, candidates)
-        choice = best(rows, self.value(table, rows, now), budget, self._rng)
+        return self.taken(best(rows, self.value(table, rows, now), budget, self._rng), budget)
+
+    def taken(self, choice: Choice, budget: Budget) -> Choice:
+        """Remember the price that a choice has set: what its last feed was worth, if the budget was used up."""
         if len(choice.rows) and len(choice.rows) == budget.now:
             lowest = float(choice.value[-1])
             self._shared["price"][...] = lowest if np.isfinite(lowest) else 0.0
@@ -97,6 +106,16 @@ class Ranking(Strategy):
             middle = (low + high) / 2
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high
+
+
+def in_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:
+    """`score` of all rows, some thousands at a time, so that what it computes on the way stays in the cache."""
+    if len(rows) <= BLOCK:
+        return score(rows)
+    value = np.empty(len(rows))
+    for part in chunks(len(rows), BLOCK):
+        value[part] = score(rows[part])
+    return value
 
 
 def divergence(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:

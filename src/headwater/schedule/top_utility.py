@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from headwater.estimate.base import Floats, Rows
-from headwater.schedule.base import Table
-from headwater.schedule.utility import Utilitarian, utility
+import numpy as np
+
+from headwater.estimate.base import Bools, Floats, Rows
+from headwater.schedule.base import Budget, Choice, Table, best
+from headwater.schedule.ranking import in_blocks
+from headwater.schedule.utility import Utilitarian, most
 
 
 class TopUtility(Utilitarian):
@@ -22,5 +25,23 @@ class TopUtility(Utilitarian):
     fair = True
     monotone = True
 
-    def score(self, table: Table, rows: Rows, now: float) -> Floats:
-        return utility(self.estimator, table, rows, now)
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        if budget.host is not None or budget.now <= 0:
+            return super().choose(table, now, budget, candidates)
+        rows = self.eligible(table, now, candidates)
+        if len(rows) > 8 * budget.now:
+            rows = self._promising(table, rows, now, budget.now)
+        return self.taken(best(rows, self.value(table, rows, now), budget, self._rng), budget)
+
+    def _promising(self, table: Table, rows: Rows, now: float, wanted: int) -> Rows:
+        """The rows that can be among the best: those whose ceiling is not below what the best few certainly bring."""
+        ceiling = in_blocks(lambda part: self._most(table, part, now), rows)
+        top = np.argpartition(-ceiling, 2 * wanted)[: 2 * wanted]
+        sure = np.partition(-self.value(table, rows[top], now), wanted - 1)[wanted - 1]
+        return np.asarray(rows[ceiling >= -sure])
+
+    def _most(self, table: Table, rows: Rows, now: float) -> Floats:
+        seen = np.isfinite(table.last[rows])
+        ceiling = np.full(len(rows), np.inf)
+        ceiling[seen] = most(self.estimator, table, rows[seen], now)
+        return ceiling

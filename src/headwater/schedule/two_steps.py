@@ -8,7 +8,7 @@ from headwater.estimate.base import Bools
 from headwater.schedule.base import Budget, Choice, Table, best
 from headwater.schedule.only_sat import gain
 from headwater.schedule.only_tau import OnlyTau, unlimited
-from headwater.schedule.ranking import divergence
+from headwater.schedule.ranking import divergence, in_blocks
 from headwater.schedule.threshold import adjusted, keep
 
 
@@ -35,7 +35,7 @@ class TwoSteps(OnlyTau):
         rows = self.eligible(table, now, candidates)
         fresh = ~np.isfinite(table.last[rows])
         new, rows = rows[fresh], rows[~fresh]
-        lost = gain(table, rows, divergence(self.estimator, table, rows, now))
+        lost = in_blocks(lambda part: gain(table, part, divergence(self.estimator, table, part, now)), rows)
         # Feeds never seen count as saturated: their whole window is unread.
         full = np.concatenate([new, rows[lost > 0]])
         first = best(full, np.concatenate([np.full(len(new), np.inf), lost[lost > 0]]), budget, self._rng)
@@ -44,14 +44,12 @@ class TwoSteps(OnlyTau):
             self._adjust(len(first.rows), budget)
             return first
         rest = rows if not len(first.rows) else rows[~np.isin(rows, first.rows)]
-        value = self.score(table, rest, now)
-        enough = value >= budget.now / left * self.price
-        self._adjust(len(first.rows) + int(enough.sum()), budget)
+        rest, value = self.at_least(table, rest, now, budget.now / left * self.price)
+        self._adjust(len(first.rows) + len(rest), budget)
         room = budget.room
         if budget.host is not None and room is not None:
             room = room - np.bincount(budget.host[first.rows], minlength=len(room))
         second = Budget(left, budget.rate, budget.host, room)
-        rest, value = rest[enough], value[enough]
         more = best(rest, value, second if self.capped else unlimited(second, len(rest)), self._rng)
         return Choice(np.concatenate([first.rows, more.rows]), np.concatenate([first.value, more.value]))
 
