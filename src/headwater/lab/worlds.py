@@ -22,14 +22,14 @@ from headwater.lab.traces import Trace
 MONDAY = 1_609_718_400.0  # 2021-01-04 00:00 UTC: worlds begin with a week
 Shape = Literal["uniform", "peaks", "waves", "six", "mixed"]
 
-# Sia & Cho's figure 12 shows six frequent daily patterns: wide and narrow ones, by day, in the evening, at night.
+# After Sia & Cho's figure 12: peaks at different hours of the day, and two patterns with a burst of two hours.
 SIX_SHAPES: tuple[Floats, ...] = (
-    shapes.peaks(at=(13.0,), width=8.0),  # office hours
-    shapes.peaks(at=(11.0,), width=2.0),  # a burst at 10–12
-    shapes.peaks(at=(0.0,), width=2.0),  # a burst at 23–01
-    shapes.waves(top=10.0, depth=0.9),
-    shapes.waves(top=15.0, depth=0.9),
-    shapes.waves(top=21.0, depth=0.9),
+    shapes.waves(top=8.0, depth=0.9),
+    shapes.waves(top=12.0, depth=0.9),
+    shapes.waves(top=16.0, depth=0.9),
+    shapes.waves(top=20.0, depth=0.9),
+    shapes.peaks(at=(11.0,), width=2.0),
+    shapes.peaks(at=(0.0,), width=2.0),
 )
 
 

@@ -61,8 +61,9 @@ class Scheduled(Allocating):
         c, rows = self._columns, np.arange(len(table))
         day = float(np.floor(now / self.period) * self.period)
         self._shared["until"][...] = day + self.period
-        self._shared["shapes"][...] = self.estimator.shapes
-        self._plans.clear()
+        if not np.array_equal(self._shared["shapes"], self.estimator.shapes):
+            self._shared["shapes"][...] = self.estimator.shapes
+            self._plans.clear()
         # After a day that was planned comes a whole one; a day begun in its middle has only its rest to give.
         begins = day if last_day == day else now
         left = (day + self.period - begins) / self.period

@@ -12,6 +12,9 @@ from headwater.lab.experiments.base import Experiment
 MODULES: dict[str, str] = {
     "two-steps": "two_steps",
     "tau": "tau",
+    "fast-news": "fast_news",
+    "advarss": "advarss",
+    "generic-feeds": "generic_feeds",
     "online": "online",
     "shapes": "shapes",
     "network": "network",

@@ -1,0 +1,44 @@
+"""Figures 13, 8 and 11 of Sia & Cho from a result of `fast-news`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.lab.experiments.base import Result
+from headwater.lab.plots import new_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def fast_news_figure(result: Result) -> Figure:
+    learning = {(each.strategy, each.per_day, each.learn) for each in result.data["learning"]}
+    figure, axes = new_figure(1, 3 if learning else 1, width=5.2)
+    rows = [row for row in result.rows if " on " not in row["strategy"]]
+    policies = [row for row in rows if row["learn_days"] == 14.0]
+    for place, name in enumerate(("uniform", "retrieval", "allocation", "combined", "cgm_age")):
+        mine = sorted((row["budget"], row["mean_delay_s"] / 60) for row in policies if row["strategy"] == name)
+        if mine:
+            axes[0].plot(*zip(*mine, strict=True), label=name, **style(place))
+    axes[0].set_xscale("log", base=2)
+    axes[0].set_yscale("log")
+    axes[0].set_xlabel("retrievals per feed and day")
+    axes[0].set_ylabel("mean delay (min)")
+    axes[0].set_title("Scheduling and allocation help by different means")
+    axes[0].legend(fontsize=9)
+    if learning:
+        for axis, strategy, title, label in (
+            (axes[1], "allocation", "Two weeks are enough to learn rates", "days of learning (4 retrievals a day)"),
+            (axes[2], "retrieval", "Patterns need hardly more than a week", "days of learning (1 retrieval a day)"),
+        ):
+            mine = sorted(
+                (row["learn_days"], row["mean_delay_s"] / 60)
+                for row in rows
+                if (row["strategy"], row["budget"], row["learn_days"]) in learning and row["strategy"] == strategy
+            )
+            axis.plot(*zip(*mine, strict=True), **style(2 if strategy == "allocation" else 1))
+            axis.set_ylim(0, None)
+            axis.set_xlabel(label)
+            axis.set_ylabel("mean delay (min)")
+            axis.set_title(title)
+    return figure
