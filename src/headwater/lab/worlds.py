@@ -39,8 +39,8 @@ class WorldSettings:
 
     With `exponent` rates follow p(x) ~ x^−exponent on [low, high], else they are uniform there. `share` of the postings
     follow the daily shape, `weekend` is the rate on Saturdays and Sundays relative to other days. An event brings
-    `burst` items on average within `burst_minutes`. At each of `changes` (shares of the time) all rates and
-    shapes are drawn anew. Items carry `words` of a dictionary as titles; `windows` are the sizes documents have, and
+    `burst` items on average within `burst_minutes`. At each of `changes` (shares of the time) the rates and
+    shapes of the share `changing` of the feeds are drawn anew. Items carry `words` of a dictionary as titles; `windows` are the sizes documents have, and
     `undated` is the share of feeds that give no dates.
     """
 
@@ -55,6 +55,7 @@ class WorldSettings:
     burst: float = 1.0
     burst_minutes: float = 30.0
     changes: tuple[float, ...] = ()
+    changing: float = 1.0
     words: int = 0
     windows: tuple[int, ...] = (20,)
     undated: float = 0.0
@@ -110,6 +111,9 @@ def draw(settings: WorldSettings, rng: np.random.Generator) -> World:
     for begin, end in pairwise(edges):
         rates = _rates(settings, rng)
         kinds = rng.integers(len(choices), size=settings.feeds)
+        if truth and settings.changing < 1.0:
+            stays = rng.random(settings.feeds) >= settings.changing
+            rates, kinds = np.where(stays, truth[-1][0], rates), np.where(stays, truth[-1][1], kinds)
         truth.append((rates, kinds))
         span = (MONDAY + begin * settings.days * DAY, MONDAY + end * settings.days * DAY)
         for feed in range(settings.feeds):

@@ -7,7 +7,7 @@ drawn by a power law with daily shapes. With `--trace` the 460 most active feeds
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMES = ("advarss", "min_delay", "round_robin")
-FEEDS, DAYS, PER_HOUR = 460, 90.0, 0.15
+FEEDS, DAYS, PER_DAY = 460, 90.0, 3.6  # 15 % of the feeds an hour
 LEARN = 7.0
 TICK = 600.0
 # How much more waits than with advaRSS: in the fullest feed (figure 4), in all feeds (figure 5).
@@ -52,12 +52,12 @@ def _polled(name: str, trace: Trace, per_day: float, seed: int) -> Polled:
 def run(given: LabSettings, progress: Progress) -> Result:
     seeds = given.seeds or (2 if given.quick else 20)
     days = 21.0 if given.quick else DAYS
-    per_day = (given.per_day or (24 * PER_HOUR,))[0]
+    per_day = (given.per_day or (PER_DAY,))[0]
     names = check_names(given.strategies) or NAMES
     jobs = [Job(one_run, (name, days, per_day, seed)) for name in names for seed in range(seeds)]
     found = run_all(jobs, given, progress)
     runs = {name: found[place * seeds : (place + 1) * seeds] for place, name in enumerate(names)}
-    settings = {"seeds": seeds, "feeds": FEEDS, "days": days, "per_day": per_day, "learn_days": LEARN}
+    settings: dict[str, Any] = {"seeds": seeds, "feeds": FEEDS, "days": days, "per_day": per_day, "learn_days": LEARN}
     rows = [_row(name, per_day, runs[name]) for name in names]
     result = Result("advarss", settings, rows, data={"hours": {name: _by_hour(runs[name]) for name in names}})
     if set(NAMES) <= set(names):
@@ -138,10 +138,8 @@ def draw_figure(result: Result) -> Figure:
     axes[0].bar_label(bars, fmt="%.1f", padding=4)
     axes[0].set_ylabel("items waiting in the fullest feed")
     axes[0].set_title("Ranking by expected items keeps the fullest feed shortest", fontsize=10)
-    for axis, key, where in (
-        (axes[1], "hours", "synthetic feeds"),
-        (axes[-1], "trace_hours", result.settings.get("trace")),
-    ):
+    parts = [(axes[1], "hours", "synthetic feeds"), (axes[-1], "trace_hours", result.settings.get("trace"))]
+    for axis, key, where in parts:
         if key not in result.data:
             continue
         for place, (name, hours) in enumerate(result.data[key].items()):

@@ -30,13 +30,8 @@ def generic_figure(result: Result) -> Figure:
         colour = COLOURS[[each["strategy"] for each in polls].index(name)]
         marker = MARKERS[0] if row["mode"] == "polls" else MARKERS[1]
         axes[1].plot(row["polls_per_item"], row["mean_delay_s"] / 60, marker, color=colour, markersize=7)
-        axes[1].annotate(
-            name,
-            (row["polls_per_item"], row["mean_delay_s"] / 60),
-            fontsize=7,
-            xytext=(4, 4 + 3 * (place % 2)),
-            textcoords="offset points",
-        )
+        at = (row["polls_per_item"], row["mean_delay_s"] / 60)
+        axes[1].annotate(name, at, fontsize=7, xytext=(5, 4 + 3 * (place % 2)), textcoords="offset points")
     axes[1].set_xscale("log")
     axes[1].set_yscale("log")
     axes[1].set_xlabel("polls per item")
