@@ -40,8 +40,8 @@ class WorldSettings:
     With `exponent` rates follow p(x) ~ x^−exponent on [low, high], else they are uniform there. `share` of the postings
     follow the daily shape, `weekend` is the rate on Saturdays and Sundays relative to other days. An event brings
     `burst` items on average within `burst_minutes`. At each of `changes` (shares of the time) the rates and
-    shapes of the share `changing` of the feeds are drawn anew. Items carry `words` of a dictionary as titles; `windows` are the sizes documents have, and
-    `undated` is the share of feeds that give no dates.
+    shapes of the share `changing` of the feeds are drawn anew. Items carry `words` of a dictionary as titles;
+    `windows` are the sizes documents have, and `undated` is the share of feeds that give no dates.
     """
 
     feeds: int = 200

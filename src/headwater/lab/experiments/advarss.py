@@ -79,9 +79,8 @@ def run(given: LabSettings, progress: Progress) -> Result:
 
 def _waiting(runs: list[Polled]) -> tuple[float, float]:
     """Items in the fullest feed and in all, averaged over the hours and the runs."""
-    return float(np.mean([each.fullest.mean() for each in runs])), float(
-        np.mean([each.pending.mean() for each in runs])
-    )
+    fullest = np.mean([each.fullest.mean() for each in runs])
+    return float(fullest), float(np.mean([each.pending.mean() for each in runs]))
 
 
 def _by_hour(runs: list[Polled]) -> list[float]:
