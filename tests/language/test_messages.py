@@ -128,8 +128,42 @@ def test_a_join_closes_a_cycle_too() -> None:
     assert found.text == "feed a would read itself: a → b → a"
 
 
+def test_after_a_cycle_the_rest_of_the_script_is_checked_against_the_definitions_in_force() -> None:
+    text = (
+        "CREATE FEED a AS RETURN guardian; CREATE FEED b AS RETURN a; CREATE OR REPLACE FEED a AS RETURN b;"
+        "CREATE FEED c AS RETURN a | b; CREATE OR REPLACE FEED b AS RETURN c; CREATE FEED d AS RETURN nobody"
+    )
+    assert [message.text for message in mistakes(text)] == [
+        "feed a would read itself: a → b → a",
+        "feed b would read itself: b → c → b",
+        "unknown feed nobody",
+    ]
+
+
+def test_a_catalogue_that_holds_a_cycle_already_is_survived() -> None:
+    (one,) = parse("CREATE FEED one AS RETURN other").queries
+    (other,) = parse("CREATE FEED other AS RETURN one").queries
+    broken = Catalogue({}, {"one": one.query, "other": other.query})
+    assert parse("CREATE FEED a AS RETURN one", broken).queries[0].name.name == "a"
+
+
+def test_a_catalogue_serves_many_scripts() -> None:
+    known = Catalogue({"guardian": "http://g.example/rss"})
+    parse("CREATE FEED a AS RETURN Guardian; DROP FEED guardian CASCADE", known)
+    parse("CREATE FEED a AS RETURN Guardian", known)
+
+
 def test_without_a_catalogue_names_are_taken_on_trust() -> None:
     assert len(parse("CREATE FEED a AS RETURN whatever").statements) == 1
+
+
+def test_users_are_found_in_whatever_order_they_were_made() -> None:
+    text = (
+        "CREATE FEED a AS RETURN guardian; CREATE FEED c AS RETURN guardian; CREATE FEED b AS RETURN c;"
+        "CREATE OR REPLACE FEED a AS RETURN b; DROP FEED c"
+    )
+    (found,) = mistakes(text)
+    assert found.text == "feed c is used by b, a"
 
 
 def test_dropping_with_cascade_drops_the_users_too() -> None:

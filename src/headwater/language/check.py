@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
 
 from headwater.language.ast import (
     And,
@@ -34,13 +37,34 @@ BRANCHES = 10_000
 REGEXES = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalogue:
-    """The feeds that exist: sources by name with their address, query feeds by name with their query, and all tags."""
+    """The feeds that exist: sources by name with their address, query feeds by name with their query, and all tags.
+
+    Using the same catalogue for many scripts costs its size once.
+    """
 
     sources: Mapping[str, str] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()
+
+    @cached_property
+    def source_names(self) -> dict[str, str]:
+        """The names of the sources by their folded form."""
+        return {name.casefold(): name for name in self.sources}
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """All names by their folded form."""
+        return {**self.source_names, **{name.casefold(): name for name in self.queries}}
+
+    @cached_property
+    def definitions(self) -> dict[str, Query]:
+        return {name.casefold(): query for name, query in self.queries.items()}
+
+    @cached_property
+    def folded_tags(self) -> frozenset[str]:
+        return frozenset(tag.casefold() for tag in self.tags)
 
 
 class Checker:
@@ -50,10 +74,11 @@ class Checker:
         self._report = report
         self._complete = catalogue is not None  # whether a name that we do not know is unknown
         known = catalogue or Catalogue()
-        self._sources = {name.casefold(): name for name in known.sources}
-        self._names = {name.casefold(): name for name in (*known.sources, *known.queries)}
-        self._queries = {name.casefold(): query for name, query in known.queries.items()}
-        self._tags = {tag.casefold() for tag in known.tags}
+        # what the script makes, in front of what there is
+        self._sources = ChainMap({}, known.source_names)
+        self._names = ChainMap({}, known.names)
+        self._queries = ChainMap({}, known.definitions)
+        self._tags = set(known.folded_tags)
         self._later: dict[str, Position] = {}
 
     def foresee(self, statements: list[Statement]) -> None:
@@ -85,7 +110,11 @@ class Checker:
             if self._report.count == known:
                 self._references(statement)
                 self._foretell(statement.query)
-        self._queries[statement.name.key] = statement.query
+        # A definition with mistakes leaves the one before in force, or none: it must not close a cycle for others.
+        sound = clean and self._report.count == known
+        self._queries.setdefault(statement.name.key, Query(()))
+        if sound:
+            self._queries[statement.name.key] = statement.query
 
     def _new(self, name: Name, replacing: bool) -> None:
         key = name.key
@@ -106,20 +135,24 @@ class Checker:
             listed = ", ".join(self._names.get(user, user) for user in users)
             hint = f"DROP FEED {statement.name.name} CASCADE drops them too"
             self._report.error(statement.name.pos, f"feed {statement.name.name} is used by {listed}", hint)
-        for gone in (key, *(users if statement.cascade else ())):
-            self._names.pop(gone, None)
-            self._queries.pop(gone, None)
-            self._sources.pop(gone, None)
+        gone = {key, *(users if statement.cascade else ())}
+        self._names = _without(self._names, gone)
+        self._queries = _without(self._queries, gone)
+        self._sources = _without(self._sources, gone)
 
     def _users(self, key: str) -> list[str]:
         """Query feeds that read this one, directly or through others."""
-        found: list[str] = []
-        reached = {key}
-        for name, query in self._queries.items():  # in the order of creation: a user comes after what it uses
-            if name not in reached and any(read.key in reached for read in reads(query)):
-                reached.add(name)
-                found.append(name)
-        return found
+        readers: dict[str, list[str]] = {}
+        for name, query in self._queries.items():
+            for read in reads(query):
+                readers.setdefault(read.key, []).append(name)
+        found = {key: None}
+        todo = [key]
+        while todo:
+            new = [name for name in readers.get(todo.pop(), ()) if name not in found]
+            found |= dict.fromkeys(new)
+            todo += new
+        return list(found)[1:]
 
     # names
 
@@ -183,6 +216,7 @@ class Checker:
             inner = self._queries.get(name.key)
             if inner is not None:
                 if name.key not in known:
+                    known[name.key] = 0  # a cycle in the catalogue would not end
                     known[name.key] = 1 + self._layers(inner, known)
                 depths.append(known[name.key])
         return max(depths)
@@ -199,6 +233,14 @@ class Checker:
             if never(leaf.condition):
                 at = query.where.pos if query.where is not None else getattr(leaf.condition, "pos", query.pos)
                 self._report.warn(at, "no item can meet this condition", "the feed will stay empty there")
+
+
+Value = TypeVar("Value")
+
+
+def _without(names: ChainMap[str, Value], gone: set[str]) -> ChainMap[str, Value]:
+    kept = {key: value for key, value in names.items() if key not in gone}
+    return ChainMap({}, kept)
 
 
 def variables(query: Query, report: Report) -> None:

@@ -98,6 +98,8 @@ class Report:
         self._warnings: dict[tuple[int, int], Message] = {}
 
     def position(self, offset: int) -> Position:
+        if len(self._starts) == 1:  # most queries are one line
+            return Position(1, offset + 1)
         line = bisect_right(self._starts, offset)
         return Position(line, offset - self._starts[line - 1] + 1)
 
