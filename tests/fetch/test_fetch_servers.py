@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ssl
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from hostile import RSS, HostileServer, Request, answer, feed, read_titles, redi
 
 from headwater.errors import Unreachable
 from headwater.fetch.client import MOST_REDIRECTS, Fetcher
+from headwater.fetch.encodings import decode
 from headwater.model import Ending, Validators
 
 OLD = Validators('"old"')
@@ -253,21 +255,21 @@ async def test_thousands_of_gzip_members_cost_no_time(server: HostileServer, fet
     assert time.process_time() - begin < 2
 
 
-async def test_an_unpacking_bomb_does_not_stop_the_loop(server: HostileServer, fetcher: Fetcher):
+async def test_more_than_a_megabyte_is_never_unpacked_on_the_loop(
+    server: HostileServer, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+):
+    caps: dict[bool, list[int]] = {True: [], False: []}
+
+    def watched(body: bytes, encoding: str, cap: int) -> bytes:
+        caps[threading.current_thread() is threading.main_thread()].append(cap)
+        return decode(body, encoding, cap)
+
+    monkeypatch.setattr("headwater.fetch.client.decode", watched)
     server.routes["/bomb"] = feed({"Content-Encoding": "gzip"}, bomb("gzip"))
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0)
-            ticks += 1
-
-    ticker = asyncio.create_task(tick())
-    before = ticks
-    await fetcher.fetch(server.url("/bomb"))
-    ticker.cancel()
-    assert ticks - before > 10
+    server.routes["/feed"] = feed({"Content-Encoding": "gzip"}, gzip.compress(RSS))
+    assert (await fetcher.fetch(server.url("/bomb"))).ending is Ending.TOO_LARGE
+    assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.CHANGED
+    assert caps == {True: [1 << 20, 1 << 20], False: [20 << 20]}
 
 
 async def test_a_redirect_in_a_circle_ends(server: HostileServer, fetcher: Fetcher):
