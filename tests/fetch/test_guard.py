@@ -284,7 +284,11 @@ async def test_where_private_addresses_are_allowed_they_are_fetched(server: Host
 async def test_a_proxy_of_the_environment_is_not_used(server: HostileServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", server.url())
     monkeypatch.setenv("HTTP_PROXY", server.url())
-    lookup, _ = names({"public.example": ["10.1.2.3"]})
-    async with Fetcher(contact=None, read=read_titles, lookup=lookup) as fetcher:
-        assert (await fetcher.fetch("http://public.example/")).ending is Ending.BLOCKED
+    lookup, _ = names({"public.example": ["127.0.0.1"]})
+    async with (
+        HostileServer(routes={"/feed": feed()}) as other,
+        Fetcher(allow_private=True, contact=None, read=read_titles, lookup=lookup) as fetcher,
+    ):
+        outcome = await fetcher.fetch(other.url("/feed", host="public.example"))
+    assert outcome.ending is Ending.CHANGED
     assert server.connections == 0
