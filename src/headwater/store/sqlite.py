@@ -32,7 +32,7 @@ _PRAGMAS = (
     "PRAGMA wal_autocheckpoint = 4000",  # pages; 16 MB between checkpoints writes a hot page once and not ten times
     "PRAGMA journal_size_limit = 67108864",
 )
-_CACHE = {True: "PRAGMA cache_size = -32768", False: "PRAGMA cache_size = -8192"}  # KiB: the writer, each reader
+_CACHE = {True: "PRAGMA cache_size = -65536", False: "PRAGMA cache_size = -8192"}  # KiB: the writer, each reader
 
 
 class Sqlite(Database):
