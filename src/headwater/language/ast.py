@@ -35,6 +35,8 @@ NOWHERE = Position(0, 0)
 class Field(StrEnum):
     """What a condition can look at. ARRIVAL exists in ORDER BY only."""
 
+    __hash__ = str.__hash__  # Enum's own is a Python function, and fields are the keys of every analysed item
+
     ITEM = "ITEM"
     TITLE = "TITLE"
     CONTENT = "CONTENT"

@@ -57,7 +57,7 @@ class Cursor:
 
     def at(self, *keywords: str) -> bool:
         """Whether the next token is one of these keywords."""
-        return self.token.kind is Kind.WORD and self.token.value in keywords
+        return self.token.value in keywords and self.token.kind is Kind.WORD
 
     def at_sign(self, *signs: str) -> bool:
         return self.token.kind is Kind.SIGN and self.token.value in signs
@@ -86,10 +86,10 @@ class Cursor:
         return token
 
     def take_if(self, *keywords: str) -> Token | None:
-        return self.take() if self.at(*keywords) else None
+        return self.take() if self.token.value in keywords and self.token.kind is Kind.WORD else None
 
     def take_sign(self, *signs: str) -> Token | None:
-        return self.take() if self.at_sign(*signs) else None
+        return self.take() if self.token.value in signs and self.token.kind is Kind.SIGN else None
 
     def expect(self, keyword: str, hint: str | None = None, expected: str | None = None) -> Token:
         if self.at(keyword):
