@@ -32,15 +32,16 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     namespace = root.tag.rpartition("}")[0][1:]
     names = Names(namespace if namespace and prefix_of(namespace) == "?" else None)
     wide = b"\0" in body[:4] or body.startswith(EBCDIC)
-    marked = wide or b"xml:" in body  # one search through the bytes instead of two
-    # Where only the root has one, it holds for all and nobody needs to look further.
-    has_base = marked and (wide or body.count(b"xml:base") > (root.get(XML_BASE) is not None))
+    # What only the root has holds for all, and nobody needs to look further; one search instead of two for most.
+    below = _root_ends(body)
+    marked = wide or body.find(b"xml:", below) >= 0
+    has_base = marked and (wide or body.find(b"xml:base", below) >= 0)
     context = Context(
         names=names,
         cleaner=Cleaner(clean),
         base=base if has_base else absolute(base, root.get(XML_BASE)),
         has_base=has_base,
-        has_lang=marked and (wide or body.count(b"xml:lang") > (root.get(XML_LANG) is not None)),
+        has_lang=marked and (wide or body.find(b"xml:lang", below) >= 0),
         atom=kind in ("feed", "entry"),
         modes=kind in ("feed", "entry") and not namespace.endswith("2005/Atom"),
         rdf=kind == "rdf",
@@ -50,6 +51,16 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     else:
         document = _read(root, kind, context, headers)
     return replace(document, encoding=parsed.encoding, problems=(*parsed.problems, *context.problems))
+
+
+def _root_ends(body: bytes) -> int:
+    """Where the root's start tag is over, if that is easily seen; else 0."""
+    head = body[:4096]
+    for name in (b"<feed", b"<rss", b"<rdf:RDF"):
+        start = head.find(name)
+        if start >= 0:
+            return max(head.find(b">", start), 0)
+    return 0
 
 
 def _find(root: etree._Element, body: bytes) -> etree._Element:
