@@ -32,25 +32,38 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     namespace = root.tag.rpartition("}")[0][1:]
     names = Names(namespace if namespace and prefix_of(namespace) == "?" else None)
     wide = b"\0" in body[:4] or body.startswith(EBCDIC)
-    # What only the root has holds for all, and nobody needs to look further; one search instead of two for most.
-    below = _root_ends(body)
-    marked = wide or body.find(b"xml:", below) >= 0
-    has_base = marked and (wide or body.find(b"xml:base", below) >= 0)
+    has_base, has_lang = (True, True) if wide else _marks(body)
     context = Context(
         names=names,
         cleaner=Cleaner(clean),
         base=base if has_base else absolute(base, root.get(XML_BASE)),
         has_base=has_base,
-        has_lang=marked and (wide or body.find(b"xml:lang", below) >= 0),
+        has_lang=has_lang,
         atom=kind in ("feed", "entry"),
         modes=kind in ("feed", "entry") and not namespace.endswith("2005/Atom"),
         rdf=kind == "rdf",
     )
     if kind == "channel" and cdf.is_cdf(root, names):
-        document = cdf.read_cdf(root, context)
-    else:
-        document = _read(root, kind, context, headers)
-    return replace(document, encoding=parsed.encoding, problems=(*parsed.problems, *context.problems))
+        return replace(cdf.read_cdf(root, context), encoding=parsed.encoding, problems=parsed.problems)
+    context.problems.extend(parsed.problems)
+    return _read(root, kind, context, headers, parsed.encoding)
+
+
+def _marks(body: bytes) -> tuple[bool, bool]:
+    """Whether any element below the root has an xml:base, an xml:lang; found in one pass over the bytes.
+
+    What only the root has holds for all, and nobody needs to look further.
+    """
+    base = lang = False
+    at = body.find(b"xml:", _root_ends(body))
+    for _ in range(1_000):
+        if at < 0 or (base and lang):
+            return base, lang
+        name = body[at + 4 : at + 8]
+        base = base or name == b"base"
+        lang = lang or name == b"lang"
+        at = body.find(b"xml:", at + 8)
+    return True, True
 
 
 def _root_ends(body: bytes) -> int:
@@ -89,7 +102,7 @@ def not_a_feed(root: str, body: bytes) -> NotAFeed:
     return NotAFeed(f"This is an XML document of another kind (its root is <{root[:60]}>), not a feed.", "xml")
 
 
-def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[str, str]) -> Document:
+def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[str, str], encoding: str) -> Document:
     draft = FeedDraft()
     elements: list[etree._Element] = []
     if kind in _ITEMS:  # a document of one entry (RFC 4287 §2)
@@ -113,7 +126,13 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
     items = [read_entry(element, context, inherited) for element in elements[:ITEM_LIMIT]]
     while context.nested and len(items) < ITEM_LIMIT:
         items.append(read_entry(context.nested.pop(0), context, inherited))
-    return Document(format=_format(root, kind, context.names), items=tuple(items), **fields)
+    return Document(
+        format=_format(root, kind),
+        items=tuple(items),
+        encoding=encoding,
+        problems=tuple(context.problems),
+        **fields,
+    )
 
 
 def _walk(root: etree._Element, draft: FeedDraft, items: list[etree._Element], context: Context) -> None:
@@ -142,7 +161,7 @@ def _first_lang(root: etree._Element, context: Context) -> str | None:
     return None
 
 
-def _format(root: etree._Element, kind: str, names: Names) -> str:
+def _format(root: etree._Element, kind: str) -> str:
     version = (root.get("version") or "").strip()
     namespace = root.tag.rpartition("}")[0][1:].lower()
     if kind == "rss":

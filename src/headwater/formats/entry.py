@@ -210,7 +210,7 @@ def content(draft: Draft, element: etree._Element, context: Context) -> None:
     """Atom's content: here, or elsewhere (`src`) and then something to fetch."""
     kind = element.get("type")
     if kind == "html" and not context.has_lang and len(element) == 0 and draft.ranks.get("content", 99) > 1:
-        text = element.text  # by far the most, so without asking further
+        text = element.text  # by far the most are this, so without asking further
         if text is not None:
             base = context.base_of(element) if context.has_base else context.base
             draft.offer("content", 1, context.cleaner.html(text.strip(), base))

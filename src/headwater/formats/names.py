@@ -6,6 +6,7 @@ Atom, in their namespaces or in none, have no prefix at all.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 # Namespace (lower case, without a final slash or hash) → prefix. The empty prefix is the core of RSS and Atom.
@@ -76,21 +77,26 @@ class Names(dict[str, str]):
     def __missing__(self, tag: object) -> str:
         if not isinstance(tag, str):  # an entity that could not be resolved, a comment
             return "?"
-        if tag[0] == "{":
-            namespace, _, local = tag[1:].rpartition("}")
-            prefix = "" if namespace == self._core else prefix_of(namespace)
-        else:
-            prefix, colon, local = tag.rpartition(":")  # recovered: the prefix was never declared
-            prefix = prefix.lower()
-            if prefix in _CORE_PREFIXES:
-                prefix = ""
-            elif colon and prefix not in PREFIXES:
-                prefix = "?"
-        name = local.lower()
-        if prefix:
-            name = f"{prefix}:{name}"
+        core = self._core
+        name = tag[len(core) + 2 :].lower() if core and tag.startswith(f"{{{core}}}") else short_name(tag)
         self[tag] = name
         return name
+
+
+@lru_cache(maxsize=2_048)
+def short_name(tag: str) -> str:
+    """The short name of a raw tag; remembered, because all feeds use the same few dozen."""
+    if tag[0] == "{":
+        namespace, _, local = tag[1:].rpartition("}")
+        prefix = prefix_of(namespace)
+    else:
+        prefix, colon, local = tag.rpartition(":")  # recovered: the prefix was never declared
+        prefix = prefix.lower()
+        if prefix in _CORE_PREFIXES:
+            prefix = ""
+        elif colon and prefix not in PREFIXES:
+            prefix = "?"
+    return f"{prefix}:{local.lower()}" if prefix else local.lower()
 
 
 def prefix_of(namespace: str) -> str:

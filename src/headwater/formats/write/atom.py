@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from headwater.formats.links import is_web
+from headwater.formats.text import fit
 from headwater.formats.write.markup import DECLARATION, element, escaped, rfc3339
 from headwater.model import Document, Entry
 
@@ -46,7 +47,7 @@ def write_atom(
 
 def iri(identity: str | None, otherwise: str) -> str:
     """An identity as the IRI that Atom wants (§4.2.6): itself, or a name made from it, always the same."""
-    identity = identity or otherwise
+    identity = fit(identity or otherwise)
     scheme, colon, rest = identity.partition(":")
     if colon and rest and scheme.isascii() and scheme.isalnum() and scheme[0].isalpha() and _SAFE.issuperset(identity):
         return identity
