@@ -79,6 +79,7 @@ def test_a_query_with_a_piece_cut_out_or_put_in_is_a_script_or_gets_messages(
         "é" * 1_000_000,
         '"' * 100_001,
         "\n" * 1_000_000 + "x",
+        "a;" * 300_000,
         "CREATE FEED a AS RETURN ALL KEEP LAST " + "9" * 60_000 + " DAYS",
         "CREATE FEED a AS RETURN ALL WHERE SIZE > " + "9" * 60_000,
         "CREATE FEED " + "a" * 60_000 + " AS RETURN ALL",
@@ -104,6 +105,13 @@ def test_a_statement_over_64_kib_is_refused_and_the_next_one_read() -> None:
         "1:1: this statement is longer than 64 KiB",
         "2:13: expected “;”, found “c”",
     ]
+
+
+def test_what_stands_before_a_statement_does_not_make_it_long() -> None:
+    text = "\n" * 100_000 + f"-- {'long ' * 20_000}\n-- and more\n  DROP FEED a"
+    (statement,) = parse(text).statements
+    assert statement.text == "DROP FEED a"
+    assert len(statement.comments) == 2
 
 
 def test_a_script_may_be_longer_than_one_statement() -> None:

@@ -121,11 +121,15 @@ def lex(text: str, report: Report) -> list[Token]:
         found = match(text, at)
         if found is None or found.lastgroup is None:  # cannot be: the last alternative matches anything
             break
+        if len(tokens) == first:  # space and comments before a statement are not part of it
+            start = at
         token = _token(found.lastgroup, found[0], text, at, tokens[-1] if tokens else None, report)
         at = found.end()
         if token is not None:
             tokens.append(token)
             at = token.offset + len(token.text)
+            if token.kind is Kind.COMMENT and len(tokens) == first + 1:
+                start, first = at, len(tokens)
         at = space(text, at).end()  # type: ignore[union-attr]
         if at - start > STATEMENT_BYTES or found[0] == ";" or at == len(text):
             if at - start > STATEMENT_BYTES // 4 and len(text[start:at].encode(errors="replace")) > STATEMENT_BYTES:

@@ -123,6 +123,11 @@ class Report:
         return len(self._messages)
 
     @property
+    def full(self) -> bool:
+        """Whether further messages would be left out."""
+        return len(self._messages) >= MOST
+
+    @property
     def warnings(self) -> tuple[Message, ...]:
         return tuple(sorted(self._warnings.values()))
 

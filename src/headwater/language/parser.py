@@ -51,7 +51,7 @@ def read(text: str, report: Report) -> Read:
     comments = deque(token for token in every if token.kind is Kind.COMMENT)
     cursor = Cursor([token for token in every if token.kind is not Kind.COMMENT], report)
     found: list[tuple[Statement, bool]] = []
-    while not cursor.ended:
+    while not cursor.ended and not report.full:
         if cursor.take_sign(";"):
             continue
         start, known = cursor.token, report.count
