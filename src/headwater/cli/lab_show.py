@@ -1,0 +1,115 @@
+"""How results of the lab look in a terminal: tables beside the papers' values, statements, descriptions of traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from headwater.cli.common import out
+
+if TYPE_CHECKING:
+    from headwater.lab.experiments.base import Result
+
+MEASURES = {
+    "requests": ("requests", "{:,.0f}"),
+    "completeness": ("completeness", "{:.4f}"),
+    "freshness": ("freshness", "{:.4f}"),
+    "mean_delay_s": ("mean delay", "duration"),
+    "median_delay_s": ("median", "duration"),
+    "p95_delay_s": ("p95", "duration"),
+    "max_delay_s": ("max", "duration"),
+    "sd_delay_s": ("sd", "duration"),
+    "polls_per_item": ("polls/item", "{:.2f}"),
+    "error": ("error", "{:,.1f}"),
+    "lost": ("lost", "{:,.0f}"),
+    "bytes": ("bytes", "{:,.0f}"),
+}
+
+
+NOT_SHOWN = ("paper", "thesis")
+
+
+def measure(key: str) -> tuple[str, str]:
+    """A measure's heading and how its values are written."""
+    return MEASURES.get(key, (key.replace("_", " "), "{:.4g}"))
+
+
+def cell(value: Any, form: str) -> str:
+    """One value of a row as text; a mean carries its standard deviation."""
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return f"{cell(value['mean'], form)} ±{cell(value['sd'], form)}"
+    if not isinstance(value, int | float):
+        return str(value)
+    if value != value:
+        return "–"
+    if form == "duration":
+        return f"{value / 3600:.2f} h" if value >= 5400 else f"{value / 60:.1f} min"
+    return form.format(value)
+
+
+def show(result: Result) -> None:
+    """The table, the statements and the notes of a result."""
+    rows = result.rows
+    others = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in (*MEASURES, *NOT_SHOWN)]
+    labels = [key for key in others if not any(isinstance(row.get(key), dict) for row in rows)]
+    measures = [key for key in MEASURES if any(key in row for row in rows)]
+    measures += [key for key in others if key not in labels]
+    table = Table(title=f"{result.experiment}  ({', '.join(f'{k} {v}' for k, v in result.settings.items())})")
+    for label in labels:
+        table.add_column(label.replace("_", " "), no_wrap=True)
+    papers = {key for row in rows for key in row.get("paper", {})}
+    for key in measures:
+        table.add_column(measure(key)[0], justify="right")
+        if key in papers:
+            table.add_column("paper", justify="right", style="dim")
+    brief = len(measures) > 6  # many columns: means without their deviations
+    for row in rows:
+        cells = [cell(row.get(label), "{:g}") for label in labels]
+        for key in measures:
+            value = row.get(key)
+            cells.append(cell(value["mean"] if brief and isinstance(value, dict) else value, measure(key)[1]))
+            if key in papers:
+                cells.append(cell(row.get("paper", {}).get(key), measure(key)[1]))
+        table.add_row(*cells)
+    wide = out if out.is_terminal else Console(width=180)  # a file or a pipe has no width of its own
+    wide.print(table, soft_wrap=False)
+    for check in result.checks:
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in check.figures.items())
+        word = "[green]holds[/green]" if check.holds else "[red]does not hold[/red]"
+        out.print(f"{word}: {check.statement} ({check.tolerance}): {figures}", highlight=False)
+    for note in result.notes:
+        out.print(note, highlight=False)
+
+
+def show_description(found: dict[str, Any]) -> None:
+    """A description of a trace in words and one table."""
+    out.print(f"{found['feeds']:,} feeds, {found['items']:,} items, {found['days']:,.1f} days", highlight=False)
+    shapes = Table(title="activity classes (items per day) and daily shapes", title_justify="left")
+    for heading in ("class", "feeds", "peaks", "uniform", "waves", "peaks*", "uniform*", "waves*"):
+        shapes.add_column(heading, justify="right")
+    for name, count in found["activity"].items():
+        strict, relaxed = found["shapes"]["all_slots"][name], found["shapes"]["share_of_slots"][name]
+        shapes.add_row(name, f"{count:,}", *(f"{n:,}" for n in (*strict.values(), *relaxed.values())))
+    out.print(shapes, soft_wrap=False)
+    out.print(f"* where {found['shapes']['share']:.0%} of the hours are enough", highlight=False)
+    for title, key in (("habits", "habits"), ("subjects", "subjects"), ("duplicates", "duplicates")):
+        out.print(f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in found[key].items()), highlight=False)
+    regular = found["periodicity"]
+    for above in ("10", "48"):
+        part = regular[f"cv_at_most_1_above_{above}_per_day"]
+        told = "there are none" if part is None else f"{part:.0%} repeat their day (CV ≤ 1)"
+        out.print(f"of the feeds with more than {above} items a day {told}", highlight=False)
+    out.print(f"17 % of the feeds produce {found['top_17_percent_produce']:.0%} of the items", highlight=False)
+    if found["power_law"]:
+        law = found["power_law"]
+        out.print(
+            f"power law: exponent {law['likelihood']:.2f} by likelihood, slope {law['line']:.2f} on logarithms",
+            highlight=False,
+        )
+    if found["patterns"]:
+        sizes = ", ".join(f"{pattern['feeds']:,}" for pattern in found["patterns"])
+        out.print(f"daily patterns (K-means): clusters of {sizes} feeds", highlight=False)

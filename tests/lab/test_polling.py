@@ -1,0 +1,88 @@
+"""Polling without loss counts the delays that a simulation item by item counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import TraceError
+from headwater.estimate.base import DAY, Bools
+from headwater.lab.cycles import generator
+from headwater.lab.polling import poll
+from headwater.lab.strategies import make
+from headwater.lab.worlds import WorldSettings, draw
+from headwater.schedule.base import Budget, Choice, Observed, Strategy, Table
+
+
+class Diary(Strategy):
+    """Refreshes any feeds and writes down when."""
+
+    name = "diary"
+
+    def __init__(self, feeds: int = 0, seed: int = 0) -> None:
+        super().__init__(feeds)
+        self._rng = np.random.default_rng(seed)
+        self.seen: list[Observed] = []
+
+    def observe(self, table: Table, seen: Observed) -> None:
+        self.seen.append(seen)
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        assert candidates is not None
+        rows = self._rng.permutation(np.flatnonzero(candidates))[: budget.now]
+        return Choice(rows, np.ones(len(rows)))
+
+    def why(self, table: Table, row: int, now: float) -> str:
+        return "chance"
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.5, 2.0, 6.0]))
+@settings(max_examples=15, deadline=None)
+def test_delays_are_those_of_every_single_item(seed: int, per_day: float) -> None:
+    trace = draw(WorldSettings(feeds=5, days=6, low=0, high=9), generator(seed)).trace
+    diary = Diary(seed=seed)
+    found = poll(diary, trace, per_day, 2.0, generator(seed, 1), tick=3600.0)
+    since, end = trace.start + 3 * DAY, trace.end
+    polls: dict[int, list[float]] = {feed: [] for feed in range(5)}
+    for seen in diary.seen[1:]:
+        for row, at in zip(seen.rows, seen.end, strict=True):
+            polls[int(row)].append(float(at))
+    delays = [
+        min([at for at in polls[feed] if at >= when], default=end) - when
+        for feed in range(5)
+        for when in trace.of(feed)
+        if since < when <= end
+    ]
+    assert found.items == len(delays)
+    assert found.mean_delay == pytest.approx(np.mean(delays) if delays else 0.0, abs=1e-3)
+    assert found.sd_delay == pytest.approx(np.std(delays) if delays else 0.0, abs=1.0)
+    assert found.max_delay == pytest.approx(max(delays, default=0.0), abs=1e-3)
+    assert found.requests == sum(at >= since for times in polls.values() for at in times)
+
+
+def test_a_strategy_learns_the_whole_history_once_and_then_only_what_is_new() -> None:
+    trace = draw(WorldSettings(feeds=4, days=8, low=5, high=9), generator(1)).trace
+    diary = Diary()
+    poll(diary, trace, 3.0, 5.0, generator(2))
+    first = diary.seen[0]
+    assert first.rows.tolist() == [0, 1, 2, 3]
+    until = trace.start + 5 * DAY
+    expected = [((trace.of(feed) > trace.start) & (trace.of(feed) <= until)).sum() for feed in range(4)]
+    assert first.new.tolist() == expected  # the very first item lies on the edge of the history, not in it
+    told = np.concatenate([seen.published.times for seen in diary.seen if seen.published is not None])
+    assert len(told) == len(set(told.tolist()))
+
+
+def test_a_trace_shorter_than_its_learning_is_refused() -> None:
+    trace = draw(WorldSettings(feeds=2, days=3), generator(1)).trace
+    with pytest.raises(TraceError, match="leave nothing to measure"):
+        poll(make("uniform", 2), trace, 1.0, 14.0, generator(1))
+
+
+def test_round_robin_comes_to_every_feed_as_often() -> None:
+    trace = draw(WorldSettings(feeds=48, days=9), generator(1)).trace
+    found = poll(make("uniform", 48), trace, 1.0, 1.0, generator(1))
+    assert found.requests / 48 / ((trace.end - trace.start) / DAY - 2) == pytest.approx(1.0, abs=0.05)
+    assert found.mean_delay == pytest.approx(DAY / 2, rel=0.1)
