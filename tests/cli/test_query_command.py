@@ -235,3 +235,14 @@ def test_a_long_hint_is_not_broken_into_lines(headwater: Run) -> None:
     text = "CREATE FEED a AS RETURN guardian AS $g WHERE $g[HAS LINK] OR HAS TITLE"
     told = headwater("check", "-", stdin=text).stderr
     assert told.endswith("(each one restricts only its own source); put the OR inside the brackets\n")
+
+
+@pytest.mark.parametrize("odd", [{"published": -1e300}, {"arrived": 1e300}, {"title": "\ud800"}, {"link": "http://["}])
+def test_odd_values_in_a_table_are_shown_or_named(headwater: Run, tmp_path: Path, odd: dict[str, object]) -> None:
+    items = tmp_path / "items.jsonl"
+    items.write_text(json.dumps({"id": 1, "feed": "a", **odd}))
+    for form in ([], ["--json"]):
+        ran = headwater(
+            "eval", "-", "--items", str(items), *form, stdin="CREATE FEED q AS RETURN a SET TITLE = '{published}'"
+        )
+        assert "1" in ran.stdout or "line 1" in ran.stderr

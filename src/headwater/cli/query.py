@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +19,7 @@ from headwater.errors import InputError, QueryError
 from headwater.formats.urls import normalise
 from headwater.language import Catalogue, Message, Script, parse
 from headwater.language.fmt import format_script
+from headwater.language.instants import write_instant
 from headwater.query.document import Emission
 from headwater.query.meaning import Meaning
 from headwater.query.tongues import detector
@@ -112,7 +112,7 @@ def _show(name: str, document: list[Emission], rows: Rows) -> None:
     grid.add_column(justify="right", style="dim")
     for emission in document:
         item, row = emission.seen.item, rows[emission.key]
-        published = datetime.fromtimestamp(item.published, UTC).strftime("%Y-%m-%d %H:%M")
+        published = write_instant(item.published)[:16].replace("T", " ")
         related = ", ".join(str(rows[other.key].id) for other in emission.related or ())
         note = f"related: {related}" if related else ""
         cells = (published, emission.seen.origin.label, item.title or "–", note)

@@ -1,4 +1,4 @@
-"""Dates as scripts write them."""
+"""Dates as scripts write them and templates show them."""
 
 from __future__ import annotations
 
@@ -24,3 +24,16 @@ def read_instant(text: str) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def write_instant(epoch: float | None) -> str:
+    """
+    >>> write_instant(0.0), write_instant(None), write_instant(1e300)
+    ('1970-01-01T00:00:00Z', '', '')
+    """
+    if epoch is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):  # beyond the calendar
+        return ""

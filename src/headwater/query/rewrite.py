@@ -6,10 +6,10 @@ import html
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from headwater.language.ast import Field, Setting
+from headwater.language.instants import write_instant
 from headwater.query.text import Analysed
 from headwater.query.words import strip
 
@@ -54,18 +54,9 @@ def _values(seen: Analysed) -> dict[str, str]:
         "link": item.link or "",
         "language": ", ".join(seen.texts(Field.LANGUAGE)),
         "source": seen.origin.label,
-        "published": _iso(item.published),
-        "updated": _iso(item.updated),
+        "published": write_instant(item.published),
+        "updated": write_instant(item.updated),
     }
-
-
-def _iso(epoch: float | None) -> str:
-    if epoch is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):  # beyond the calendar
-        return ""
 
 
 def fill(template: str, values: dict[str, str], markup: bool = False) -> str:
