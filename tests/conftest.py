@@ -13,6 +13,8 @@ import pytest
 from databases import PostgresServer, postgres_server, sqlite_url
 from headwater.lab.farm import Farm
 
+collect_ignore_glob = ["*conftest.py"]  # doctests are collected from modules; these have none and share one name
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
