@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.lab.cycles import CycleSettings, CycleWorld, draw_world, generator, run_cycles
+from headwater.lab.cycles import CycleSettings, CycleWorld, draw_world, generator, run_cycles, trace_world
+from headwater.lab.traces import Trace
 from headwater.schedule.base import Bools, Budget, Choice, Observed, Strategy, Table
 
 SMALL = CycleSettings(feeds=7, window=4, warmup=5, measured=12)
@@ -109,3 +110,17 @@ def test_items_are_relevant_as_often_as_their_feeds_selectivity_says() -> None:
     shares = world.relevant_before(totals) / np.maximum(totals, 1)
     error = np.sqrt(world.selectivity * (1 - world.selectivity) / np.maximum(totals, 1))
     assert (np.abs(shares - world.selectivity) <= 4.5 * error + 1e-12).all()
+
+
+def test_a_trace_becomes_a_world_with_its_own_items_and_its_own_relevance() -> None:
+    trace = Trace.from_lists([[5.0, 15.0, 16.0, 29.0], [12.0, 30.0]])
+    relevant = np.array([True, False, True, True, False, True])
+    size = CycleSettings(feeds=2, window=2, warmup=0, measured=3, seconds=10.0)
+    world = trace_world(trace, relevant, size)
+    assert np.diff(world.published, axis=0, prepend=0).tolist() == [[1, 0], [2, 1], [1, 1]]
+    assert world.relevant_before(world.published[1]).tolist() == [2, 0]
+    assert world.relevant_before(world.published[2]).tolist() == [3, 1]
+    assert world.selectivity.tolist() == [0.75, 0.5]
+    late = trace_world(trace, relevant, CycleSettings(feeds=2, window=2, warmup=0, measured=2, seconds=10.0))
+    assert late.published[-1].tolist() == [3, 2]
+    assert late.relevant_before(late.published[-1]).tolist() == [2, 1]

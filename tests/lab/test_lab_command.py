@@ -38,6 +38,6 @@ def test_bad_input_is_answered_with_one_sentence(
 
 
 def test_an_option_the_experiment_does_not_heed_is_refused_by_name(headwater: Callable[..., Any]) -> None:
-    ended = headwater("lab", "run", "two-steps", "--trace", "x.csv")
+    ended = headwater("lab", "run", "tau", "--trace", "x.csv")
     assert ended.returncode == 1
-    assert "two-steps has no use for --trace; it heeds --budget, --seeds" in ended.stderr
+    assert "tau has no use for --trace; it heeds --budget, --seeds" in ended.stderr

@@ -18,7 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.base import Floats
+from headwater.estimate.base import Bools, Floats
+from headwater.lab.traces import Trace
 from headwater.schedule.base import Budget, Observed, Strategy, Table
 
 Knowledge = Literal["divergence", "nothing"]
@@ -93,16 +94,34 @@ def world_of(
     settings: CycleSettings, counts: NDArray[np.int64], chance: Floats, rng: np.random.Generator
 ) -> CycleWorld:
     """A world whose feeds publish `counts[cycle, feed]` items, each relevant with its feed's chance."""
-    feeds = settings.feeds
+    totals = counts.sum(0)
+    return world_with(settings, counts, rng.random(int(totals.sum())) < np.repeat(chance, totals), chance)
+
+
+def world_with(settings: CycleSettings, counts: NDArray[np.int64], relevant: Bools, chance: Floats) -> CycleWorld:
+    """The same with the fate of every item given: `relevant` holds feed after feed, each in order of time."""
     published = counts.cumsum(0)
     totals = published[-1]
-    start = np.concatenate([[0], np.cumsum(totals + 1)[:-1]])
-    relevant = np.empty(int(totals.sum()) + feeds, dtype=np.int64)
-    for feed in range(feeds):
-        hits = rng.random(int(totals[feed])) < chance[feed]
-        relevant[start[feed]] = 0
-        np.cumsum(hits, out=relevant[start[feed] + 1 : start[feed] + 1 + len(hits)])
-    return CycleWorld(settings, chance, published, relevant, start)
+    first = np.cumsum(totals) - totals
+    running = np.concatenate([[0], np.cumsum(relevant)])
+    # Each feed's running count begins with a nought of its own.
+    start = first + np.arange(settings.feeds)
+    item = np.arange(int(totals.sum()) + settings.feeds) - np.repeat(np.arange(settings.feeds), totals + 1)
+    own = running[item] - np.repeat(running[first], totals + 1)
+    return CycleWorld(settings, chance, published, own, start)
+
+
+def trace_world(trace: Trace, relevant: Bools, settings: CycleSettings) -> CycleWorld:
+    """The last cycles of a real trace, of which `relevant` says what a standing query keeps."""
+    begin = trace.end - settings.cycles * settings.seconds
+    cycle = np.floor((trace.times - begin) / settings.seconds).astype(np.int64)
+    # What was published exactly at the end belongs to the last cycle.
+    cycle = np.where(trace.times == trace.end, settings.cycles - 1, cycle)
+    inside = (cycle >= 0) & (cycle < settings.cycles)
+    counts = np.zeros((settings.cycles, trace.feeds), dtype=np.int64)
+    np.add.at(counts, (cycle[inside], trace.owner()[inside]), 1)
+    hits = np.bincount(trace.owner()[relevant], minlength=trace.feeds)
+    return world_with(settings, counts, relevant[inside], hits / np.maximum(trace.counts, 1))
 
 
 @dataclass(slots=True)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.lab.cycles import CycleScores, CycleSettings, draw_world, generator, run_cycles
+import numpy as np
+
+from headwater.errors import TraceError
+from headwater.lab.cycles import CycleScores, CycleSettings, draw_world, generator, run_cycles, trace_world
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
 from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import Job, run_all
+from headwater.lab.topics import SUBJECTS, Keywords, matches
+from headwater.lab.traces import load_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +41,7 @@ PAPER: dict[tuple[str, float], tuple[float, float, float]] = {
     ("uniform", 30): (0.6625, 0.6398, 3000),
     ("uniform", 50): (0.8871, 0.7863, 5000),
 }
+QUERY = Keywords(frozenset(SUBJECTS["health"].split()))  # what is wanted of a real trace: a subject of its time
 THESIS_FRESHNESS = {("two_steps", 50.0): 0.9187, ("only_tau", 50.0): 0.9155}
 
 
@@ -43,6 +50,29 @@ def one_run(settings: CycleSettings, name: str, budget: float, seed: int) -> Cyc
     world = draw_world(settings, generator(seed, 0))
     more = {"capped": False} if name in ("two_steps", "only_tau") else {}  # b holds on average only, as in the paper
     return run_cycles(world, make(name, settings.feeds, rng=generator(seed, 1), **more), budget)
+
+
+def on_trace(path: Path, name: str, budget: float, window: int) -> CycleScores:
+    """The hundred most active feeds of a trace under one standing query on its real text.
+
+    A cycle is so long that a feed publishes as much in it on average as in the paper's world.
+    """
+    trace = load_trace(path, text=True)
+    busiest = np.sort(np.argsort(-trace.counts, kind="stable")[:100])
+    chosen = trace.only(busiest)
+    wanted = matches(chosen, QUERY)
+    settings = CycleSettings(feeds=chosen.feeds, window=window)
+    seconds = settings.top_rate / 2 * chosen.feeds * (chosen.end - chosen.start) / len(chosen.times)
+    available = int((chosen.end - chosen.start) / seconds)
+    warmup = min(settings.warmup, available * 3 // 4)
+    if available - warmup < 10:
+        raise TraceError(f"The trace {path.name} is too short: it has {available} cycles of {seconds:.0f} s.")
+    settings = dataclasses.replace(
+        settings, seconds=seconds, warmup=warmup, measured=min(available - warmup, settings.measured)
+    )
+    world = trace_world(chosen, wanted, settings)
+    more = {"capped": False} if name in ("two_steps", "only_tau") else {}
+    return run_cycles(world, make(name, chosen.feeds, rng=generator(0, 1), **more), budget)
 
 
 def run(given: LabSettings, progress: Progress) -> Result:
@@ -61,7 +91,20 @@ def run(given: LabSettings, progress: Progress) -> Result:
             row.pop("paper", None)
     checks = checks_of(rows) if settings == CycleSettings() else []
     about = {"seeds": seeds, "knowledge": "divergence", **dataclasses.asdict(settings)}
-    return Result("two-steps", about, rows, checks)
+    result = Result("two-steps", about, rows, checks)
+    if given.trace is not None:
+        jobs = [Job(on_trace, (given.trace, name, budget, settings.window)) for name, budget in keys]
+        real = run_all(jobs, given, progress, "trace")
+        about |= {"trace": given.trace.name, "query": " or ".join(sorted(QUERY.any_of))}
+        for (name, budget), score in zip(keys, real, strict=True):
+            row = _row(name, budget, [score])
+            row.pop("paper", None)
+            rows.append(row | {"strategy": f"{name} on {given.trace.name}"})
+        found = {key: score.completeness for key, score in zip(keys, real, strict=True)}
+        result.checks += [
+            dataclasses.replace(each, statement=f"on {given.trace.name}: {each.statement}") for each in _orders(found)
+        ]
+    return result
 
 
 def _row(name: str, budget: float, scores: list[CycleScores]) -> Row:
@@ -155,5 +198,5 @@ EXPERIMENT = Experiment(
     "completeness, freshness and cost of two_steps and four other strategies that know the divergence",
     run,
     draw,
-    frozenset({"seeds", "window", "budget", "strategies"}),
+    frozenset({"seeds", "window", "budget", "strategies", "trace"}),
 )
