@@ -169,6 +169,18 @@ def test_decision_5_an_update_that_still_matches_changes_the_item_in_place_witho
     assert [emission.seen.item.title for emission in made.document("q")] == ["ash", "ash cloud"]
 
 
+def test_decision_5_an_update_is_the_next_version_and_sets_updated() -> None:
+    changed = 'CREATE FEED changed AS RETURN news WHERE UPDATED > "2024-03-01T12:05Z"'
+    made = meaning(f"CREATE FEED q AS RETURN news; {changed}")
+    made.arrive(item(1, "ash"), NEWS)
+    assert made.document("changed") == []
+    made.arrive(item(1, "ash cloud"), NEWS, NOON + 600)
+    made.arrive(item(1, "ash clouds"), NEWS, NOON + 1200)
+    (emission,) = made.document("q")
+    assert emission.seen.item.version == 3
+    assert ids(made.document("changed")) == [1]
+
+
 def test_decision_5_an_update_that_no_longer_matches_leaves_what_was_published() -> None:
     made = meaning('CREATE FEED q AS RETURN news WHERE TITLE CONTAINS "ash"')
     made.arrive(item(1, "ash"), NEWS)

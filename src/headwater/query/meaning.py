@@ -96,7 +96,7 @@ class Meaning:
         self._registered: dict[str, Register] = {}
         self._frequencies = Frequencies()
         self._history: list[Analysed] = []
-        self._hashes: dict[Key, str] = {}
+        self._versions: dict[Key, tuple[str, int]] = {}  # content hash and number of the last version
 
     # statements
 
@@ -160,12 +160,14 @@ class Meaning:
         The same version again changes nothing; what disappears at its source has no effect and is never told.
         """
         seen = Analysed(item, self._known_as(origin), arrived, self._detect)
-        known = self._hashes.get(seen.key)
-        if known == item.content_hash:
-            return {}
-        self._hashes[seen.key] = item.content_hash
+        known = self._versions.get(seen.key)
         if known is None:
             self._frequencies.add(seen)
+        elif known[0] == item.content_hash:
+            return {}
+        else:
+            seen = seen.rewritten(replace(item, version=max(item.version, known[1] + 1)))
+        self._versions[seen.key] = item.content_hash, seen.item.version
         event = _Event(len(self._history), seen)
         self._history.append(seen)
         done: dict[str, Emission | None] = {}

@@ -55,7 +55,7 @@ def _values(seen: Analysed) -> dict[str, str]:
         "language": ", ".join(seen.texts(Field.LANGUAGE)),
         "source": seen.origin.label,
         "published": write_instant(item.published),
-        "updated": write_instant(item.updated),
+        "updated": write_instant(seen.date(Field.UPDATED)),
     }
 
 

@@ -171,7 +171,12 @@ class Analysed:
         return sum(map(len, self.texts(Field.CONTENT)))
 
     def date(self, field: Field) -> float | None:
-        return self.item.published if field is Field.PUBLISHED else self.item.updated
+        """PUBLISHED is always there; UPDATED is the publisher's word, else the arrival of a later version."""
+        if field is Field.PUBLISHED:
+            return self.item.published
+        if self.item.updated is None and self.item.version > 1:
+            return self.arrived
+        return self.item.updated
 
     def has(self, field: Field) -> bool:
         """Whether the publisher gave the field. A date we had to fill in ourselves is not there."""
@@ -179,7 +184,7 @@ class Analysed:
             case Field.PUBLISHED:
                 return self.item.dated
             case Field.UPDATED:
-                return self.item.updated is not None
+                return self.date(field) is not None
             case Field.SIZE:
                 return self.size > 0
             case Field.SOURCE | Field.ARRIVAL:
