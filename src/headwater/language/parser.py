@@ -82,14 +82,14 @@ def _statement(cursor: Cursor) -> Statement:
     if cursor.take_if("CREATE"):
         return _create(cursor, start)
     if cursor.take_if("DROP"):
-        cursor.expect("FEED")
+        cursor.expect("FEED", cursor.meant(["FEED"], "DROP FEED name"))
         name = _name(cursor)
         cascade = cursor.take_if("RESTRICT", "CASCADE")
         return _ended(cursor, Drop(name, cascade is not None and cascade.value == "CASCADE", start))
     if cursor.take_if("REGISTER"):
         return _register(cursor, start)
     hint = cursor.meant(STATEMENTS)
-    if cursor.at("RETURN", "FROM"):
+    if cursor.at("RETURN", "FROM") or cursor.token.text.upper() == "SELECT":
         hint = "give the query a name: CREATE FEED name AS RETURN …"
     raise cursor.fail("CREATE FEED, DROP FEED or REGISTER FEED", hint)
 
@@ -123,7 +123,8 @@ def _name(cursor: Cursor) -> Name:
         if cursor.token.kind is Kind.JUNK and cursor.token.offset == token.end:
             raise cursor.fail("a space after the feed name", _NAME)
         return Name(token.value, cursor.position(token))
-    raise cursor.fail("a feed name", reserved(cursor, _NAME))
+    hint = "a name is written without quotes" if cursor.at_kind(Kind.STRING) else _NAME
+    raise cursor.fail("a feed name", reserved(cursor, hint))
 
 
 def _create(cursor: Cursor, start: Any) -> Statement:
@@ -181,17 +182,40 @@ def _leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[str, Any
         place = "WHERE is given twice" if keyword == "WHERE" and filtered else f"{keyword} comes too late"
         cursor.wrong(cursor.token, place, "the order is RETURN … JOIN … WHERE …, then the clauses")
     elif parts:
-        cursor.miss("“;” or a clause", cursor.meant(CLAUSES))
+        cursor.miss("“;” or a clause", _foreign(cursor))
     elif filtered:
-        hint = "a bracket is closed that was not opened" if cursor.at_sign(")", "]") else cursor.meant(("AND", *_PARTS))
-        cursor.miss("AND, OR, “;” or a clause", hint)
+        cursor.miss("AND, OR, “;” or a clause", _after_condition(cursor))
     elif joined:
         cursor.miss("WHERE, JOIN, “;” or a clause", cursor.meant(_PARTS))
     else:
         hint = "sources are combined with | (union), not with a comma" if cursor.at_sign(",") else None
         if cursor.at("AND", "OR"):
             hint = "sources are combined with |; conditions follow WHERE"
-        cursor.miss("“|” or WHERE", hint or cursor.meant(_PARTS))
+        cursor.miss("“|” or WHERE", hint or _foreign(cursor))
+
+
+_FOREIGN = {
+    "LIMIT": "KEEP LAST 10 ITEMS limits the document",
+    "TOP": "KEEP LAST 10 ITEMS limits the document",
+    "GROUP": "there are no groups; DISTINCT ON … leaves one of each",
+    "SORT": "ORDER BY … arranges the document",
+    "UNION": "sources are combined with |",
+}
+
+
+def _foreign(cursor: Cursor) -> str | None:
+    """The hint for a word of another language where a part of the query could begin."""
+    if cursor.token.text.startswith(("//", "/*")):
+        return "a comment begins with --"
+    return _FOREIGN.get(cursor.token.text.upper()) or cursor.meant(_PARTS)
+
+
+def _after_condition(cursor: Cursor) -> str | None:
+    if cursor.at_sign(")", "]"):
+        return "a bracket is closed that was not opened"
+    if cursor.at_kind(Kind.STRING):
+        return "several values are joined with OR or AND"
+    return _foreign(cursor) or cursor.meant(("AND",))
 
 
 def _starts_source(cursor: Cursor) -> bool:
@@ -245,7 +269,7 @@ def _source(cursor: Cursor) -> Source:
         return Group(tuple(inner), start)
     if cursor.at_kind(Kind.WORD) and cursor.token.value not in KEYWORDS:
         return Name(cursor.take().value, start)
-    hint = reserved(cursor)
+    hint = "a source is missing" if cursor.at(*_PARTS) else reserved(cursor)
     if cursor.at_kind(Kind.JUNK):
         hint = "put an address in double quotes" if "://" in cursor.token.value else _NAME
     elif cursor.at_kind(Kind.VAR):

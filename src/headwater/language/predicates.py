@@ -111,6 +111,7 @@ _OTHER_LANGUAGES = {
     "LIKE": 'use CONTAINS "…" for words or MATCHES /…/ for patterns',
     "IS": "use = for a value, HAS to ask whether there is one",
     "HAS": "HAS stands before the field: HAS LINK",
+    "NOT": "NOT stands before the field: NOT TITLE CONTAINS …",
 }
 
 
@@ -140,7 +141,9 @@ def _text_atom(cursor: Cursor, field: Field) -> Pred:
             "use CONTAINS, =, !=, IN or MATCHES",
         )
         raise Mistake
-    hint = cursor.meant(("CONTAINS", "MATCHES", "SIMILAR"), _OTHER_LANGUAGES.get(cursor.token.text.upper()))
+    hint = _OTHER_LANGUAGES.get(cursor.token.text.upper()) or cursor.meant(("CONTAINS", "MATCHES", "SIMILAR"))
+    if cursor.at_kind(Kind.STRING):
+        hint = f"for example {field} CONTAINS {cursor.token.text[:40]}"
     raise cursor.fail(f"an operator after {field} ({', '.join(_TEXT_OPERATORS)})", hint)
 
 
@@ -199,10 +202,11 @@ def strings(cursor: Cursor) -> list[Token]:
     """( STRING { , STRING } )"""
     cursor.expect_sign("(", 'a list stands in parentheses: ("a", "b")')
     tokens = [cursor.expect_kind(Kind.STRING, "a text in quotes", "a list has at least one value in double quotes")]
-    while cursor.take_sign(","):
+    while cursor.at_sign(",") or cursor.at("AND", "OR"):
+        if not cursor.at_sign(","):
+            cursor.miss("“,” or “)”", "values of a list are separated by commas")
+        cursor.take()
         tokens.append(cursor.expect_kind(Kind.STRING, "a text in quotes", "put it in double quotes"))
-    if not cursor.at_sign(")") and cursor.at("OR", "AND"):
-        raise cursor.fail("“,” or “)”", "values of a list are separated by commas")
     cursor.close(")", "(")
     return tokens
 
