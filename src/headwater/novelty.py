@@ -164,6 +164,8 @@ def _digest(*parts: str) -> str:
 
 def _renamed(names: Sequence[str], hashes: Sequence[str], known: Known, seen: Mapping[str, str]) -> dict[str, str]:
     """New identities of items we had under another one: same text, or, where everything was renamed, same title."""
+    if not known.window:
+        return {}
     before = dict(known.window)
     strange = {
         name: digest for name, digest in zip(names, hashes, strict=True) if name not in before and name not in seen

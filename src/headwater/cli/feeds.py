@@ -27,6 +27,10 @@ adding.register(app)
 subscriptions.register(app)
 
 
+def register(into: typer.Typer) -> None:
+    into.add_typer(app, name="feeds")
+
+
 # list, show, remove
 
 

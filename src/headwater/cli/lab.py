@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 app = group("Measure strategies on synthetic and real traces, and reproduce the papers' tables.")
 
+
+def register(into: typer.Typer) -> None:
+    into.add_typer(app, name="lab")
+
+
 TraceFile = Annotated[Path | None, typer.Option("--trace", metavar="FILE", help="A trace: Parquet or CSV.")]
 Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="How many random worlds.")]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="J", help="Processes; 0 means one per core.")]

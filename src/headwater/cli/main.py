@@ -1,23 +1,44 @@
-"""The `headwater` command: collects the groups and turns errors raised on purpose into one sentence."""
+"""The `headwater` command: collects the groups and turns errors raised on purpose into one sentence.
+
+Only the module of the command that was asked for is imported: a short command must not wait for the lab's libraries.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import typer
+
 from headwater import __version__
-from headwater.cli import farm, feeds, lab, query, serve
 from headwater.cli.common import command, fail, group, out
-from headwater.cli.read import read_command
 from headwater.errors import HeadwaterError
 
-app = group("Headwater watches many web feeds under a budget and loses as few items as possible.")
-app.add_typer(feeds.app, name="feeds")
-app.add_typer(lab.app, name="lab")
-app.add_typer(query.app, name="query")
-farm.register(app)
-serve.register(app)
-command(app, "read", epilog="headwater read feed.xml --json")(read_command)
+# Each module has a function `register(app)` that adds its commands.
+COMMANDS = {
+    "feeds": "headwater.cli.feeds",
+    "read": "headwater.cli.read",
+    "serve": "headwater.cli.serve",
+    "demo": "headwater.cli.serve",
+    "query": "headwater.cli.query",
+    "lab": "headwater.cli.lab",
+    "farm": "headwater.cli.farm",
+}
 
 
-@command(app)
+def build(arguments: Sequence[str] = ()) -> typer.Typer:
+    """The application for these arguments; with all commands where none of them is named."""
+    app = group("Headwater watches many web feeds under a budget and loses as few items as possible.")
+    asked = next((word for word in arguments if word in COMMANDS or word == "version"), None)
+    command(app)(version)
+    if asked == "version":
+        return app
+    for module in dict.fromkeys(COMMANDS.values() if asked is None else [COMMANDS[asked]]):
+        import_module(module).register(app)
+    return app
+
+
 def version() -> None:
     """Print the version."""
     out.print(__version__)
@@ -25,7 +46,7 @@ def version() -> None:
 
 def main() -> None:
     try:
-        app()
+        build(sys.argv[1:])()
     except HeadwaterError as error:
         fail(str(error))
     except KeyboardInterrupt:

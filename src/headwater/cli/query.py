@@ -30,6 +30,11 @@ MALFORMED = 2  # the exit code of every command that was given a script with mis
 
 app = group("Standing queries: feeds made of other feeds.")
 
+
+def register(into: typer.Typer) -> None:
+    into.add_typer(app, name="query")
+
+
 ScriptFile = Annotated[str, typer.Argument(metavar="FILE|-", help="The script; - reads standard input.")]
 ItemsFile = Annotated[
     str | None, typer.Option("--items", metavar="ITEMS.jsonl", help="A table whose feeds and tags count as registered.")

@@ -12,13 +12,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.common import as_json, out, print_json
+from headwater.cli.common import as_json, command, out, print_json
 from headwater.errors import InputError
 from headwater.formats import read
 from headwater.formats.text import from_html
 from headwater.model import Document, Entry
 
 _LARGEST = 64 * 1024 * 1024
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "read", epilog="Example:  headwater read feed.xml --json")(read_command)
 
 
 def read_command(
