@@ -436,6 +436,13 @@ def test_an_item_is_not_joined_with_itself() -> None:
     assert related("RETURN news JOIN news AS $o WITHIN LAST HOUR ON TITLE = $o.TITLE", *stream) == {2: [1]}
 
 
+def test_an_item_is_not_joined_with_an_earlier_version_of_itself() -> None:
+    made = meaning("CREATE FEED q AS RETURN news JOIN news AS $o WITHIN LAST HOUR ON CATEGORY = $o.CATEGORY")
+    made.arrive(item(1, "ash", categories=("x",)), NEWS)
+    made.arrive(item(1, "ash cloud", categories=("x",)), NEWS, NOON + 600)
+    assert made.document("q") == []
+
+
 def test_where_of_the_query_does_not_filter_the_joined_side() -> None:
     stream = [(item(1, "ash"), BLOG), (item(2, "ash", content="x"), NEWS)]
     assert related(f"RETURN news JOIN {ON_TITLE} WHERE HAS CONTENT", *stream) == {2: [1]}

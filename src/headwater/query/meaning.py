@@ -237,37 +237,41 @@ class Meaning:
         matched = self._matched(feed.leaves, event, done)
         if not matched:
             return None  # a version that matches no longer leaves the one before as it was published
-        seen, branches = next(iter(matched.values())), frozenset(matched)
+        seen = next(iter(matched.values()))
         before = feed.emitted.get(event.seen.key)
-        if before is not None:
-            changed = rewrite(seen, feed.query.settings) if feed.query.settings else seen
+        if before is None:
+            emission = self._first(feed, event, seen, frozenset(matched))
+            if emission is None:
+                return None
+        else:
             emission = replace(
                 before,
-                seen=changed,
+                seen=rewrite(seen, feed.query.settings),
                 original=event.seen,
-                branches=before.branches | branches,
+                branches=before.branches | frozenset(matched),
                 fresh=False,
                 update=True,
             )
-        else:
-            related = self._joined(feed, seen)
-            if related is None or self._repeats(feed, seen):
-                return None
-            changed = rewrite(seen, feed.query.settings) if feed.query.settings else seen
-            fresh = not event.past and event.seen.key not in feed.delivered
-            emission = Emission(
-                changed,
-                branches,
-                related if feed.secondaries else None,
-                seen.arrived,
-                event.number,
-                fresh,
-                original=event.seen,
-            )
-            if fresh:
-                feed.delivered.add(event.seen.key)
         feed.emitted[event.seen.key] = emission
         return emission
+
+    def _first(self, feed: _Feed, event: _Event, seen: Analysed, branches: frozenset[int]) -> Emission | None:
+        """The first emission of an item, if joins and DISTINCT let it pass."""
+        related = self._joined(feed, seen)
+        if related is None or self._repeats(feed, seen):
+            return None
+        fresh = not event.past and event.seen.key not in feed.delivered
+        if fresh:
+            feed.delivered.add(event.seen.key)
+        return Emission(
+            rewrite(seen, feed.query.settings),
+            branches,
+            related if feed.secondaries else None,
+            seen.arrived,
+            event.number,
+            fresh,
+            original=event.seen,
+        )
 
     def _joined(self, feed: _Feed, seen: Analysed) -> tuple[Analysed, ...] | None:
         """What the joins find, in the order of arrival; None if one of them keeps the item out."""
@@ -278,7 +282,7 @@ class Meaning:
             found = [
                 other
                 for other in secondary.past.within(join.within, seen.arrived)
-                if meet(seen, join.field, other, join.other, join.at, weight)
+                if other.key != seen.key and meet(seen, join.field, other, join.other, join.at, weight)
             ]
             if bool(found) is (join.kind is JoinKind.ANTI) and join.kind is not JoinKind.LEFT:
                 return None

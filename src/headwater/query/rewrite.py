@@ -29,6 +29,9 @@ _SEVERAL = frozenset({Field.AUTHOR, Field.CATEGORY})
 
 def rewrite(seen: Analysed, settings: Iterable[Setting]) -> Analysed:
     """The item after SET. Every template sees the item as it was before, so the order of the settings is no matter."""
+    settings = tuple(settings)
+    if not settings:
+        return seen
     values = _values(seen)
     changes: dict[str, Any] = {}
     for setting in settings:
