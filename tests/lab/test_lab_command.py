@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from headwater.cli.main import app
+from headwater.errors import HeadwaterError
 
 
 @pytest.mark.parametrize(
@@ -29,11 +34,30 @@ import pytest
     ],
 )
 def test_bad_input_is_answered_with_one_sentence(
-    headwater: Callable[..., Any], arguments: tuple[str, ...], sentence: str
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    ended = headwater("lab", *arguments)
+    monkeypatch.setattr(sys, "argv", ["headwater", "lab", *arguments])
+    with pytest.raises(HeadwaterError) as told:
+        app(standalone_mode=False)
+    assert str(told.value) == sentence
+
+
+def test_a_warm_up_longer_than_the_trace_is_told_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "short.csv"
+    file.write_text("source,published_at\na,0\na,864000\n")
+    monkeypatch.setattr(
+        sys, "argv", ["headwater", "lab", "run", "fast-news", "--trace", str(file), "--warmup-days", "14"]
+    )
+    with pytest.raises(HeadwaterError, match=r"--warmup-days is 14, but the trace short.csv has only 10.0 days"):
+        app(standalone_mode=False)
+
+
+def test_an_error_ends_the_command_with_its_sentence_and_no_traceback(headwater: Callable[..., Any]) -> None:
+    ended = headwater("lab", "run", "two-step")
     assert ended.returncode == 1
-    assert ended.stderr.strip() == f"error: {sentence}"
+    assert ended.stderr.strip() == "error: There is no experiment two-step; did you mean two-steps?"
     assert ended.stdout == ""
 
 

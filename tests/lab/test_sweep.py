@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from headwater.errors import TraceError
+from headwater.errors import SettingsError, TraceError
 from headwater.lab.experiments.base import LabSettings
 from headwater.lab.sweep import Job, run_all
 
@@ -38,3 +38,21 @@ def test_one_process_is_the_caller_itself() -> None:
 def test_the_error_of_a_job_reaches_the_caller() -> None:
     with pytest.raises(TraceError, match=r"job . cannot run\."):
         run_all([Job(refuse, (place,)) for place in range(4)], LabSettings(jobs=2))
+
+
+def square(value: int) -> int:
+    return value * value
+
+
+def test_a_dask_cluster_gives_the_same_results_in_the_same_order() -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra headwater[dask] is not installed")
+    jobs = [Job(square, (value,)) for value in (3, 1, 3, 2)]
+    size = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**size) as cluster:
+        assert run_all(jobs, LabSettings(dask=cluster.scheduler_address)) == [9, 1, 9, 4]
+
+
+def test_an_address_that_is_none_is_told_in_a_sentence() -> None:
+    pytest.importorskip("distributed", reason="the extra headwater[dask] is not installed")
+    with pytest.raises(SettingsError, match="No Dask scheduler answers at nowhere"):
+        run_all([Job(square, (1,))], LabSettings(dask="nowhere"))

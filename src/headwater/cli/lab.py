@@ -66,7 +66,7 @@ def run(
 ) -> None:
     """Run an experiment and print what came out beside the paper's values."""
     from headwater.lab.experiments import experiment
-    from headwater.lab.experiments.base import LabSettings
+    from headwater.lab.experiments.base import LabSettings, check_trace
 
     chosen = experiment(name)
     settings = LabSettings(
@@ -82,6 +82,7 @@ def run(
         quick=quick,
     )
     chosen.refuse_unknown(settings)
+    check_trace(settings)
     saves = None
     if plot is not None:
         from headwater.lab.plots import saver
@@ -161,7 +162,7 @@ def report(
 
     from headwater.errors import TraceError
     from headwater.lab.experiments import experiment, experiments
-    from headwater.lab.experiments.base import LabSettings
+    from headwater.lab.experiments.base import LabSettings, check_trace
     from headwater.lab.plots import new_figure
     from headwater.lab.report import page, run_section
 
@@ -169,6 +170,7 @@ def report(
         raise TraceError(f"The page cannot be written to {out_file}: the folder does not exist.")
     new_figure()  # if matplotlib is missing, say so before hours of work
     settings = LabSettings(seeds=seeds, trace=trace, jobs=jobs, dask=dask, quick=quick)
+    check_trace(settings)
     chosen = [experiment(name) for name in only] if only else experiments()
     sections = []
     for each in chosen:

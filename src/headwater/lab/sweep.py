@@ -70,5 +70,5 @@ def _on_dask(jobs: Sequence[Job], address: str) -> Iterator[tuple[int, Any]]:
         # pure=False: two jobs with equal arguments are two jobs.
         futures = [client.submit(job, pure=False) for job in jobs]
         places = {future.key: place for place, future in enumerate(futures)}
-        for future, value in distributed.as_completed(futures, with_results=True):
+        for future, value in distributed.as_completed(futures, loop=client.loop, with_results=True):
             yield places[future.key], value

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.errors import TraceError
+from headwater.lab.traces import load_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,6 +130,18 @@ class Experiment:
                 option = "--strategy" if name == "strategies" else "--" + name.replace("_", "-")
                 heeds = ", ".join(sorted("--" + each.replace("_", "-") for each in self.takes)) or "none"
                 raise TraceError(f"The experiment {self.name} has no use for {option}; it heeds {heeds}.")
+
+
+def check_trace(settings: LabSettings) -> None:
+    """Read the trace once before hours of work, so that what is wrong with it is told at once."""
+    if settings.trace is None:
+        return
+    trace = load_trace(settings.trace)
+    if settings.warmup_days is not None and settings.warmup_days >= trace.days:
+        raise TraceError(
+            f"--warmup-days is {settings.warmup_days:g}, but the trace {settings.trace.name} has only "
+            f"{trace.days:.1f} days; use fewer or a longer trace."
+        )
 
 
 def mean_sd(values: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]:

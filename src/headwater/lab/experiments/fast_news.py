@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("uniform", "retrieval", "allocation", "combined")
 COMPARED = (*POLICIES, "cgm_age", "cgm_freshness")
-RATES = (1.0, 4.0)  # retrievals per feed and day, figure 13
+RATES = (1.0, 2.0, 4.0)  # retrievals per feed and day, figure 13
 LEARN, MEASURED, HISTORY = 14.0, 76.0, 28.0
 WINDOWS = (1.0, 7.0, 14.0, 28.0)  # days of learning, figure 8 (allocation, 4 a day)
 WEEKS = (7.0, 14.0, 28.0)  # figure 11 (retrieval, 1 a day)

@@ -20,8 +20,8 @@ def fast_news_figure(result: Result) -> Figure:
         mine = sorted((row["budget"], row["mean_delay_s"] / 60) for row in policies if row["strategy"] == name)
         if mine:
             axes[0].plot(*zip(*mine, strict=True), label=name, **style(place))
-    axes[0].set_xscale("log", base=2)
-    axes[0].set_yscale("log")
+    axes[0].set_xticks(sorted({row["budget"] for row in policies}))
+    axes[0].set_ylim(0, None)
     axes[0].set_xlabel("retrievals per feed and day")
     axes[0].set_ylabel("mean delay (min)")
     axes[0].set_title("Scheduling and allocation help by different means")
@@ -37,7 +37,7 @@ def fast_news_figure(result: Result) -> Figure:
                 if (row["strategy"], row["budget"], row["learn_days"]) in learning and row["strategy"] == strategy
             )
             axis.plot(*zip(*mine, strict=True), **style(2 if strategy == "allocation" else 1))
-            axis.set_ylim(0, None)
+            axis.set_ylim(0, 1.2 * max(delay for _, delay in mine))
             axis.set_xlabel(label)
             axis.set_ylabel("mean delay (min)")
             axis.set_title(title)
