@@ -25,6 +25,7 @@ from headwater.estimate.rhythm import Rhythm, own_time
 
 BINS, PER_OCTAVE, LOWEST = 64, 3.0, -10.0  # corrections from 2^-10 to 2^11 items a day
 DOUBT = 10.0  # items of doubt in each correction
+FORGET = 0.985  # what is kept of the corrections from one day to the next: two months' memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ class Bayes(Estimator):
     >>> nothing = np.array([False])
     >>> for day in range(60):
     ...     feed.observe(np.array([0]), np.array([day * DAY]), np.array([(day + 1) * DAY]), np.array([3.0]), nothing)
-    >>> round(float(feed.expected(np.array([0]), np.array([60 * DAY]), np.array([61 * DAY]))[0]), 1)
-    3.0
+    >>> round(float(feed.expected(np.array([0]), np.array([60 * DAY]), np.array([61 * DAY]))[0]))
+    3
     """
 
     name = "bayes"
@@ -86,8 +87,8 @@ class Bayes(Estimator):
         }
 
     def shared(self) -> Mapping[str, Any]:
-        start = np.full(BINS, DOUBT)
-        return {"believed": start, "brought": start, "trust": np.ones(BINS), "refreshed": -np.inf}
+        none = np.zeros(BINS)
+        return {"believed": none, "brought": none, "trust": np.ones(BINS), "refreshed": -np.inf}
 
     # — learning —
 
@@ -149,9 +150,10 @@ class Bayes(Estimator):
             return
         self._shared["refreshed"] = np.array(latest)
         self.rhythm.refresh()
-        kernel = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
-        brought = np.convolve(np.pad(self._shared["brought"], 2, mode="edge"), kernel, "valid")
-        self._shared["trust"] = brought / np.convolve(np.pad(self._shared["believed"], 2, mode="edge"), kernel, "valid")
+        believed, brought = self._shared["believed"], self._shared["brought"]
+        self._shared["trust"] = _smoothed(brought + DOUBT) / _smoothed(believed + DOUBT)
+        believed *= FORGET
+        brought *= FORGET
 
     def _impute(self, items: Floats, observed: Floats, elapsed: Floats, new: Floats, censored: Bools) -> Floats:
         """The counts, where a window without dates came back all new replaced by E[N | N ≥ new]."""
@@ -159,13 +161,7 @@ class Bayes(Estimator):
             return new
         counted = new.astype(np.float64).copy()
         base, _ = self._rates(items[censored], observed[censored])
-        least = new[censored]
-        mean = np.maximum(base * elapsed[censored], least / 2)
-        for _ in range(3):
-            beyond = np.maximum(at_least(least, mean), 1e-12)
-            guess = np.where(beyond > 1e-9, mean * at_least(least - 1, mean) / beyond, least)
-            mean = 0.5 * (mean + np.maximum(guess, least))
-        counted[censored] = np.clip(mean, least, 4 * least)
+        counted[censored] = beyond(new[censored], base * elapsed[censored])
         return counted
 
     def _compare(
@@ -241,12 +237,29 @@ class Bayes(Estimator):
         )[0]
 
 
+def beyond(least: Floats, mean: Floats) -> Floats:
+    """E[N | N ≥ least] for N ~ Poisson(mean): what a window that came back all new probably hides.
+
+    >>> round(float(beyond(np.array([1.0]), np.array([1.0]))[0]), 3)  # 1 / (1 − 1/e)
+    1.582
+    """
+    chance = at_least(least, mean)
+    likely = chance > 1e-9
+    hidden = mean * at_least(least - 1.0, mean) / np.where(likely, chance, 1.0)
+    return np.where(likely, np.maximum(hidden, least), least)
+
+
 def cumulated(told: Forecast, own: Floats) -> Floats:
     """∫ λ over the first `own` days of own time of each row; before its last refresh the slow rate holds."""
     total = told.base * own
     for k, scale in enumerate(told.scales):
         total = total + told.parts[:, k] * scale * (1.0 - np.exp(-np.maximum(own, 0.0) / scale))
     return np.asarray(total)
+
+
+def _smoothed(values: Floats) -> Floats:
+    """Neighbouring rates are alike: a triangle of five bins."""
+    return np.convolve(np.pad(values, 2, mode="edge"), np.array([1.0, 2.0, 3.0, 2.0, 1.0]), "valid")
 
 
 def _octaves(rate: Floats) -> Floats:

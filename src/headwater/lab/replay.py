@@ -55,12 +55,14 @@ class Protocol:
             )
         return begin, measured, trace.end
 
-    def ticks(self, trace: Trace) -> float:
-        """Seconds between two rankings: ten minutes, or longer on traces of years so that there are ≤ 30,000."""
+    def ticks(self, trace: Trace, per_day: float) -> float:
+        """Seconds between two rankings: ten minutes, or longer where few feeds leave less than five polls to choose, or
+        where a trace of years would need more than 30,000 of them; never longer than six hours."""
         if self.tick is not None:
             return self.tick
         begin, _, end = self.span(trace)
-        return max(600.0, math.ceil((end - begin) / 30_000 / 600) * 600.0)
+        apart = max(600.0, 5 * DAY / (trace.feeds * per_day), (end - begin) / 30_000)
+        return min(math.ceil(apart / 600) * 600.0, DAY / 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ def replay(
     if isinstance(strategy, Interval):
         _intervals(strategy, sources, rate, stretch)
     else:
-        _rankings(strategy, sources, rate, (protocol or Protocol()).ticks(trace))
+        _rankings(strategy, sources, rate, (protocol or Protocol()).ticks(trace, per_day))
     return sources.result()
 
 

@@ -34,6 +34,7 @@ from headwater.schedule.top_utility import TopUtility
 from headwater.schedule.two_steps import TwoSteps
 from headwater.schedule.uniform import Uniform
 from headwater.schedule.value import Value
+from headwater.schedule.value_index import ValueIndex
 
 STRATEGIES: Mapping[str, type[Strategy]] = by_name(
     [
@@ -66,6 +67,7 @@ STRATEGIES: Mapping[str, type[Strategy]] = by_name(
         MediaCloud,
         StormCrawler,
         Value,
+        ValueIndex,
     ]
 )
 

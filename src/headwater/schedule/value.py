@@ -25,11 +25,18 @@ FIRST_PRICE = 0.1  # item-days, until the first steering knows the budget
 
 
 class Value(Interval):
-    """Polls where it helps most.
+    """T·Λ(T) − ∫Λ + 3 d·(T·L′(T) − L(T)) ≥ ν, at the best moment of the plan (ours; docs/value.md).
 
     `price` fixes ν (in item-days) instead of steering it; `plan=False` takes the index's interval as it is.
     The dial: `delay` (what an item-day of waiting costs), `loss` (what a lost item costs, in item-days) and `freshness`
     (what a day of a wholly missing window costs, shared by the items of the window).
+
+    >>> one, table = np.ones(1), Table.of(1, window=20.0)
+    >>> strategy = Value(1, price=0.5, estimator=Bayes(shaped=False))
+    >>> for day in range(90):  # one item a day: T = √(2ν/λ) = 1 day
+    ...     strategy.observe(table, Observed(np.array([0]), day * DAY * one, (day + 1) * DAY * one, one, one, one > 1))
+    >>> round(float(strategy.due[0]) / DAY - 90, 1)
+    1.0
     """
 
     name = "value"

@@ -18,6 +18,8 @@ MODULES: dict[str, str] = {
     "online": "online",
     "shapes": "shapes",
     "network": "network",
+    "limit": "limit",
+    "peers": "peers",
 }
 
 

@@ -1,0 +1,225 @@
+"""`limit`: how near the strategies come to what is possible, in the two-steps world.
+
+Three kinds of knowledge, each with the bound that applies: known rates only (open loop), the windows seen at every
+cycle (seen divergence), and nothing but what refreshes return (bounded by the open loop too, since knowing the rates
+could only help). The clairvoyant bound is above all. Online strategies are also measured after all rates have
+changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.estimate.base import Bools, Floats, Ragged, Rows
+from headwater.estimate.bayes import Bayes, beyond
+from headwater.estimate.fixed import Fixed
+from headwater.estimate.single import Single
+from headwater.lab import limits
+from headwater.lab.cycles import CycleSettings, CycleWorld, draw_world, generator, run_cycles
+from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.sweep import Job, run_all
+from headwater.schedule.base import Strategy
+from headwater.schedule.two_steps import TwoSteps
+from headwater.schedule.uniform import Uniform
+from headwater.schedule.value_index import ValueIndex
+
+BUDGETS = (10.0, 30.0, 50.0)
+BALANCE = 0.3  # θ of the online run that cares for freshness too
+
+KNOWN, TOLD = "value, known rates", "value, seen divergence"
+ONLINE, ONLINE_FRESH = "value, online", "value, online, θ=.3"
+TWO_TOLD, TWO_ONLINE = "two_steps, seen divergence", "two_steps, online"
+UNIFORM = "uniform"
+CHANGED, TWO_CHANGED = "value, online, after a change", "two_steps, online, after a change"
+OPEN_BOUND, SEEN_BOUND, CLAIRVOYANT = "bound, open loop", "bound, seen divergence", "bound, clairvoyant"
+
+
+class CensoredSingle(Single):
+    """Smoothing that replaces a full window's count by its expectation given that it is at least so many."""
+
+    name = "censored_single"
+
+    def learn(
+        self,
+        rows: Rows,
+        start: Floats,
+        end: Floats,
+        new: Floats,
+        saturated: Bools,
+        published: Ragged | None,
+        alpha: Floats | float | None = None,
+    ) -> None:
+        believed = self._columns["rate"][rows].astype(np.float64) * (end - start)
+        super().learn(
+            rows, start, end, np.where(saturated, beyond(new, believed), new), saturated, published, alpha=alpha
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One number of one world; bounds have no freshness and cost what is allowed."""
+
+    completeness: float
+    requests: float
+    freshness: float = float("nan")
+
+
+def beliefs() -> Bayes:
+    """`bayes` where a day is a cycle: no shape, no dates, one slow memory, resets on change."""
+    return Bayes(
+        scales=(100.0,),
+        doubts=(),
+        prior=(1.0, 0.5),
+        shaped=False,
+        trusting=False,
+        reset=4.0,
+        dispersion=1.0,
+        day=1.0,
+    )
+
+
+def rates_of(settings: CycleSettings, seed: int) -> Floats:
+    return generator(seed, 2).uniform(0.0, settings.top_rate, settings.feeds)
+
+
+def changing(settings: CycleSettings, seed: int) -> CycleWorld:
+    """A world whose feeds all get other rates when measuring begins."""
+    after = generator(seed, 3).uniform(0.0, settings.top_rate, settings.feeds)
+    rates = np.where(np.arange(settings.cycles)[:, None] < settings.warmup, rates_of(settings, seed), after)
+    return draw_world(settings, generator(seed, 0), rates)
+
+
+def one_world(settings: CycleSettings, budget: float, seed: int, bound_seen: bool) -> dict[str, Found]:
+    """Everything measured in one world at one budget."""
+    rates = rates_of(settings, seed)
+    world = draw_world(settings, generator(seed, 0), rates)
+    changed = changing(settings, seed)
+    feeds = settings.feeds
+    known = Fixed(feeds)
+    known.believe(np.arange(feeds), rates)
+
+    def chance() -> np.random.Generator:
+        return generator(seed, 1)
+
+    def index(theta: float = 0.0, estimator: Fixed | Bayes | None = None) -> Strategy:
+        return ValueIndex(feeds, step=1.0, freshness=theta, estimator=estimator or beliefs(), rng=chance())
+
+    def two_steps(capped: bool) -> Strategy:
+        return TwoSteps(feeds, estimator=CensoredSingle(alpha=0.1, rate=1.0), capped=capped, rng=chance())
+
+    found: dict[str, Found] = {}
+
+    def measure(name: str, strategy: Strategy, of: CycleWorld, told: bool = False, give: float = budget) -> None:
+        scores = run_cycles(of, strategy, give, "divergence" if told else "nothing")
+        found[name] = Found(scores.completeness, scores.requests, scores.freshness)
+
+    def measure_two_steps(name: str, of: CycleWorld) -> None:
+        """At equal cost: it leaves some of what it is given, so it is given more, and its second step is not capped."""
+        give = budget
+        for _ in range(3):
+            measure(name, two_steps(capped=False), of, give=give)
+            give *= budget * settings.measured / max(found[name].requests, 1.0)
+
+    measure(KNOWN, index(estimator=known), world)
+    measure(TOLD, index(estimator=known), world, told=True)
+    measure(ONLINE, index(), world)
+    measure(ONLINE_FRESH, index(BALANCE), world)
+    measure(TWO_TOLD, two_steps(capped=False), world, told=True)
+    measure_two_steps(TWO_ONLINE, world)
+    measure(UNIFORM, Uniform(feeds, rng=chance()), world)
+    measure(CHANGED, index(BALANCE), changed)
+    measure_two_steps(TWO_CHANGED, changed)
+
+    total = float((rates * world.selectivity).sum())
+    allowed = budget * settings.measured
+    bound = limits.open_loop(rates, world.selectivity, settings.window, budget) / total
+    found[OPEN_BOUND] = Found(min(bound, 1.0), allowed)
+    if bound_seen:
+        bound = limits.seen(rates, world.selectivity, settings.window, budget) / total
+        found[SEEN_BOUND] = Found(min(bound, 1.0), allowed)
+    wanted = world.relevant_before(world.published[-1]) - world.relevant_before(world.published[settings.warmup - 1])
+    bound = limits.clairvoyant(world, budget) * settings.measured / max(int(wanted.sum()), 1)
+    found[CLAIRVOYANT] = Found(bound, allowed)
+    return found
+
+
+def run(given: LabSettings, progress: Progress) -> Result:
+    settings = CycleSettings(window=given.window or 10)
+    budgets = given.budget or ((30.0,) if given.quick else BUDGETS)
+    seeds = given.seeds or (3 if given.quick else 20)
+    bound_seen = settings.window <= 10  # 2^(W+1) states: beyond that it is out of reach
+    keys = [(budget, seed) for budget in budgets for seed in range(seeds)]
+    worlds = run_all(
+        [Job(one_world, (settings, budget, seed, bound_seen)) for budget, seed in keys], given, progress, "worlds"
+    )
+    by_budget = {
+        budget: [found for (b, _), found in zip(keys, worlds, strict=True) if b == budget] for budget in budgets
+    }
+    rows = [_row(name, budget, found) for budget, found in by_budget.items() for name in found[0]]
+    checks = [check for budget, found in by_budget.items() for check in checks_of(budget, found)]
+    return Result("limit", {"seeds": seeds, **dataclasses.asdict(settings)}, rows, checks)
+
+
+def _row(name: str, budget: float, worlds: list[dict[str, Found]]) -> Row:
+    row: Row = {
+        "strategy": name,
+        "budget": budget,
+        "requests": float(np.mean([found[name].requests for found in worlds])),
+        "completeness": mean_sd([found[name].completeness for found in worlds]),
+    }
+    if not name.startswith("bound"):
+        row["freshness"] = mean_sd([found[name].freshness for found in worlds])
+    return row
+
+
+def checks_of(budget: float, worlds: list[dict[str, Found]]) -> list[Check]:
+    """The acceptance of the design, and that nobody exceeds the bound of what he knows."""
+
+    def mean(name: str) -> float:
+        return float(np.mean([found[name].completeness for found in worlds]))
+
+    def fresh(name: str) -> float:
+        return float(np.mean([found[name].freshness for found in worlds]))
+
+    at = f"b = {budget:g}"
+    checks = [
+        _at_least(f"{at}: value with known rates reaches the open-loop bound", mean(KNOWN), 0.99 * mean(OPEN_BOUND))
+    ]
+    if SEEN_BOUND in worlds[0]:
+        text = f"{at}: value with seen divergence reaches its bound"
+        checks.append(_at_least(text, mean(TOLD), 0.97 * mean(SEEN_BOUND)))
+    if budget == 30:
+        text = f"{at}: online, value gets .04 more than two_steps with censored smoothing"
+        checks += [
+            _at_least(text, mean(ONLINE), mean(TWO_ONLINE) + 0.04),
+            _at_least(f"{at}: … and with θ = .3 its windows are no less fresh", fresh(ONLINE_FRESH), fresh(TWO_ONLINE)),
+            _at_least(f"{at}: … with θ = .3 it still gets .04 more", mean(ONLINE_FRESH), mean(TWO_ONLINE) + 0.04),
+            _at_least(f"{at}: after a change of all rates not below it", mean(CHANGED), mean(TWO_CHANGED)),
+        ]
+    above = {KNOWN: OPEN_BOUND, ONLINE: OPEN_BOUND, ONLINE_FRESH: OPEN_BOUND, TWO_ONLINE: OPEN_BOUND}
+    above |= {UNIFORM: OPEN_BOUND, TOLD: SEEN_BOUND, TWO_TOLD: SEEN_BOUND, SEEN_BOUND: CLAIRVOYANT}
+    for name, bound in above.items():
+        if bound in worlds[0] and name in worlds[0]:
+            # A world's items are random; three standard errors of the difference are not an excess.
+            apart = np.array([found[name].completeness - found[bound].completeness for found in worlds])
+            excess = float(apart.mean())
+            noise = 3 * float(apart.std()) / max(len(worlds), 1) ** 0.5 + 0.01 / max(len(worlds), 1) ** 0.5
+            text = f"{at}: {name} does not exceed the {bound}"
+            checks.append(Check(text, excess <= noise, "three standard errors", {"by": excess}))
+    return checks
+
+
+def _at_least(statement: str, value: float, least: float) -> Check:
+    return Check(statement, value >= least, f"≥ {least:.4f}", {"value": value, "least": least})
+
+
+EXPERIMENT = Experiment(
+    name="limit",
+    source="ours",
+    summary="every kind of knowledge beside the bound of what it allows: open loop, seen divergence, clairvoyant",
+    run=run,
+    takes=frozenset({"seeds", "window", "budget"}),
+)

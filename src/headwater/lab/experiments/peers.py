@@ -1,0 +1,205 @@
+"""`peers`: every strategy on a real trace, at equal cost and as it is, by one protocol.
+
+A feed's document shows its newest W items; 7 days of history are visible at the start, a warm-up follows, the rest is
+measured. Strategies learn only from what their polls return. At equal cost each has one constant (a stretch of its
+intervals, a budget, a price), found so that all make the same number of requests. Lost items count in completeness, not
+in delay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwater.errors import TraceError
+from headwater.estimate.base import DAY
+from headwater.lab.equal import Fitted, Knob, at_equal_cost, knob_of, priced
+from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row
+from headwater.lab.open_loop import OpenLoop
+from headwater.lab.replay import Protocol, replay
+from headwater.lab.scores import Scores, score
+from headwater.lab.strategies import check_names
+from headwater.lab.sweep import Job, run_all
+from headwater.lab.traces import Trace, load_trace
+from headwater.schedule import STRATEGIES
+from headwater.schedule.base import Interval, Strategy
+from headwater.schedule.value import Value
+
+RATES = (0.25, 1.0, 4.0)
+ONLINE, BARE, OPEN = "value_online", "value_without_plan", "open_loop"
+FORESIGHT = frozenset({OPEN})  # knows each feed's true mean rate
+ABSENT = frozenset({"reference", "value_index"})  # everything at every tick; and the index for worlds of cycles
+COSTLY = 20_000_000  # refreshes in a replay of a rule as it is; longer ones look at a sample of the feeds
+
+
+def run(given: LabSettings, progress: Progress) -> Result:
+    if given.trace is None:
+        raise TraceError("The experiment peers needs a trace: give --trace FILE (Parquet or CSV).")
+    window = given.window or 20
+    warmup = 14.0 if given.warmup_days is None else given.warmup_days
+    protocol = Protocol(window=window, warmup_days=warmup)
+    trace = _trace(str(given.trace), given.quick)
+    _, measured, end = protocol.span(trace)
+    names = check_names(given.strategies, all_names()) or all_names()
+    key = (str(given.trace), given.quick, window, warmup)
+    jobs = [Job(one_run, (*key, name, rate)) for rate in given.per_day or RATES for name in names]
+    if not given.per_day:
+        jobs += [Job(as_it_is, (*key, name)) for name in names if _has_own_rate(name)]
+    # The longest first, so that no core waits for them at the end.
+    order = sorted(range(len(jobs)), key=lambda k: -_weight(jobs[k]))
+    found = run_all([jobs[k] for k in order], given, progress, "replays")
+    rows: list[Row] = [row for _, row in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+    about = {
+        "trace": Path(given.trace).name,
+        "window": window,
+        "history_days": protocol.history_days,
+        "warmup_days": warmup,
+        "per_day": list(given.per_day or RATES),
+        "feeds": trace.feeds,
+        "items": int((trace.times >= measured).sum()),
+        "measured_days": round((end - measured) / DAY, 3),
+    }
+    return Result("peers", about, rows, checks_of(rows), notes_of(rows))
+
+
+def all_names() -> tuple[str, ...]:
+    """`value` and its variants first, then every registered strategy that can be given a cost."""
+    others = [name for name in STRATEGIES if name not in ABSENT and name != "value"]
+    return ("value", ONLINE, BARE, OPEN, *others)
+
+
+@lru_cache(maxsize=2)
+def _trace(path: str, quick: bool) -> Trace:
+    trace = load_trace(path)
+    return trace.only(np.arange(0, trace.feeds, max(trace.feeds // 150, 1))) if quick else trace
+
+
+def knob(name: str, trace: Trace, protocol: Protocol, per_day: float) -> Knob:
+    """How the strategy called `name` is brought to a cost."""
+    start = 0.08 / per_day**2  # the price of most traces lies within a factor of ten of it
+    if name == "value":
+        return priced(lambda price: Value(price=price), per_day, start)
+    if name == BARE:
+        return priced(lambda price: Value(price=price, plan=False), per_day, start)
+    if name == OPEN:
+        return knob_of(lambda: OpenLoop.of(trace, protocol), per_day)
+    return knob_of(_new(name), per_day)
+
+
+def _new(name: str) -> Callable[[], Strategy]:
+    more: dict[str, Any] = {"rng": 0} if name in ("two_steps", "only_tau", "only_sat", "top_utility") else {}
+    return lambda: STRATEGIES[name](**more)
+
+
+def one_run(path: str, quick: bool, window: int, warmup: float, name: str, per_day: float) -> Row:
+    """One strategy at one cost."""
+    trace, protocol = _trace(path, quick), Protocol(window=window, warmup_days=warmup)
+    if name == ONLINE:
+        strategy = Value()
+        run = replay(strategy, trace, protocol, per_day)
+        return row_of(name, per_day, score(run), {"price": strategy.price}, run.per_day / per_day - 1)
+    fitted: Fitted = at_equal_cost(knob(name, trace, protocol, per_day), trace, protocol, per_day)
+    more = {"constant": fitted.constant} | ({"foresight": True} if name in FORESIGHT else {})
+    return row_of(name, per_day, score(fitted.replay), more, fitted.off)
+
+
+def as_it_is(path: str, quick: bool, window: int, warmup: float, name: str) -> Row:
+    """A rule with its own intervals, at the cost they have."""
+    trace, protocol = _trace(path, quick), Protocol(window=window, warmup_days=warmup)
+    strategy = _new(name)()
+    begin, _, end = protocol.span(trace)
+    often = 24.0 if (end - begin) / DAY * trace.feeds * 24 > COSTLY else 0.0
+    if often:
+        trace = trace.only(np.arange(0, trace.feeds, int(np.ceil((end - begin) / DAY * trace.feeds * 24 / COSTLY))))
+    run = replay(strategy, trace, protocol)
+    row = row_of(f"{name} as it is", run.per_day, score(run), {"per_day": run.per_day}, 0.0)
+    if often:
+        row["sampled_feeds"] = trace.feeds
+    return row
+
+
+def _has_own_rate(name: str) -> bool:
+    return name in STRATEGIES and name != "value" and issubclass(STRATEGIES[name], Interval)
+
+
+def _weight(job: Job) -> float:
+    name = job.arguments[4]
+    slow = name.startswith(("value", "open")) or (name in STRATEGIES and not issubclass(STRATEGIES[name], Interval))
+    return (10.0 if slow else 1.0) * (job.arguments[5] if len(job.arguments) > 5 else 5.0)
+
+
+def row_of(name: str, budget: float, scores: Scores, more: Row, off: float) -> Row:
+    """A row as the lab's JSON carries it."""
+    measures = dataclasses.asdict(scores)
+    row: Row = {"strategy": name, "budget": budget}
+    keys = ("requests", "completeness", "freshness", "mean_delay_s", "median_delay_s", "p95_delay_s", "polls_per_item")
+    row |= {key: measures[key] for key in (*keys, "error", "lost", "bytes")}
+    rest = ("pending", "items", "sd_delay_s", "max_delay_s", "mean_delay_per_feed_s", "polls_per_item_per_feed")
+    return row | {key: measures[key] for key in rest} | more | {"off_budget": off}
+
+
+def notes_of(rows: list[Row]) -> list[str]:
+    return [
+        f"{row['strategy']} at {row['budget']:g} a day could not be brought nearer than {row['off_budget']:+.1%} "
+        "to the common cost."
+        for row in rows
+        if abs(row["off_budget"]) > 0.01
+    ]
+
+
+def checks_of(rows: list[Row]) -> list[Check]:
+    """What `value` promises against everybody who does not know the future, at each cost."""
+    checks = []
+    for budget in sorted({row["budget"] for row in rows if "as it is" not in row["strategy"]}):
+        same = {row["strategy"]: row for row in rows if row["budget"] == budget and "as it is" not in row["strategy"]}
+        ours = same.get("value")
+        others = {
+            name: row
+            for name, row in same.items()
+            if not name.startswith("value") and name not in FORESIGHT and row["off_budget"] < 0.01
+        }
+        if ours is None or not others:
+            continue
+        fastest = min(others, key=lambda name: others[name]["mean_delay_s"])
+        fullest = max(others, key=lambda name: others[name]["completeness"]["mean"])
+        checks.append(
+            Check(
+                f"at {budget:g} a day value has the lowest mean delay of those without foresight",
+                ours["mean_delay_s"] <= others[fastest]["mean_delay_s"],
+                f"next: {fastest}",
+                {"value_h": ours["mean_delay_s"] / 3600, "next_h": others[fastest]["mean_delay_s"] / 3600},
+            )
+        )
+        checks.append(
+            Check(
+                f"at {budget:g} a day value's completeness is within .002 of the best",
+                ours["completeness"]["mean"] >= others[fullest]["completeness"]["mean"] - 0.002,
+                f"best: {fullest}",
+                {"value": ours["completeness"]["mean"], "best": others[fullest]["completeness"]["mean"]},
+            )
+        )
+        online = same.get(ONLINE)
+        if online is not None:
+            checks.append(
+                Check(
+                    f"at {budget:g} a day the price found without foresight keeps the budget",
+                    abs(online["off_budget"]) <= 0.05,
+                    "within 5 %",
+                    {"off": online["off_budget"]},
+                )
+            )
+    return checks
+
+
+EXPERIMENT = Experiment(
+    name="peers",
+    source="ours",
+    summary="every strategy and every peer's rule on a real trace, as is and at equal cost",
+    run=run,
+    takes=frozenset({"trace", "window", "per_day", "warmup_days", "strategies"}),
+)

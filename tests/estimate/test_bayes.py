@@ -1,0 +1,109 @@
+"""`bayes` learns rates, shapes and changes, with dates and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headwater.estimate.base import DAY, Ragged
+from headwater.estimate.bayes import Bayes, beyond
+from headwater.estimate.rhythm import Rhythm, own_time
+
+ROW, NO, YES = np.array([0]), np.array([False]), np.array([True])
+
+
+def one(x: float) -> np.ndarray:
+    return np.array([x])
+
+
+def feed_days(estimator: Bayes, per_day: float, days: range, dated: bool = True) -> None:
+    for day in days:
+        times = (day + (np.arange(per_day) + 0.5) / per_day) * DAY if per_day else np.empty(0)
+        published = Ragged(np.array([0, len(times)]), times) if dated else None
+        estimator.observe(ROW, one(day * DAY), one((day + 1) * DAY), one(len(times)), NO, published)
+
+
+def tomorrow(estimator: Bayes, day: int) -> float:
+    return float(estimator.expected(ROW, one(day * DAY), one((day + 1) * DAY))[0])
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_a_steady_feed_is_learned_with_and_without_dates(dated: bool) -> None:
+    estimator = Bayes(1, shaped=False)
+    feed_days(estimator, 4, range(60), dated)
+    assert tomorrow(estimator, 60) == pytest.approx(4.0, rel=0.05)
+
+
+def test_a_burst_is_expected_to_go_on_for_a_while_and_then_to_end() -> None:
+    estimator = Bayes(1, shaped=False)
+    feed_days(estimator, 1, range(60))
+    feed_days(estimator, 20, range(60, 61))
+    assert tomorrow(estimator, 61) > 4.0
+    assert tomorrow(estimator, 68) < 2.5
+
+
+def test_own_time_stands_nearly_still_at_night_and_a_week_has_seven_days() -> None:
+    rhythm = Rhythm(1)
+    noons = np.arange(200) * DAY + DAY / 2
+    rhythm.learn(ROW, np.zeros(200, dtype=np.intp), noons, np.zeros(1))
+    rhythm.refresh()
+    clocks = rhythm.clocks(ROW)
+    at = own_time(clocks, np.zeros(3, dtype=np.intp), np.array([0.0, DAY / 4, 7 * DAY]))
+    assert at[1] - at[0] < 0.1
+    assert at[2] - at[0] == pytest.approx(7.0)
+
+
+def test_after_an_overflow_only_the_span_shown_was_observed() -> None:
+    """Twenty items in the last two hours of a day: the 22 hours before were not quiet, they were not seen."""
+    times = 6 * DAY - np.arange(20)[::-1] * 360.0 - 1.0
+    told = []
+    for full in (YES, NO):
+        seen = Bayes(1, shaped=False, trusting=False)
+        feed_days(seen, 1, range(5))
+        seen.observe(ROW, one(5 * DAY), one(6 * DAY), one(20.0), full, Ragged(np.array([0, 20]), times))
+        told.append(float(seen.expected(ROW, one(6 * DAY), one(6 * DAY + 3600))[0]))
+    assert told[0] > 1.3 * told[1]
+
+
+def test_a_full_window_without_dates_is_a_lower_bound() -> None:
+    mean = np.array([5.0, 10.0, 40.0])
+    told = beyond(np.full(3, 10.0), mean)
+    assert told[0] == pytest.approx(10.8, abs=0.3)
+    assert told[2] == pytest.approx(40.0, abs=0.1)
+    blind, knowing = (Bayes(1, shaped=False, trusting=False, prior=(1.0, 0.5)) for _ in range(2))
+    for day in range(40):
+        for estimator, full in ((blind, NO), (knowing, YES)):
+            estimator.observe(ROW, one(day * DAY), one((day + 1) * DAY), one(10.0), full)
+    assert tomorrow(knowing, 40) > 1.15 * tomorrow(blind, 40)
+
+
+def test_a_lasting_change_resets_the_slow_memory() -> None:
+    slow, quick = (
+        Bayes(1, scales=(100.0,), doubts=(), prior=(1.0, 0.5), shaped=False, trusting=False, dispersion=1.0, reset=h)
+        for h in (np.inf, 4.0)
+    )
+    for estimator in (slow, quick):
+        feed_days(estimator, 2, range(100), dated=False)
+        feed_days(estimator, 12, range(100, 106), dated=False)
+    assert tomorrow(quick, 106) > 8.0
+    assert tomorrow(slow, 106) < 4.0
+
+
+def test_what_feeds_of_a_rate_really_bring_corrects_the_belief_in_all_of_them() -> None:
+    """Feeds that fall silent: their rate is believed too high for months, and the common correction learns that."""
+    feeds = 200
+    rows = np.arange(feeds)
+    trusting, naive = Bayes(feeds, shaped=False), Bayes(feeds, shaped=False, trusting=False)
+    rng = np.random.default_rng(5)
+    for day in range(250):
+        new = np.where(day < 10, rng.poisson(2.0, feeds), 0).astype(float)
+        for estimator in (trusting, naive):
+            estimator.observe(rows, np.full(feeds, day * DAY), np.full(feeds, (day + 1) * DAY), new, new < 0)
+    start, end = np.full(feeds, 250 * DAY), np.full(feeds, 251 * DAY)
+    assert trusting.expected(rows, start, end).sum() < 0.7 * naive.expected(rows, start, end).sum()
+
+
+def test_dates_after_the_refresh_are_taken_as_now() -> None:
+    estimator = Bayes(1, shaped=False)
+    estimator.observe(ROW, one(0.0), one(DAY), one(2.0), NO, Ragged(np.array([0, 2]), np.array([100.0, 9e9])))
+    assert 0 < tomorrow(estimator, 1) < 20

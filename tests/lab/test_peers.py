@@ -1,0 +1,118 @@
+"""The experiments `peers` and `limit`: their rows, their checks, and that nobody exceeds his bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from headwater.errors import NotFound, TraceError
+from headwater.lab import limits
+from headwater.lab.cycles import CycleSettings
+from headwater.lab.equal import at_equal_cost, knob_of
+from headwater.lab.experiments import experiment
+from headwater.lab.experiments.base import LabSettings, silent
+from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, checks_of, one_world
+from headwater.lab.replay import Protocol
+from headwater.lab.traces import load_trace
+from headwater.schedule.mediacloud import MediaCloud
+
+FIELDS = {
+    "strategy",
+    "budget",
+    "requests",
+    "completeness",
+    "freshness",
+    "mean_delay_s",
+    "median_delay_s",
+    "p95_delay_s",
+    "polls_per_item",
+    "error",
+    "lost",
+    "bytes",
+}
+
+
+@pytest.fixture
+def small_trace(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(9)
+    source, times = [], []
+    for feed, rate in enumerate(10 ** rng.uniform(-0.7, 1.0, 12)):
+        many = int(rng.poisson(rate * 40))
+        source += [f"feed {feed}"] * many
+        times += rng.integers(1_600_000_000, 1_600_000_000 + 40 * 86_400, many).tolist()
+    order = np.argsort(times)
+    path = tmp_path / "small.parquet"
+    parquet.write_table(
+        pa.table({"source": [source[k] for k in order], "published_at": [times[k] for k in order]}), path
+    )
+    return path
+
+
+def test_peers_gives_one_row_per_strategy_at_the_asked_rate_and_equal_cost(small_trace: Path) -> None:
+    names = ("value", "value_online", "open_loop", "uniform", "miniflux_entry_frequency", "two_steps")
+    given = LabSettings(trace=small_trace, per_day=(2.0,), strategies=names, jobs=1)
+    result = experiment("peers").run(given, silent)
+    assert [row["strategy"] for row in result.rows] == list(names)
+    for row in result.rows:
+        assert set(row) >= FIELDS
+        assert set(row["completeness"]) == set(row["freshness"]) == {"mean", "sd"}
+        assert row["budget"] == 2.0
+        wanted = 2.0 * 12 * result.settings["measured_days"]
+        near = 0.3 if row["strategy"] == "value_online" else 0.05
+        assert row["requests"] == pytest.approx(wanted, rel=near)
+    again = experiment("peers").run(given, silent)
+    assert again.rows == result.rows
+
+
+def test_without_a_rate_peers_also_shows_rules_as_they_are(small_trace: Path) -> None:
+    given = LabSettings(trace=small_trace, strategies=("uniform", "fix_1d"), jobs=1)
+    rows = experiment("peers").run(given, silent).rows
+    as_is = [row for row in rows if row["strategy"] == "fix_1d as it is"]
+    assert len(as_is) == 1
+    assert as_is[0]["budget"] == pytest.approx(1.0, rel=0.02)
+    assert sorted({row["budget"] for row in rows if row["strategy"] == "uniform"}) == [0.25, 1.0, 4.0]
+
+
+def test_peers_says_what_is_missing(small_trace: Path) -> None:
+    with pytest.raises(TraceError, match="needs a trace"):
+        experiment("peers").run(LabSettings(), silent)
+    with pytest.raises(NotFound, match="did you mean value"):
+        experiment("peers").run(LabSettings(trace=small_trace, strategies=("valu",)), silent)
+    with pytest.raises(TraceError, match="leave nothing to measure"):
+        experiment("peers").run(LabSettings(trace=small_trace, warmup_days=400.0), silent)
+
+
+def test_the_constant_of_an_adaptive_rule_is_found(small_trace: Path) -> None:
+    trace = load_trace(small_trace)
+    fitted = at_equal_cost(knob_of(MediaCloud, 3.0), trace, Protocol(), 3.0)
+    assert fitted.replay.per_day == pytest.approx(3.0, rel=0.02)
+
+
+def test_bounds_are_ordered_and_met_where_they_are_known() -> None:
+    rates, share = np.array([2.0, 0.5]), np.array([1.0, 1.0])
+    seen = [limits.seen(rates, share, 4, b) for b in (0.3, 1.0)]
+    open_loop = [limits.open_loop(rates, share, 4, b) for b in (0.3, 1.0)]
+    assert open_loop[0] < open_loop[1] < 2.5
+    assert all(s >= o - 1e-3 for s, o in zip(seen, open_loop, strict=True))
+    # One refresh a cycle for each: everything but the rare overflow of four is obtained.
+    assert limits.open_loop(rates, share, 4, 2.0) == pytest.approx(2.5, abs=0.1)
+
+
+def test_no_strategy_exceeds_its_bound_in_a_small_world() -> None:
+    settings = CycleSettings(feeds=20, window=5, warmup=120, measured=80)
+    worlds = [one_world(settings, 6.0, seed, bound_seen=True) for seed in range(3)]
+    bounds = [check for check in checks_of(6.0, worlds) if "exceed" in check.statement]
+    assert len(bounds) == 8
+    assert all(check.holds for check in bounds), [check for check in bounds if not check.holds]
+    assert all(found[OPEN_BOUND].completeness <= found[CLAIRVOYANT].completeness for found in worlds)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_limit_meets_its_acceptance() -> None:
+    result = experiment("limit").run(LabSettings(seeds=12), silent)
+    assert all(check.holds for check in result.checks), [check for check in result.checks if not check.holds]

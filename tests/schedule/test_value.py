@@ -1,0 +1,231 @@
+"""`value` plans the moment, keeps its budget, heeds signals and explains itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headwater.estimate.base import DAY
+from headwater.estimate.bayes import Bayes
+from headwater.lab.equal import at_equal_cost, knob_of, priced
+from headwater.lab.replay import Protocol, replay
+from headwater.lab.scores import score
+from headwater.lab.traces import Trace, load_trace
+from headwater.schedule.base import Budget, Observed, Table
+from headwater.schedule.miniflux_entry_frequency import MinifluxEntryFrequency
+from headwater.schedule.plan import Task, next_refresh
+from headwater.schedule.price import Control, believed_price, steered
+from headwater.schedule.uniform import Uniform
+from headwater.schedule.value import Value
+
+
+def task(feeds: int = 40, seed: int = 1) -> Task:
+    rng = np.random.default_rng(seed)
+    base = 10 ** rng.uniform(-2, 2.5, feeds)
+    clocks = np.zeros((feeds, 337))
+    np.cumsum(rng.gamma(0.5, 1.0, (feeds, 336)) + 0.05, axis=1, out=clocks[:, 1:])
+    price = 10 ** rng.uniform(-2, 0.5, feeds)
+    return Task(
+        now=rng.uniform(1.6e9, 1.61e9, feeds),
+        clocks=clocks * (7 / clocks[:, -1:]),
+        base=base,
+        parts=(base * rng.uniform(-0.9, 3.0, feeds))[:, None],
+        scales=np.array([0.5]),
+        worth=rng.uniform(0.5, 2.0, feeds),
+        loss=np.full(feeds, 3.0),
+        price=price,
+        window=np.full(feeds, 20.0),
+        usual=np.clip(np.minimum(np.sqrt(2 * price / base), 10 / base + 0.02), 0.002, 31.0),
+        dispersion=6.0,
+    )
+
+
+def test_the_compiled_plan_and_the_plan_by_numpy_choose_the_same_moments() -> None:
+    pytest.importorskip("numba")
+    for seed in range(3):
+        np.testing.assert_allclose(
+            next_refresh(task(seed=seed), compiled=True), next_refresh(task(seed=seed), compiled=False), rtol=1e-9
+        )
+
+
+def test_a_plan_for_an_even_feed_is_the_root_rule() -> None:
+    feeds = np.array([1.0, 4.0, 16.0])
+    even = Task(
+        now=np.zeros(3),
+        clocks=np.tile(np.linspace(0, 7, 337), (3, 1)),
+        base=feeds,
+        parts=np.zeros((3, 1)),
+        scales=np.array([0.5]),
+        worth=np.ones(3),
+        loss=np.full(3, 3.0),
+        price=np.full(3, 0.02),
+        window=np.full(3, 1000.0),
+        usual=np.sqrt(0.04 / feeds),
+        dispersion=1.0,
+    )
+    np.testing.assert_allclose(next_refresh(even), np.sqrt(0.04 / feeds), rtol=0.06)
+
+
+def test_the_plan_waits_for_the_hour_at_which_a_feed_publishes() -> None:
+    """Everything at noon: the refresh comes just after it, not at the even interval."""
+    speed = np.full(336, 0.001)
+    speed[24::48] = 1.0
+    clocks = np.concatenate([[0.0], np.cumsum(speed)])[None] * (7 / speed.sum())
+    one = np.ones(1)
+    noon = Task(
+        now=np.array([0.0]),  # midnight
+        clocks=clocks,
+        base=one,
+        parts=np.zeros((1, 1)),
+        scales=np.array([0.5]),
+        worth=one,
+        loss=3 * one,
+        price=0.3 * one,
+        window=20 * one,
+        usual=np.sqrt(0.6) * one,
+        dispersion=6.0,
+    )
+    hour = float(next_refresh(noon)[0]) * 24
+    assert 12.2 <= hour % 24 <= 15.0
+
+
+def test_a_risk_of_overflow_shortens_the_interval() -> None:
+    wide, narrow = task(), task()
+    narrow.window[:] = 3.0
+    assert (next_refresh(narrow) <= next_refresh(wide) + 1e-9).mean() > 0.9
+    assert next_refresh(narrow).sum() < next_refresh(wide).sum()
+
+
+def test_the_believed_price_spends_the_budget_and_the_control_corrects_what_was_wrong() -> None:
+    rates = np.array([1.0, 4.0, 9.0])
+    price = believed_price(rates, np.ones(3), 12.0)
+    assert (1 / np.sqrt(2 * price / rates)).sum() == pytest.approx(12.0)
+    control = Control()
+    for _ in range(24 * 20):
+        spent = 10.0 * np.exp(-0.5 * control.correction)  # the world spends as the square root of the price
+        control = steered(control, spent / 24, 1 / 24, 5.0)
+    assert 10.0 * np.exp(-0.5 * control.correction) == pytest.approx(5.0, rel=0.03)
+
+
+def daily_trace(feeds: int = 30, days: int = 60, seed: int = 3) -> Trace:
+    """Feeds that publish in working hours, at rates from one a week to twenty a day."""
+    rng = np.random.default_rng(seed)
+    lists = []
+    for rate in 10 ** rng.uniform(-0.8, 1.3, feeds):
+        day = np.repeat(np.arange(days), rng.poisson(rate, days))
+        hour = rng.normal(14, 2.5, len(day)) % 24
+        lists.append(np.sort(np.floor((day + hour / 24) * DAY)).tolist())
+    lists[0] = [0.0, *lists[0]]
+    return Trace.from_lists(lists)
+
+
+PROTOCOL = Protocol(window=20)
+
+
+def delay_of(name: str, trace: Trace, per_day: float = 2.0) -> tuple[float, float]:
+    if name == "value":
+        fitted = at_equal_cost(priced(lambda p: Value(price=p), per_day, 0.05), trace, PROTOCOL, per_day)
+    elif name == "bare":
+        fitted = at_equal_cost(priced(lambda p: Value(price=p, plan=False), per_day, 0.05), trace, PROTOCOL, per_day)
+    else:
+        kind = {"uniform": Uniform, "miniflux": MinifluxEntryFrequency}[name]
+        fitted = at_equal_cost(knob_of(kind, per_day), trace, PROTOCOL, per_day)
+    assert abs(fitted.off) < 0.02
+    scores = score(fitted.replay)
+    return scores.mean_delay_s, scores.completeness.mean
+
+
+def test_at_equal_cost_it_beats_round_robin_miniflux_and_its_own_index() -> None:
+    trace = daily_trace()
+    ours, complete = delay_of("value", trace)
+    assert complete > 0.99
+    assert ours < 0.7 * delay_of("uniform", trace)[0]
+    assert ours < 0.7 * delay_of("miniflux", trace)[0]
+    assert ours < 0.95 * delay_of("bare", trace)[0]
+
+
+def test_the_price_found_online_keeps_the_budget() -> None:
+    trace = daily_trace(feeds=60)
+    run = replay(Value(), trace, PROTOCOL, per_day=2.0)
+    assert run.per_day == pytest.approx(2.0, rel=0.05)
+
+
+def test_the_same_replay_gives_the_same_numbers() -> None:
+    trace = daily_trace(feeds=10, days=40)
+    first, second = replay(Value(), trace, PROTOCOL), replay(Value(), trace, PROTOCOL)
+    np.testing.assert_array_equal(first.obtained, second.obtained)
+
+
+def learned(feeds: int = 2) -> tuple[Value, Table]:
+    strategy, table = Value(feeds, price=2.0, estimator=Bayes(shaped=False)), Table.of(feeds, 20.0)
+    rows, none = np.arange(feeds), np.zeros(feeds, dtype=bool)
+    for day in range(30):
+        table.last[:] = day * DAY
+        end = np.full(feeds, (day + 1) * DAY)
+        strategy.observe(table, Observed(rows, table.last.copy(), end, np.ones(feeds), np.full(feeds, 20.0), none))
+    table.last[:] = 30 * DAY
+    return strategy, table
+
+
+def test_a_signal_brings_the_refresh_forward_and_says_nothing_about_other_feeds() -> None:
+    strategy, table = learned()
+    before = strategy.due.copy()
+    table.divergence[0] = 2.0
+    strategy.choose(table, 30 * DAY + 60, Budget(0))
+    assert strategy.due[0] < before[0]
+    assert strategy.due[1] == before[1]
+
+
+def test_it_explains_itself_in_words_and_numbers() -> None:
+    strategy, table = learned()
+    told = strategy.explain(table, 0, 30.5 * DAY)
+    assert "items a day" in told.reason
+    assert "chance of loss" in told.reason
+    assert told.price == 2.0
+    assert told.value is not None
+    assert told.value < 2.0
+    assert told.due is not None
+    assert told.due > 30.5 * DAY
+    later = strategy.explain(table, 0, 60 * DAY).value
+    assert later is not None
+    assert later > told.value
+
+
+def test_heavier_feeds_come_sooner_and_dearer_ones_later() -> None:
+    strategy, table = learned(3)
+    table.weight[1], table.cost[2] = 9.0, 9.0
+    none, end = np.zeros(3, dtype=bool), np.full(3, 31 * DAY)
+    strategy.observe(table, Observed(np.arange(3), table.last, end, np.ones(3), np.full(3, 20.0), none))
+    assert strategy.due[1] < strategy.due[0] < strategy.due[2]
+
+
+def news(shared_data: Path, part: int) -> Trace:
+    trace = load_trace(shared_data / "traces" / "news.parquet")
+    return trace.only(np.arange(0, trace.feeds, part)) if part > 1 else trace
+
+
+def test_on_a_sample_of_real_news_it_is_far_ahead_of_miniflux_at_its_own_cost(shared_data: Path) -> None:
+    trace = news(shared_data, 100)
+    peer = replay(MinifluxEntryFrequency(), trace, PROTOCOL)
+    ours = at_equal_cost(priced(lambda p: Value(price=p), peer.per_day, 0.05), trace, PROTOCOL, peer.per_day)
+    assert ours.close
+    assert score(ours.replay).mean_delay_s <= 0.6 * score(peer).mean_delay_s
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(
+    ("per_day", "hours", "complete"), [(0.25, 11.8, 0.985), (1.0, 2.65, 0.995), (4.0, 0.69, 0.996)]
+)
+def test_on_all_of_the_news_it_meets_its_figures(
+    shared_data: Path, per_day: float, hours: float, complete: float
+) -> None:
+    trace = news(shared_data, 1)
+    fitted = at_equal_cost(priced(lambda p: Value(price=p), per_day, 0.08 / per_day**2), trace, PROTOCOL, per_day)
+    scores = score(fitted.replay)
+    assert scores.mean_delay_s / 3600 <= hours
+    assert scores.completeness.mean >= complete
+    online = replay(Value(), trace, PROTOCOL, per_day)
+    assert online.per_day == pytest.approx(per_day, rel=0.05)
