@@ -1,28 +1,50 @@
-"""Standing queries over a stream of items: queries come and go, each item is told the query feeds it comes out of."""
+"""Standing queries over a stream of items: queries come and go, each item is told the query feeds it comes out of.
+
+An item is cut into words once and becomes a set of features (`features`). Through the index (`index`) it meets only
+conditions of which it has the rarest feature. Feeds that do more than filter (`layers`) are evaluated after the feeds
+they read. The answers are those of `meaning`, the reference; what is remembered is bounded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
-from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import parse
-from headwater.language.ast import Create, Drop, Name
-from headwater.language.normal import reads
+from headwater.language.ast import Create, Drop, Register, Statement
 from headwater.model import Item
-from headwater.query.document import Emission
-from headwater.query.hits import Arrival, Hit, Related
-from headwater.query.meaning import Meaning
+from headwater.query import features, state
+from headwater.query.features import Place
+from headwater.query.filling import Filling
+from headwater.query.hits import Arrival, Hit, Hits
+from headwater.query.index import Index
+from headwater.query.origins import known_as
+from headwater.query.passing import Passing
+from headwater.query.recent import ITEMS, Before, Recent, Remembered, Seen, Told
+from headwater.query.shares import Shares
+from headwater.query.similar import Frequencies
+from headwater.query.standing import Standing
 from headwater.query.text import Analysed, Detect, Origin
+
+PLACES = 10_000  # origins whose features are kept ready
 
 
 class Engine:
     """The query feeds that exist, and what must be remembered to match items against them."""
 
-    def __init__(self, detect: Detect | None = None) -> None:
+    def __init__(self, detect: Detect | None = None, remember: int = ITEMS) -> None:
         self._detect = detect
         self._origins: dict[int, Origin] = {}
-        self._creates: dict[str, Create] = {}
-        self._meaning = Meaning(detect)
+        self._registered: dict[str, Register] = {}
+        self._places: dict[Origin, Place] = {}
+        self._shares = Shares()
+        self._frequencies = Frequencies()
+        self._index = Index(self._shares)
+        self._standing = Standing(self._index, self._frequencies)
+        self._recent = Recent(remember)
+        self._event = 0
+
+    # feeds and queries
 
     def feed(self, feed_id: int, origin: Origin) -> None:
         """Tell where the items of a feed come from; told again, its new names and tags count from then on."""
@@ -33,77 +55,129 @@ class Engine:
         self._origins.pop(feed_id, None)
 
     def names(self) -> list[str]:
-        return [create.name.name for create in self._creates.values()]
+        return self._standing.names()
+
+    def __len__(self) -> int:
+        return len(self._standing)
+
+    def __contains__(self, name: str) -> bool:
+        return self._standing.known(name.casefold()) is not None
 
     def add(self, query: Create | str) -> None:
-        """Take in a query feed; its text is a CREATE FEED statement. `OR REPLACE` replaces the one of that name."""
+        """Take in a query feed, or all that a script creates, registers and drops.
+
+        A query that replaces another (`OR REPLACE`) does not deliver again what that has delivered.
+        """
         if isinstance(query, str):
-            (query,) = parse(query).queries
-        if query.name.key in self._creates and not query.replace:
-            raise QueryError(f"Feed {query.name.name} exists already.")
-        self._meaning.execute(query)
-        self._creates[query.name.key] = query
+            for statement in parse(query).statements:
+                self.execute(statement)
+        else:
+            self._standing.add(query)
+
+    def execute(self, statement: Statement) -> None:
+        match statement:
+            case Create():
+                self.add(statement)
+            case Register():
+                self._registered[statement.name.key] = statement
+                self._places.clear()
+            case Drop(name, cascade):
+                if self._registered.pop(name.key, None) is not None:
+                    self._places.clear()
+                else:
+                    self.drop(name.name, cascade)
 
     def drop(self, name: str, cascade: bool = False) -> tuple[str, ...]:
         """Take a query feed away, with `cascade` those that read it too; the names of all that went."""
-        key = name.casefold()
-        if key not in self._creates:
-            raise NotFound(f"There is no query feed {name}.")
-        gone = [key]
-        for other, create in self._creates.items():
-            if any(read.key in gone for read in reads(create.query)):
-                gone.append(other)
-        if len(gone) > 1 and not cascade:
-            raise InputError(
-                f"Feed {name} is used by {', '.join(self._creates[other].name.name for other in gone[1:])}."
-            )
-        self._meaning.execute(Drop(Name(name), cascade=True))
-        return tuple(self._creates.pop(other).name.name for other in gone)
+        return tuple(self._standing.drop(name, cascade))
+
+    # items
 
     def match(
         self,
         item: Item,
         origin: Origin | None = None,
         arrived: float | None = None,
-        emitted: Mapping[str, bool] | None = None,
-    ) -> Sequence[Hit]:
+        emitted: Collection[str] | None = None,
+        delivered: Collection[str] = (),
+    ) -> Hits:
         """An item, or a new version of one, has come: the query feeds it comes out of.
 
-        `emitted` names the query feeds that have emitted an earlier version, each with whether it was delivered. Not
-        given, the engine's own memory of recent items says.
+        `emitted` names the query feeds that hold an earlier version, `delivered` those that have delivered it. Where
+        `emitted` is not given the engine's own memory of recent items says, and the same version again is no hit.
         """
-        origin = origin or self._origin(item.feed_id)
-        found = self._meaning.arrive(item, origin, arrived)
-        return [_hit(name, emission) for name, emission in found.items()]
+        place = self._place(origin or self._origin(item.feed_id))
+        seen = Analysed(item, place.origin, arrived, self._detect)
+        key = seen.key
+        known = self._recent.get(key)
+        if known is not None and known.content_hash == item.content_hash and emitted is None:
+            return Hits(item, ())
+        if known is not None:
+            item = replace(item, version=max(item.version, known.version + 1))
+            seen = seen.rewritten(item)
+        elif not emitted:
+            self._frequencies.add(seen)
+        view = self._index.view(seen, place.features)
+        self._shares.observe(view.features)
+        before: Before = None
+        if emitted is not None:
+            before = Told(emitted, delivered)
+        elif known is not None:
+            before = Remembered(known)
+        met, rules = self._index.candidates(view)
+        numbers, made = met, []
+        if rules:
+            self._event += 1
+            passing = Passing(view, self._standing, self._index, self._frequencies, before, self._event)
+            passing.go(rules)
+            numbers, made = met + passing.numbers, passing.hits
+        records = self._standing.records
+        if known is None:
+            self._recent.put(key, Seen(item.content_hash, item.version, numbers))
+        else:
+            every = [*{*known.emitted, *numbers}]
+            self._recent.put(key, Seen(item.content_hash, item.version, every, known.silent))
+        if before is None:
+            return Hits(item, records, met, made)
+        mine = [(number, record) for number in met if (record := records[number]) is not None]
+        updates = frozenset(number for number, record in mine if before.emitted(number, record))
+        delivered_before = frozenset(number for number, record in mine if before.delivered(number, record))
+        return Hits(item, records, met, made, updates, delivered_before)
 
     def _origin(self, feed_id: int) -> Origin:
         return self._origins.get(feed_id) or Origin(None, f"feed:{feed_id}")
 
-    def backfill(self, name: str, past: Iterable[Arrival]) -> list[tuple[Arrival, Hit]]:
-        """What a query feed makes of items that came before it, in the order of their arrival; nothing is fresh."""
-        filling = Meaning(self._detect)
-        for create in self._creates.values():
-            filling.execute(create)
-        found = []
-        for each in past:
-            hits = filling.arrive(each.item, each.origin or self._origin(each.item.feed_id), each.arrived)
-            found += [(each, _hit(query, emission)) for query, emission in hits.items() if query == name]
+    def _place(self, origin: Origin) -> Place:
+        found = self._places.get(origin)
+        if found is None:
+            if len(self._places) >= PLACES:
+                self._places.clear()
+            found = self._places[origin] = features.place(known_as(origin, self._registered.values()))
         return found
 
+    def backfill(self, name: str, past: Iterable[Arrival]) -> list[tuple[Arrival, Hit]]:
+        """What a query feed makes of items that came before it, in the order of their arrival; nothing is fresh.
+
+        Its windows are filled on the way: this is also how they come back after a restart without a saved state.
+        """
+        filling = Filling(self._standing, self._index, self._frequencies, name)
+        found: list[tuple[Arrival, Hit]] = []
+        for each in past:
+            place = self._place(each.origin or self._origin(each.item.feed_id))
+            seen = Analysed(each.item, place.origin, each.arrived, self._detect)
+            hit = filling.take(self._index.view(seen, place.features), each.emitted)
+            if hit is not None:
+                self._recent.fill(seen.key, each.item, filling.number)
+                found.append((each, hit))
+        return found
+
+    # surviving
+
     def save(self) -> bytes:
-        """What must survive a restart besides the queries: windows of joins and DISTINCT, frequencies of words."""
-        return b""
+        """What must survive a restart besides the queries: windows of joins and DISTINCT, frequencies of words, recent
+        items. Its size is bounded by the windows."""
+        return state.save(self._standing, self._recent, self._frequencies, self._shares)
 
-    def load(self, state: bytes) -> None:
-        """Take up what `save` gave, after the same queries have been added."""
-
-
-def _hit(name: str, emission: Emission) -> Hit:
-    original = emission.original or emission.seen
-    related = None if emission.related is None else tuple(map(_related, emission.related))
-    return Hit(name, emission.seen.item, original.item, emission.branches, related, emission.update, emission.fresh)
-
-
-def _related(seen: Analysed) -> Related:
-    item = seen.item
-    return Related(seen.source, item.identity, item.id, item.title, item.link, item.first_seen)
+    def load(self, saved: bytes) -> None:
+        """Take up what `save` gave, after the queries have been added; a query that changed since starts afresh."""
+        state.load(saved, self._standing, self._recent, self._frequencies, self._shares)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol, overload
 
 from headwater.model import Item
 from headwater.query.text import Origin
@@ -66,3 +66,68 @@ class Arrival:
     arrived: float | None = None
     origin: Origin | None = None
     emitted: Mapping[str, Item] = field(default_factory=dict)
+
+
+class Hits(Sequence[Hit]):
+    """The hits of one item. Those of plain filters, of which there can be thousands, are made when first looked at.
+
+    `plain` are numbers of queries that `named` knows by name; the item comes out of them unchanged, through their only
+    source. `before` are the ones that have emitted it before, `delivered` those that must not deliver it again.
+    """
+
+    __slots__ = ("_all", "_before", "_delivered", "_item", "_made", "_named", "_plain")
+
+    def __init__(
+        self,
+        item: Item,
+        named: Sequence[Named | None],
+        plain: Sequence[int] = (),
+        made: Sequence[Hit] = (),
+        before: frozenset[int] = frozenset(),
+        delivered: frozenset[int] = frozenset(),
+    ) -> None:
+        self._item = item
+        self._named = named
+        self._plain = plain
+        self._made = made
+        self._before = before
+        self._delivered = delivered
+        self._all: list[Hit] | None = None
+
+    def _hits(self) -> list[Hit]:
+        if self._all is None:
+            item, before, delivered = self._item, self._before, self._delivered
+            found = list(self._made)
+            for number in self._plain:
+                record = self._named[number]
+                if record is not None:  # else the query was dropped since
+                    update = number in before
+                    fresh = not update and number not in delivered
+                    found.append(Hit(record.name, item, item, ONLY, None, update, fresh))
+            self._all = found
+        return self._all
+
+    def __len__(self) -> int:
+        return len(self._hits())
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self._hits())
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, at: int | slice) -> Hit | Sequence[Hit]:
+        return self._hits()[at]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == other if isinstance(other, list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Named(Protocol):
+    name: str
+
+
+ONLY = frozenset({0})

@@ -32,6 +32,7 @@ from headwater.language.normal import Leaf, join_leaves, leaves, reads
 from headwater.model import Item
 from headwater.query.compare import meet
 from headwater.query.document import Emission, Key, document
+from headwater.query.origins import known_as
 from headwater.query.predicate import Test, compile_predicate
 from headwater.query.rewrite import rewrite
 from headwater.query.similar import Frequencies
@@ -159,7 +160,7 @@ class Meaning:
 
         The same version again changes nothing; what disappears at its source has no effect and is never told.
         """
-        seen = Analysed(item, self._known_as(origin), arrived, self._detect)
+        seen = Analysed(item, known_as(origin, self._registered.values()), arrived, self._detect)
         known = self._versions.get(seen.key)
         if known is None:
             self._frequencies.add(seen)
@@ -174,17 +175,6 @@ class Meaning:
         for key in list(self._feeds):
             self._emission(key, event, done)
         return {self._feeds[key].name: emission for key, emission in done.items() if emission is not None}
-
-    def _known_as(self, origin: Origin) -> Origin:
-        """The origin with the names and tags that REGISTER statements have given it."""
-        address = normalise(origin.url)
-        mine = [statement for statement in self._registered.values() if normalise(statement.address.url) == address]
-        if not mine:
-            return origin
-        names = tuple(statement.name.name for statement in mine)
-        tags = tuple(tag for statement in mine for tag in statement.tags)
-        first = origin.name or names[0]
-        return replace(origin, name=first, aliases=origin.aliases + names, tags=origin.tags + tags, registered=True)
 
     def _emission(self, key: str, event: _Event, done: dict[str, Emission | None]) -> Emission | None:
         """What a query feed emits at this event, evaluated after the feeds it reads."""

@@ -40,6 +40,15 @@ class Frequencies:
                 self._items[field] /= 2
                 self._counts[field] = {term: count / 2 for term, count in counts.items() if count >= 1}
 
+    def counted(self) -> dict[Field, tuple[float, dict[str, float]]]:
+        """Everything that was counted, to be kept; `restore` takes it up again."""
+        return {field: (self._items[field], dict(counts)) for field, counts in self._counts.items()}
+
+    def restore(self, counted: Mapping[Field, tuple[float, Mapping[str, float]]]) -> None:
+        for field, (items, counts) in counted.items():
+            self._items[field] = items
+            self._counts[field] = dict(counts)
+
     def weight(self, field: Field) -> Weight:
         """The inverse document frequency of words in the field: ln((1 + items) / (1 + items with it)) + 1.
 

@@ -1,0 +1,90 @@
+"""Query feeds that do more than filter: they join, drop repetitions, write items anew, or are read by other feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headwater.language.ast import DEFAULT_HORIZON, JoinKind, Query
+from headwater.query.document import Key
+from headwater.query.features import View
+from headwater.query.hits import Related
+from headwater.query.rewrite import rewrite
+from headwater.query.similar import Frequencies
+from headwater.query.text import Analysed
+from headwater.query.windows import Past
+
+
+@dataclass(slots=True, eq=False)
+class Layer:
+    """A query feed that is evaluated after the feeds it reads, and what it remembers.
+
+    `level` is 0 where it reads source feeds only. `rewrites`: what it emits may differ from what came in. `readers`
+    are the keys of the query feeds that read it.
+    """
+
+    name: str
+    query: Query
+    level: int = 0
+    rewrites: bool = False
+    readers: set[str] = field(default_factory=set)
+    secondaries: list[Past] = field(default_factory=list)
+    firsts: Past | None = None
+
+    def __post_init__(self) -> None:
+        self.secondaries = [Past(join.within, join.other, join.at) for join in self.query.joins]
+        distinct = self.query.distinct
+        if distinct is not None:
+            self.firsts = Past(distinct.within or DEFAULT_HORIZON, distinct.field, distinct.at)
+
+    @property
+    def feature(self) -> str:
+        return f"@q{self.name.casefold()}"
+
+    def emit(self, matched: Mapping[int, View], before: bool, frequencies: Frequencies) -> Emitted | None:
+        """What comes out of an item that came through these sources; None if nothing does.
+
+        An item emitted `before` is neither joined again nor compared with others.
+        """
+        if not matched:
+            return None
+        seen = matched[min(matched)].seen
+        related: tuple[Related, ...] | None = None
+        if not before:
+            found = self._joined(seen, frequencies)
+            if found is None or self._repeats(seen, frequencies):
+                return None
+            related = found if self.secondaries else None
+        return Emitted(rewrite(seen, self.query.settings), frozenset(matched), related)
+
+    def remember(self, number: int, matched: Mapping[int, View]) -> None:
+        """An item came through the secondary side of a join: later ones are joined with it."""
+        seen = matched[min(matched)].seen
+        self.secondaries[number].add(seen.arrived, seen)
+
+    def _joined(self, seen: Analysed, frequencies: Frequencies) -> tuple[Related, ...] | None:
+        """What the joins find, in the order of arrival; None if one of them keeps the item out."""
+        related: dict[Key, Related] = {}
+        for join, past in zip(self.query.joins, self.secondaries, strict=True):
+            alike = past.meeting(seen, join.field, frequencies.weight(join.field))
+            found = [entry for entry in alike if entry.related.key != seen.key]  # not an earlier version of itself
+            if bool(found) is (join.kind is JoinKind.ANTI) and join.kind is not JoinKind.LEFT:
+                return None
+            related |= {entry.related.key: entry.related for entry in found}
+        return tuple(sorted(related.values(), key=lambda other: other.first_seen))
+
+    def _repeats(self, seen: Analysed, frequencies: Frequencies) -> bool:
+        """Whether DISTINCT keeps the item out; if not, later ones are compared with it."""
+        if self.firsts is None:
+            return False
+        if self.firsts.meeting(seen, self.firsts.field, frequencies.weight(self.firsts.field)):
+            return True
+        self.firsts.add(seen.arrived, seen)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    seen: Analysed
+    branches: frozenset[int]
+    related: tuple[Related, ...] | None

@@ -1,0 +1,22 @@
+"""Where items come from, with the names and tags that REGISTER statements give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headwater.formats.urls import normalise
+from headwater.language.ast import Register
+from headwater.query.text import Origin
+
+
+def known_as(origin: Origin, registered: Iterable[Register]) -> Origin:
+    """The origin with the names and tags that have been registered for its address."""
+    address = normalise(origin.url)
+    mine = [statement for statement in registered if normalise(statement.address.url) == address]
+    if not mine:
+        return origin
+    names = tuple(statement.name.name for statement in mine)
+    tags = tuple(tag for statement in mine for tag in statement.tags)
+    first = origin.name or names[0]
+    return replace(origin, name=first, aliases=origin.aliases + names, tags=origin.tags + tags, registered=True)

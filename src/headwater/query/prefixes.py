@@ -1,0 +1,51 @@
+"""The starts of words that queries look for ("volcan*"), found in an item's words without trying each of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+HEAD = 3  # letters; a word whose first three start no longer prefix is left after one look-up
+
+
+class Prefixes:
+    """Prefixes of one field.
+
+    >>> known = Prefixes()
+    >>> for prefix in ("volc", "volcan", "as"):
+    ...     known.add(prefix)
+    >>> sorted(known.starting(["volcano", "ash", "cloud"]))
+    ['as', 'volc', 'volcan']
+    """
+
+    def __init__(self) -> None:
+        self._all: set[str] = set()
+        self._lengths: dict[str, Counter[int]] = {}  # head → how many prefixes of each length start with it
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, prefix: str) -> None:
+        if prefix not in self._all:
+            self._all.add(prefix)
+            self._lengths.setdefault(prefix[:HEAD], Counter())[len(prefix)] += 1
+
+    def drop(self, prefix: str) -> None:
+        if prefix in self._all:
+            self._all.remove(prefix)
+            lengths = self._lengths[prefix[:HEAD]]
+            lengths[len(prefix)] -= 1
+            if not lengths[len(prefix)]:
+                del lengths[len(prefix)]
+            if not lengths:
+                del self._lengths[prefix[:HEAD]]
+
+    def starting(self, words: Iterable[str]) -> set[str]:
+        """The prefixes with which one of the words starts."""
+        found: set[str] = set()
+        for word in words:
+            for size in range(1, HEAD + 1):
+                for length in self._lengths.get(word[:size], ()):
+                    if word[:length] in self._all:
+                        found.add(word[:length])
+        return found

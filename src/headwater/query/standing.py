@@ -1,0 +1,280 @@
+"""The query feeds that stand: their names, where they are posted in the index, and which of them read which.
+
+A feed that only filters is a name, its text and a place in the index. One that joins, compares, rewrites, reads query
+feeds or is read by one is a `Layer` besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sys import intern
+
+from headwater.errors import InputError, NotFound, QueryError
+from headwater.language import parse
+from headwater.language.ast import Create, Name, Query, Script
+from headwater.language.fmt import format_script
+from headwater.language.normal import Leaf, join_leaves, leaves, reads
+from headwater.query import features
+from headwater.query.index import Index, Numbers, Place, Rule
+from headwater.query.layers import Layer
+from headwater.query.nodes import Node, node
+from headwater.query.similar import Frequencies
+
+PARTS = 12  # bits of a rule's owner that say which part of the query it is: 0 the main side, n the n-th join
+PART = (1 << PARTS) - 1
+
+
+class Record:
+    """A query feed: `places` is where it is posted, `replaced` the numbers of the definitions it took the place of."""
+
+    __slots__ = ("layer", "name", "places", "replaced", "text")
+
+    def __init__(self, name: str, text: str, replaced: tuple[int, ...]) -> None:
+        self.name = name
+        self.text = text
+        self.replaced = replaced
+        self.places: Place | tuple[tuple[int, Rule], ...] = ()
+        self.layer: Layer | None = None
+
+
+class Standing:
+    def __init__(self, index: Index, frequencies: Frequencies) -> None:
+        self.records: list[Record | None] = []
+        self._numbers: dict[str, int] = {}
+        self._index = index
+        self._frequencies = frequencies
+        self._dangling: set[str] = set()  # names that were read as a source nobody has told us of
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def names(self) -> list[str]:
+        return [self._record(number).name for number in self._numbers.values()]
+
+    def number(self, name: str) -> int:
+        found = self._numbers.get(name.casefold())
+        if found is None:
+            raise NotFound(f"There is no query feed {name}.")
+        return found
+
+    def known(self, key: str) -> int | None:
+        return self._numbers.get(key)
+
+    def record(self, name: str) -> Record:
+        return self._record(self.number(name))
+
+    def _record(self, number: int) -> Record:
+        found = self.records[number]
+        assert found is not None
+        return found
+
+    def query(self, record: Record) -> Query:
+        """The query of a feed; of one that only filters it is read again from its text."""
+        return record.layer.query if record.layer is not None else _read(record.text).query
+
+    # adding
+
+    def add(self, create: Create) -> int:
+        """Take in a query feed, or a new definition of one; its number."""
+        key, query = create.name.key, create.query
+        number = self._numbers.get(key)
+        if number is not None and not create.replace:
+            raise QueryError(f"Feed {self._record(number).name} exists already; CREATE OR REPLACE FEED changes it.")
+        self._refuse_cycle(key, query)
+        replaced: tuple[int, ...] = ()
+        readers: set[str] = set()
+        if number is not None:
+            old = self._record(number)
+            replaced = (*old.replaced, number)
+            readers = old.layer.readers if old.layer is not None else set()
+            if old.layer is not None:
+                self._unread(key, old.layer.query)
+            self._unpost(number, old)
+            self.records[number] = None
+        elif key in self._dangling:
+            self._dangling.discard(key)
+            readers = {other for other in self._numbers if any(n.key == key for n in reads(self._query_of(other)))}
+            for reader in readers:
+                self._watch(reader)
+        record = Record(intern(create.name.name), create.text or format_script(Script((create,))), replaced)
+        number = self.reserve()
+        self.records[number] = record
+        self._numbers[key if key != record.name else record.name] = number
+        inner = {name.key for name in reads(query)}
+        for name in inner:
+            if name not in self._numbers:
+                self._dangling.add(name)
+        inner = {name for name in inner if name in self._numbers}
+        for name in inner:
+            self._watch(name).readers.add(key)
+        for part in (query.distinct, *query.joins):
+            if part is not None and part.at is not None:
+                self._frequencies.track(part.field)
+        if inner or readers or query.joins or query.distinct is not None or query.settings:
+            record.layer = Layer(record.name, query, readers=readers)
+        self._post(number, query)
+        if readers:
+            self._repost_above(key)
+        return number
+
+    def reserve(self) -> int:
+        """A number that nothing has."""
+        self.records.append(None)
+        self._index.owner(len(self.records) - 1)
+        return len(self.records) - 1
+
+    def _query_of(self, key: str) -> Query:
+        return self.query(self._record(self._numbers[key]))
+
+    def _refuse_cycle(self, key: str, query: Query) -> None:
+        todo: list[tuple[str, tuple[str, ...]]] = [(name.key, (key, name.key)) for name in reads(query)]
+        met: set[str] = set()
+        while todo:
+            here, path = todo.pop()
+            if here == key:
+                shown = " → ".join(self._shown(step) for step in path)
+                raise QueryError(f"Feed {self._shown(key)} would read itself: {shown}.")
+            number = self._numbers.get(here)
+            if number is not None and here not in met:
+                met.add(here)
+                todo += [(name.key, (*path, name.key)) for name in reads(self._query_of(here))]
+
+    def _shown(self, key: str) -> str:
+        number = self._numbers.get(key)
+        return key if number is None else self._record(number).name
+
+    def _watch(self, key: str) -> Layer:
+        """Make a layer of a feed that only filters, as another is to read what it emits."""
+        number = self._numbers[key]
+        record = self._record(number)
+        if record.layer is None:
+            query = self.query(record)
+            self._unpost(number, record)
+            record.layer = Layer(record.name, query)
+            self._post(number, query)
+        return record.layer
+
+    def _repost_above(self, key: str) -> None:
+        """A feed has changed: the level of those above it, and what may come to them, count anew.
+
+        All are taken out before the first is put back: they share rules, which know their level.
+        """
+        above = [self._numbers[user] for user in self._users(key)]
+        for number in above:
+            self._unpost(number, self._record(number))
+        for number in above:
+            self._post(number, self.query(self._record(number)))
+
+    # posting
+
+    def _post(self, number: int, query: Query) -> None:
+        record = self._record(number)
+        found = leaves(query)
+        if record.layer is None:
+            if len(found) == 1:
+                source = features.source(found[0].source)
+                place = self._index.post_simple(number, self._tree(found[0]), source)
+                if place is not None:
+                    record.places = place
+                    return
+        else:
+            below = [self._layer(name.key) for name in reads(query) if name.key in self._numbers]
+            record.layer.level = max((layer.level + 1 for layer in below), default=0)
+            main = [self._layer(leaf.source.key) for leaf in found if self._is_query(leaf)]  # type: ignore[union-attr]
+            record.layer.rewrites = bool(query.settings) or any(layer.rewrites for layer in main)
+        rules = [
+            (number << PARTS | part, self._index.post_rule(number << PARTS | part, rule, numbers))
+            for part, rule, numbers in self.conditions(query)
+        ]
+        record.places = rules[0][1] if len(rules) == 1 and rules[0][0] == number << PARTS else tuple(rules)
+
+    def _layer(self, key: str) -> Layer:
+        layer = self._record(self._numbers[key]).layer
+        assert layer is not None
+        return layer
+
+    def _is_query(self, leaf: Leaf) -> bool:
+        return isinstance(leaf.source, Name) and leaf.source.key in self._numbers
+
+    def _tree(self, leaf: Leaf) -> Node:
+        return node(leaf.condition, self._frequencies)
+
+    def conditions(self, query: Query) -> Iterator[tuple[int, Rule, Numbers]]:
+        """The query's parts, each with a rule for all the sources that share a condition, not yet posted."""
+        yield from ((0, *found) for found in self._grouped(leaves(query)))
+        for part, join in enumerate(query.joins, 1):
+            yield from ((part, *found) for found in self._grouped(join_leaves(query, join)))
+
+    def _grouped(self, found: tuple[Leaf, ...]) -> Iterator[tuple[Rule, Numbers]]:
+        groups: dict[Node, dict[str, tuple[int, ...]]] = {}
+        for number, leaf in enumerate(found):
+            sources = groups.setdefault(self._tree(leaf), {})
+            if self._is_query(leaf):
+                feature = self._layer(leaf.source.key).feature  # type: ignore[union-attr]
+            else:
+                feature = intern(features.source(leaf.source))
+            sources[feature] = (*sources.get(feature, ()), number)
+        for tree, sources in groups.items():
+            below = [self._layer(source[2:]) for source in sources if source.startswith("@q")]
+            level = max((layer.level + 1 for layer in below), default=0)
+            forced = any(layer.rewrites for layer in below)
+            yield Rule(tree, tuple(sources), level, forced), tuple(sources.values())
+
+    # dropping
+
+    def drop(self, name: str, cascade: bool = False) -> list[str]:
+        """Take a feed away; with `cascade` those that read it too, without it is an error if there are any."""
+        key = name.casefold()
+        record = self.record(name)
+        users = self._users(key)
+        if users and not cascade:
+            listed = ", ".join(self._shown(user) for user in users)
+            raise InputError(f"Feed {record.name} is used by {listed}; drop them first, or all with CASCADE.")
+        gone = [key, *users]
+        names = [self._shown(each) for each in gone]
+        for each in reversed(gone):
+            number = self._numbers.pop(each)
+            found = self._record(number)
+            if found.layer is not None:
+                self._unread(each, found.layer.query)
+            self._unpost(number, found)
+            self.records[number] = None
+        return names
+
+    def _users(self, key: str) -> list[str]:
+        """The feeds that read this one, directly or through others; a reader after what it reads."""
+        found: dict[str, None] = {}
+        todo = [key]
+        while todo:
+            layer = self._record(self._numbers[todo.pop(0)]).layer
+            for reader in sorted(layer.readers) if layer is not None else ():
+                found.pop(reader, None)
+                found[reader] = None
+                todo.append(reader)
+        return list(found)
+
+    def _unread(self, key: str, query: Query) -> None:
+        for name in reads(query):
+            number = self._numbers.get(name.key)
+            layer = self._record(number).layer if number is not None else None
+            if layer is not None:
+                layer.readers.discard(key)
+
+    def _unpost(self, number: int, record: Record) -> None:
+        places = record.places
+        if isinstance(places, Rule):
+            self._index.drop(number << PARTS, places)
+        elif isinstance(places, str):
+            self._index.drop(number, places)
+        else:
+            for place in places:
+                if isinstance(place, tuple):
+                    self._index.drop(*place)
+            if places and isinstance(places[0], str):
+                self._index.drop(number, places)
+        record.places = ()
+
+
+def _read(text: str) -> Create:
+    (create,) = parse(text).queries
+    return create

@@ -1,0 +1,160 @@
+"""The engine gives the answers of the reference: on random queries and items, the worked examples, real titles."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from random_streams import Queries, arrivals
+from tables import NEWS
+from tables import item as sample
+
+from headwater.cli.table import read_table
+from headwater.language import parse
+from headwater.language.ast import Create, Drop, Name
+from headwater.model import Item
+from headwater.query import Arrival, Engine, Hit
+from headwater.query.document import Emission
+from headwater.query.meaning import Meaning
+from headwater.query.text import Origin
+from headwater.query.words import words
+
+WORKED = (Path(__file__).parent / "worked.hw").read_text()
+
+
+class Both:
+    """The reference and an engine side by side; every answer is compared."""
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self.meaning = Meaning()
+        self.engine = engine or Engine()
+        self.past: list[Arrival] = []
+        self.stored: dict[tuple[str, str], Item] = {}
+        self.compared = 0
+
+    def create(self, statement: Create) -> None:
+        self.meaning.execute(statement)
+        self.engine.add(statement)
+        name = statement.name.name
+        filled = self.engine.backfill(name, self.past)
+        expected = self.meaning.stream(name)
+        assert [_said(hit) for _, hit in filled] == [_meant(name, emission) for emission in expected]
+        for arrival, hit in filled:
+            arrival.emitted[name] = hit.item  # type: ignore[index]
+        known = {id(arrival) for arrival, _ in filled}
+        for arrival in self.past:
+            if id(arrival) not in known:
+                arrival.emitted.pop(name, None)  # type: ignore[attr-defined]
+
+    def arrive(self, item: Item, origin: Origin, arrived: float | None = None) -> None:
+        expected = self.meaning.arrive(item, origin, arrived)
+        hits = self.engine.match(item, origin, arrived)
+        assert {hit.query: _said(hit) for hit in hits} == {name: _meant(name, each) for name, each in expected.items()}
+        assert len(hits) == len(expected)
+        self._store(item, origin, arrived, {hit.query: hit.item for hit in hits})
+        self.compared += len(self.meaning.names())
+
+    def _store(self, item: Item, origin: Origin, arrived: float | None, emitted: dict[str, Item]) -> None:
+        """As a store would: the same version is there once, another counts up."""
+        key = origin.url, item.identity
+        known = self.stored.get(key)
+        if known is None or known.content_hash != item.content_hash:
+            version = item.version if known is None else max(item.version, known.version + 1)
+            self.stored[key] = replace(item, version=version)
+            self.past.append(Arrival(self.stored[key], arrived, origin, emitted))
+
+
+def _said(hit: Hit) -> object:
+    related = None if hit.update or hit.related is None else [other.key for other in hit.related]
+    branches = None if hit.update else hit.branches  # of an update, the branches of this version only
+    return hit.query, hit.item, hit.original, hit.update, hit.fresh, branches, related
+
+
+def _meant(name: str, emission: Emission) -> object:
+    related = None if emission.update or emission.related is None else [other.key for other in emission.related]
+    branches = None if emission.update else emission.branches
+    original = (emission.original or emission.seen).item
+    return name, emission.seen.item, original, emission.update, emission.fresh, branches, related
+
+
+def side_by_side(seed: int, items: int, queries: int) -> Both:
+    """Queries are made, replaced and dropped while items come."""
+    random, both, made = Random(seed), Both(), Queries()
+    for number in range(queries):
+        both.create(made.create(random, f"q{number:02}"))
+    for item, origin in arrivals(random, items):
+        both.arrive(item, origin)
+        chance = random.random()
+        if chance < 0.05:
+            queries += 1
+            both.create(made.create(random, f"q{queries:02}"))
+        elif chance < 0.08:
+            both.create(made.create(random, random.choice(list(made.made)), replace=True))
+        elif chance < 0.1 and len(made.made) > 2:
+            drop(both, made, random.choice(list(made.made)))
+    return both
+
+
+def drop(both: Both, made: Queries, name: str) -> None:
+    both.meaning.execute(Drop(Name(name), cascade=True))
+    gone = both.engine.drop(name, cascade=True)
+    assert set(both.meaning.names()) == set(both.engine.names())
+    for each in gone:
+        del made.made[each]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32))
+def test_the_engine_answers_as_the_reference_does_while_queries_come_and_go(seed: int) -> None:
+    assert side_by_side(seed, items=40, queries=8).compared > 0
+
+
+@pytest.mark.soak
+@settings(max_examples=3_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32))
+def test_the_engine_answers_as_the_reference_does_on_thousands_of_streams(seed: int) -> None:
+    side_by_side(seed, items=120, queries=12)
+
+
+def test_the_engine_answers_as_the_reference_does_on_the_worked_examples(shared_data: Path) -> None:
+    table = read_table((shared_data / "volcano-items.jsonl").read_bytes(), "table")
+    both = Both()
+    for statement in parse(WORKED, table.catalogue).queries:
+        both.create(statement)
+    assert len(both.engine.names()) == 15
+    hits = 0
+    for row in table.rows:
+        both.arrive(row.item, row.origin)
+        hits += len(both.past[-1].emitted)
+    assert hits == sum(len(both.meaning.stream(name)) for name in both.meaning.names()) > 30
+
+
+def test_the_engine_answers_as_the_reference_does_on_real_titles(shared_data: Path) -> None:
+    """Queries are made of words of the titles, so that most of them find something."""
+    table = parquet.read_table(shared_data / "traces" / "news.parquet").slice(0, 1500).to_pylist()
+    titles = [row["title"] for row in table if row.get("title")]
+    assert len(titles) > 1000
+    random, both = Random(5), Both()
+    for number in range(150):
+        chosen = random.choice(titles[:600]).replace("\\", " ").replace('"', " ").split()
+        picked = [word for word in random.sample(chosen, min(3, len(chosen))) if words(word)] or ["news"]
+        at = random.randrange(max(1, len(chosen) - 1))
+        forms = [
+            f'TITLE CONTAINS "{picked[0]}"',
+            f"ITEM CONTAINS ALL ({', '.join(json.dumps(word, ensure_ascii=False) for word in picked)})",
+            f"TITLE CONTAINS ANY ({', '.join(json.dumps(word, ensure_ascii=False) for word in picked)})",
+            f'TITLE CONTAINS "{" ".join([*chosen[at : at + 2], picked[0]])}"',
+            f'TITLE CONTAINS "{picked[0]}" AND NOT TITLE CONTAINS "{picked[-1]}"',
+            f'TITLE SIMILAR TO "{" ".join(chosen)}" AT 0.3',
+        ]
+        text = f"CREATE FEED q{number} AS RETURN ALL WHERE {random.choice(forms)}"
+        both.create(parse(text).queries[0])
+    for number, title in enumerate(titles):
+        both.arrive(sample(number, title), NEWS)
+    assert sum(len(arrival.emitted) for arrival in both.past) > len(titles)
