@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from headwater.errors import TraceError
+from headwater.errors import QueryError, TraceError
 from headwater.estimate.base import DAY
 from headwater.lab import activity, habits, powerlaw, topics
 from headwater.lab.clusters import k_means, patterns
+from headwater.lab.conditions import condition
 from headwater.lab.cycles import generator
 from headwater.lab.describe import describe
 from headwater.lab.traces import Trace, load_trace
@@ -174,3 +175,11 @@ def test_a_real_trace_is_described(shared_data: Path) -> None:
     found = describe(load_trace(shared_data / "traces" / "blogs.parquet", text=True))
     assert found.feeds == 447
     assert found.as_json()["activity"]["< 1"] == 447
+
+
+def test_conditions_of_the_query_language_choose_items_of_a_trace() -> None:
+    trace = titled([[1.0, 2.0, 3.0]], ["Rain in Spain", "sun", "Stormy"], ["", "weather; rain", "sport"])
+    kept = topics.matches(trace, condition('TITLE CONTAINS "rain" OR CATEGORY = "rain"'))
+    assert kept.tolist() == [True, True, False]
+    with pytest.raises(QueryError):
+        condition("TITLE CONTAINS")

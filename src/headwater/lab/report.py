@@ -37,7 +37,7 @@ def run_section(experiment: Experiment, settings: LabSettings, progress: Progres
     empty = LabSettings()
     kept = {
         name: getattr(settings, name) if name in experiment.takes else getattr(empty, name)
-        for name in ("seeds", "trace", "window", "per_day", "budget", "warmup_days", "strategies")
+        for name in ("seeds", "trace", "window", "per_day", "budget", "warmup_days", "strategies", "query")
     }
     began = time.perf_counter()
     try:

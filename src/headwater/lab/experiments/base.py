@@ -35,6 +35,7 @@ class LabSettings:
     """What a person may set for a run; None and () mean that the experiment's own default holds.
 
     `per_day` are polls per feed and day, `budget` requests per cycle (or whatever the experiment calls its cycle).
+    `query` is a condition of the query language that says which items of a trace are wanted.
     `quick` asks for the smallest size that still shows the effect; it is what tests and `report --quick` use.
     """
 
@@ -45,6 +46,7 @@ class LabSettings:
     budget: tuple[float, ...] = ()
     warmup_days: float | None = None
     strategies: tuple[str, ...] = ()
+    query: str | None = None
     jobs: int = 0
     dask: str | None = None
     quick: bool = False
@@ -124,6 +126,7 @@ class Experiment:
             "budget": bool(settings.budget),
             "warmup_days": settings.warmup_days is not None,
             "strategies": bool(settings.strategies),
+            "query": settings.query is not None,
         }
         for name, is_given in given.items():
             if is_given and name not in self.takes:
