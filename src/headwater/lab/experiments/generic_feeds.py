@@ -8,6 +8,7 @@ A power law x^−1.3 on .003 … 300 items a day has that mean and that median. 
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,12 @@ import numpy as np
 from headwater.estimate.base import Floats
 from headwater.lab.cycles import generator
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.replay import Protocol, replay
+from headwater.lab.replay import Protocol, Replay, replay
 from headwater.lab.scores import Scores, score
 from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import Job, run_all
 from headwater.lab.traces import Trace, load_trace
-from headwater.lab.worlds import WorldSettings, draw
+from headwater.lab.worlds import WorldSettings, as_trace, draw
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +48,8 @@ PAPER: dict[str, dict[str, tuple[float, float, float]]] = {
 WINDOW = 20
 
 
-def one_run(name: str, feeds: int, window: int, seed: int) -> tuple[Scores, dict[str, Floats]]:
+def synthetic(name: str, feeds: int, window: int, seeds: int) -> list[tuple[Scores, dict[str, Floats]]]:
+    """Interval strategies poll every feed for itself, so the worlds of all seeds run as one array of feeds."""
     settings = WorldSettings(
         feeds=feeds,
         days=42.0,
@@ -60,20 +62,39 @@ def one_run(name: str, feeds: int, window: int, seed: int) -> tuple[Scores, dict
         changes=(0.6,),
         changing=0.3,
     )
-    return _measured(name, draw(settings, generator(seed, 6)).trace, window, 7.0)
+    worlds = [draw(settings, generator(seed, 6)).trace for seed in range(seeds)]
+    together = as_trace([world.of(feed) for world in worlds for feed in range(feeds)])
+    done = _replayed(name, together, window, 7.0)
+    found = []
+    for seed in range(seeds):
+        rows = np.arange(seed * feeds, (seed + 1) * feeds)
+        mine = slice(together.offsets[rows[0]], together.offsets[rows[-1] + 1])
+        part = dataclasses.replace(
+            done,
+            trace=together.only(rows),
+            obtained=done.obtained[mine],
+            polls=done.polls[rows],
+            bytes=done.bytes / seeds,
+        )
+        found.append((score(part), _intervals(part)))
+    return found
 
 
 def on_trace(name: str, path: Path, window: int, warmup: float) -> tuple[Scores, dict[str, Floats]]:
-    return _measured(name, load_trace(path), window, warmup)
+    done = _replayed(name, load_trace(path), window, warmup)
+    return score(done), _intervals(done)
 
 
-def _measured(name: str, trace: Trace, window: int, warmup: float) -> tuple[Scores, dict[str, Floats]]:
-    done = replay(make(name, trace.feeds), trace, Protocol(window=window, history_days=14.0, warmup_days=warmup))
+def _replayed(name: str, trace: Trace, window: int, warmup: float) -> Replay:
+    return replay(make(name, trace.feeds), trace, Protocol(window=window, history_days=14.0, warmup_days=warmup))
+
+
+def _intervals(done: Replay) -> dict[str, Floats]:
+    """Mean seconds between two items and between two polls of each feed."""
+    trace, span = done.trace, done.end - done.measured
     inside = (trace.times >= done.measured) & (trace.times <= done.end)
     items = np.bincount(trace.owner()[inside], minlength=trace.feeds)
-    span = done.end - done.measured
-    intervals = {"real": span / np.maximum(items, 1e-9), "polled": span / np.maximum(done.polls, 1e-9)}
-    return score(done), intervals
+    return {"real": span / np.maximum(items, 1e-9), "polled": span / np.maximum(done.polls, 1e-9)}
 
 
 def run(given: LabSettings, progress: Progress) -> Result:
@@ -81,17 +102,16 @@ def run(given: LabSettings, progress: Progress) -> Result:
     feeds = 150 if given.quick else 400
     window = given.window or WINDOW
     names = check_names(given.strategies) or NAMES
-    jobs = [Job(one_run, (name, feeds, window, seed)) for name in names for seed in range(seeds)]
-    found = run_all(jobs, given, progress)
+    found = run_all([Job(synthetic, (name, feeds, window, seeds)) for name in names], given, progress)
     rows: list[Row] = []
     means: dict[str, dict[str, dict[str, float]]] = {"feeds": {}, "polls": {}}
     for mode in means:
         for place, name in enumerate(names):
-            scores = [each for each, _ in found[place * seeds : (place + 1) * seeds]]
+            scores = [each for each, _ in found[place]]
             rows.append(_row(name, mode, scores))
             means[mode][name] = {key: rows[-1][key] for key in ("mean_delay_s", "polls_per_item", "error", "bytes")}
     settings: dict[str, Any] = {"seeds": seeds, "feeds": feeds, "window": window, "days": 21}
-    intervals = {name: found[place * seeds][1] for place, name in enumerate(names)}
+    intervals = {name: found[place][0][1] for place, name in enumerate(names)}
     result = Result("generic-feeds", settings, rows, data={"intervals": intervals})
     complete = set(NAMES) <= set(names)
     if complete:
