@@ -252,10 +252,24 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class QueryFeed:
-    """A feed defined by a standing query, as the store keeps it."""
+    """A feed defined by a standing query, as the store keeps it.
+
+    `text` holds for what comes behind the outbox's `position`; `active` is the definition that the query processor
+    runs, the one before until it has come to that position. `problem` says why it cannot be run at all.
+    """
 
     id: int
     name: str
     text: str
     created: float
     replaced: float | None = None
+    importance: float = 1.0
+    position: int = 0
+    active: str | None = None
+    active_position: int | None = None
+    problem: str | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether the processor has not taken the definition up yet."""
+        return self.active != self.text

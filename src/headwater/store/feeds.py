@@ -15,7 +15,19 @@ from headwater.store import search
 from headwater.store.clean import clean
 from headwater.store.sql import chunks, insert_new
 from headwater.store.state import changed
-from headwater.store.tables import feed, feed_tag, item, known, refresh, seen
+from headwater.store.tables import (
+    edition,
+    feed,
+    feed_tag,
+    hit,
+    implicit_feed,
+    item,
+    known,
+    offered,
+    query_source,
+    refresh,
+    seen,
+)
 from headwater.store.values import Added, NewFeed
 
 CHUNK = 1000
@@ -38,12 +50,18 @@ _FEED = select(
 
 
 def add_feeds(
-    connection: Connection, feeds: Iterable[NewFeed], now: float, progress: Callable[[int], None] | None = None
+    connection: Connection,
+    feeds: Iterable[NewFeed],
+    now: float,
+    progress: Callable[[int], None] | None = None,
+    *,
+    adopt: bool = True,
 ) -> list[Added]:
-    """In the caller's transaction."""
+    """In the caller's transaction. With `adopt` those that are here only for a query are here for themselves now."""
     done: list[Added] = []
     for chunk in chunks((clean(each) for each in feeds), CHUNK):
-        done += _add_chunk(connection, chunk, now)
+        added = _add_chunk(connection, chunk, now)
+        done += _adopt(connection, chunk, added) if adopt else added
         if progress is not None:
             progress(len(done))
     changed(connection)
@@ -83,6 +101,17 @@ def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float) -> li
         added.append(Added(stored[ids[key]], key in created))
         created.discard(key)  # the second time the same address is given, it is there already
     return added
+
+
+def _adopt(connection: Connection, new: Sequence[NewFeed], added: list[Added]) -> list[Added]:
+    """Feeds that only queries wanted get the weight they are now given, and count as registered."""
+    weights = {one.feed.id: each.weight for each, one in zip(new, added, strict=True) if not one.created}
+    gone = delete(implicit_feed).where(implicit_feed.c.feed_id.in_(list(weights)))
+    was = connection.execute(gone.returning(implicit_feed.c.feed_id)).scalars().all() if weights else []
+    for id in was:
+        connection.execute(update(feed).where(feed.c.id == id).values(weight=weights[id], paused=False))
+    changed = {each.id: each for each in _read(connection, _FEED.where(feed.c.id.in_(was)))} if was else {}
+    return [Added(changed.get(one.feed.id, one.feed), one.created) for one in added]
 
 
 def _new_row(key: str, new: NewFeed, now: float) -> dict[str, Any]:
@@ -231,12 +260,17 @@ def _forget_server(connection: Connection, feed_id: int) -> None:
 
 
 def remove(connection: Connection, feed_id: int) -> None:
-    """The feed, its items and their words, what was seen, and the log. Outbox entries without an item are not shown."""
+    """The feed, its items and their words, what came out of queries, what was seen, and the log.
+
+    Outbox entries without an item are not shown.
+    """
     find(connection, feed_id)
     ids = connection.execute(select(item.c.id).where(item.c.feed_id == feed_id)).scalars().all()
     for chunk in chunks(ids, CHUNK):
         search.forget(connection, chunk)
-    for table in (item, seen, refresh):
+    published = select(hit.c.item_id).where(hit.c.feed_id == feed_id)
+    connection.execute(delete(edition).where(edition.c.item_id.in_(published)))
+    for table in (item, seen, refresh, hit, offered, query_source):
         connection.execute(delete(table).where(table.c.feed_id == feed_id))
     connection.execute(delete(feed).where(feed.c.id == feed_id))  # tags, known and window go with it
     changed(connection)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, false, func, or_, select, update
 
-from headwater.store import search
+from headwater.store import hits, search
 from headwater.store.known import seen_key
 from headwater.store.sql import chunks
 from headwater.store.tables import checkpoint, item, outbox, refresh, seen, tally
@@ -24,6 +24,8 @@ def prune(connection: Connection, keep: Keep, now: float, limit: int) -> Pruned:
     """At most `limit` of each kind, oldest first, in the caller's transaction."""
     entries = _prune_outbox(connection, keep, now, limit)  # first, so that it no longer spares items
     items = _prune_items(connection, keep, now, limit)
+    if keep.days is not None:
+        items += hits.prune(connection, now - keep.days * DAY, limit)
     refreshes = 0
     if keep.refresh_days is not None:
         old = select(refresh.c.id).where(refresh.c.at < now - keep.refresh_days * DAY).order_by(refresh.c.at)

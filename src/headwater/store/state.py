@@ -22,15 +22,15 @@ def load(connection: Connection, name: str) -> tuple[int, bytes] | None:
     return None if row is None else (row.version, bytes(row.blob))
 
 
-REVISION = "feeds changed"
+FEEDS, QUERIES = "feeds changed", "queries changed"
 
 
-def changed(connection: Connection) -> None:
-    """Count a change of the list of feeds, in the caller's transaction; other processes look at the count."""
+def changed(connection: Connection, what: str = FEEDS) -> None:
+    """Count a change of the list of feeds or of queries, in the caller's transaction; other processes look at it."""
     statement = upsert(connection.dialect.name, state)
     statement = statement.on_conflict_do_update(index_elements=["name"], set_={"version": state.c.version + 1})
-    connection.execute(statement, {"name": REVISION, "version": 1, "saved": 0.0, "blob": b""})
+    connection.execute(statement, {"name": what, "version": 1, "saved": 0.0, "blob": b""})
 
 
-def revision(connection: Connection) -> int:
-    return connection.execute(select(state.c.version).where(state.c.name == REVISION)).scalar() or 0
+def revision(connection: Connection, what: str = FEEDS) -> int:
+    return connection.execute(select(state.c.version).where(state.c.name == what)).scalar() or 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headwater.model import Feed, Item, Refresh
+from headwater.query.hits import Hit, Related
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +133,71 @@ class Pruned:
     items: int = 0
     refreshes: int = 0
     outbox: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A hit to be written: when its item arrived, and the id of its query feed."""
+
+    query_id: int
+    hit: Hit
+    arrived: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHit:
+    """An item as a query feed has published it; `id` is its place in the feed's stream.
+
+    `item` is what is shown, with the fields that SET wrote anew. `fresh` says that it was to be delivered when it was
+    written, `update` that it was there before and has just been changed in place.
+    """
+
+    id: int
+    query_id: int
+    item: Item
+    arrived: float
+    branches: frozenset[int]
+    related: tuple[Related, ...] | None = None
+    fresh: bool = False
+    update: bool = False
+    changed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a query feed keeps of one feed: `kept` of `offered` items."""
+
+    query_id: int
+    feed_id: int
+    kept: int
+    offered: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatistics:
+    """How lively a query feed is: hits of the last `days`, per day, when the last one came, and all there are."""
+
+    hits: int
+    recent: int
+    days: float
+    last: float | None
+
+    @property
+    def per_day(self) -> float:
+        return self.recent / self.days if self.days > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a statement of a script did: "created", "replaced", "dropped", "registered"; `name` says to what."""
+
+    action: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What a script did, and what its writer should know all the same."""
+
+    done: tuple[Done, ...]
+    warnings: tuple[object, ...] = ()

@@ -1,0 +1,353 @@
+"""What comes out of query feeds: written beside the processor's checkpoint, read as a stream or as a window.
+
+A hit refers to the version of the item that it published (`edition`), so that it stays as it was when the item changes
+and no longer matches, or when retention deletes it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, delete, func, insert, select, update
+
+from headwater.model import Enclosure, Item
+from headwater.query.hits import Related
+from headwater.store.clean import clean
+from headwater.store.sql import Prepared, chunks, from_json, insert_new, reserve, upsert
+from headwater.store.tables import edition, hit, item, offered, outbox, query_feed, query_source
+from headwater.store.values import Matched, QueryStatistics, Source, StoredHit
+
+CHUNK = 500
+DAY = 86_400.0
+_EDITION = Prepared(lambda dialect: insert_new(dialect, edition), ["item_id", "version", "blob"])
+_HIT = Prepared(lambda _: insert(hit), hit.columns.keys())
+_CHANGED = ("version", "published", "current", "branches", "changes", "fresh", "related")
+_UPDATE = update(hit).where(hit.c.id == bindparam("of_hit")).values({name: bindparam(name) for name in _CHANGED})
+_LISTS = frozenset({"authors", "categories"})
+
+
+# items as they were published
+
+
+def pack(value: Item) -> bytes:
+    return zlib.compress(orjson.dumps(asdict(value)), 1)
+
+
+def unpack(blob: bytes) -> Item:
+    return _item(orjson.loads(zlib.decompress(blob)))
+
+
+def _item(given: dict[str, Any]) -> Item:
+    lists = {name: tuple(given[name]) for name in _LISTS}
+    return Item(**given | lists | {"enclosures": tuple(Enclosure(**one) for one in given["enclosures"])})
+
+
+def _with_changes(value: Item, changes: str | None) -> Item:
+    if not changes:
+        return value
+    given: dict[str, Any] = orjson.loads(changes)
+    lists = {name: tuple(given[name]) for name in _LISTS & set(given)}
+    return replace(value, **given | lists)
+
+
+# writing
+
+
+def write(connection: Connection, matched: Iterable[Matched]) -> list[StoredHit]:
+    """Write hits in the caller's transaction; what was really new or changed, as it now stands.
+
+    A query feed publishes an item once: a hit that is there already is changed in place and never fresh again.
+    """
+    wanted = {(one.hit.original.id, one.query_id): one for one in matched if one.hit.original.id is not None}
+    if not wanted:
+        return []
+    living = _living(connection, {query_id for _, query_id in wanted})
+    there = _there(connection, {item_id for item_id, _ in wanted if item_id is not None})
+    new: list[Matched] = []
+    again: list[tuple[Row[Any], Matched]] = []
+    for key, one in wanted.items():
+        if one.query_id not in living:
+            continue
+        row = there.get(key)
+        if row is None:
+            new.append(one)
+        elif row.version != one.hit.original.version or not row.current:
+            again.append((row, one))
+    originals = {(one.original.id, one.original.version): one.original for one in (m.hit for m in new)}
+    originals |= {(one.hit.original.id, one.hit.original.version): one.hit.original for _, one in again}
+    _EDITION.run(
+        connection,
+        [{"item_id": id, "version": version, "blob": pack(clean(value))} for (id, version), value in originals.items()],
+    )
+    ids = reserve(connection, hit, len(new)) if new else ()
+    _HIT.run(connection, (_row(id, one) for id, one in zip(ids, new, strict=True)))
+    changes = [_changed(row, one) for row, one in again]
+    if changes:
+        connection.execute(_UPDATE, [change for change, _ in changes])
+    _forget_editions(connection, {row.item_id for row, _ in again})
+    _count_kept(connection, new)
+    stored = [_stored(id, one, one.hit.fresh, False) for id, one in zip(ids, new, strict=True)]
+    return stored + [_stored(row.id, one, fresh, True) for (row, one), (_, fresh) in zip(again, changes, strict=True)]
+
+
+def _living(connection: Connection, ids: Collection[int]) -> set[int]:
+    """Query feeds that have not been dropped while items were matched with them."""
+    found: set[int] = set()
+    for chunk in chunks(sorted(ids), CHUNK):
+        found.update(connection.execute(select(query_feed.c.id).where(query_feed.c.id.in_(chunk))).scalars())
+    return found
+
+
+def _there(connection: Connection, item_ids: Collection[int]) -> dict[tuple[int, int], Row[Any]]:
+    found: dict[tuple[int, int], Row[Any]] = {}
+    for chunk in chunks(sorted(item_ids), CHUNK):
+        for row in connection.execute(select(hit).where(hit.c.item_id.in_(chunk))):
+            found[row.item_id, row.query_id] = row
+    return found
+
+
+def _row(id: int, one: Matched) -> dict[str, Any]:
+    made = one.hit
+    return {
+        "id": id,
+        "query_id": one.query_id,
+        "item_id": made.original.id,
+        "feed_id": made.original.feed_id,
+        "version": made.original.version,
+        "arrived": one.arrived,
+        "published": made.item.published,
+        "fresh": made.fresh,
+        "current": True,
+        "branches": _branches(made.branches),
+        "related": _related(made.related),
+        "changes": _changes(one),
+    }
+
+
+def _changed(row: Row[Any], one: Matched) -> tuple[dict[str, Any], bool]:
+    """How the hit stands from now on, and whether it is to be delivered: only where none before was."""
+    made = one.hit
+    fresh = made.fresh and not made.update and not row.fresh and not row.current
+    values = {
+        "of_hit": row.id,
+        "version": made.original.version,
+        "published": made.item.published,
+        "current": True,
+        "branches": _branches(made.branches | set(from_json(row.branches)) if row.current else made.branches),
+        "changes": _changes(one),
+        "fresh": fresh or row.fresh,
+        "related": row.related if made.related is None and row.current else _related(made.related),
+    }
+    return values, fresh
+
+
+def _branches(branches: Collection[int]) -> str:
+    return orjson.dumps(sorted(branches)).decode()
+
+
+def _related(related: tuple[Related, ...] | None) -> str | None:
+    return None if related is None else orjson.dumps(list(map(asdict, clean(related)))).decode()
+
+
+def _changes(one: Matched) -> str | None:
+    rewritten = one.hit.rewritten
+    return orjson.dumps({name: clean(value) for name, value in rewritten.items()}).decode() if rewritten else None
+
+
+def _stored(id: int, one: Matched, fresh: bool, update: bool) -> StoredHit:
+    made = one.hit
+    changed = frozenset(made.rewritten)
+    return StoredHit(id, one.query_id, made.item, one.arrived, made.branches, made.related, fresh, update, changed)
+
+
+def _forget_editions(connection: Connection, item_ids: Collection[int]) -> None:
+    """Versions that no hit shows any more."""
+    for chunk in chunks(sorted(item_ids), CHUNK):
+        shown = select(hit.c.id).where(hit.c.item_id == edition.c.item_id, hit.c.version == edition.c.version)
+        connection.execute(delete(edition).where(edition.c.item_id.in_(chunk), ~shown.exists()))
+
+
+# how much of each source a query keeps
+
+
+def _count_kept(connection: Connection, new: Sequence[Matched]) -> None:
+    counts: dict[tuple[int, int], int] = {}
+    for one in new:
+        if one.hit.fresh:  # what filled a new feed's window is counted when it is filled
+            key = (one.query_id, one.hit.original.feed_id)
+            counts[key] = counts.get(key, 0) + 1
+    if counts:
+        statement = upsert(connection.dialect.name, query_source)
+        statement = statement.on_conflict_do_update(
+            index_elements=["query_id", "feed_id"], set_={"kept": query_source.c.kept + statement.excluded.kept}
+        )
+        rows = [{"query_id": q, "feed_id": f, "kept": number, "base": 0} for (q, f), number in counts.items()]
+        connection.execute(statement, rows)
+
+
+def count_offered(connection: Connection, counts: Mapping[int, int]) -> None:
+    """So many more items of each feed have been offered to all queries that read it."""
+    if counts:
+        statement = upsert(connection.dialect.name, offered)
+        statement = statement.on_conflict_do_update(
+            index_elements=["feed_id"], set_={"number": offered.c.number + statement.excluded.number}
+        )
+        connection.execute(statement, [{"feed_id": id, "number": number} for id, number in sorted(counts.items())])
+
+
+def set_sources(connection: Connection, query_id: int, counts: Mapping[int, tuple[int, int]]) -> None:
+    """What the query kept of the past, (kept, of how many) per feed, in place of what was counted before."""
+    connection.execute(delete(query_source).where(query_source.c.query_id == query_id))
+    for chunk in chunks(sorted(counts), CHUNK):
+        total: dict[int, int] = dict(
+            connection.execute(select(offered.c.feed_id, offered.c.number).where(offered.c.feed_id.in_(chunk)))
+            .tuples()
+            .all()
+        )
+        rows = [
+            {"query_id": query_id, "feed_id": id, "kept": counts[id][0], "base": total.get(id, 0) - counts[id][1]}
+            for id in chunk
+            if counts[id][0]
+        ]
+        if rows:
+            connection.execute(insert(query_source), rows)
+
+
+def sources(connection: Connection, query_id: int | None) -> list[Source]:
+    """What queries have kept of which feeds; feeds of which nothing was kept are not listed."""
+    query = select(query_source, func.coalesce(offered.c.number, 0).label("offered"))
+    query = query.outerjoin(offered, offered.c.feed_id == query_source.c.feed_id)
+    if query_id is not None:
+        query = query.where(query_source.c.query_id == query_id)
+    return [
+        Source(row.query_id, row.feed_id, row.kept, max(row.offered - row.base, row.kept))
+        for row in connection.execute(query)
+    ]
+
+
+def offers(connection: Connection) -> dict[int, int]:
+    """How many items of each feed have been offered to queries."""
+    return dict(connection.execute(select(offered.c.feed_id, offered.c.number)).tuples().all())
+
+
+# filling a new or replaced query feed
+
+
+def refill(connection: Connection, query_id: int, window: Sequence[Matched]) -> list[StoredHit]:
+    """The window as a new definition has it; hits of the one before are put aside, and what is there is not fresh."""
+    connection.execute(update(hit).where(hit.c.query_id == query_id, hit.c.current).values(current=False))
+    return write(connection, [replace(one, hit=replace(one.hit, fresh=False)) for one in window])
+
+
+def past(
+    connection: Connection, since: float | None, most: int, upto: int, feed_ids: Collection[int] | None
+) -> list[int]:
+    """The ids of the last `most` stored items, in the order of their arrival, up to a position of the outbox."""
+    later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
+    query = select(item.c.id).where(item.c.id.not_in(later)).order_by(item.c.id.desc()).limit(most)
+    if since is not None:
+        query = query.where(item.c.first_seen >= since)
+    if feed_ids is not None:
+        query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
+    return sorted(connection.execute(query).scalars())
+
+
+def emitted(connection: Connection, item_ids: Collection[int]) -> dict[int, dict[str, bool]]:
+    """Which query feeds have published these items, each with whether it was delivered."""
+    found: dict[int, dict[str, bool]] = {}
+    for chunk in chunks(sorted(item_ids), CHUNK):
+        query = select(hit.c.item_id, query_feed.c.name, hit.c.fresh).join(
+            query_feed, query_feed.c.id == hit.c.query_id
+        )
+        for row in connection.execute(query.where(hit.c.item_id.in_(chunk), hit.c.current)):
+            found.setdefault(row.item_id, {})[row.name] = row.fresh
+    return found
+
+
+# reading
+
+
+def _hits(*conditions: ColumnElement[bool]) -> Select[Any]:
+    same = and_(edition.c.item_id == hit.c.item_id, edition.c.version == hit.c.version)
+    return select(hit, edition.c.blob).join(edition, same).where(hit.c.current, *conditions)
+
+
+def _read(row: Row[Any]) -> StoredHit:
+    original = unpack(bytes(row.blob))
+    related = None
+    if row.related is not None:
+        related = tuple(Related(**one) for one in orjson.loads(row.related))
+    return StoredHit(
+        row.id,
+        row.query_id,
+        _with_changes(original, row.changes),
+        row.arrived,
+        frozenset(from_json(row.branches)),
+        related,
+        row.fresh,
+        changed=frozenset(orjson.loads(row.changes)) if row.changes else frozenset(),
+    )
+
+
+def stream(connection: Connection, query_id: int, after: int, limit: int) -> list[StoredHit]:
+    query = _hits(hit.c.query_id == query_id, hit.c.id > after).order_by(hit.c.id).limit(limit)
+    return [_read(row) for row in connection.execute(query)]
+
+
+def latest(connection: Connection, query_id: int, before: int | None, limit: int) -> list[StoredHit]:
+    query = _hits(hit.c.query_id == query_id).order_by(hit.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(hit.c.id < before)
+    return [_read(row) for row in connection.execute(query)]
+
+
+def window(
+    connection: Connection, query_id: int, count: int | None, since: float | None, by_arrival: bool
+) -> list[StoredHit]:
+    """The newest `count` hits by publication or by arrival, or those not older than `since`."""
+    when = hit.c.arrived if by_arrival else hit.c.published
+    query = _hits(hit.c.query_id == query_id)
+    if since is not None:
+        query = query.where(when >= since)
+    if count is not None:
+        then = (hit.c.id.desc(),) if by_arrival else (hit.c.arrived.desc(), hit.c.item_id)
+        query = query.order_by(when.desc(), *then).limit(count)
+    return [_read(row) for row in connection.execute(query)]
+
+
+def by_ids(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
+    """These hits, those of replaced definitions too, in the order of ids."""
+    found: list[StoredHit] = []
+    for chunk in chunks(sorted(ids), CHUNK):
+        same = and_(edition.c.item_id == hit.c.item_id, edition.c.version == hit.c.version)
+        query = select(hit, edition.c.blob).join(edition, same).where(hit.c.id.in_(chunk)).order_by(hit.c.id)
+        found += [_read(row) for row in connection.execute(query)]
+    return found
+
+
+def statistics(connection: Connection, query_id: int, now: float, days: float) -> QueryStatistics:
+    mine = and_(hit.c.query_id == query_id, hit.c.current)
+    total = connection.execute(select(func.count()).select_from(hit).where(mine)).scalar_one()
+    recent = select(func.count()).select_from(hit).where(mine, hit.c.arrived >= now - days * DAY)
+    last = connection.execute(select(func.max(hit.c.arrived)).where(mine)).scalar()
+    return QueryStatistics(total, connection.execute(recent).scalar_one(), days, last)
+
+
+def counts(connection: Connection) -> dict[int, tuple[int, float]]:
+    """How many hits each query feed shows, and when the last came."""
+    query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(hit.c.current).group_by(hit.c.query_id)
+    return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
+
+
+def prune(connection: Connection, before: float, limit: int) -> int:
+    """Delete hits that arrived before a time, with the versions that only they show."""
+    old = select(hit.c.id, hit.c.item_id).where(hit.c.arrived < before).order_by(hit.c.id).limit(limit)
+    rows = connection.execute(old).all()
+    for chunk in chunks([row.id for row in rows], CHUNK):
+        connection.execute(delete(hit).where(hit.c.id.in_(chunk)))
+    _forget_editions(connection, {row.item_id for row in rows})
+    return len(rows)

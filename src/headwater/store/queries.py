@@ -1,0 +1,194 @@
+"""Definitions of query feeds: what exists, since which position of the outbox, and what the query processor runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import Connection, Row, Update, delete, func, insert, select, update
+
+from headwater.errors import NotFound
+from headwater.language import Catalogue, parse
+from headwater.language.ast import Create, Query
+from headwater.language.normal import reads
+from headwater.model import QueryFeed
+from headwater.store import outbox
+from headwater.store.sql import chunks
+from headwater.store.state import QUERIES, changed
+from headwater.store.tables import edition, feed, feed_tag, hit, implicit_feed, query_address, query_feed
+
+CHUNK = 1000
+
+
+def definition(text: str) -> Create:
+    """The one CREATE statement that a stored text is."""
+    (create,) = parse(text).queries
+    return create
+
+
+class _Definitions(Mapping[str, Query]):
+    """Query feeds by folded name, parsed when somebody looks: a script seldom touches more than a few of 100,000."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._parsed: dict[str, Query] = {}
+
+    def __getitem__(self, key: str) -> Query:
+        if key not in self._parsed:
+            self._parsed[key] = definition(self._texts[key]).query
+        return self._parsed[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+@dataclass(frozen=True)
+class StoredCatalogue(Catalogue):
+    """The catalogue of a store."""
+
+    stored: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # folded name → name, text
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        return {**self.source_names, **{key: name for key, (name, _) in self.stored.items()}}
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Query]:  # type: ignore[override]
+        return _Definitions({key: text for key, (_, text) in self.stored.items()})
+
+
+def catalogue(connection: Connection) -> StoredCatalogue:
+    """Everything that a query can name."""
+    named = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None))).all()
+    tags = connection.execute(select(feed_tag.c.tag).distinct()).scalars()
+    stored = connection.execute(select(query_feed.c.key, query_feed.c.name, query_feed.c.text)).all()
+    return StoredCatalogue(
+        sources={row.name: row.url for row in named},
+        tags=frozenset(tags),
+        stored={row.key: (row.name, row.text) for row in stored},
+    )
+
+
+def _read(row: Row[Any]) -> QueryFeed:
+    return QueryFeed(
+        id=row.id,
+        name=row.name,
+        text=row.text,
+        created=row.created,
+        replaced=row.replaced,
+        importance=row.importance,
+        position=row.position,
+        active=row.active,
+        active_position=row.active_position,
+        problem=row.problem,
+    )
+
+
+def listed(connection: Connection) -> list[QueryFeed]:
+    return [_read(row) for row in connection.execute(select(query_feed).order_by(query_feed.c.id))]
+
+
+def find(connection: Connection, name: str) -> QueryFeed:
+    row = connection.execute(select(query_feed).where(query_feed.c.key == name.casefold())).first()
+    if row is None:
+        names = connection.execute(select(query_feed.c.name).limit(10_000)).scalars().all()
+        close = difflib.get_close_matches(name[:60], names, n=1, cutoff=0.6)
+        hint = f"Did you mean {close[0]}?" if close else "“headwater query list” shows all."
+        raise NotFound(f"There is no query feed “{name}”. {hint}")
+    return _read(row)
+
+
+def put(connection: Connection, create: Create, now: float) -> int:
+    """Create or replace a query feed, in the caller's transaction; it holds for what is appended from now on."""
+    outbox.in_turn(connection)
+    values = {
+        "key": create.name.key,
+        "name": create.name.name,
+        "text": create.text,
+        "position": outbox.end(connection),
+        "importance": 1.0 if create.query.importance is None else create.query.importance,
+        "problem": None,
+    }
+    changed(connection, QUERIES)
+    old = connection.execute(select(query_feed.c.id).where(query_feed.c.key == create.name.key)).scalar()
+    if old is not None:
+        connection.execute(update(query_feed).where(query_feed.c.id == old).values(**values, replaced=now))
+        return int(old)
+    statement = insert(query_feed).values(**values, created=now).returning(query_feed.c.id)
+    return int(connection.execute(statement).scalar_one())
+
+
+def readers(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
+    """Query feeds that read one of these, directly or through others; the order is that in which they were made."""
+    gone = {name.casefold() for name in names}
+    rest = {row.id: (row, {name.key for name in reads(definition(row.text).query)}) for row in listed(connection)}
+    found: list[QueryFeed] = []
+    while True:
+        more = [row for row, read in rest.values() if row.name.casefold() not in gone and read & gone]
+        if not more:
+            return sorted(found, key=lambda row: row.id)
+        found += more
+        gone.update(row.name.casefold() for row in more)
+
+
+def drop(connection: Connection, ids: Sequence[int]) -> None:
+    """The definitions and all that came of them, in the caller's transaction."""
+    for chunk in chunks(ids, CHUNK):
+        items = select(hit.c.item_id).where(hit.c.query_id.in_(chunk))
+        others = select(hit.c.item_id).where(hit.c.query_id.not_in(chunk))
+        connection.execute(delete(edition).where(edition.c.item_id.in_(items), edition.c.item_id.not_in(others)))
+        connection.execute(delete(hit).where(hit.c.query_id.in_(chunk)))
+        connection.execute(delete(query_feed).where(query_feed.c.id.in_(chunk)))
+    changed(connection, QUERIES)
+
+
+def activate(connection: Connection, query: QueryFeed) -> bool:
+    """The processor runs this definition from here on; False if it has been replaced or dropped meanwhile."""
+    statement = _same(query).values(active=query.text, active_position=query.position, problem=None)
+    return connection.execute(statement).rowcount == 1
+
+
+def set_problem(connection: Connection, query: QueryFeed, problem: str) -> None:
+    """The processor cannot run this definition."""
+    connection.execute(_same(query).values(problem=problem[:1000]))
+
+
+def _same(query: QueryFeed) -> Update:
+    return update(query_feed).where(query_feed.c.id == query.id, query_feed.c.text == query.text)
+
+
+# addresses that stand in queries
+
+
+def refer(connection: Connection, query_id: int, feed_ids: Sequence[int]) -> None:
+    """The query reads these feeds by their address, and no others."""
+    connection.execute(delete(query_address).where(query_address.c.query_id == query_id))
+    if feed_ids:
+        connection.execute(
+            insert(query_address), [{"query_id": query_id, "feed_id": id} for id in sorted(set(feed_ids))]
+        )
+
+
+def release(connection: Connection) -> int:
+    """Stop refreshing feeds that were only here because a query gave their address, when none does any more."""
+    wanted = select(query_address.c.feed_id)
+    idle = select(implicit_feed.c.feed_id).where(implicit_feed.c.feed_id.not_in(wanted))
+    done = connection.execute(update(feed).where(feed.c.id.in_(idle), ~feed.c.paused).values(paused=True)).rowcount
+    resumed = select(implicit_feed.c.feed_id).where(implicit_feed.c.feed_id.in_(wanted))
+    done += connection.execute(update(feed).where(feed.c.id.in_(resumed), feed.c.paused).values(paused=False)).rowcount
+    return done
+
+
+def implicit(connection: Connection) -> set[int]:
+    """Feeds that are here only because queries give their addresses."""
+    return set(connection.execute(select(implicit_feed.c.feed_id)).scalars())
+
+
+def count(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(query_feed)).scalar_one()

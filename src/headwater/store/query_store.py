@@ -1,0 +1,170 @@
+"""The store's side of standing queries: `store.queries`. Every method is one transaction of its own.
+
+Functions that must share the caller's transaction are those of `store.queries` and `store.hits` (modules), run by
+`transaction.run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Connection, select
+
+from headwater.language import Catalogue
+from headwater.language.ast import DEFAULT_KEEP, Field, Query
+from headwater.model import Item, QueryFeed
+from headwater.query.document import Emission, document
+from headwater.query.text import Analysed, Origin
+from headwater.store import feeds, hits, items, queries, scripts, state
+from headwater.store.database import Database
+from headwater.store.sql import chunks
+from headwater.store.tables import feed, item
+from headwater.store.values import Executed, QueryStatistics, Source, StoredHit
+
+CHUNK = 1000
+
+
+class QueryStore:
+    """Query feeds and what comes out of them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # definitions
+
+    async def execute(self, script: str, now: float) -> Executed:
+        """Check a script against what is here and carry it out, wholly or (QueryError) not at all.
+
+        What it defines holds for items that arrive from now on; a running processor fills the window from the past.
+        Addresses that stand in it become feeds, wanted by nobody but queries, unless they are here already.
+        """
+        return await self._database.write(scripts.execute, script, now)
+
+    async def drop(self, name: str, cascade: bool = False) -> tuple[str, ...]:
+        """Drop a query feed and what came of it; InputError names those that read it, unless `cascade` drops them too.
+
+        Feeds that were here only for its sake are no longer refreshed; what they brought stays.
+        """
+        return await self._database.write(scripts.drop, name, cascade)
+
+    async def all(self) -> list[QueryFeed]:
+        """In the order in which they were made."""
+        return await self._database.read(queries.listed)
+
+    async def find(self, name: str) -> QueryFeed:
+        """Without regard to case; NotFound suggests what might have been meant."""
+        return await self._database.read(queries.find, name)
+
+    async def readers(self, name: str) -> list[QueryFeed]:
+        """Query feeds that read this one (or this source), directly or through others."""
+        return await self._database.read(queries.readers, [name])
+
+    async def count(self) -> int:
+        return await self._database.read(queries.count)
+
+    async def catalogue(self) -> Catalogue:
+        """Everything that a query can name, for `language.parse`."""
+        return await self._database.read(queries.catalogue)
+
+    async def revisions(self) -> tuple[int, int]:
+        """Counters of changes, of feeds and of queries."""
+        return await self._database.read(_revisions)
+
+    async def origins(self) -> dict[int, Origin]:
+        """Where the items of each feed come from, as queries see it."""
+        return await self._database.read(origins, None)
+
+    # what comes out
+
+    async def stream(self, query_id: int, *, after: int = 0, limit: int = 100) -> list[StoredHit]:
+        """In the order of arrival, beyond the id `after`: append-only, so that it is a cursor."""
+        return await self._database.read(hits.stream, query_id, after, limit)
+
+    async def latest(self, query_id: int, *, before: int | None = None, limit: int = 100) -> list[StoredHit]:
+        """The stream backwards, from its end or from the id `before`."""
+        return await self._database.read(hits.latest, query_id, before, limit)
+
+    async def hits(self, ids: Sequence[int]) -> list[StoredHit]:
+        """These hits; those that are no more are left out."""
+        return await self._database.read(hits.by_ids, ids)
+
+    async def document(self, query: QueryFeed, now: float) -> list[StoredHit]:
+        """What the feed's document shows at `now`: the window of KEEP, arranged by ORDER BY."""
+        return await self._database.read(_document, query.id, queries.definition(query.active or query.text).query, now)
+
+    async def emitted(self, item_ids: Collection[int]) -> dict[int, dict[str, bool]]:
+        """Which query feeds have published these items, by name, each with whether it was delivered."""
+        return await self._database.read(hits.emitted, item_ids)
+
+    # statistics
+
+    async def statistics(self, query: QueryFeed, now: float, days: float = 7.0) -> QueryStatistics:
+        """Over the last `days`."""
+        return await self._database.read(hits.statistics, query.id, now, days)
+
+    async def counts(self) -> dict[int, tuple[int, float]]:
+        """Per query feed how many hits there are, and when the last one arrived; empty ones are left out."""
+        return await self._database.read(hits.counts)
+
+    async def sources(self, query_id: int | None = None) -> list[Source]:
+        """What a query feed (all of them: None) has kept of which feeds; feeds without any kept item are left out."""
+        return await self._database.read(hits.sources, query_id)
+
+    async def offers(self) -> dict[int, int]:
+        """How many items of each feed have been offered to queries."""
+        return await self._database.read(hits.offers)
+
+    async def implicit(self) -> set[int]:
+        """Feeds that are here only because queries give their addresses."""
+        return await self._database.read(queries.implicit)
+
+    # the past
+
+    async def past(
+        self, *, since: float | None = None, most: int, upto: int, feed_ids: Collection[int] | None = None
+    ) -> list[int]:
+        """Ids of the last `most` items in the order of arrival, of these feeds, up to a position of the outbox."""
+        return await self._database.read(hits.past, since, most, upto, feed_ids)
+
+    async def items(self, ids: Sequence[int]) -> list[Item]:
+        """These items in the order of ids; those that are no more are left out."""
+        return await self._database.read(_items, ids)
+
+
+def _revisions(connection: Connection) -> tuple[int, int]:
+    return state.revision(connection, state.FEEDS), state.revision(connection, state.QUERIES)
+
+
+def origins(connection: Connection, feed_ids: Collection[int] | None) -> dict[int, Origin]:
+    """All, or those of some feeds."""
+    query = select(feed.c.id, feed.c.name, feed.c.url)
+    if feed_ids is not None:
+        query = query.where(feed.c.id.in_(sorted(feed_ids)))
+    rows = connection.execute(query).all()
+    tags = feeds.tags_of(connection, [row.id for row in rows])
+    implicit = queries.implicit(connection)
+    return {row.id: Origin(row.name, row.url, tags.get(row.id, ()), row.id not in implicit) for row in rows}
+
+
+def _document(connection: Connection, query_id: int, query: Query, now: float) -> list[StoredHit]:
+    by_arrival = query.order is not None and query.order.field is Field.ARRIVAL
+    keep = query.keep or DEFAULT_KEEP
+    if keep.seconds is None:
+        found = hits.window(connection, query_id, keep.count, None, by_arrival)
+    else:
+        found = hits.window(connection, query_id, None, now - keep.seconds, by_arrival)
+    known = origins(connection, {one.item.feed_id for one in found})
+    emissions = []
+    for one in found:
+        origin = known.get(one.item.feed_id) or Origin(None, f"feed:{one.item.feed_id}")
+        emissions.append(Emission(Analysed(one.item, origin, one.arrived), one.branches, None, one.arrived, one.id))
+    by_id = {one.id: one for one in found}
+    return [by_id[emission.sequence] for emission in document(query, emissions, now)]
+
+
+def _items(connection: Connection, ids: Sequence[int]) -> list[Item]:
+    found: list[Item] = []
+    for chunk in chunks(sorted(ids), CHUNK):
+        query = select(item).where(item.c.id.in_(chunk)).order_by(item.c.id)
+        found += [items.read_item(row) for row in connection.execute(query)]
+    return found

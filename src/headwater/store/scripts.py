@@ -1,0 +1,111 @@
+"""A script of statements, checked against what the store has and carried out in one transaction, or not at all."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, insert, select, update
+
+from headwater.errors import InputError, QueryError
+from headwater.formats.urls import normalise
+from headwater.language import parse
+from headwater.language.ast import Address, Create, Drop, Position, Register
+from headwater.language.messages import Report
+from headwater.language.normal import branches
+from headwater.store import feeds, queries
+from headwater.store.state import changed
+from headwater.store.tables import feed, implicit_feed, query_feed
+from headwater.store.values import Done, Executed, NewFeed
+
+IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it weight
+
+
+def execute(connection: Connection, text: str, now: float) -> Executed:
+    """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it."""
+    script = parse(text, queries.catalogue(connection))
+    report = Report(text)
+    done: list[Done] = []
+    for statement in script.statements:
+        match statement:
+            case Create():
+                done.append(_create(connection, statement, now))
+            case Drop():
+                done += _drop(connection, statement.name.name, statement.cascade)
+            case Register():
+                done += _register(connection, statement, now, report)
+    report.settle()
+    if queries.release(connection):
+        changed(connection)
+    return Executed(tuple(done), script.warnings)
+
+
+def drop(connection: Connection, name: str, cascade: bool) -> tuple[str, ...]:
+    """Drop a query feed; with `cascade` those that read it too. The names of all that went."""
+    found = queries.find(connection, name)
+    users = queries.readers(connection, [name])
+    if users and not cascade:
+        listed = ", ".join(user.name for user in users)
+        raise InputError(f"Feed {found.name} is used by {listed}. With --cascade they are dropped too.")
+    done = _drop(connection, name, cascade)
+    if queries.release(connection):
+        changed(connection)
+    return tuple(one.name for one in done)
+
+
+def _create(connection: Connection, statement: Create, now: float) -> Done:
+    before = connection.execute(select(query_feed.c.id).where(query_feed.c.key == statement.name.key)).first()
+    query_id = queries.put(connection, statement, now)
+    addresses = {
+        normalise(branch.source.url): branch.source.url
+        for branch in branches(statement.query)
+        if isinstance(branch.source, Address)
+    }
+    queries.refer(connection, query_id, _feeds_at(connection, addresses, now))
+    return Done("created" if before is None else "replaced", statement.name.name)
+
+
+def _feeds_at(connection: Connection, addresses: dict[str, str], now: float) -> list[int]:
+    """The feeds at these addresses; those that are not here yet are added, wanted by nobody but queries."""
+    if not addresses:
+        return []
+    new = [NewFeed(url, weight=IMPLICIT_WEIGHT) for url in addresses.values()]
+    added = feeds.add_feeds(connection, new, now, adopt=False)
+    rows = [{"feed_id": one.feed.id} for one in added if one.created]
+    if rows:
+        connection.execute(insert(implicit_feed), rows)
+    return [one.feed.id for one in added]
+
+
+def _drop(connection: Connection, name: str, cascade: bool) -> list[Done]:
+    row = connection.execute(select(query_feed.c.id).where(query_feed.c.key == name.casefold())).first()
+    users = queries.readers(connection, [name]) if cascade else []
+    if row is None:  # a source: as with “feeds remove”, all it brought goes with it
+        source = _named(connection, name)
+        if source is not None:
+            feeds.remove(connection, source)
+    ids = ([] if row is None else [row.id]) + [user.id for user in users]
+    names = connection.execute(select(query_feed.c.name).where(query_feed.c.id.in_(ids)).order_by(query_feed.c.id))
+    gone = list(names.scalars()) or [name]
+    if ids:
+        queries.drop(connection, ids)
+    return [Done("dropped", each) for each in gone]
+
+
+def _named(connection: Connection, name: str) -> int | None:
+    rows = connection.execute(select(feed.c.id, feed.c.name).where(feed.c.name.is_not(None))).all()
+    return next((row.id for row in rows if row.name.casefold() == name.casefold()), None)
+
+
+def _register(connection: Connection, statement: Register, now: float, report: Report) -> list[Done]:
+    """The feed gets the name and the tags; one that was only there for a query is now there for itself."""
+    url, name = statement.address.url, statement.name.name
+    try:
+        [added] = feeds.add_feeds(connection, [NewFeed(url, name=name, tags=statement.tags)], now)
+    except InputError as error:
+        raise QueryError(str(error)) from error
+    if added.feed.name is not None and added.feed.name != name:
+        position = Position(*statement.address.pos)
+        report.error(position, f"the feed is registered already, as {added.feed.name}", f"read it as {added.feed.name}")
+        return []
+    if added.feed.name is None:
+        connection.execute(update(feed).where(feed.c.id == added.feed.id).values(name=name))
+        changed(connection)
+    return [Done("registered", name)]
