@@ -203,11 +203,8 @@ def set_sources(connection: Connection, query_id: int, counts: Mapping[int, tupl
     """What the query kept of the past, (kept, of how many) per feed, in place of what was counted before."""
     connection.execute(delete(query_source).where(query_source.c.query_id == query_id))
     for chunk in chunks(sorted(counts), CHUNK):
-        total: dict[int, int] = dict(
-            connection.execute(select(offered.c.feed_id, offered.c.number).where(offered.c.feed_id.in_(chunk)))
-            .tuples()
-            .all()
-        )
+        given = connection.execute(select(offered).where(offered.c.feed_id.in_(chunk)))
+        total = {row.feed_id: row.number for row in given}
         rows = [
             {"query_id": query_id, "feed_id": id, "kept": counts[id][0], "base": total.get(id, 0) - counts[id][1]}
             for id in chunk
@@ -231,7 +228,7 @@ def sources(connection: Connection, query_id: int | None) -> list[Source]:
 
 def offers(connection: Connection) -> dict[int, int]:
     """How many items of each feed have been offered to queries."""
-    return dict(connection.execute(select(offered.c.feed_id, offered.c.number)).tuples().all())
+    return {row.feed_id: row.number for row in connection.execute(select(offered))}
 
 
 # filling a new or replaced query feed
@@ -265,6 +262,17 @@ def emitted(connection: Connection, item_ids: Collection[int]) -> dict[int, dict
         )
         for row in connection.execute(query.where(hit.c.item_id.in_(chunk), hit.c.current)):
             found.setdefault(row.item_id, {})[row.name] = row.fresh
+    return found
+
+
+def published(connection: Connection, names: Collection[str]) -> dict[int, dict[str, Item]]:
+    """By item, the item as each of these query feeds shows it."""
+    found: dict[int, dict[str, Item]] = {}
+    for name in names:
+        query = select(query_feed.c.id, query_feed.c.name).where(query_feed.c.key == name.casefold())
+        row = connection.execute(query).first()
+        for one in connection.execute(_hits(hit.c.query_id == row.id)) if row is not None else ():
+            found.setdefault(one.item_id, {})[row.name] = _read(one).item  # type: ignore[union-attr]
     return found
 
 

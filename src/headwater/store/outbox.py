@@ -35,13 +35,13 @@ def append(connection: Connection, kind: str, entries: Iterable[tuple[int, float
 
 def read(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:
     query = (
-        select(outbox.c.position, outbox.c.kind, item)
+        select(outbox.c.position, outbox.c.kind, outbox.c.at, item)
         .join(item, item.c.id == outbox.c.item_id)
         .where(outbox.c.position > after)
         .order_by(outbox.c.position)
         .limit(limit)
     )
-    return [OutboxEntry(row.position, row.kind, read_item(row)) for row in connection.execute(query)]
+    return [OutboxEntry(row.position, row.kind, read_item(row), row.at) for row in connection.execute(query)]
 
 
 def end(connection: Connection) -> int:
@@ -50,6 +50,12 @@ def end(connection: Connection) -> int:
 
 def read_checkpoint(connection: Connection, consumer: str) -> int:
     return connection.execute(select(checkpoint.c.position).where(checkpoint.c.consumer == consumer)).scalar() or 0
+
+
+def lock_checkpoint(connection: Connection, consumer: str) -> int:
+    """How far a consumer has read; until the end of the caller's transaction nobody else moves it."""
+    query = select(checkpoint.c.position).where(checkpoint.c.consumer == consumer).with_for_update()
+    return connection.execute(query).scalar() or 0
 
 
 def advance(connection: Connection, consumer: str, position: int) -> None:

@@ -96,6 +96,10 @@ class QueryStore:
         """Which query feeds have published these items, by name, each with whether it was delivered."""
         return await self._database.read(hits.emitted, item_ids)
 
+    async def published(self, names: Collection[str]) -> dict[int, dict[str, Item]]:
+        """What these query feeds have published: by item, the item as each of them shows it."""
+        return await self._database.read(hits.published, names)
+
     # statistics
 
     async def statistics(self, query: QueryFeed, now: float, days: float = 7.0) -> QueryStatistics:

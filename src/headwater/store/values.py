@@ -69,11 +69,15 @@ class ScheduleRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """One thing that happened to an item, in the order every consumer sees. `kind` is "new" or "update"."""
+    """One thing that happened to an item, in the order every consumer sees. `kind` is "new" or "update".
+
+    `item` is the item as it is now, also where it changed after this entry was written (`at`).
+    """
 
     position: int
     kind: str
     item: Item
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

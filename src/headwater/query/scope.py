@@ -1,0 +1,77 @@
+"""Which feeds a query reads once everything it names is unfolded: addresses, names, tags, other query feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headwater.formats.urls import normalise
+from headwater.language.ast import Address, AllSources, Create, Name, Query, Tag
+from headwater.language.normal import join_leaves, leaves, reads
+from headwater.query.text import Origin
+
+
+class Scope:
+    """The feeds that exist, asked for those that a query reads."""
+
+    def __init__(self, origins: Mapping[int, Origin], definitions: Mapping[str, Query]) -> None:
+        self._origins = origins
+        self._definitions = definitions  # by folded name
+        self._by_address = {normalise(origin.url): feed for feed, origin in origins.items()}
+        self._by_name: dict[str, set[int]] = {}
+        self._by_tag: dict[str, set[int]] = {}
+        for feed, origin in origins.items():
+            for name in filter(None, (origin.name, *origin.aliases)):
+                self._by_name.setdefault(name.casefold(), set()).add(feed)
+            for tag in origin.tags:
+                self._by_tag.setdefault(tag.casefold(), set()).add(feed)
+
+    def feeds(self, query: Query, joined: bool = False) -> set[int]:
+        """The feeds whose items may come out of the query; with `joined` also those it is only joined with."""
+        return self._feeds(query, joined, set())
+
+    def _feeds(self, query: Query, joined: bool, passed: set[str]) -> set[int]:
+        found: set[int] = set()
+        sources = [leaf.source for leaf in leaves(query)]
+        if joined:
+            sources += [leaf.source for join in query.joins for leaf in join_leaves(query, join)]
+        for source in sources:
+            found |= self._of(source, joined, passed)
+        return found
+
+    def _of(self, source: Address | Name | Tag | AllSources, joined: bool, passed: set[str]) -> set[int]:
+        match source:
+            case Address(url):
+                feed = self._by_address.get(normalise(url))
+                return set() if feed is None else {feed}
+            case Tag(tag):
+                return self._by_tag.get(tag.casefold(), set())
+            case AllSources():
+                return {feed for feed, origin in self._origins.items() if origin.registered}
+            case Name():
+                inner = self._definitions.get(source.key)
+                if inner is None:
+                    return self._by_name.get(source.key, set())
+                if source.key in passed:
+                    return set()
+                return self._feeds(inner, joined, passed | {source.key})
+
+
+def in_order(creates: Iterable[Create]) -> list[Create]:
+    """The definitions so that each comes after those it reads."""
+    by_key = {create.name.key: create for create in creates}
+    done: dict[str, Create] = {}
+    for start in by_key:
+        todo = [start]
+        entered: set[str] = set()
+        while todo:
+            key = todo[-1]
+            lower = [read.key for read in reads(by_key[key].query) if read.key in by_key]
+            missing = [each for each in lower if each not in done and each not in entered]
+            if missing and key not in entered:
+                entered.add(key)
+                todo += missing
+            else:
+                entered.add(key)
+                done.setdefault(key, by_key[key])
+                todo.pop()
+    return list(done.values())

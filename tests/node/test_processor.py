@@ -1,0 +1,350 @@
+"""The query processor on both databases: what comes out of standing queries while they come, change and go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from headwater.errors import InputError, QueryError
+from headwater.model import Feed, Item
+from headwater.node.processor import Processor
+from headwater.store.store import Store
+from headwater.store.values import NewFeed, StoredHit
+from store_samples import NOW, a_verdict, an_item
+
+GUARDIAN, IRIS = "https://guardian.example/rss", "https://iris.example/rss"
+
+
+class World:
+    """A store with two named feeds, a processor, and a clock that moves with every refresh."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.now = NOW
+        self.feeds: dict[str, Feed] = {}
+        self.delivered: list[StoredHit] = []
+        self.processor = self.new_processor()
+
+    def new_processor(self) -> Processor:
+        return Processor(self.store, on_hits=self.delivered.extend, clock=lambda: self.now)
+
+    async def begin(self) -> None:
+        new = [NewFeed(GUARDIAN, name="guardian", tags=("news",)), NewFeed(IRIS, name="iris", tags=("science",))]
+        self.feeds = {str(one.feed.name): one.feed for one in await self.store.add_feeds(new, NOW)}
+        await self.processor.load()
+
+    async def publish(self, feed: str, *items: Item | str, updated: Sequence[Item] = ()) -> None:
+        self.now += 60
+        made = [self.item(feed, one) if isinstance(one, str) else one for one in items]
+        await self.store.save([a_verdict(self.feeds[feed], *made, at=self.now, updated=tuple(updated))])
+
+    def item(self, feed: str, identity: str, **more: Any) -> Item:
+        usual = {
+            "title": identity,
+            "content_hash": identity,
+            "published": self.now,
+            "first_seen": self.now,
+            "content": None,
+        }
+        return an_item(self.feeds[feed].id, identity, **usual | more)
+
+    async def run(self, script: str) -> None:
+        await self.store.queries.execute(script, self.now)
+
+    async def process(self) -> None:
+        while await self.processor.step():
+            pass
+
+    async def titles(self, name: str) -> list[str | None]:
+        """The document, as titles."""
+        query = await self.store.queries.find(name)
+        return [hit.item.title for hit in await self.store.queries.document(query, self.now)]
+
+    def fresh(self) -> list[str | None]:
+        return [hit.item.title for hit in self.delivered if hit.fresh]
+
+
+@pytest.fixture
+async def world(database_url: str):
+    async with await Store.open(database_url) as store:
+        made = World(store)
+        await made.begin()
+        yield made
+
+
+async def test_items_that_match_come_out_once_in_the_order_of_publication(world: World) -> None:
+    await world.run('CREATE FEED Volcano AS RETURN guardian | iris WHERE TITLE CONTAINS "volcano"')
+    await world.publish("guardian", "A volcano", "The budget")
+    await world.publish("iris", "Another volcano")
+    await world.process()
+    await world.process()
+    assert await world.titles("volcano") == ["Another volcano", "A volcano"]
+    assert world.fresh() == ["A volcano", "Another volcano"]
+    query = await world.store.queries.find("VOLCANO")
+    stream = await world.store.queries.stream(query.id)
+    assert [hit.item.title for hit in stream] == ["A volcano", "Another volcano"]
+    assert await world.store.queries.stream(query.id, after=stream[0].id) == stream[1:]
+    statistics = await world.store.queries.statistics(query, world.now)
+    assert (statistics.hits, statistics.recent, statistics.last) == (2, 2, stream[1].arrived)
+
+
+async def test_a_new_query_shows_the_past_and_delivers_only_what_comes_after(world: World) -> None:
+    await world.publish("guardian", "Old volcano", "Old budget")
+    await world.process()
+    await world.run('CREATE FEED Volcano AS RETURN ALL WHERE TITLE CONTAINS "volcano"')
+    await world.publish("guardian", "New volcano")
+    await world.process()
+    assert await world.titles("Volcano") == ["New volcano", "Old volcano"]
+    assert world.fresh() == ["New volcano"]
+
+
+async def test_an_item_meets_the_definition_that_held_when_it_arrived(world: World) -> None:
+    await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
+    await world.process()
+    await world.publish("guardian", "Lava one", "Ash one")
+    await world.run('CREATE OR REPLACE FEED F AS RETURN ALL WHERE TITLE CONTAINS "ash"')
+    await world.publish("guardian", "Lava two", "Ash two")
+    await world.process()  # only now, behind by both
+    assert world.fresh() == ["Lava one", "Ash two"]
+    assert await world.titles("F") == ["Ash two", "Ash one"]  # the window is the new definition's
+
+
+async def test_replacing_delivers_nothing_again(world: World) -> None:
+    await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
+    await world.publish("guardian", "Lava one")
+    await world.process()
+    await world.run('CREATE OR REPLACE FEED F AS RETURN ALL WHERE TITLE CONTAINS "ash"')
+    await world.process()
+    assert await world.titles("F") == []
+    await world.run('CREATE OR REPLACE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
+    await world.process()
+    again = world.item("guardian", "Lava one", content_hash="changed", published=world.now)
+    await world.publish("guardian", updated=[again])
+    await world.process()
+    assert await world.titles("F") == ["Lava one"]
+    assert world.fresh() == ["Lava one"]
+
+
+async def test_a_version_that_matches_no_longer_leaves_the_one_before_as_it_was_published(world: World) -> None:
+    await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
+    await world.publish("guardian", "Lava", "Rock")
+    await world.process()
+    changed = [
+        world.item("guardian", "Lava", title="Mud", content_hash="2"),
+        world.item("guardian", "Rock", title="Rock lava", content_hash="2"),
+    ]
+    await world.publish("guardian", updated=changed)
+    await world.process()
+    assert set(await world.titles("F")) == {"Lava", "Rock lava"}
+    assert world.fresh() == ["Lava", "Rock lava"]
+    better = world.item("guardian", "Rock", title="Rock lava, corrected", content_hash="3")
+    await world.publish("guardian", updated=[better])
+    await world.process()
+    assert set(await world.titles("F")) == {"Lava", "Rock lava, corrected"}
+    assert world.fresh() == ["Lava", "Rock lava"]
+
+
+async def test_query_feeds_read_query_feeds_and_carry_what_set_wrote(world: World) -> None:
+    await world.run(
+        'CREATE FEED Low AS RETURN guardian WHERE TITLE CONTAINS "lava" SET TITLE = "[{source}] {title}";'
+        'CREATE FEED High AS RETURN Low | iris WHERE NOT TITLE CONTAINS "dull" KEEP LAST 2 ITEMS'
+    )
+    await world.publish("guardian", "Lava", "Dull lava", "Ash")
+    await world.publish("iris", "Geyser")
+    await world.process()
+    assert set(await world.titles("Low")) == {"[guardian] Lava", "[guardian] Dull lava"}
+    assert await world.titles("High") == ["Geyser", "[guardian] Lava"]
+
+
+async def test_tags_are_live_sets(world: World) -> None:
+    await world.run('CREATE FEED S AS RETURN TAG "science"')
+    await world.process()
+    await world.publish("guardian", "Before")
+    await world.process()
+    await world.store.update_feed(world.feeds["guardian"].id, tags=("news", "science"))
+    await world.publish("guardian", "After")
+    await world.process()
+    assert world.fresh() == ["After"]
+
+
+async def test_dropping_refuses_while_others_read_and_cascade_takes_them_along(world: World) -> None:
+    await world.run("CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A; CREATE FEED C AS RETURN B")
+    await world.process()
+    with pytest.raises(InputError, match="A is used by B, C"):
+        await world.store.queries.drop("a")
+    await world.publish("guardian", "One")
+    await world.process()
+    assert set(await world.store.queries.drop("b", cascade=True)) == {"B", "C"}
+    await world.publish("guardian", "Two")
+    await world.process()
+    assert [query.name for query in await world.store.queries.all()] == ["A"]
+    assert await world.titles("A") == ["Two", "One"]
+
+
+async def test_a_feed_made_again_under_the_name_of_a_dropped_one_is_new(world: World) -> None:
+    await world.run("CREATE FEED A AS RETURN guardian")
+    await world.publish("guardian", "One")
+    await world.process()
+    await world.run("DROP FEED A; CREATE FEED A AS RETURN iris")
+    await world.publish("iris", "Two")
+    await world.publish("guardian", "Three")
+    await world.process()
+    assert await world.titles("A") == ["Two"]
+
+
+async def test_a_lower_feed_may_go_in_the_script_that_replaces_its_reader(world: World) -> None:
+    await world.run("CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A")
+    await world.process()
+    await world.run("CREATE OR REPLACE FEED B AS RETURN iris; DROP FEED A")
+    await world.publish("guardian", "One")
+    await world.publish("iris", "Two")
+    await world.process()
+    assert await world.titles("B") == ["Two"]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("CREATE FEED a AS RETURN gardian", "1:25: unknown feed gardian"),
+        ("CREATE FEED where AS RETURN guardian", "1:13: expected a feed name"),
+        ("CREATE FEED ../../etc/passwd AS RETURN guardian", "expected a feed name"),
+        ("CREATE FEED guardian AS RETURN iris", "guardian is a registered source"),
+        ("CREATE FEED Here AS RETURN iris", "Here exists already|here exists already"),
+        ("CREATE OR REPLACE FEED Here AS RETURN There", "Here would read itself"),
+        ("DROP FEED here", "here is used by There"),
+        (f'REGISTER FEED "{GUARDIAN}" AS other', "registered already, as guardian"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_its_place_and_nothing_is_done(
+    world: World, script: str, message: str
+) -> None:
+    await world.run("CREATE FEED Here AS RETURN guardian; CREATE FEED There AS RETURN Here")
+    before = await world.store.queries.all()
+    with pytest.raises(QueryError, match=message) as caught:
+        await world.run(f"CREATE FEED Fine AS RETURN iris;\n{script}" if script.startswith("DROP") else script)
+    assert caught.value.messages
+    assert await world.store.queries.all() == before
+
+
+async def test_addresses_in_queries_become_feeds_that_only_queries_want(world: World) -> None:
+    address = "https://new.example/feed"
+    await world.run(f'CREATE FEED N AS RETURN "{address}" | "{GUARDIAN}"')
+    feed = await world.store.feed(address)
+    assert await world.store.queries.implicit() == {feed.id}
+    assert feed.weight == 0.0
+    world.feeds["new"] = feed
+    await world.run("CREATE FEED Everything AS RETURN ALL")
+    await world.publish("new", "From the new one")
+    await world.process()
+    assert await world.titles("N") == ["From the new one"]
+    assert await world.titles("Everything") == []  # ALL is what somebody has registered
+    await world.store.queries.drop("N")
+    assert (await world.store.feed(address)).paused
+    assert not (await world.store.feed(GUARDIAN)).paused
+    await world.run(f'CREATE FEED M AS RETURN "{address}"')
+    assert not (await world.store.feed(address)).paused
+    await world.store.add_feeds([NewFeed(address, weight=2.0)], NOW)  # now a person wants it
+    await world.store.queries.drop("M")
+    feed = await world.store.feed(address)
+    assert (feed.paused, feed.weight, await world.store.queries.implicit()) == (False, 2.0, set())
+
+
+async def test_register_adds_a_feed_with_its_name_and_tags(world: World) -> None:
+    await world.run(
+        'REGISTER FEED "https://blog.example/" AS blog TAGS ("science", "own"); CREATE FEED B AS RETURN blog'
+    )
+    feed = await world.store.feed("blog")
+    assert feed.tags == ("own", "science")
+    world.feeds["blog"] = feed
+    await world.publish("blog", "Hello")
+    await world.process()
+    assert await world.titles("B") == ["Hello"]
+
+
+async def test_a_processor_that_begins_anew_goes_on_where_the_last_one_stopped(world: World) -> None:
+    await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"; CREATE FEED G AS RETURN F')
+    await world.publish("guardian", "Lava one")
+    await world.process()
+    await world.publish("guardian", "Lava two")
+    await world.run('CREATE OR REPLACE FEED F AS RETURN ALL WHERE TITLE CONTAINS "ash"')
+    await world.publish("guardian", "Lava three", "Ash three")
+    world.processor = world.new_processor()
+    await world.processor.load()
+    await world.process()
+    assert world.fresh() == ["Lava one", "Lava one", "Lava two", "Lava two", "Ash three", "Ash three"]
+    assert await world.titles("F") == ["Ash three"]
+
+
+async def test_two_processors_write_every_hit_once(world: World) -> None:
+    await world.run("CREATE FEED F AS RETURN ALL")
+    other = world.new_processor()
+    await other.load()
+    for number in range(5):
+        await world.publish("guardian", f"Item {number}")
+        first, second = (world.processor, other) if number % 2 else (other, world.processor)
+        while await first.step() or await second.step():
+            pass
+    assert sorted(filter(None, world.fresh())) == [f"Item {number}" for number in range(5)]
+
+
+async def test_what_hangs_on_hits_is_written_with_them_or_not_at_all(world: World) -> None:
+    await world.run("CREATE FEED F AS RETURN ALL")
+    await world.process()
+    calls: list[int] = []
+
+    def write(connection: Any, hits: Sequence[StoredHit]) -> None:
+        calls.append(len(hits))
+        if len(calls) == 1:
+            raise RuntimeError("no room for deliveries")
+
+    world.processor.writers.append(write)
+    await world.publish("guardian", "One")
+    with pytest.raises(RuntimeError):
+        await world.processor.step()
+    assert await world.titles("F") == []
+    await world.processor.load()
+    await world.process()
+    assert await world.titles("F") == ["One"]
+    assert calls == [1, 1]
+
+
+async def test_selectivity_is_learned_from_the_past_and_from_what_arrives(world: World) -> None:
+    await world.publish("guardian", "Lava a", "b", "c", "d")
+    await world.process()
+    await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST 1 ITEMS')
+    await world.process()
+    await world.publish("guardian", "Lava e", "f")
+    await world.process()
+    query = await world.store.queries.find("F")
+    (source,) = await world.store.queries.sources(query.id)
+    assert (source.kept, source.offered) == (2, 6)
+
+
+async def test_removing_a_feed_takes_its_items_out_of_query_feeds(world: World) -> None:
+    await world.run("CREATE FEED F AS RETURN ALL")
+    await world.publish("guardian", "One")
+    await world.publish("iris", "Two")
+    await world.process()
+    await world.store.remove_feed(world.feeds["guardian"].id)
+    assert await world.titles("F") == ["Two"]
+
+
+async def test_a_definition_that_cannot_be_read_any_more_says_so_and_stops_nobody(world: World) -> None:
+    await world.run("CREATE FEED F AS RETURN ALL; CREATE FEED G AS RETURN ALL")
+    query = await world.store.queries.find("F")
+
+    def spoil(connection: Any) -> None:
+        from sqlalchemy import update
+
+        from headwater.store.tables import query_feed
+
+        connection.execute(update(query_feed).where(query_feed.c.id == query.id).values(text="CREATE FEED"))
+
+    async with world.store.transaction() as transaction:
+        await transaction.run(spoil)
+    await world.publish("guardian", "One")
+    await world.process()
+    assert await world.titles("G") == ["One"]
+    assert (await world.store.queries.find("F")).problem
