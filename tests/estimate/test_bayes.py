@@ -53,6 +53,16 @@ def test_own_time_stands_nearly_still_at_night_and_a_week_has_seven_days() -> No
     assert at[2] - at[0] == pytest.approx(7.0)
 
 
+def test_clocks_compiled_and_by_numpy_run_alike() -> None:
+    pytest.importorskip("numba")
+    rhythm, rng = Rhythm(5), np.random.default_rng(2)
+    owner = np.repeat(np.arange(5), 30)
+    rhythm.learn(np.arange(5), owner, rng.uniform(0, 50 * DAY, 150), np.zeros(5))
+    rhythm.refresh()
+    rows = np.array([4, 0, 2])
+    np.testing.assert_allclose(rhythm.clocks(rows, fast=True), rhythm.clocks(rows, fast=False), rtol=1e-9)
+
+
 def test_after_an_overflow_only_the_span_shown_was_observed() -> None:
     """Twenty items in the last two hours of a day: the 22 hours before were not quiet, they were not seen."""
     times = 6 * DAY - np.arange(20)[::-1] * 360.0 - 1.0

@@ -106,7 +106,7 @@ def test_no_strategy_exceeds_its_bound_in_a_small_world() -> None:
     settings = CycleSettings(feeds=20, window=5, warmup=120, measured=80)
     worlds = [one_world(settings, 6.0, seed, bound_seen=True) for seed in range(3)]
     bounds = [check for check in checks_of(6.0, worlds) if "exceed" in check.statement]
-    assert len(bounds) == 8
+    assert len(bounds) == 9
     assert all(check.holds for check in bounds), [check for check in bounds if not check.holds]
     assert all(found[OPEN_BOUND].completeness <= found[CLAIRVOYANT].completeness for found in worlds)
 

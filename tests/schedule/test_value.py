@@ -46,7 +46,7 @@ def test_the_compiled_plan_and_the_plan_by_numpy_choose_the_same_moments() -> No
     pytest.importorskip("numba")
     for seed in range(3):
         np.testing.assert_allclose(
-            next_refresh(task(seed=seed), compiled=True), next_refresh(task(seed=seed), compiled=False), rtol=1e-9
+            next_refresh(task(seed=seed), fast=True), next_refresh(task(seed=seed), fast=False), rtol=1e-9
         )
 
 

@@ -21,12 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, Floats
+from headwater.estimate.compiled import AVAILABLE, compiled
 from headwater.estimate.rhythm import HALF_HOUR, SLOTS, own_time
-
-try:
-    import numba
-except ImportError:  # an optional extra: the numpy path gives the same moments
-    numba = None  # type: ignore[assignment]
 
 STEPS, USUAL, REACH = 48, 10, 30  # steps in all, steps to the usual interval, longest pause in steps
 LOGISTIC = 1.702  # a normal distribution function is nearly the logistic one of 1.702·z
@@ -54,14 +50,14 @@ class Task:
     dispersion: float
 
 
-def next_refresh(task: Task, compiled: bool | None = None) -> Floats:
-    """Days from `now` to the next refresh, one per position. `compiled` chooses the path; None takes the faster one."""
+def next_refresh(task: Task, fast: bool = AVAILABLE) -> Floats:
+    """Days from `now` to the next refresh, one per position. `fast` takes the compiled path."""
     if not len(task.now):
         return np.empty(0)
     step = task.usual / USUAL
-    if numba is not None and compiled is not False:
+    if fast:
         moment = np.empty(len(task.now))
-        _compiled()(
+        compiled(_kernel)(
             np.ascontiguousarray(task.now, dtype=np.float64),
             task.clocks,
             task.base,
@@ -135,15 +131,6 @@ def _refined(cost: Floats, best: NDArray[np.intp]) -> Floats:
     bend = before - 2 * here + after
     usable = (bend > 0) & (best == inner)
     return np.where(usable, np.clip(0.5 * (before - after) / np.where(usable, bend, 1.0), -0.5, 0.5), 0.0)
-
-
-_cache: dict[str, Any] = {}
-
-
-def _compiled() -> Any:
-    if "kernel" not in _cache:
-        _cache["kernel"] = numba.njit(cache=True)(_kernel)
-    return _cache["kernel"]
 
 
 def _kernel(

@@ -1,0 +1,72 @@
+"""How many refreshes per CPU second the lab replays, beside a bare event loop over as many events.
+
+The bare loop is a heap of due times from which the next is taken and put back a day later: no documents, no learning,
+no scores. The lab polls a synthetic trace of feeds with rates of a power law; `value` also learns, steers and plans.
+Run: `python -m bench.lab [--small]`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+import time
+
+import numpy as np
+
+from headwater.estimate.base import DAY
+from headwater.lab.replay import Protocol, replay
+from headwater.lab.scores import score
+from headwater.lab.traces import Trace
+from headwater.schedule.base import Interval
+from headwater.schedule.fix import Fix1d
+from headwater.schedule.value import Value
+
+DAYS, PER_DAY = 28, 4.0
+
+
+def world(feeds: int, seed: int = 1) -> Trace:
+    rng = np.random.default_rng(seed)
+    rates = (rng.pareto(0.8, feeds) * 0.05).clip(0.01, 30.0)
+    counts = rng.poisson(rates * DAYS)
+    owner = np.repeat(np.arange(feeds), counts)
+    times = np.floor(rng.uniform(0, DAYS * DAY, len(owner)))
+    order = np.lexsort((times, owner))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+    return Trace(tuple(str(k) for k in range(feeds)), offsets, times[order])
+
+
+def bare_loop(events: int, feeds: int = 10_000) -> float:
+    due = [(k / feeds, k) for k in range(feeds)]
+    began = time.process_time()
+    for _ in range(events):
+        when, feed = due[0]
+        heapq.heapreplace(due, (when + 1.0, feed))
+    return events / (time.process_time() - began)
+
+
+def replayed(strategy: Interval, trace: Trace, stretch: float) -> tuple[float, int]:
+    """Refreshes per CPU second, scores included, and how many there were."""
+    protocol = Protocol(window=20, history_days=1.0, warmup_days=0.0)
+    began = time.process_time()
+    run = replay(strategy, trace, protocol, PER_DAY, stretch)
+    score(run)
+    return run.requests / (time.process_time() - began), run.requests
+
+
+def main(small: bool = False) -> None:
+    feeds = 500 if small else 100_000
+    floor = bare_loop(100_000 if small else 3_000_000)
+    print(f"bare event loop {floor:,.0f} events per CPU second")
+    warm = world(50)
+    replayed(Value(), warm, 1.0)  # compiles the plan, where numba is installed
+    trace = world(feeds)
+    for name, strategy, stretch in (("fix_1d, four a day", Fix1d(), 0.25), ("value", Value(), 1.0)):
+        speed, many = replayed(strategy, trace, stretch)
+        print(
+            f"{name:20} {feeds:,} feeds × {DAYS} days, {many:,} refreshes: {speed:,.0f} per CPU second, "
+            f"{speed / floor:.2f} × the bare loop"
+        )
+
+
+if __name__ == "__main__":
+    main("--small" in sys.argv[1:])
