@@ -130,6 +130,7 @@ class Engine:
             self._event += 1
             passing = Passing(view, self._standing, self._index, self._frequencies, before, self._event)
             passing.go(rules)
+            met += passing.plain
             numbers, made = met + passing.numbers, passing.hits
         records = self._standing.records
         if known is None:
@@ -143,6 +144,11 @@ class Engine:
         updates = frozenset(number for number, record in mine if before.emitted(number, record))
         delivered_before = frozenset(number for number, record in mine if before.delivered(number, record))
         return Hits(item, records, met, made, updates, delivered_before)
+
+    def candidates(self, item: Item, origin: Origin | None = None) -> int:
+        """How many owners and rules the index looks at for an item: what `match` works on."""
+        place = self._place(origin or self._origin(item.feed_id))
+        return self._index.looked_at(self._index.view(Analysed(item, place.origin), place.features))
 
     def _origin(self, feed_id: int) -> Origin:
         return self._origins.get(feed_id) or Origin(None, f"feed:{feed_id}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 from headwater.model import Item
 from headwater.query.text import Origin
@@ -26,8 +26,7 @@ class Related:
         return self.source, self.identity
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """An item comes out of a query feed.
 
     `item` is the item as the feed publishes it, `original` as its source gave it; they differ where SET, here or in a

@@ -2,11 +2,13 @@
 
 Every condition is posted under few features, of which an item must have one to meet it: the rarest word of a
 conjunction, all words of a disjunction, the source where that is rarer. Most need little more than that. A posting
-therefore keeps four kinds of owners apart:
+therefore keeps six kinds of owners apart, so that what is left to ask is asked of all of a kind at once:
 
     sure     nothing more to ask: one word, from any source
     either   as sure, but posted under several features, so that an item can meet it twice
-    paired   one more feature to ask for
+    paired   one more feature to ask for: two words, or a word and a source
+    barred   one feature that must not be there
+    phrased  words in a row, to be looked for in the joined words of the field
     rules    anything else, as a `Rule` with its tree and its sources; equal ones are shared
 
 An owner is a number. Dropping marks it dead and a posting is cleaned when a part of it is, so that a drop never costs
@@ -16,11 +18,14 @@ more than a few steps on average.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from sys import intern
 
 from headwater.query import nodes
 from headwater.query.features import EVERYTHING, FIELDS, Channels, View, channel
-from headwater.query.nodes import AllOf, Node
+from headwater.query.nodes import ALWAYS, AllOf, AnyOf, Node, Phrase, Refuse
 from headwater.query.patterns import Patterns
 from headwater.query.prefixes import Prefixes
 from headwater.query.shares import Shares
@@ -37,17 +42,18 @@ Numbers = tuple[tuple[int, ...], ...]
 class Rule:
     """A condition on the items of some sources, and the owners that hear of it.
 
-    `level` is 0 where all sources are source feeds, else one more than the highest query feed it reads. `numbers` is
-    beside `owners`.
+    `level` is 0 where all sources are source feeds, else one more than the highest query feed it reads. `plain` are
+    owners that have no other source and only filter; `numbers` is beside `owners`, who are all others.
     """
 
-    __slots__ = ("forced", "keys", "level", "numbers", "owners", "sources", "stamp", "tree")
+    __slots__ = ("forced", "keys", "level", "numbers", "owners", "plain", "sources", "stamp", "tree")
 
     def __init__(self, tree: Node, sources: tuple[str, ...], level: int, forced: bool) -> None:
         self.tree = tree
         self.sources = sources
         self.level = level
         self.forced = forced  # found through its sources only, as one of them may change the item
+        self.plain: list[int] = []
         self.owners: list[int] = []
         self.numbers: list[Numbers] = []
         self.keys: tuple[str, ...] = ()
@@ -55,24 +61,67 @@ class Rule:
 
 
 class Posting:
-    """Who is found through one feature."""
+    """Who is found through one feature. Lists that are not needed are the empty tuple: there are many postings."""
 
-    __slots__ = ("dead", "either", "needs", "paired", "rules", "sure")
+    __slots__ = ("barred", "bars", "dead", "either", "needles", "needs", "paired", "phrased", "rules", "sure")
 
     def __init__(self) -> None:
         self.sure: list[int] | tuple[()] = ()
         self.either: list[int] | tuple[()] = ()
         self.paired: list[int] | tuple[()] = ()
         self.needs: list[str] | tuple[()] = ()  # beside `paired`
+        self.barred: list[int] | tuple[()] = ()
+        self.bars: list[str] | tuple[()] = ()  # beside `barred`
+        self.phrased: list[int] | tuple[()] = ()
+        self.needles: list[str] | tuple[()] = ()  # beside `phrased`
         self.rules: list[Rule] | tuple[()] = ()
         self.dead = 0
 
     def __len__(self) -> int:
-        return len(self.sure) + len(self.either) + len(self.paired) + len(self.rules)
+        owners = len(self.sure) + len(self.either) + len(self.paired) + len(self.barred) + len(self.phrased)
+        return owners + len(self.rules)
+
+    def add(self, kind: str, owner: int) -> None:
+        found = getattr(self, kind)
+        if found:
+            found.append(owner)
+        else:
+            setattr(self, kind, [owner])
+
+    def add_with(self, kind: str, owner: int, beside: str, what: str) -> None:
+        found = getattr(self, kind)
+        if found:
+            found.append(owner)
+            getattr(self, beside).append(what)
+        else:
+            setattr(self, kind, [owner])
+            setattr(self, beside, [what])
+
+    def clean(self, key: str, alive: bytearray) -> None:
+        """Let go what was dropped or has moved away."""
+        self.sure = [owner for owner in self.sure if alive[owner]]
+        self.either = [owner for owner in self.either if alive[owner]]
+        self.paired, self.needs = _living(self.paired, self.needs, alive)
+        self.barred, self.bars = _living(self.barred, self.bars, alive)
+        self.phrased, self.needles = _living(self.phrased, self.needles, alive)
+        self.rules = [rule for rule in self.rules if (rule.owners or rule.plain) and key in rule.keys]
+        self.dead = 0
 
 
-Place = str | tuple[str, ...] | Rule
-"""Where an owner is posted: under one feature, under several, or as a rule."""
+def _living(owners: Sequence[int], beside: Sequence[str], alive: bytearray) -> tuple[list[int], list[str]]:
+    left = [(owner, what) for owner, what in zip(owners, beside, strict=True) if alive[owner]]
+    return [owner for owner, _ in left], [what for _, what in left]
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The features under which an owner is posted, where they are several."""
+
+    keys: tuple[str, ...]
+
+
+Place = str | Several | Rule
+"""Where an owner of a simple or plain condition is posted."""
 
 
 class Index:
@@ -93,66 +142,85 @@ class Index:
 
     def post_simple(self, owner: int, tree: Node, source: str) -> Place | None:
         """Post a condition on the items of one source feed (or of all) if it is of a simple kind; else None."""
-        cost = self._shares.cost
-        parts: tuple[Node, ...] = tree.parts if isinstance(tree, AllOf) else (tree,)
         if source != EVERYTHING:
-            parts = (source, *parts)
-        elif any(feature[0] == "@" for feature in nodes.words_asked(tree)):
-            return None  # ALL and a source of its own: both must hold, and the postings know one
-        if len(parts) == 2:
-            one, two = parts
-            if not (isinstance(one, str) and isinstance(two, str)):
-                return None
-            if cost(two) < cost(one):
-                one, two = two, one
-            self._pair(owner, one, two)
-            return one
-        if not parts:
-            return self._sure(owner, EVERYTHING)
-        if len(parts) > 2:
-            return None
-        way = nodes.access(parts[0], cost)
-        if way is None or not way.decides or not way.keys:
-            return None
-        if len(way.keys) == 1:
-            return self._sure(owner, way.keys[0])
-        for key in way.keys:
-            posting = self._posting(key)
-            posting.either = posting.either or []
-            posting.either.append(owner)
-        return way.keys
+            if tree == ALWAYS:
+                return self._post_one("sure", owner, source)
+            return self._post_pair(owner, source, tree) if isinstance(tree, str) else None
+        if isinstance(tree, str):
+            return self._post_one("sure", owner, tree) if tree[0] != "@" else None
+        if isinstance(tree, AllOf):
+            return self._post_conjunction(owner, tree.parts)
+        if isinstance(tree, AnyOf):
+            return self._post_either(owner, tree.parts)
+        if isinstance(tree, Phrase):
+            way = nodes.access(tree, self._shares.cost)
+            if way is not None and not way.decides:
+                (key,) = way.keys
+                self._posting(key).add_with("phrased", owner, "needles", tree.needle)
+                return key
+        way = nodes.access(tree, self._shares.cost)
+        return self._post_one("sure", owner, way.keys[0]) if way and way.decides and len(way.keys) == 1 else None
 
-    def _sure(self, owner: int, key: str) -> str:
-        posting = self._posting(key)
-        posting.sure = posting.sure or []
-        posting.sure.append(owner)
+    def _post_conjunction(self, owner: int, parts: tuple[Node, ...]) -> Place | None:
+        if not parts:
+            return self._post_one("sure", owner, EVERYTHING)
+        if len(parts) != 2:
+            return None
+        one, two = parts
+        if isinstance(one, Refuse):
+            one, two = two, one
+        if not isinstance(one, str) or one[0] == "@":  # ALL and a source: both must hold, and postings know one
+            return None
+        if isinstance(two, str):
+            return self._post_pair(owner, one, two) if two[0] != "@" else None
+        if isinstance(two, Refuse) and isinstance(two.part, str):
+            self._posting(one).add_with("barred", owner, "bars", two.part)
+            self.channels.open(two.part)
+            return one
+        return None
+
+    def _post_pair(self, owner: int, one: str, two: str) -> str:
+        cost = self._shares.cost
+        if cost(two) < cost(one):
+            one, two = two, one
+        self._posting(one).add_with("paired", owner, "needs", two)
+        self.channels.open(two)
+        return one
+
+    def _post_either(self, owner: int, parts: tuple[Node, ...]) -> Place | None:
+        keys = tuple(part for part in parts if isinstance(part, str) and part[0] != "@")
+        if len(keys) < len(parts) or not keys:
+            return None
+        for key in keys:
+            self._posting(key).add("either", owner)
+        return Several(keys)
+
+    def _post_one(self, kind: str, owner: int, key: str) -> str:
+        self._posting(key).add(kind, owner)
         return key
 
-    def _pair(self, owner: int, key: str, need: str) -> None:
-        posting = self._posting(key)
-        if not posting.paired:
-            posting.paired, posting.needs = [], []
-        posting.paired.append(owner)
-        posting.needs.append(intern(need))  # type: ignore[union-attr]
-        self.channels.open(need)
-
-    def post_rule(self, owner: int, rule: Rule, numbers: Numbers) -> Rule:
+    def post_rule(self, owner: int, rule: Rule, numbers: Numbers | None) -> Rule:
         """Post a condition of any kind; where an equal one on equal sources stands already, that is shared."""
         known = self._shared.setdefault((rule.tree, rule.sources), rule)
         if known is rule:
             for feature in nodes.words_asked(rule.tree):
                 self.channels.open(feature)
             self._post(rule)
-        known.owners.append(owner)
-        known.numbers.append(numbers)
+        if numbers is None:
+            known.plain.append(owner)
+        else:
+            known.owners.append(owner)
+            known.numbers.append(numbers)
         return known
 
     def _post(self, rule: Rule) -> None:
         rule.keys = tuple(intern(key) for key in self._chosen(rule))
         for key in rule.keys:
             posting = self._posting(key)
-            posting.rules = posting.rules or []
-            posting.rules.append(rule)
+            if posting.rules:
+                posting.rules.append(rule)
+            else:
+                posting.rules = [rule]
 
     def _chosen(self, rule: Rule) -> tuple[str, ...]:
         if rule.forced:
@@ -182,15 +250,25 @@ class Index:
     def drop(self, owner: int, at: Place) -> None:
         """Take an owner away; what was posted for it is cleaned when enough of a posting is dead."""
         if isinstance(at, Rule):
-            number = at.owners.index(owner)
-            del at.owners[number], at.numbers[number]
-            if at.owners:
-                return
-            del self._shared[at.tree, at.sources]
-            keys = at.keys
-        else:
-            self._alive[owner] = 0
-            keys = (at,) if isinstance(at, str) else at
+            at.plain.remove(owner)
+            if not at.plain and not at.owners:
+                self._drop_unowned(at)
+            return
+        self._alive[owner] = 0
+        self._bury((at,) if isinstance(at, str) else at.keys)
+
+    def drop_rule(self, owner: int, rule: Rule) -> None:
+        """Take away an owner that is more than plain."""
+        number = rule.owners.index(owner)
+        del rule.owners[number], rule.numbers[number]
+        if not rule.plain and not rule.owners:
+            self._drop_unowned(rule)
+
+    def _drop_unowned(self, rule: Rule) -> None:
+        del self._shared[rule.tree, rule.sources]
+        self._bury(rule.keys)
+
+    def _bury(self, keys: tuple[str, ...]) -> None:
         for key in keys:
             posting = self._postings[key]
             posting.dead += 1
@@ -198,13 +276,7 @@ class Index:
                 self._clean(key, posting)
 
     def _clean(self, key: str, posting: Posting) -> None:
-        alive = self._alive
-        posting.sure = [owner for owner in posting.sure if alive[owner]]
-        posting.either = [owner for owner in posting.either if alive[owner]]
-        pairs = [(o, n) for o, n in zip(posting.paired, posting.needs, strict=True) if alive[o]]
-        posting.paired, posting.needs = [owner for owner, _ in pairs], [need for _, need in pairs]
-        posting.rules = [rule for rule in posting.rules if rule.owners and key in rule.keys]
-        posting.dead = 0
+        posting.clean(key, self._alive)
         if not len(posting):
             self._forget(key)
 
@@ -237,24 +309,58 @@ class Index:
         features, postings = view.features, self._postings
         met: list[int] = []
         either: list[int] = []
+        paired: list[int] = []
+        needs: list[str] = []
+        barred: list[int] = []
+        bars: list[str] = []
+        phrased: dict[str, tuple[list[int], list[str]]] = {}
         rules: list[Rule] = []
-        listed = EVERYTHING in features
         for key in postings.keys() & features:
             posting = postings[key]
             if posting.dead:
                 self._clean(key, posting)
-            if listed or key[0] == "@":
-                met += posting.sure
-                either += posting.either
-                if posting.paired:
-                    met += [o for o, need in zip(posting.paired, posting.needs, strict=True) if need in features]
-            elif posting.paired:  # from a feed that ALL does not read: only what names its source
-                pairs = zip(posting.paired, posting.needs, strict=True)
-                met += [owner for owner, need in pairs if need[0] == "@" and need in features]
+            met += posting.sure
+            either += posting.either
+            paired += posting.paired
+            needs += posting.needs
+            barred += posting.barred
+            bars += posting.bars
+            if posting.phrased:
+                owners, needles = phrased.setdefault(channel(key), ([], []))
+                owners += posting.phrased
+                needles += posting.needles
             rules += posting.rules
-        if either:
-            met += set(either)
+        if EVERYTHING not in features:
+            return self._named_only(features), rules
+        has = features.__contains__
+        met += compress(paired, map(has, needs))
+        if barred:
+            met += compress(barred, map(not_, map(has, bars)))
+        for head, (owners, needles) in phrased.items():
+            met += compress(owners, map(self._text(head, view.seen).__contains__, needles))
+        met += set(either)
         return met, rules
+
+    def _named_only(self, features: set[str]) -> list[int]:
+        """Of an item from a feed that ALL does not read: the owners that name its source."""
+        met: list[int] = []
+        for key in self._postings.keys() & features:
+            posting = self._postings[key]
+            if key[0] == "@":
+                met += posting.sure
+            for owner, need in zip(posting.paired, posting.needs, strict=True):
+                if need in features and (key[0] == "@" or need[0] == "@"):
+                    met.append(owner)
+        return met
+
+    @staticmethod
+    def _text(head: str, seen: Analysed) -> str:
+        field = FIELDS[head[0]]
+        return seen.exact(field) if head[1] == "!" else seen.joined(field)
+
+    def looked_at(self, view: View) -> int:
+        """How many owners and rules stand under the item's features."""
+        return sum(len(self._postings[key]) for key in self._postings.keys() & view.features)
 
     def rules_of(self, source: str) -> Sequence[Rule]:
         posting = self._postings.get(source)

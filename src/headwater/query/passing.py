@@ -18,11 +18,13 @@ Branches = dict[int, View]
 
 
 class Passing:
-    """`hits` and `numbers`, of the queries that emit the item, grow as it goes on."""
+    """What grows as it goes on: `plain`, the queries it comes out of unchanged through their only source; `hits` and
+    `numbers`, of all others."""
 
     def __init__(
         self, view: View, standing: Standing, index: Index, frequencies: Frequencies, before: Before, stamp: int
     ) -> None:
+        self.plain: list[int] = []
         self.hits: list[Hit] = []
         self.numbers: list[int] = []
         self._view = view
@@ -37,7 +39,13 @@ class Passing:
         self._ready: dict[int, list[tuple[int, Layer]]] = {}
 
     def go(self, rules: Iterable[Rule]) -> None:
-        self._wait(rules)
+        stamp = self._stamp
+        for rule in rules:
+            if rule.level:
+                self._waiting.setdefault(rule.level, []).append(rule)
+            elif rule.stamp != stamp:
+                rule.stamp = stamp
+                self._try(rule)
         while self._waiting or self._ready:
             level = (
                 min(*self._waiting, *self._ready)
@@ -61,6 +69,7 @@ class Passing:
         came = list(through(rule, self._view, self._changed))
         if not came:
             return
+        self.plain += rule.plain
         for owner, numbers in zip(rule.owners, rule.numbers, strict=True):
             query, part = owner >> PARTS, owner & PART
             parts = self._matched.get(query)
@@ -109,16 +118,15 @@ class Passing:
 
 def through(rule: Rule, view: View, changed: dict[str, View]) -> Iterator[tuple[int, View]]:
     """The sources of the rule through which the item meets its condition, by their places in it."""
-    features = view.features
+    features, tree = view.features, rule.tree
     verdict: bool | None = None  # on the item as it arrived, asked once
     for at, source in enumerate(rule.sources):
         if source in features:
-            other = changed.get(source)
-            if other is not None:
-                if holds(rule.tree, other):
-                    yield at, other
+            if source in changed:
+                if holds(tree, changed[source]):
+                    yield at, changed[source]
                 continue
             if verdict is None:
-                verdict = holds(rule.tree, view)
+                verdict = holds(tree, view)
             if verdict:
                 yield at, view

@@ -11,7 +11,7 @@ from sys import intern
 
 from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import parse
-from headwater.language.ast import Create, Name, Query, Script
+from headwater.language.ast import Create, Group, Name, Query, Script, conjunction
 from headwater.language.fmt import format_script
 from headwater.language.normal import Leaf, join_leaves, leaves, reads
 from headwater.query import features
@@ -33,7 +33,7 @@ class Record:
         self.name = name
         self.text = text
         self.replaced = replaced
-        self.places: Place | tuple[tuple[int, Rule], ...] = ()
+        self.places: Place | tuple[tuple[int, Rule], ...] | None = None
         self.layer: Layer | None = None
 
 
@@ -80,42 +80,55 @@ class Standing:
         number = self._numbers.get(key)
         if number is not None and not create.replace:
             raise QueryError(f"Feed {self._record(number).name} exists already; CREATE OR REPLACE FEED changes it.")
-        self._refuse_cycle(key, query)
+        read = set() if _only_source(query) else {name.key for name in reads(query)}
+        if read:
+            self._refuse_cycle(key, read)
         replaced: tuple[int, ...] = ()
         readers: set[str] = set()
         if number is not None:
-            old = self._record(number)
-            replaced = (*old.replaced, number)
-            readers = old.layer.readers if old.layer is not None else set()
-            if old.layer is not None:
-                self._unread(key, old.layer.query)
-            self._unpost(number, old)
-            self.records[number] = None
+            replaced, readers = self._replace(key, number)
         elif key in self._dangling:
-            self._dangling.discard(key)
-            readers = {other for other in self._numbers if any(n.key == key for n in reads(self._query_of(other)))}
-            for reader in readers:
-                self._watch(reader)
-        record = Record(intern(create.name.name), create.text or format_script(Script((create,))), replaced)
+            readers = self._readers(key)
+        name = create.name.name
+        record = Record(name, create.text or format_script(Script((create,))), replaced)
         number = self.reserve()
         self.records[number] = record
-        self._numbers[key if key != record.name else record.name] = number
-        inner = {name.key for name in reads(query)}
-        for name in inner:
-            if name not in self._numbers:
-                self._dangling.add(name)
-        inner = {name for name in inner if name in self._numbers}
-        for name in inner:
-            self._watch(name).readers.add(key)
-        for part in (query.distinct, *query.joins):
-            if part is not None and part.at is not None:
-                self._frequencies.track(part.field)
+        self._numbers[name if key == name else key] = number
+        inner = {each for each in read if each in self._numbers}
+        self._dangling |= read - inner
+        for each in inner:
+            self._watch(each).readers.add(key)
         if inner or readers or query.joins or query.distinct is not None or query.settings:
-            record.layer = Layer(record.name, query, readers=readers)
+            record.layer = self._new_layer(name, query, readers)
         self._post(number, query)
         if readers:
             self._repost_above(key)
         return number
+
+    def _new_layer(self, name: str, query: Query, readers: set[str]) -> Layer:
+        for part in (query.distinct, *query.joins):
+            if part is not None and part.at is not None:
+                self._frequencies.track(part.field)
+        return Layer(name, query, readers=readers)
+
+    def _replace(self, key: str, number: int) -> tuple[tuple[int, ...], set[str]]:
+        """Take the old definition away; the numbers it stands for, and who reads the feed."""
+        old = self._record(number)
+        readers: set[str] = set()
+        if old.layer is not None:
+            readers = old.layer.readers
+            self._unread(key, old.layer.query)
+        self._unpost(number, old)
+        self.records[number] = None
+        return (*old.replaced, number), readers
+
+    def _readers(self, key: str) -> set[str]:
+        """The feeds that read a name which was nobody's so far."""
+        self._dangling.discard(key)
+        readers = {other for other in self._numbers if any(n.key == key for n in reads(self._query_of(other)))}
+        for reader in readers:
+            self._watch(reader)
+        return readers
 
     def reserve(self) -> int:
         """A number that nothing has."""
@@ -126,8 +139,8 @@ class Standing:
     def _query_of(self, key: str) -> Query:
         return self.query(self._record(self._numbers[key]))
 
-    def _refuse_cycle(self, key: str, query: Query) -> None:
-        todo: list[tuple[str, tuple[str, ...]]] = [(name.key, (key, name.key)) for name in reads(query)]
+    def _refuse_cycle(self, key: str, read: set[str]) -> None:
+        todo: list[tuple[str, tuple[str, ...]]] = [(name, (key, name)) for name in sorted(read)]
         met: set[str] = set()
         while todo:
             here, path = todo.pop()
@@ -169,24 +182,29 @@ class Standing:
 
     def _post(self, number: int, query: Query) -> None:
         record = self._record(number)
-        found = leaves(query)
         if record.layer is None:
+            found = _only_source(query) or leaves(query)
             if len(found) == 1:
-                source = features.source(found[0].source)
-                place = self._index.post_simple(number, self._tree(found[0]), source)
-                if place is not None:
-                    record.places = place
-                    return
+                record.places = self._post_plain(number, found[0])
+                return
         else:
-            below = [self._layer(name.key) for name in reads(query) if name.key in self._numbers]
-            record.layer.level = max((layer.level + 1 for layer in below), default=0)
-            main = [self._layer(leaf.source.key) for leaf in found if self._is_query(leaf)]  # type: ignore[union-attr]
-            record.layer.rewrites = bool(query.settings) or any(layer.rewrites for layer in main)
-        rules = [
+            self._place(record.layer, query)
+        record.places = tuple(
             (number << PARTS | part, self._index.post_rule(number << PARTS | part, rule, numbers))
             for part, rule, numbers in self.conditions(query)
-        ]
-        record.places = rules[0][1] if len(rules) == 1 and rules[0][0] == number << PARTS else tuple(rules)
+        )
+
+    def _post_plain(self, number: int, leaf: Leaf) -> Place:
+        tree, source = node(leaf.condition, self._frequencies), intern(features.source(leaf.source))
+        place = self._index.post_simple(number, tree, source)
+        return place or self._index.post_rule(number, Rule(tree, (source,), 0, False), None)
+
+    def _place(self, layer: Layer, query: Query) -> None:
+        """Work out how high the layer lies and whether it may change items, from the feeds it reads."""
+        below = [self._layer(name.key) for name in reads(query) if name.key in self._numbers]
+        layer.level = max((other.level + 1 for other in below), default=0)
+        main = [self._layer(leaf.source.key) for leaf in leaves(query) if self._is_query(leaf)]  # type: ignore[union-attr]
+        layer.rewrites = bool(query.settings) or any(other.rewrites for other in main)
 
     def _layer(self, key: str) -> Layer:
         layer = self._record(self._numbers[key]).layer
@@ -195,9 +213,6 @@ class Standing:
 
     def _is_query(self, leaf: Leaf) -> bool:
         return isinstance(leaf.source, Name) and leaf.source.key in self._numbers
-
-    def _tree(self, leaf: Leaf) -> Node:
-        return node(leaf.condition, self._frequencies)
 
     def conditions(self, query: Query) -> Iterator[tuple[int, Rule, Numbers]]:
         """The query's parts, each with a rule for all the sources that share a condition, not yet posted."""
@@ -208,7 +223,7 @@ class Standing:
     def _grouped(self, found: tuple[Leaf, ...]) -> Iterator[tuple[Rule, Numbers]]:
         groups: dict[Node, dict[str, tuple[int, ...]]] = {}
         for number, leaf in enumerate(found):
-            sources = groups.setdefault(self._tree(leaf), {})
+            sources = groups.setdefault(node(leaf.condition, self._frequencies), {})
             if self._is_query(leaf):
                 feature = self._layer(leaf.source.key).feature  # type: ignore[union-attr]
             else:
@@ -261,18 +276,22 @@ class Standing:
                 layer.readers.discard(key)
 
     def _unpost(self, number: int, record: Record) -> None:
-        places = record.places
-        if isinstance(places, Rule):
-            self._index.drop(number << PARTS, places)
-        elif isinstance(places, str):
-            self._index.drop(number, places)
-        else:
-            for place in places:
-                if isinstance(place, tuple):
-                    self._index.drop(*place)
-            if places and isinstance(places[0], str):
-                self._index.drop(number, places)
-        record.places = ()
+        if isinstance(record.places, tuple):
+            for owner, rule in record.places:
+                self._index.drop_rule(owner, rule)
+        elif record.places is not None:
+            self._index.drop(number, record.places)
+        record.places = None
+
+
+def _only_source(query: Query) -> tuple[Leaf, ...]:
+    """The leaf of a query that reads one thing and names no feed: most do, and this is the quick way to it."""
+    if len(query.branches) > 1 or query.joins:
+        return ()
+    (branch,) = query.branches
+    if branch.var is not None or isinstance(branch.source, Name | Group):
+        return ()
+    return (Leaf(branch.source, conjunction((branch.filter, query.where))),)
 
 
 def _read(text: str) -> Create:
