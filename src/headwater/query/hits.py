@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, Protocol, overload
 
 from headwater.model import Item
 from headwater.query.text import Origin
@@ -26,8 +26,10 @@ class Related:
         return self.source, self.identity
 
 
-class Hit(NamedTuple):
-    """An item comes out of a query feed.
+@dataclass(slots=True)
+class Hit:
+    """An item comes out of a query feed. A value, though not frozen: thousands are made of an item, and freezing would
+    treble what that costs.
 
     `item` is the item as the feed publishes it, `original` as its source gave it; they differ where SET, here or in a
     feed below, wrote it anew. `branches` are the numbers of the sources, in the order of `language.normal.leaves`,
