@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
+from headwater.estimate.kinds import believable, dating
 from headwater.formats.urls import normalise
 from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
 
-FUTURE = 3600.0  # a date further ahead than this is a mistake of the publisher
 MOVED_AFTER = 3  # sights of the same permanent redirect before the stored address follows it
 UNSTABLE_AFTER = 2  # windows whose identities changed under the same texts before guids are no longer believed
 LONGEST_IDENTITY = 500
@@ -79,11 +79,12 @@ def _judge_document(
     new: list[Item] = []
     updated: list[Item] = []
     old: list[Entry] = []
-    for name, digest, entry in zip(names, hashes, document.items, strict=True):
+    dates, odd = _dates(known, outcome, document, at)
+    for name, digest, entry, date in zip(names, hashes, document.items, dates, strict=True):
         if name in window:  # the same item twice in one document: the first stands
             continue
         window[name] = digest
-        item = _item(known.feed_id, name, digest, entry, at)
+        item = _item(known.feed_id, name, digest, entry, date, at)
         last = before.get(name, seen.get(name))
         if last is None:
             new.append(item)
@@ -112,7 +113,7 @@ def _judge_document(
         saturated=saturated,
         lost=lost,
         reason=reason,
-        message=outcome.message,
+        message="; ".join(filter(None, [outcome.message, odd])),
         published=tuple(sorted(min(item.published, at) for item in new if item.dated)),
     )
     after = replace(
@@ -249,17 +250,24 @@ def _excess(mean: float, width: int) -> float:
 # what is kept
 
 
-def _item(feed_id: int, identity: str, digest: str, entry: Entry, at: float) -> Item:
-    published = entry.published if entry.published is not None else entry.updated
-    dated = published is not None and 0 < published <= at + FUTURE
+def _dates(known: Known, outcome: Outcome, document: Document, at: float) -> tuple[tuple[float | None, ...], str]:
+    """The date of each item where it can be believed, and in words what is odd about them (a `Kind`), if anything."""
+    dates = [entry.published if entry.published is not None else entry.updated for entry in document.items]
+    if outcome.ending is Ending.PARTIAL:  # a few new items of one moment are no forgery: only the whole window tells
+        return tuple(believable([date], at)[0] for date in dates), ""
+    kind = dating(dates, at, known.last_success)
+    return believable(dates, at, known.last_success), "" if kind is None else kind.value
+
+
+def _item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:
     return Item(
         feed_id=feed_id,
         identity=identity,
         content_hash=digest,
         title=entry.title,
         link=entry.link,
-        published=published if dated and published is not None else at,
-        dated=dated,
+        published=date if date is not None else at,
+        dated=date is not None,
         updated=entry.updated,
         first_seen=at,
         authors=entry.authors,

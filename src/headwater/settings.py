@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from headwater.errors import SettingsError
+from headwater.estimate.base import MINUTE
+from headwater.schedule.budget import Cap
+from headwater.schedule.objective import parse as parse_objective
+from headwater.schedule.pace import Pace
+from headwater.schedule.target import Target
 
 
 class Settings(BaseSettings):
@@ -22,11 +27,21 @@ class Settings(BaseSettings):
     )
     allow_private: bool = Field(False, description="feeds on private and local addresses may be fetched")
     contact: str | None = Field(None, description="an address of yours, told to every server in the User-Agent")
-    budget: float = Field(60.0, gt=0, description="requests per minute that may be spent on feeds")
+    budget: float = Field(60.0, description="requests per minute that may be spent on feeds")
+    budget_bytes: float | None = Field(None, description="bytes per second that may be spent on feeds")
+    host_budget: float | None = Field(None, description="requests per minute to one registered domain")
     per_host: int = Field(1, ge=1, description="connections to one registered domain at a time")
     least_interval: float = Field(120.0, ge=0, description="seconds between two refreshes of a feed, at the least")
     concurrency: int = Field(64, ge=1, le=4096, description="fetches under way at a time")
     strategy: str = Field("value", description="the strategy that spends the budget: a name, or package.module:Name")
+    estimator: str | None = Field(None, description="what the strategy believes by: a name, or package.module:Name")
+    objective: str = Field(
+        "balanced",
+        description="the dial: balanced, completeness, freshness, delay, or completeness=…,freshness=…,delay=…",
+    )
+    target_completeness: float | None = Field(None, description="instead of a budget: the share of items to catch")
+    target_freshness: float | None = Field(None, description="instead of a budget: the share of the windows to have")
+    target_delay: float | None = Field(None, description="instead of a budget: the mean delay in seconds")
     keep_days: float | None = Field(None, gt=0, description="delete items first seen longer ago than this")
     keep_per_feed: int | None = Field(None, gt=0, description="delete items beyond the newest so many of a feed")
     host: str = Field("127.0.0.1", description="the address the server listens on")
@@ -34,6 +49,34 @@ class Settings(BaseSettings):
     names: tuple[str, ...] = Field(
         (), description="host names under which the server is used, beside localhost and addresses in digits"
     )
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        """What cannot work is refused before anything starts, in the words of those who would use it."""
+        try:
+            Cap(self.budget, None if self.budget_bytes is None else MINUTE * self.budget_bytes)
+            Pace(self.host_budget)
+            parse_objective(self.objective)
+            target = self.target
+        except SettingsError as error:
+            raise ValueError(str(error)) from error
+        if target is not None and target.delay is not None and target.delay < self.least_interval / 2:
+            raise ValueError(
+                f"A mean delay of {target.delay:g} s contradicts least_interval: with {self.least_interval:g} s between"
+                f" two refreshes an item waits {self.least_interval / 2:g} s on average."
+            )
+        return self
+
+    @property
+    def target(self) -> Target | None:
+        """The quality wanted instead of a budget, None if none is."""
+        aims = (self.target_completeness, self.target_freshness, self.target_delay)
+        return None if all(aim is None for aim in aims) else Target(*aims)
+
+    @property
+    def most_budget(self) -> float | None:
+        """What target mode may spend at most: the budget, where somebody gave one."""
+        return self.budget if self.target is None or "budget" in self.model_fields_set else None
 
     @property
     def database_url(self) -> str:
@@ -59,4 +102,6 @@ def load_settings(**given: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "value_error":
+            raise SettingsError(str(first["ctx"]["error"])) from error
         raise SettingsError(f"The setting {where} cannot be used: {first['msg']}.") from error

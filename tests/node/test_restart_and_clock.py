@@ -12,7 +12,8 @@ from headwater.model import Ending, Refresh, Verdict
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler
 from headwater.node.node import Node
-from headwater.schedule.budget import Cap, Purse
+from headwater.node.spending import Spending
+from headwater.schedule.budget import Cap
 from headwater.schedule.fix import Fix1h
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -57,7 +58,7 @@ async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: i
         store,
         fetcher,
         Fix1h(),
-        Purse(Cap(budget)),
+        Spending(Cap(budget)),
         Courtesy(np.random.default_rng(1), least=0.05),
         per_host=64,
         clock=clock,
@@ -91,7 +92,7 @@ async def test_a_machine_that_slept_for_a_day_catches_up_within_the_budget(farm,
 async def test_a_clock_set_back_a_day_neither_freezes_the_feeds_nor_starts_a_storm(farm, given, eventually) -> None:
     made = await farm(feeds=20, speed=1, hints=False)
     clock = SteppingClock()
-    _, end = await crawl(made, given(), clock, budget=6000)
+    _, end = await crawl(made, given(), clock, budget=150)  # 25 at once, then 2.5 a second
     await eventually(lambda: len(made.log) >= 20, "all feeds refreshed once")
     await asyncio.sleep(0.3)
     clock.offset -= 86_400.0

@@ -47,13 +47,45 @@ def test_a_greedy_spender_gets_the_whole_cap_in_the_long_run(cap: float, phase: 
     assert total >= int(purse.rate * 1200) - 1
 
 
-def test_more_bytes_than_reserved_are_owed() -> None:
+def test_more_bytes_than_reserved_are_owed_and_fewer_are_given_back() -> None:
     purse = Purse(Cap(60, bytes=1000))
-    purse.spend(0.0, 1, 100.0)
-    purse.settle(1.0, 100.0, 5000.0)
+    purse.begin(0.0, 900.0)
+    assert purse.available(1.0, 200.0) == 0
+    purse.end(1.0, 900.0, 100.0)
+    assert purse.available(1.0, 200.0) == 4
+    purse.begin(2.0, 100.0)
+    purse.end(3.0, 100.0, 5000.0)
     assert purse.available(30.0, 100.0) == 0
-    assert purse.refills(30.0) == 60.0
-    assert purse.available(61.5, 100.0) > 0
+    assert purse.refills(30.0) == 63.0
+    assert purse.available(63.5, 100.0) > 0
+
+
+@given(st.integers(1, 40), st.lists(st.tuples(st.floats(0, 20), st.floats(0, 100), st.floats(0, 1)), max_size=120))
+def test_no_minute_exceeds_the_cap_wherever_within_its_refresh_a_request_leaves(
+    cap: int, refreshes: list[tuple[float, float, float]]
+) -> None:
+    purse, now, left, ends = Purse(Cap(cap), burst=60), 0.0, [], []
+    for wait, lasts, moment in refreshes:
+        now += wait
+        for end in sorted(end for end in ends if end <= now):
+            purse.end(end, 0.0, 0.0)
+            ends.remove(end)
+        if purse.available(now):
+            purse.begin(now)
+            ends.append(now + lasts)
+            left.append(now + moment * lasts)
+    for last in left:
+        assert sum(last - 60 < at <= last for at in left) <= cap
+
+
+def test_a_smaller_cap_counts_what_the_larger_one_spent() -> None:
+    purse = Purse(Cap(60), burst=60)
+    purse.spend(0.0, 40)
+    purse.limit(Cap(30))
+    assert purse.available(30.0) == 0
+    assert 0 < purse.available(61.0) <= 30
+    purse.limit(Cap(120))
+    assert purse.rate == 2.0
 
 
 def test_a_clock_that_steps_back_frees_nothing() -> None:

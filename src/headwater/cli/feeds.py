@@ -218,6 +218,7 @@ def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")
                 "why": told.why,
                 "next_refresh": told.next_refresh,
                 "last": told.last,
+                "kinds": told.kinds,
             }
         )
         return
@@ -236,6 +237,7 @@ def _explanation(told: Explanation, now: float) -> list[str]:
         lines += _belief(told.belief)
     else:
         lines.append("Nothing is believed about its pace yet.")
+    lines += [f"A peculiar feed: {kind}." for kind in told.kinds]
     lines += [f"Its server asks: {one.hint} = {escape(one.value)} – {one.effect}." for one in told.asked]
     lines.append(escape(told.push))
     if told.held_until is not None:

@@ -37,12 +37,39 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")] = None,
     budget: Annotated[float | None, typer.Option(help="Requests per minute (60).")] = None,
+    budget_bytes: Annotated[float | None, typer.Option(help="Bytes per second (no limit).")] = None,
+    host_budget: Annotated[float | None, typer.Option(help="Requests per minute to one domain (no limit).")] = None,
     strategy: Annotated[str | None, typer.Option(help="What spends the budget: a name or package.module:Name.")] = None,
+    estimator: Annotated[str | None, typer.Option(help="What it believes by: a name or package.module:Name.")] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(help="The dial: balanced, completeness, freshness, delay, or completeness=3,freshness=0,delay=1."),
+    ] = None,
+    target_completeness: Annotated[
+        float | None, typer.Option(help="Instead of a budget: the share of items to catch, such as .99.")
+    ] = None,
+    target_freshness: Annotated[
+        float | None, typer.Option(help="Instead of a budget: the share of the windows to have.")
+    ] = None,
+    target_delay: Annotated[float | None, typer.Option(help="Instead of a budget: the mean delay in seconds.")] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the server: refresh the feeds within the budget and show what happens on a page."""
     logs.configure(log_level, as_json=as_json())
-    run(_serve(settings(host=host, port=port, budget=budget, strategy=strategy)))
+    given = settings(
+        host=host,
+        port=port,
+        budget=budget,
+        budget_bytes=budget_bytes,
+        host_budget=host_budget,
+        strategy=strategy,
+        estimator=estimator,
+        objective=objective,
+        target_completeness=target_completeness,
+        target_freshness=target_freshness,
+        target_delay=target_delay,
+    )
+    run(_serve(given))
 
 
 async def _serve(given: Settings) -> None:

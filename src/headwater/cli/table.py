@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.errors import InputError
+from headwater.estimate.kinds import AHEAD
 from headwater.formats.dates import parse_date
 from headwater.language import Catalogue
 from headwater.model import Document, Enclosure, Entry, Item
-from headwater.novelty import FUTURE, identities
+from headwater.novelty import identities
 from headwater.query.text import Origin
 
 Strings = tuple[str, ...]
@@ -104,7 +105,7 @@ def _row(line: _Line, number: int, feed: int, published: float | None, updated: 
         "language": line.language,
     }
     entry = Entry(id=line.guid, published=published, updated=updated, **facts)
-    believable = published is not None and published <= now + FUTURE
+    believable = published is not None and published <= now + AHEAD
     item = Item(
         feed_id=feed,
         identity=identities(Document("table", items=(entry,)))[0],

@@ -60,6 +60,24 @@ def believable(
     return tuple(dates)
 
 
+def dating(published: Sequence[float | None], now: float, last_seen: float | None = None) -> Kind | None:
+    """What is odd about the dates of one document, None if nothing is; dates are judged only where there are three.
+
+    >>> dating([None, None], 1e9), dating([2e9, 2e9 + 60, 9e8], 1e9), dating([9e8, 8e8, None], 1e9)
+    (<Kind.UNDATED: 'its items have no dates'>, <Kind.FUTURE_DATES: 'its items are dated in the future'>, None)
+    """
+    dates = [date for date in published if date is not None]
+    if published and not dates:
+        return Kind.UNDATED
+    if len(dates) < 3:
+        return None
+    if min(dates) == max(dates):
+        return Kind.EQUAL_DATES
+    if sum(date > now + AHEAD for date in dates) > 0.2 * len(dates):
+        return Kind.FUTURE_DATES
+    return Kind.ON_THE_FLY if _all_now(dates, now, last_seen) else None
+
+
 def _all_now(dates: Sequence[float], now: float, last_seen: float | None) -> bool:
     return min(dates) >= now - ALL_NOW and (last_seen is None or last_seen < now - ALL_NOW)
 

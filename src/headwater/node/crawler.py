@@ -27,8 +27,10 @@ from headwater.node.courtesy import Courtesy
 from headwater.node.learning import observed
 from headwater.node.refresher import Fetched, Refresher, Settled
 from headwater.node.roster import Roster
-from headwater.schedule.base import Budget, Interval, Strategy
-from headwater.schedule.budget import Purse
+from headwater.node.spending import Spending
+from headwater.schedule.base import Budget, Strategy, best
+from headwater.schedule.budget import shares
+from headwater.schedule.target import Reach
 from headwater.store.store import Store
 
 TICK = 0.25  # seconds between two choices while nothing else happens
@@ -50,6 +52,12 @@ class Status:
     budget_left: int
     next_due: float | None
     held_hosts: int
+    spent: int = 0  # requests of the last minute
+    spent_bytes: float = 0.0
+    budget_bytes: float | None = None  # per minute
+    problem: str | None = None  # what went wrong with a person's own strategy
+    target: str | None = None  # in target mode: what is reached, or that it cannot be
+    target_reached: bool | None = None
 
 
 class Crawler:
@@ -60,7 +68,7 @@ class Crawler:
         store: Store,
         fetcher: Fetcher,
         strategy: Strategy,
-        purse: Purse,
+        spending: Spending,
         courtesy: Courtesy,
         *,
         concurrency: int = 64,
@@ -72,7 +80,9 @@ class Crawler:
         self._refresher = Refresher(store, fetcher)
         self.strategy = strategy
         self.roster = Roster()
-        self._purse = purse
+        self.spending = spending
+        self._problem: str | None = None
+        self.aim: Reach | None = None  # in target mode: what the budget was set to and why
         self.courtesy = courtesy
         self._concurrency = concurrency
         self._per_host = per_host
@@ -142,16 +152,24 @@ class Crawler:
     def status(self) -> Status:
         now = self._clock()
         waiting = self.roster.allowed[self.roster.active]
-        if isinstance(self.strategy, Interval):
-            waiting = np.maximum(waiting, self.strategy.due[self.roster.active])
+        due = self.strategy.due
+        if due is not None:
+            waiting = np.maximum(waiting, due[self.roster.active])
+        spent = self.spending.spent(now)
         return Status(
             feeds=int(self.roster.active.sum()),
             under_way=len(self._fetches),
             strategy=self.strategy.name,
-            budget_per_minute=self._purse.cap.requests,
-            budget_left=self._purse.available(now),
+            budget_per_minute=spent.requests_allowed,
+            budget_left=self.spending.available(now),
             next_due=float(np.maximum(waiting, now).min()) if len(waiting) else None,
             held_hosts=sum(until > now for until in self.courtesy.held.values()),
+            spent=spent.requests,
+            spent_bytes=spent.bytes,
+            budget_bytes=spent.bytes_allowed,
+            problem=self.strategy.problem,
+            target=self.aim.message if self.aim else None,
+            target_reached=self.aim.reached if self.aim else None,
         )
 
     # choosing
@@ -160,22 +178,40 @@ class Crawler:
         now = self._clock()
         self._follow(now)
         free = self._concurrency - len(self._fetches)
-        tokens = min(free, self._purse.available(now))
+        tokens = min(free, self.spending.available(now))
         if tokens <= 0:
             return
-        chosen = [(row, "asked for by a person") for row in self._wanted()][:tokens]
-        budget = Budget(
-            now=tokens - len(chosen),
-            rate=self._purse.rate,
-            host=self.roster.host,
-            room=self.roster.room(self._per_host),
-        )
-        candidates = self.roster.candidates(now)
-        candidates[[row for row, _ in chosen]] = False
-        choice = self.strategy.choose(self.roster.table, now, budget, candidates)
-        chosen += [(int(row), self.strategy.why(self.roster.table, int(row), now)) for row in choice.rows]
+        chosen = self._choose(tokens, now)
         if chosen:
             await self._begin(chosen, now)
+
+    def _choose(self, tokens: int, now: float) -> list[tuple[int, str]]:
+        """People's wishes first, then first refreshes, then what the strategy chooses; all out of the same budget."""
+        wanted = self._wanted(now)
+        candidates = self.roster.candidates(now)
+        candidates[wanted] = False
+        new = np.flatnonzero(candidates & self.roster.untried)
+        people, firsts, _ = shares(tokens, len(wanted), len(new))
+        room = self.spending.room(self.roster.room(self._per_host), now)
+        first = best(new, np.zeros(len(new)), Budget(firsts, host=self.roster.host, room=room)).rows
+        candidates[new] = False
+        np.subtract.at(room, self.roster.host[first], 1)
+        budget = Budget(tokens - people - len(first), self.spending.rate, self.roster.host, np.maximum(room, 0))
+        table = self.roster.table
+        # Some rules of the papers may choose beyond the budget; here nobody spends more than there is.
+        rows = self.strategy.choose(table, now, budget, candidates).rows[: budget.now]
+        self._notice()
+        return [
+            *((row, "asked for by a person") for row in wanted[:people]),
+            *((int(row), "its first refresh") for row in first),
+            *((int(row), self.strategy.why(table, int(row), now)) for row in rows),
+        ]
+
+    def _notice(self) -> None:
+        """Say once that a person's own strategy has broken down."""
+        if self.strategy.problem != self._problem:
+            self._problem = self.strategy.problem
+            log.error("strategy_failed", strategy=self.strategy.name, problem=self._problem)
 
     def _follow(self, now: float) -> None:
         """A clock that was set back must not freeze the feeds until it has caught up: their moments go back with it.
@@ -188,12 +224,15 @@ class Crawler:
             log.warning("clock_set_back", seconds=round(back))
             for moments in (self.roster.allowed, self.roster.host_until, self.roster.table.last):
                 moments -= back
-            if isinstance(self.strategy, Interval):
-                self.strategy.due[:] -= back
+            self.spending.shift(back)
+            due = self.strategy.due
+            if due is not None:
+                due -= back
 
-    def _wanted(self) -> list[int]:
+    def _wanted(self, now: float) -> list[int]:
         rows = (self.roster.row(feed) for feed in self._urgent)
-        return [row for row in rows if row is not None and not self.roster.busy[row]]
+        here = [row for row in rows if row is not None and not self.roster.busy[row]]
+        return [row for row in here if self.spending.ready(int(self.roster.host[row]), now)]
 
     async def _begin(self, chosen: Sequence[tuple[int, str]], now: float) -> None:
         rows = np.array([row for row, _ in chosen], np.intp)
@@ -204,13 +243,19 @@ class Crawler:
             if feed not in known:  # removed since it was chosen
                 self.roster.drop([feed])
                 continue
-            self._purse.spend(now, 1)
-            task = asyncio.create_task(self._fetch(known[feed], reason))
+            reserved = self.spending.begin(now, int(self.roster.host[row]))
+            task = asyncio.create_task(self._fetch(known[feed], reason, reserved))
             self._fetches.add(task)
             task.add_done_callback(self._fetches.discard)
 
-    async def _fetch(self, known: Known, reason: str) -> None:
-        self._results.put_nowait(await self._refresher.fetch(known, reason))
+    async def _fetch(self, known: Known, reason: str, reserved: float) -> None:
+        outcome = None
+        try:
+            fetched = await self._refresher.fetch(known, reason)
+            outcome = fetched.outcome
+            self._results.put_nowait(fetched)
+        finally:
+            self.spending.end(self._clock(), reserved, outcome)
 
     # writing and learning
 
@@ -244,9 +289,9 @@ class Crawler:
 
     def _rates(self, rows: Rows) -> Floats:
         """Items per second as believed now; NaN where the strategy believes nothing."""
-        if self.strategy.estimator is None:
-            return np.full(len(rows), np.nan)
-        return self.strategy.estimator.rate(rows, np.full(len(rows), self._clock()))
+        at = np.full(len(rows), self._clock())
+        believed = self.strategy.believe(lambda estimator: estimator.rate(rows, at))
+        return np.full(len(rows), np.nan) if believed is None else believed
 
     def _plan(self, pairs: Sequence[tuple[Fetched, Verdict]]) -> list[float | None]:
         """Learn from a batch; answers when each feed may and probably will be refreshed next."""
@@ -259,8 +304,9 @@ class Crawler:
         rows = np.array([row for row, _, _ in here], np.intp)
         allowed, _ = self.courtesy.allowed([verdict.known for _, _, verdict in here], self._rates(rows), self._clock())
         self.roster.allowed[rows] = allowed
-        due = np.maximum(allowed, self.strategy.due[rows]) if isinstance(self.strategy, Interval) else allowed
-        at = dict(zip(rows.tolist(), due.tolist(), strict=True))
+        due = self.strategy.due
+        next_at = allowed if due is None else np.maximum(allowed, due[rows])
+        at = dict(zip(rows.tolist(), next_at.tolist(), strict=True))
         return [None if row is None else at[row] for row, _, _ in found]
 
     def _learn(self, well: Sequence[tuple[int, Fetched, Verdict]]) -> None:

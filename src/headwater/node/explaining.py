@@ -7,20 +7,25 @@ process can explain.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, WEEK
-from headwater.model import Feed, Known, Refresh
+from headwater.estimate.kinds import Kind, Sighting, recognise
+from headwater.model import Ending, Feed, Known, Refresh
 from headwater.node import memory
 from headwater.node.roster import Roster
-from headwater.schedule import load as load_strategy
+from headwater.node.setting_up import build_strategy
 from headwater.schedule.base import Strategy
 from headwater.schedule.manners import Reason, next_allowed
 from headwater.schedule.wishes import sy_period
 from headwater.settings import Settings
 from headwater.store.store import Store
+
+SIGHTINGS = 50  # refreshes looked at to tell what kind of feed it is
+DATING = (Kind.UNDATED, Kind.EQUAL_DATES, Kind.ON_THE_FLY, Kind.FUTURE_DATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Explanation:
     why: str
     next_refresh: float | None
     last: Refresh | None
+    kinds: tuple[str, ...] = ()
 
 
 async def explain(store: Store, settings: Settings, ref: int | str, now: float) -> Explanation:
@@ -74,7 +80,7 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
     earned = None if belief is None or belief.per_day <= 0 else DAY / belief.per_day
     allowed, reason = next_allowed(known, now, paused=feed.paused, gone=feed.gone_since is not None, earned=earned)
     told = strategy.explain(roster.table, row, now)
-    latest = await store.refreshes(feed.id, limit=1)
+    latest = await store.refreshes(feed.id, limit=SIGHTINGS)
     due = max(told.due or now, allowed)
     return Explanation(
         feed=feed,
@@ -90,7 +96,27 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
         why=told.reason,
         next_refresh=due if math.isfinite(due) else None,
         last=latest[0] if latest else None,
+        kinds=tuple(sorted(kind.value for kind in kinds_of(latest[::-1], now))),
     )
+
+
+def kinds_of(refreshes: Sequence[Refresh], now: float) -> frozenset[Kind]:
+    """What kind of feed its refreshes, oldest first, show it to be; what was odd about dates is in their messages.
+
+    A single odd document may be chance: what the latest three that say anything agree on is believed.
+    """
+    documents = [refresh for refresh in refreshes if refresh.ending is Ending.CHANGED and refresh.window]
+    latest = [{kind for kind in DATING if kind.value in refresh.message} for refresh in documents[-3:]]
+    odd = frozenset.intersection(*map(frozenset, latest)) if latest else frozenset()
+    sightings = [Sighting(one.at, _dates_shown(one), one.new) for one in refreshes if one.ending.ok and one.window]
+    seen = recognise(sightings, now) - frozenset(DATING)
+    return seen | odd
+
+
+def _dates_shown(refresh: Refresh) -> tuple[float | None, ...]:
+    """As many places as the document had, those of its new items dated where their dates were believed."""
+    dates = refresh.published[: refresh.window]
+    return (*dates, *([None] * ((refresh.window or 0) - len(dates))))
 
 
 async def _remembered(store: Store, settings: Settings, feed_id: int) -> tuple[Strategy, Roster]:
@@ -100,7 +126,8 @@ async def _remembered(store: Store, settings: Settings, feed_id: int) -> tuple[S
         if mine := [row for row in chunk if row.feed_id == feed_id]:
             roster.take(mine, {})
             break
-    strategy = load_strategy(settings.strategy)(len(roster))
+    strategy = build_strategy(settings)
+    strategy.resize(len(roster))
     await memory.load_strategy(store, roster, strategy)
     return strategy, roster
 

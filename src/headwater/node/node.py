@@ -20,8 +20,7 @@ from headwater.node import memory
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
 from headwater.node.refresher import Settled
-from headwater.schedule import load as load_strategy
-from headwater.schedule.budget import Cap, Purse
+from headwater.node.setting_up import build_strategy, spending
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import Keep
@@ -66,8 +65,8 @@ class Node:
             self.crawler = Crawler(
                 self.store,
                 fetcher,
-                load_strategy(given.strategy)(),
-                Purse(Cap(given.budget)),
+                build_strategy(given),
+                spending(given),
                 courtesy,
                 concurrency=given.concurrency,
                 per_host=given.per_host,

@@ -58,6 +58,11 @@ class Roster:
     def candidates(self, now: float) -> Bools:
         return self.active & ~self.busy & (self.allowed <= now) & (self.host_until[self.host] <= now)
 
+    @property
+    def untried(self) -> Bools:
+        """Feeds of which nothing is known because nobody has tried: their first refresh is still to come."""
+        return np.isneginf(self.table.last) & np.isneginf(self.allowed)
+
     def room(self, per_host: int) -> Rows:
         """How many refreshes each host may get on top of those under way."""
         busy = np.bincount(self.host[self.busy], minlength=self.hosts)

@@ -11,6 +11,7 @@ then and the lab can jump from refresh to refresh without visiting the ticks bet
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -145,6 +146,20 @@ class Strategy(Rowwise, ABC):
     def explain(self, table: Table, row: int, now: float) -> Explained:
         """The same as `why`, with its numbers."""
         return Explained(self.why(table, row, now))
+
+    @property
+    def due(self) -> Floats | None:
+        """When each row is next due, for strategies that set it after each refresh; a view that may be moved."""
+        return None
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong with a person's own strategy, in words."""
+        return None
+
+    def believe(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
+        """What `ask` hears from the estimator; None if there is none, or it cannot answer."""
+        return None if self.estimator is None else ask(self.estimator)
 
 
 class Interval(Strategy):

@@ -1,8 +1,9 @@
 """The budget: requests and bytes, never more than the cap in any minute, whatever sixty seconds one looks at.
 
 A bucket of tokens spreads the requests over the minute but would let a full bucket and its refill fall into one minute;
-so what was spent is also remembered for a minute, and the two together never exceed the cap. A person's “refresh now”
-and a feed's first refresh come out of the same budget, first.
+so what was spent is also remembered for a minute, and the two together never exceed the cap. A refresh under way counts
+until it ends and is remembered from its end on, because nobody knows when in between its request really leaves. A
+person's “refresh now” and a feed's first refresh come out of the same budget, first.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ class Cap:
 
 
 class Purse:
-    """Spends a `Cap`: `available` says how many refreshes may start, `spend` notes those that did.
+    """Spends a `Cap`: `available` says how many refreshes may start, `begin` and `end` note those that did.
 
-    The bucket holds `burst` seconds' worth, at least one request. Below one request a minute the same rules hold over a
-    longer span: one request in 60/requests seconds.
+    `spend` is both at once, for those who simulate. The bucket holds `burst` seconds' worth, at least one request.
+    Below one request a minute the same rules hold over a longer span: one request in 60/requests seconds.
 
     >>> purse = Purse(Cap(requests=60), burst=10.0)
     >>> purse.available(0.0)  # ten seconds at one a second
@@ -43,16 +44,24 @@ class Purse:
     """
 
     def __init__(self, cap: Cap, burst: float = 10.0) -> None:
-        self.cap = cap
-        self._span = max(MINUTE, MINUTE / cap.requests)
-        self._most = max(int(cap.requests), 1)
+        self._burst = burst
         self._spent: deque[tuple[float, int]] = deque()
         self._requests = 0
         self._weighed: deque[tuple[float, float]] = deque()
         self._bytes = 0.0
         self._latest = -math.inf
-        self._depth = min(max(self.rate * burst, 1.0), float(self._most))
-        self._tokens = self._depth
+        self._under_way = 0
+        self._reserved = 0.0
+        self._tokens = math.inf
+        self.limit(cap)
+
+    def limit(self, cap: Cap) -> None:
+        """From now on spend this cap; what was spent before still counts."""
+        self.cap = cap
+        self._span = max(MINUTE, MINUTE / cap.requests)
+        self._most = max(int(cap.requests), 1)
+        self._depth = min(max(self.rate * self._burst, 1.0), float(self._most))
+        self._tokens = min(self._tokens, self._depth)
 
     @property
     def rate(self) -> float:
@@ -63,42 +72,60 @@ class Purse:
         """How many refreshes may start at `now`; with a cap in bytes, as many as it holds of the typical size."""
         self._forget(now)
         # The hair's breadth keeps a token that 0.1 + 0.2 has made a little less than whole.
-        room = min(self._most - self._requests, int(self._tokens + 1e-9))
+        room = min(self._most - self._requests - self._under_way, int(self._tokens + 1e-9))
         if self.cap.bytes is not None:
-            left = self.cap.bytes - self._bytes
+            left = self.cap.bytes - self._bytes - self._reserved
             room = min(room, int(left // max(typical_bytes, 1.0)) if left > 0 else 0)
         return max(room, 0)
 
-    def spend(self, now: float, requests: int, reserved_bytes: float = 0.0) -> None:
-        """Note that `requests` start at `now`, expected to weigh `reserved_bytes` together."""
+    def spend(self, now: float, requests: int, weight: float = 0.0) -> None:
+        """Note `requests` that leave at `now` and are over at once, weighing `weight` bytes together."""
         self._forget(now)
-        if requests:
-            self._spent.append((self._latest, requests))
-            self._requests += requests
-            self._tokens -= requests
-        if reserved_bytes:
-            self._weigh(reserved_bytes)
+        self._tokens -= requests
+        self._log(requests, weight)
 
-    def settle(self, now: float, reserved_bytes: float, real_bytes: float) -> None:
-        """Replace the reserved weight of a refresh by what it really weighed; too little was reserved: it is owed."""
+    def begin(self, now: float, reserved_bytes: float = 0.0) -> None:
+        """Note that a refresh starts, expected to weigh `reserved_bytes`."""
         self._forget(now)
-        if real_bytes > reserved_bytes:
-            self._weigh(real_bytes - reserved_bytes)
+        self._tokens -= 1
+        self._under_way += 1
+        self._reserved += reserved_bytes
+
+    def end(self, now: float, reserved_bytes: float, real_bytes: float, requests: int = 1) -> None:
+        """Replace what was reserved by what it really took; what was more than reserved is owed."""
+        self._forget(now)
+        self._under_way -= 1
+        self._reserved = max(self._reserved - reserved_bytes, 0.0)
+        self._tokens -= requests - 1
+        self._log(requests, real_bytes)
+
+    def used(self, now: float) -> tuple[int, float]:
+        """Requests and bytes of the last span (a minute), those under way included."""
+        self._forget(now)
+        return self._requests + self._under_way, self._bytes + self._reserved
 
     def refills(self, now: float) -> float:
         """The next moment at which something comes free; `now` if something is."""
         if self.available(now):
             return now
         moments = [now + (1 - self._tokens) / self.rate] if self._tokens < 1 else []
-        if self._requests >= self._most:
+        if self._requests >= self._most and self._spent:
             moments.append(self._spent[0][0] + self._span)
-        if self.cap.bytes is not None and self._bytes >= self.cap.bytes:
-            moments.append(self._weighed[0][0] + self._span)
+        owed = math.inf if self.cap.bytes is None else self._bytes - self.cap.bytes
+        for at, weight in self._weighed if math.isfinite(owed) and owed >= 0 else ():
+            owed -= weight
+            if owed < 0:
+                moments.append(at + self._span)
+                break
         return max(moments, default=now)
 
-    def _weigh(self, amount: float) -> None:
-        self._weighed.append((self._latest, amount))
-        self._bytes += amount
+    def _log(self, requests: int, weight: float) -> None:
+        if requests:
+            self._spent.append((self._latest, requests))
+            self._requests += requests
+        if weight:
+            self._weighed.append((self._latest, weight))
+            self._bytes += weight
 
     def _forget(self, now: float) -> None:
         # A clock that steps back must not free what was spent: time only ever moves forward here.

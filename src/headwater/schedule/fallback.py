@@ -1,7 +1,7 @@
 """A person's own strategy, held to its contract: if it breaks it, round robin takes over and says so.
 
-Nothing is lost when that happens: the fallback sees every refresh from the beginning, so it knows what to do next, and
-the broken strategy is not asked again until it is replaced.
+Nothing is lost when that happens: round robin needs no more than the table of last refreshes, so it goes on at once;
+the broken strategy is not asked again until it is replaced, and what it had learned is saved as long as it can be.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from headwater.errors import StrategyError
 from headwater.estimate.base import Bools, Estimator, Floats, Rows
-from headwater.schedule.base import Budget, Choice, Explained, Observed, Strategy, Table
+from headwater.schedule.base import Budget, Choice, Explained, Observed, Strategy, Table, best
 from headwater.schedule.uniform import Uniform
 
 Answer = TypeVar("Answer")
@@ -37,13 +38,25 @@ class Guarded(Strategy):
     def __init__(self, inner: Strategy) -> None:
         super().__init__(0)
         self.inner = inner
+        self.name = inner.name  # type: ignore[misc]  # it is shown and saved under the name of what it guards
         self._uniform = Uniform()
-        self.problem: str | None = None
+        self._problem: str | None = None
         self.resize(len(inner))
 
     @property
+    def problem(self) -> str | None:
+        return self._problem
+
+    @property
     def estimator(self) -> Estimator | None:  # type: ignore[override]  # the inner one's, never our own
-        return self.inner.estimator
+        return None if self._problem else self.inner.estimator
+
+    @property
+    def due(self) -> Floats | None:
+        return self._safely("telling what is due", lambda: self.inner.due)
+
+    def believe(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
+        return self._safely("saying what it believes", lambda: self.inner.believe(ask))
 
     def resize(self, feeds: int) -> None:
         super().resize(feeds)
@@ -51,10 +64,19 @@ class Guarded(Strategy):
             self._safely("growing", lambda: self.inner.resize(feeds))
 
     def save(self) -> dict[str, Any]:
-        return self.inner.save()
+        try:
+            return self.inner.save()
+        except Exception as error:
+            self._broke("saving its state", error)
+            return self._uniform.save()
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.inner.load(state)
+        try:
+            self.inner.load(state)
+        except StrategyError:
+            raise  # state of another version: the caller puts it aside
+        except Exception as error:
+            self._broke("loading its state", error)
         super().resize(len(self.inner))
 
     def observe(self, table: Table, seen: Observed) -> None:
@@ -69,7 +91,7 @@ class Guarded(Strategy):
             broken = breach(choice, table, budget, candidates, self.inner.within_budget)
             if broken:
                 raise ValueError(broken)
-            return choice
+            return choice if budget.room is None else best(np.asarray(choice.rows), _order(choice), budget)
 
         answer = self._safely("choosing", asked)
         return answer if answer is not None else self._uniform.choose(table, now, budget, candidates)
@@ -85,14 +107,23 @@ class Guarded(Strategy):
         return Explained(f"{self.problem} {by_turn.reason}", by_turn.value, by_turn.price, by_turn.due)
 
     def _safely(self, doing: str, act: Callable[[], Answer]) -> Answer | None:
-        if self.problem is not None:
+        if self._problem is not None:
             return None
         try:
             return act()
         except Exception as error:  # whatever a person's own code may raise
-            what = f"{type(error).__name__}: {error}"
-            self.problem = f"The strategy “{self.inner.name}” failed while {doing} ({what}); uniform has taken over."
+            self._broke(doing, error)
             return None
+
+    def _broke(self, doing: str, error: Exception) -> None:
+        if self._problem is None:
+            what = f"{type(error).__name__}: {error}"
+            self._problem = f"The strategy “{self.name}” failed while {doing} ({what}); uniform has taken over."
+
+
+def _order(choice: Choice) -> Floats:
+    """Values that keep the order of a choice while hosts without room are left out of it."""
+    return -np.arange(len(choice.rows), dtype=np.float64)
 
 
 def breach(choice: Any, table: Table, budget: Budget, candidates: Bools | None, within_budget: bool) -> str | None:

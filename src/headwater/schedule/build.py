@@ -1,0 +1,64 @@
+"""From names to a strategy that can run: the strategy, its estimator, the dial, and a guard around a person's own."""
+
+from __future__ import annotations
+
+import inspect
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from headwater.errors import HeadwaterError, SettingsError
+from headwater.estimate import load as load_estimator
+from headwater.estimate.base import Estimator
+from headwater.schedule.base import Strategy
+from headwater.schedule.fallback import Guarded
+from headwater.schedule.objective import Objective
+from headwater.schedule.registry import STRATEGIES
+from headwater.schedule.registry import load as load_strategy
+
+
+def build(strategy: str, estimator: str | None = None, objective: Objective | None = None) -> Strategy:
+    """The strategy of these names; whatever does not fit together is a SettingsError.
+
+    >>> build("two_steps", "periodic").estimator.name
+    'periodic'
+    """
+    kind = load_strategy(strategy)
+    takes = inspect.signature(kind).parameters
+    options: dict[str, Any] = {}
+    if estimator is not None:
+        if "estimator" not in takes:
+            raise SettingsError(f"The strategy {strategy} has no use for an estimator: leave {estimator} out.")
+        chosen, wanted = load_estimator(estimator), _understood(kind)
+        if not issubclass(chosen, wanted):
+            names = " or ".join(str(getattr(one, "name", one.__name__)) for one in wanted)
+            raise SettingsError(f"The strategy {strategy} understands no estimator but {names}, so not {estimator}.")
+        options["estimator"] = _made(chosen, estimator, "estimator", {})
+    if objective is not None:
+        if not takes.keys() >= objective.options().keys():
+            raise SettingsError(f"The strategy {strategy} has no dial, so it cannot have an objective; value has one.")
+        options |= objective.options()
+    made = _made(kind, strategy, "strategy", options)
+    own = STRATEGIES.get(made.name) is not kind or (estimator is not None and ":" in estimator)
+    return Guarded(made) if own else made
+
+
+def _understood(kind: type[Strategy]) -> tuple[type, ...]:
+    """The estimators a strategy can use, by the annotation of its option: most take any, some only their own kind."""
+    try:
+        wanted = get_type_hints(kind.__init__).get("estimator", Estimator)
+    except (NameError, TypeError):  # a person's own annotations may name what is not there
+        return (Estimator,)
+    kinds = tuple(one for one in get_args(wanted) or (wanted,) if isinstance(one, type) and one is not NoneType)
+    return kinds or (Estimator,)
+
+
+def _made(kind: type[Any], spec: str, noun: str, options: dict[str, Any]) -> Any:
+    if not isinstance(getattr(kind, "name", None), str):
+        raise SettingsError(f"The {noun} “{spec}” has no name: give its class one, name = “…”.")
+    try:
+        return kind(0, **options)
+    except HeadwaterError:
+        raise
+    except Exception as error:  # a person's own class may fail in any way
+        what = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"The {noun} “{spec}” cannot be made ({what}).") from error

@@ -1,0 +1,90 @@
+"""Feeds with false or missing dates, batches, dead feeds and changing windows, from document to learning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headwater.estimate.base import DAY, HOUR
+from headwater.estimate.kinds import Kind
+from headwater.model import Document, Ending, Entry, Known, Outcome, Refresh
+from headwater.node.explaining import kinds_of
+from headwater.novelty import judge
+
+NOW = 1_800_000_000.0
+
+
+def outcome(at: float, dates: list[float | None], first: int = 0, ending: Ending = Ending.CHANGED) -> Outcome:
+    items = tuple(Entry(id=f"i{first + k}", title=f"Item {first + k}", published=d) for k, d in enumerate(dates))
+    return Outcome(ending, "http://a.example/", "http://a.example/", at, 0.0, 200, Document("rss 2.0", items=items))
+
+
+def judged(sights: list[tuple[float, list[float | None], int]]) -> list[Refresh]:
+    """The refreshes that a feed's documents lead to: each is (when, dates, number of its first item)."""
+    known, refreshes = Known(1, "http://a.example/"), []
+    for at, dates, first in sights:
+        verdict = judge(known, outcome(at, dates, first), {})
+        known = verdict.known
+        refreshes.append(verdict.refresh)
+    return refreshes
+
+
+def test_true_dates_are_believed_and_nothing_is_odd() -> None:
+    verdict = judge(Known(1, "http://a.example/"), outcome(NOW, [NOW - k * HOUR for k in range(5)]), {})
+    assert all(item.dated for item in verdict.new)
+    assert len(verdict.refresh.published) == 5
+    assert verdict.refresh.message == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "dates"),
+    [
+        (Kind.UNDATED, lambda at: [None] * 5),
+        (Kind.EQUAL_DATES, lambda at: [NOW - 9 * DAY] * 5),
+        (Kind.ON_THE_FLY, lambda at: [at - k for k in range(5)]),
+        (Kind.FUTURE_DATES, lambda at: [at + DAY + k for k in range(5)]),
+    ],
+)
+def test_false_and_missing_dates_teach_nothing_and_are_named(kind: Kind, dates) -> None:  # type: ignore[no-untyped-def]
+    sights = [(NOW + k * HOUR, dates(NOW + k * HOUR), 2 * k) for k in range(4)]
+    refreshes = judged(sights)
+    assert all(refresh.published == () for refresh in refreshes)
+    assert [refresh.new for refresh in refreshes] == [5, 2, 2, 2]  # what is new is found without dates
+    assert kinds_of(refreshes, NOW + 4 * HOUR) == {kind}
+    verdict = judge(Known(1, "http://a.example/"), outcome(NOW, dates(NOW)), {})
+    assert not any(item.dated for item in verdict.new)
+    assert all(item.published == NOW for item in verdict.new)
+
+
+def test_one_item_of_the_future_does_not_spoil_the_others() -> None:
+    verdict = judge(Known(1, "http://a.example/"), outcome(NOW, [NOW + DAY, *(NOW - k * HOUR for k in range(9))]), {})
+    assert [item.dated for item in verdict.new] == [False] + [True] * 9
+    assert verdict.refresh.message == ""
+
+
+def test_new_items_of_one_moment_in_a_delta_are_believed() -> None:
+    known = replace(Known(1, "http://a.example/"), last_success=NOW - HOUR, window=(("x", "y"),))
+    verdict = judge(known, outcome(NOW, [NOW - 600] * 3, ending=Ending.PARTIAL), {})
+    assert verdict.refresh.published == (NOW - 600,) * 3
+
+
+def test_a_feed_that_publishes_in_batches_is_recognised() -> None:
+    sights: list[tuple[float, list[float | None], int]] = []
+    for k in range(13):
+        batch = k // 4  # a batch of eight every fourth hour, each within minutes
+        at = NOW + k * HOUR
+        sights.append((at, [NOW + batch * 4 * HOUR - 60 * j for j in range(8)], 8 * batch))
+    assert Kind.BATCH in kinds_of(judged(sights), NOW + 13 * HOUR)
+
+
+def test_a_feed_without_news_for_three_months_is_dead() -> None:
+    dates: list[float | None] = [NOW - k * DAY for k in range(5)]
+    refreshes = judged([(NOW, dates, 0), (NOW + 95 * DAY, dates, 0)])
+    assert Kind.DEAD in kinds_of(refreshes, NOW + 95 * DAY)
+    assert Kind.DEAD not in kinds_of(refreshes[:1], NOW + DAY)
+
+
+def test_a_document_that_changes_its_size_is_recognised() -> None:
+    sights = [(NOW + k * HOUR, [NOW - j * HOUR for j in range(size)], 0) for k, size in enumerate([5, 20, 8])]
+    assert kinds_of(judged(sights), NOW + 3 * HOUR) == {Kind.CHANGING_WINDOW}

@@ -1,0 +1,39 @@
+"""Settings that cannot work are refused in a sentence before anything starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headwater.errors import SettingsError
+from headwater.settings import load_settings
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"budget": 0}, "A budget of 0 requests per minute refreshes nothing: give a number above 0."),
+        ({"budget": -3}, "A budget of -3 requests"),
+        ({"budget": float("nan")}, "give a number above 0"),
+        ({"budget_bytes": 0}, "bytes per minute refreshes nothing"),
+        ({"host_budget": 0}, "A host budget of 0"),
+        ({"objective": "speed"}, "not understood at “speed”"),
+        ({"target_completeness": 1.5}, "A completeness of 1.5 cannot be a target"),
+        ({"target_freshness": 0}, "A freshness of 0 cannot be a target"),
+        ({"target_delay": -1}, "cannot be a target"),
+        ({"target_delay": 30}, "contradicts least_interval"),
+        ({"target_delay": 900, "target_completeness": 2}, "A completeness of 2"),
+        ({"budget": "many"}, "The setting budget cannot be used"),
+    ],
+)
+def test_what_cannot_work_is_said_in_a_sentence(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(**given)
+    assert says in str(refused.value)
+
+
+def test_target_mode_is_bounded_by_the_budget_only_where_somebody_gave_one() -> None:
+    assert load_settings().most_budget == 60
+    assert load_settings(target_delay=900).most_budget is None
+    assert load_settings(target_delay=900, budget=20).most_budget == 20
