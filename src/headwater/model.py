@@ -21,6 +21,14 @@ class Enclosure:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The feed that a republished item was taken from: its address and title (atom:source, RSS source)."""
+
+    url: str
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Hints:
     """What a document asks of its pollers: `ttl` in seconds, RSS skip hours (0–23) and days, sy:*."""
 
@@ -47,13 +55,15 @@ class Entry:
     categories: tuple[str, ...] = ()
     enclosures: tuple[Enclosure, ...] = ()
     language: str | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """A feed document, read. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
 
-    `hub` holds every WebSub hub offered; `next` and `previous` are RFC 5005 (or JSON Feed) pages.
+    `hub` holds every WebSub hub offered; `next` and `previous` are RFC 5005 (or JSON Feed) pages; `archived` says
+    that they are archive pages (RFC 5005 §4), and `current`, in an archive page, where the feed itself is.
     `problems` says in words what had to be recovered; an empty tuple is a clean document.
     """
 
@@ -72,6 +82,8 @@ class Document:
     generator: str | None = None
     next: str | None = None
     previous: str | None = None
+    current: str | None = None
+    archived: bool = False
     hints: Hints = Hints()
     items: tuple[Entry, ...] = ()
     encoding: str | None = None

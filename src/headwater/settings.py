@@ -46,6 +46,9 @@ class Settings(BaseSettings):
     keep_per_feed: int | None = Field(None, gt=0, description="delete items beyond the newest so many of a feed")
     host: str = Field("127.0.0.1", description="the address the server listens on")
     port: int = Field(8040, ge=0, le=65535, description="the port the server listens on")
+    public_url: str | None = Field(
+        None, pattern=r"^https?://[^/?#\s\"<>]+[^?#\s\"<>]*$", description="the server's address as others see it"
+    )
     names: tuple[str, ...] = Field(
         (), description="host names under which the server is used, beside localhost and addresses in digits"
     )

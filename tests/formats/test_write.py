@@ -13,7 +13,7 @@ from lxml import etree
 from headwater.formats import read
 from headwater.formats.text import fit
 from headwater.formats.write import write_atom, write_json, write_rss
-from headwater.model import Document, Enclosure, Entry, Hints
+from headwater.model import Document, Enclosure, Entry, Hints, Source
 
 words = (
     st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=20)
@@ -42,6 +42,7 @@ entries = st.builds(
     categories=tags,
     enclosures=st.lists(enclosures, max_size=3, unique_by=lambda one: one.url).map(tuple),
     language=st.just("en"),
+    source=st.none() | st.builds(Source, links, words),
 )
 documents = st.builds(
     Document,
@@ -146,3 +147,25 @@ def test_an_rss_guid_is_a_permalink_only_when_it_is_the_link() -> None:
     )
     root = etree.fromstring(write_rss(Document("rss 2.0", items=items)))
     assert [guid.get("isPermaLink") for guid in root.iter("guid")] == ["true", "false"]
+
+
+@pytest.mark.parametrize("write", [write_rss, write_atom, write_json])
+def test_where_a_republished_item_comes_from_survives(write) -> None:  # type: ignore[no-untyped-def]
+    source = Source("https://other.example/feed?a=1&b=2", "Other <news> & more")
+    entry = Entry(id="https://example.org/1", title="t", source=source)
+    (again,) = read(write(Document("rss 2.0", title="t", items=(entry,)))).items
+    assert again.source == source
+
+
+@pytest.mark.parametrize("write", [write_rss, write_atom])
+def test_an_archive_page_says_so_and_links_to_its_neighbours(write) -> None:  # type: ignore[no-untyped-def]
+    page = Document(
+        "rss 2.0", title="t", next="https://a.example/?page=1", previous="https://a.example/?page=3",
+        current="https://a.example/", archived=True,
+    )  # fmt: skip
+    root = etree.fromstring(write(page))
+    links = {link.get("rel"): link.get("href") for link in root.iter("{http://www.w3.org/2005/Atom}link")}
+    assert links["prev-archive"] == links["next"] == "https://a.example/?page=1"
+    assert links["next-archive"] == links["previous"] == "https://a.example/?page=3"
+    assert links["current"] == "https://a.example/"
+    assert len(list(root.iter("{http://purl.org/syndication/history/1.0}archive"))) == 1

@@ -119,7 +119,9 @@ async def _answer(node: Node, listener: socket.socket) -> None:
     """Serve the pages until a signal comes."""
     host, port = listener.getsockname()[:2]
     address = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}/"
-    app = create_app(node.store, node.status, add=_adding(node), names=node.settings.names)
+    app = create_app(
+        node.store, node.status, add=_adding(node), names=node.settings.names, base=node.settings.public_url or address
+    )
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
     if as_json():
         print_json({"url": address, "feeds": len(node.crawler.roster)})

@@ -17,12 +17,13 @@ from headwater.formats.context import XML_LANG, Context, language
 from headwater.formats.dates import parse_date
 from headwater.formats.links import is_web, resolve
 from headwater.formats.text import TITLE_LIMIT, cut, one_line
-from headwater.model import Enclosure, Entry
+from headwater.model import Enclosure, Entry, Source
 
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _MOST_CATEGORIES = 1_000
 (
     _ID, _LINK, _TITLE, _PUBLISHED, _UPDATED, _AUTHORS, _SUMMARY, _CONTENT, _CATEGORIES, _ENCLOSURES, _LANGUAGE,
+    _SOURCE,
 ) = (Entry.__dict__[field.name].__set__ for field in fields(Entry))  # fmt: skip
 
 
@@ -39,7 +40,7 @@ class Draft:
 
     __slots__ = (
         "authors", "categories", "enclosures", "further", "guid", "language", "languages", "pictures", "ranks",
-        "values",
+        "source", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -53,6 +54,7 @@ class Draft:
         self.language: str | None = None
         self.languages: dict[str, str] | None = None
         self.guid: etree._Element | None = None
+        self.source: Source | None = None
 
     def offer(self, field: str, rank: int, value: str | float | None) -> None:
         if value is not None and rank < self.ranks.get(field, 99):
@@ -96,6 +98,7 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited) 
         people.distinct(draft.categories) if draft.categories else (),
         media.distinct(draft.enclosures + draft.pictures) if draft.enclosures or draft.pictures else (),
         spoken or otherwise,
+        draft.source,
     )
 
 
@@ -111,6 +114,7 @@ def _entry(
     categories: tuple[str, ...],
     enclosures: tuple[Enclosure, ...],
     language: str | None,
+    source: Source | None,
 ) -> Entry:
     """An Entry, past the `__init__` of frozen dataclasses, which takes three times as long."""
     entry = object.__new__(Entry)
@@ -125,6 +129,7 @@ def _entry(
     _CATEGORIES(entry, categories)
     _ENCLOSURES(entry, enclosures)
     _LANGUAGE(entry, language)
+    _SOURCE(entry, source)
     return entry
 
 
@@ -308,10 +313,23 @@ def names_in(element: etree._Element, context: Context) -> list[str]:
 
 
 def source(draft: Draft, element: etree._Element, context: Context) -> None:
-    """Where an aggregated entry came from; its authors are the entry's when that names none (RFC 4287 §4.2.1)."""
+    """Where an aggregated entry came from; its authors are the entry's when that names none (RFC 4287 §4.2.1).
+
+    RSS has the address in `url` and the title as text; Atom a self link, or the id where that is an address.
+    """
+    address, title = resolve(element.get("url"), context.base_of(element)), element.text
     for child in element:
-        if context.names[child.tag] == "author":
+        name = context.names[child.tag]
+        if name == "author":
             draft.further += names_in(child, context)
+        elif name == "title":
+            title = title_of(child, context)
+        elif name == "link" and child.get("rel") == "self":
+            address = resolve(child.get("href"), context.base_of(child))
+        elif name == "id" and address is None:
+            address = text_of(child)
+    if address is not None and is_web(address) and draft.source is None:
+        draft.source = Source(cut(address, TITLE_LIMIT), one_line(title) if title else None)
 
 
 def category(draft: Draft, element: etree._Element, context: Context) -> None:

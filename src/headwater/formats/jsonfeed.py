@@ -13,10 +13,10 @@ from headwater.formats import encoding, media
 from headwater.formats.context import language
 from headwater.formats.dates import parse_date
 from headwater.formats.html import Cleaner
-from headwater.formats.links import resolve
+from headwater.formats.links import is_web, resolve
 from headwater.formats.people import distinct
 from headwater.formats.text import TITLE_LIMIT, cut, fit, one_line
-from headwater.model import Document, Enclosure, Entry
+from headwater.model import Document, Enclosure, Entry, Source
 
 _ITEM_LIMIT = 5_000
 
@@ -101,7 +101,16 @@ def _entry(
         categories=distinct(_tags(item.get("tags"))),
         enclosures=media.distinct(_enclosures(item, base)),
         language=language(_string(item.get("language"))) or spoken,
+        source=_source(item.get("_headwater")),
     )
+
+
+def _source(extension: Any) -> Source | None:
+    """Where a republished item comes from, as `formats.write` says it: JSON Feed has no field for it."""
+    given = extension.get("source") if isinstance(extension, dict) else None
+    if not isinstance(given, dict) or not is_web(address := _string(given.get("url")) or ""):
+        return None
+    return Source(cut(address, TITLE_LIMIT), _line(given.get("title")))
 
 
 def _string(value: Any) -> str | None:

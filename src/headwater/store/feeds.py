@@ -171,6 +171,14 @@ def _contains(part: str) -> Any:
     return or_(*(column.icontains(part, autoescape=True) for column in (feed.c.name, feed.c.url, feed.c.title)))
 
 
+def by_ids(connection: Connection, ids: Iterable[int]) -> dict[int, Feed]:
+    """Those of these feeds that are there."""
+    found: dict[int, Feed] = {}
+    for chunk in chunks(sorted(ids), CHUNK):
+        found |= {each.id: each for each in _read(connection, _FEED.where(feed.c.id.in_(chunk)))}
+    return found
+
+
 def listed(connection: Connection, after: int, limit: int | None, tag: str | None, search: str | None) -> list[Feed]:
     query = _FEED.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
     if tag is not None:

@@ -88,12 +88,22 @@ def listed(
     return [read_item(row) for row in connection.execute(query)]
 
 
+def arrived(connection: Connection, tag: str | None, skip: int, limit: int) -> list[Item]:
+    """In the order of arrival, the first of all first; `skip` of them passed over."""
+    query = select(item).order_by(item.c.id).offset(skip).limit(limit)
+    if tag is not None:
+        query = query.where(item.c.feed_id.in_(feeds_with(tag)))
+    return [read_item(row) for row in connection.execute(query)]
+
+
 def feeds_with(tag: str) -> Any:
     return select(feed_tag.c.feed_id).where(feed_tag.c.tag == clean(tag))
 
 
-def count(connection: Connection, feed_id: int | None) -> int:
+def count(connection: Connection, feed_id: int | None, tag: str | None = None) -> int:
     query = select(func.count()).select_from(item)
+    if tag is not None:
+        query = query.where(item.c.feed_id.in_(feeds_with(tag)))
     if feed_id is not None:
         query = query.where(item.c.feed_id == feed_id)
     return connection.execute(query).scalar_one()

@@ -108,6 +108,10 @@ class Store:
         """In the order of ids, beyond `after`; `search` is part of a title, name or address."""
         return await self._database.read(feeds.listed, after, limit, tag, search)
 
+    async def feeds_by_id(self, ids: Iterable[int]) -> dict[int, Feed]:
+        """Those of these feeds that are there."""
+        return await self._database.read(feeds.by_ids, list(ids))
+
     async def count_feeds(self) -> int:
         return await self._database.read(feeds.count)
 
@@ -184,8 +188,12 @@ class Store:
         item of the previous page."""
         return await self._database.read(items.listed, feed_id, tag, since, before, after, limit)
 
-    async def count_items(self, feed_id: int | None = None) -> int:
-        return await self._database.read(items.count, feed_id)
+    async def items_by_arrival(self, *, tag: str | None = None, skip: int = 0, limit: int = 100) -> list[Item]:
+        """The first to arrive first, from the beginning of what is stored."""
+        return await self._database.read(items.arrived, tag, skip, limit)
+
+    async def count_items(self, feed_id: int | None = None, *, tag: str | None = None) -> int:
+        return await self._database.read(items.count, feed_id, tag)
 
     async def search(
         self,

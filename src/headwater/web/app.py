@@ -3,7 +3,8 @@
 `create_app(store, status)` is all a server needs. `status` tells what the node does at this moment. `add` takes what
 somebody typed and returns the stored feed, or raises an InputError whose sentence is shown; without it the address is
 stored as it stands and the node finds out what is there. `names` are the host names under which the server may be
-used to change things, beside localhost and addresses in digits.
+used to change things, beside localhost and addresses in digits. `base` is the address that published documents give as
+theirs; it is never taken from a request, whose Host header anybody can write.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from starlette.staticfiles import StaticFiles
 from headwater import __version__, when
 from headwater.errors import HeadwaterError, InputError, StoreError
 from headwater.node.crawler import Status
+from headwater.publish.cache import Documents
 from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
 from headwater.web import metrics
+from headwater.web.feeds import Feeds
 from headwater.web.first import Note, look, web_address
 from headwater.web.forms import Forms, Refused
 from headwater.web.headers import HEADERS, SafeHeaders
@@ -43,6 +46,7 @@ def create_app(
     *,
     add: Add | None = None,
     names: Sequence[str] = (),
+    base: str = "http://localhost:8040",
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
     """The application over an open store."""
@@ -55,7 +59,7 @@ def create_app(
             Route("/metrics", site.metrics),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
-        middleware=[Middleware(SafeHeaders)],
+        middleware=[Middleware(Feeds, documents=Documents(store, base, clock=clock)), Middleware(SafeHeaders)],
         exception_handlers={StoreError: site.store_failed, Refused: site.refused, Exception: site.broken},
     )
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from headwater.formats.links import is_web
 from headwater.formats.text import fit
-from headwater.formats.write.markup import DECLARATION, element, escaped, rfc3339
-from headwater.model import Document, Entry
+from headwater.formats.write.markup import ARCHIVE, DECLARATION, element, escaped, pages, rfc3339
+from headwater.model import Document, Entry, Source
 
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&'()*+,;=%")
 
@@ -32,8 +32,8 @@ def write_atom(
     lines += [element("link", rel="alternate", href=document.link, type="text/html")] if document.link else []
     lines += [element("link", rel="self", href=self_url, type="application/atom+xml")] if self_url else []
     lines += [element("link", rel="hub", href=address) for address in (document.hub if hub is None else hub)]
-    for relation, address in (("next", next_url or document.next), ("previous", document.previous)):
-        lines += [element("link", rel=relation, href=address)] if address else []
+    lines += [element("link", rel=relation, href=address) for relation, address in pages(document, next_url)]
+    lines += [ARCHIVE] if document.current else []
     lines += [element("icon", document.icon)] if document.icon else []
     lines += [element("generator", document.generator)] if document.generator else []
     lines += _people(document.authors)
@@ -82,7 +82,20 @@ def _entry(entry: Entry, document: Document, feed_updated: float) -> list[str]:
         lines.append(element("content", entry.content or entry.summary or "", type="html"))
     lines += _people(entry.authors)
     lines += [element("category", term=name) for name in entry.categories]
+    lines += _source(entry.source, feed_updated) if entry.source is not None else []
     return [*lines, "</entry>"]
+
+
+def _source(source: Source, updated: float) -> list[str]:
+    """§4.2.11; the validator wants id, title and updated there, and of the last we know only ours."""
+    return [
+        "<source>",
+        element("id", iri(source.url, source.url)),
+        element("title", source.title or source.url),
+        element("updated", rfc3339(updated) or "1970-01-01T00:00:00Z"),
+        element("link", rel="self", href=source.url),
+        "</source>",
+    ]
 
 
 def _media_type(kind: str | None) -> str | None:

@@ -48,7 +48,9 @@ def _item(entry: Entry, spoken: str | None) -> dict[str, Any]:
         "language": entry.language if entry.language != spoken else None,
         "attachments": [_attachment(one) for one in entry.enclosures],
     }
-    written = {key: value for key, value in item.items() if value}
+    written: dict[str, Any] = {key: value for key, value in item.items() if value}
+    if entry.source is not None:  # a custom object (JSON Feed 1.1, “Extensions”)
+        written["_headwater"] = {"source": {"url": entry.source.url, "title": entry.source.title}}
     if "content_html" not in written:  # one of content_html and content_text is required
         written["content_html"] = entry.summary or ""
     return written

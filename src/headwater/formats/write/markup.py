@@ -6,10 +6,25 @@ from datetime import UTC, datetime
 from html import escape
 
 from headwater.formats.text import fit
+from headwater.model import Document
 
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+ARCHIVE = '<fh:archive xmlns:fh="http://purl.org/syndication/history/1.0"/>'
+
+
+def pages(document: Document, next_url: str | None) -> list[tuple[str, str]]:
+    """Relation and address of the pages beside a document (RFC 5005 §3 and §4)."""
+    found = (
+        ("next", next_url or document.next),
+        ("previous", document.previous),
+        ("prev-archive", document.next if document.archived else None),
+        ("next-archive", document.previous if document.archived else None),
+        ("current", document.current),
+    )
+    return [(relation, address) for relation, address in found if address]
 
 
 def element(name: str, text: str | None = None, **attributes: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.formats.write.markup import DECLARATION, element, rfc822, rfc3339
+from headwater.formats.write.markup import ARCHIVE, DECLARATION, element, pages, rfc822, rfc3339
 from headwater.model import Document, Enclosure, Entry, Hints
 
 _OPEN = (
@@ -28,8 +28,8 @@ def write_rss(
     ]
     lines += [element("atom:link", rel="self", href=self_url, type="application/rss+xml")] if self_url else []
     lines += [element("atom:link", rel="hub", href=address) for address in (document.hub if hub is None else hub)]
-    for relation, address in (("next", next_url or document.next), ("previous", document.previous)):
-        lines += [element("atom:link", rel=relation, href=address)] if address else []
+    lines += [element("atom:link", rel=relation, href=address) for relation, address in pages(document, next_url)]
+    lines += [ARCHIVE] if document.current else []
     optional = (
         ("language", document.language),
         ("lastBuildDate", rfc822(document.updated)),
@@ -85,6 +85,8 @@ def _item(entry: Entry, spoken: str | None) -> list[str]:
         lines.append(element("guid", entry.id, isPermaLink="true" if entry.id == entry.link else "false"))
     lines += [element("dc:creator", name) for name in entry.authors]
     lines += [element("category", name) for name in entry.categories]
+    if entry.source is not None:
+        lines.append(element("source", entry.source.title or entry.source.url, url=entry.source.url))
     lines += [_enclosure(one, first=place == 0) for place, one in enumerate(entry.enclosures)]
     return [*lines, "</item>"]
 

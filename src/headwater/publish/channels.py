@@ -1,0 +1,57 @@
+"""What is published under a path: a tag, a query feed. A channel tells its title, what it shows now, and its past."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from headwater.model import Item
+from headwater.store.store import Store
+
+SHOWN = 50  # items of a feed that does not say itself how many it keeps
+
+
+class Channel(ABC):
+    """Something published. The past is numbered in the order of arrival, so that its pages stay as they are."""
+
+    def __init__(self, store: Store, path: str, title: str) -> None:
+        self._store = store
+        self.path = path
+        self.title = title
+
+    @abstractmethod
+    async def shown(self, now: float) -> Sequence[Item]:
+        """What the feed shows now, in its order."""
+
+    @abstractmethod
+    async def count(self) -> int:
+        """How many items there are in all."""
+
+    @abstractmethod
+    async def past(self, skip: int, limit: int) -> Sequence[Item]:
+        """Items in the order of arrival, `skip` of them passed over."""
+
+
+class Tagged(Channel):
+    """The items of all feeds with a tag, the newest first."""
+
+    def __init__(self, store: Store, tag: str) -> None:
+        super().__init__(store, f"/tags/{tag}", tag)
+        self._tag = tag
+
+    async def shown(self, now: float) -> Sequence[Item]:
+        return await self._store.items(tag=self._tag, limit=SHOWN)
+
+    async def count(self) -> int:
+        return await self._store.count_items(tag=self._tag)
+
+    async def past(self, skip: int, limit: int) -> Sequence[Item]:
+        return await self._store.items_by_arrival(tag=self._tag, skip=skip, limit=limit)
+
+
+async def find(store: Store, path: str) -> Channel | None:
+    """The channel at a path (`/tags/news`), None where there is nothing."""
+    kind, _, name = path.removeprefix("/").partition("/")
+    if kind == "tags" and name and await store.feeds(tag=name, limit=1):
+        return Tagged(store, name)
+    return None

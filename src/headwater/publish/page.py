@@ -1,0 +1,44 @@
+"""Document → a page for people who open the address of a feed in a browser."""
+
+from __future__ import annotations
+
+from headwater.formats.links import is_web
+from headwater.formats.write.markup import element, escaped, rfc3339
+from headwater.model import Document, Entry
+
+_HEAD = (
+    '<!doctype html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    '<link rel="icon" type="image/svg+xml" href="/static/mark.svg">\n'
+    '<link rel="stylesheet" href="/static/headwater.css">'
+)
+_OTHERS = (("rss", "RSS", "rss+xml"), ("atom", "Atom", "atom+xml"), ("json", "JSON Feed", "feed+json"))
+
+
+def write_page(document: Document) -> bytes:
+    """Titles, times and texts of the items. Texts are safe since they were stored; everything else is escaped here."""
+    here = (document.current or document.self or "").removesuffix(".html")
+    title = document.title or "Untitled"
+    lines = [_HEAD.format(language=escaped(document.language or "en")), element("title", title)]
+    for suffix, name, kind in _OTHERS:
+        lines.append(f'<link rel="alternate" type="application/{kind}" title="{name}" href="{escaped(here)}.{suffix}">')
+    lines += ['</head>\n<body>\n<main class="items">', element("h1", title), "<p>"]
+    lines += [element("a", name, href=f"{here}.{suffix}") for suffix, name, _ in _OTHERS]
+    lines += ["</p>", *(line for entry in document.items for line in _article(entry))]
+    if not document.items:
+        lines.append("<p>Nothing has been published here yet.</p>")
+    turns = (("next", "Older", document.next), ("prev", "Newer", document.previous))
+    lines += [element("a", word, rel=relation, href=address) for relation, word, address in turns if address]
+    return "\n".join([*lines, "</main>\n</body>\n</html>\n"]).encode()
+
+
+def _article(entry: Entry) -> list[str]:
+    name = entry.title or entry.link or "Untitled"
+    link = entry.link if entry.link is not None and is_web(entry.link) else None
+    heading = element("a", name, href=link, rel="noopener noreferrer") if link else escaped(name)
+    when = rfc3339(entry.published)
+    lines = ["<article>", f"<h2>{heading}</h2>", '<p class="small">']
+    lines += [f'<time datetime="{when}">{when.replace("T", " ").removesuffix("Z")[:16]} UTC</time>'] if when else []
+    lines += [escaped(", ".join(entry.authors))] if entry.authors else []
+    lines += [f"· {escaped(entry.source.title or entry.source.url)}"] if entry.source else []
+    return [*lines, "</p>", f"<div>{entry.content or entry.summary or ''}</div>", "</article>"]

@@ -1,0 +1,179 @@
+"""Published documents over HTTP, answered before anything else looks at the request.
+
+    /tags/NAME.rss  .atom  .json  .html  .opml      /feeds.opml      ?page=N is an archive page (RFC 5005)
+
+A document has a strong ETag for each coding and a Last-Modified; who has it already is told 304 (RFC 9110 §13), who
+asks for `A-IM: feed` and has an earlier state gets what is new (226, RFC 3229). No framework here: a popular feed is
+asked for thousands of times between two changes, and all but the choice between these answers has been made before.
+"""
+
+from __future__ import annotations
+
+import re
+from email.utils import formatdate
+from urllib.parse import parse_qsl
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headwater.publish.cache import Cached, Documents, Key
+from headwater.web.headers import HEADERS
+
+FORMATS = ("rss", "atom", "json", "html", "opml")
+MAX_AGE, MAX_AGE_ARCHIVE = 60, 86_400
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_PLAIN = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-options", b"nosniff")]
+_ZIPPED = "-gz"
+_NEVER = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Feeds:
+    """Answers for published documents; everything else goes on to the application."""
+
+    def __init__(self, app: ASGIApp, documents: Documents) -> None:
+        self._app = app
+        self._documents = documents
+        self._answers: dict[int, tuple[Cached, dict[bool, tuple[Headers, Headers]]]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or (asked := _asked(scope["path"], scope["query_string"])) is None:
+            return await self._app(scope, receive, send)
+        if scope["method"] not in ("GET", "HEAD"):
+            return await _say(send, 405, "Only GET and HEAD are answered here.", [(b"allow", b"GET, HEAD")])
+        if isinstance(asked, str):
+            return await _say(send, 404, asked)
+        found = self._documents.ready(asked) or await self._documents.get(asked)
+        if found is None:
+            return await _say(send, 404, _nothing(asked))
+        return await self._answer(scope, send, found)
+
+    async def _answer(self, scope: Scope, send: Send, found: Cached) -> None:
+        none_match = since = accepts = manipulations = b""
+        for name, value in scope["headers"]:
+            if name == b"if-none-match":
+                none_match = none_match + b"," + value if none_match else value
+            elif name == b"accept-encoding":
+                accepts = accepts + b"," + value if accepts else value
+            elif name == b"if-modified-since":
+                since = value
+            elif name == b"a-im":
+                manipulations = value
+        full, unchanged = self._headers(found)[_takes_gzip(accepts)]
+        # RFC 9110 §13.2.2: If-Modified-Since counts only where there is no If-None-Match. Only the very date that we
+        # gave means that nothing has changed since.
+        if _matches(none_match, found.etag) if none_match else since and since == unchanged[_MODIFIED][1]:
+            await send({"type": "http.response.start", "status": 304, "headers": unchanged})
+            return await send({"type": "http.response.body", "body": b""})
+        if manipulations and none_match and "feed" in _tokens(manipulations.decode("latin-1")):
+            part = self._documents.delta(found, _etags(none_match))
+            if part is not None:
+                return await self._part(scope, send, found, part)
+        await send({"type": "http.response.start", "status": 200, "headers": full})
+        body = b"" if scope["method"] == "HEAD" else found.zipped if _takes_gzip(accepts) else found.body
+        return await send({"type": "http.response.body", "body": body})
+
+    async def _part(self, scope: Scope, send: Send, found: Cached, part: bytes) -> None:
+        """RFC 3229 §10.4.1: only what is new, with the ETag of the whole, and not for caches."""
+        headers = [
+            *((name, value) for name, value in self._headers(found)[False][0] if name not in _OF_WHOLE),
+            (b"im", b"feed"),
+            (b"cache-control", b"no-store"),
+            (b"content-length", b"%d" % len(part)),
+        ]
+        await send({"type": "http.response.start", "status": 226, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else part})
+
+    def _headers(self, found: Cached) -> dict[bool, tuple[Headers, Headers]]:
+        """For gzip and for plain: the headers of 200 and of 304."""
+        kept = self._answers.get(id(found))
+        if kept is None or kept[0] is not found:
+            if len(self._answers) > 10_000:
+                self._answers.clear()
+            kept = self._answers[id(found)] = (found, {zipped: _headers(found, zipped) for zipped in (True, False)})
+        return kept[1]
+
+
+_MODIFIED = 3  # its place in the headers
+_OF_WHOLE = (b"content-length", b"cache-control")
+
+
+def _headers(found: Cached, zipped: bool) -> tuple[Headers, Headers]:
+    age = MAX_AGE_ARCHIVE if found.archive else MAX_AGE
+    always = [
+        (b"etag", f'"{found.etag}{_ZIPPED if zipped else ""}"'.encode()),
+        (b"cache-control", b"public, max-age=%d" % age),
+        (b"vary", b"accept-encoding, a-im"),
+        (b"last-modified", formatdate(found.modified, usegmt=True).encode()),
+        *_links(found),
+    ]
+    full = [
+        *always,
+        (b"content-type", found.type.encode()),
+        (b"content-length", b"%d" % len(found.zipped if zipped else found.body)),
+        *(_SAFE if found.type.startswith("text/html") else [(b"x-content-type-options", b"nosniff")]),
+    ]
+    return [*full, (b"content-encoding", b"gzip")] if zipped else full, always
+
+
+def _links(found: Cached) -> Headers:
+    document = found.document
+    if document is None or document.self is None:
+        return []
+    links = [f'<{document.self}>; rel="self"', *(f'<{hub}>; rel="hub"' for hub in document.hub)]
+    return [(b"link", ", ".join(links).encode("ascii", "replace"))]
+
+
+def _asked(path: str, query: bytes) -> Key | str | None:
+    """The document a request is for; a sentence where it cannot be one; None where it is not ours to answer."""
+    if not path.startswith(("/feeds", "/tags/")):
+        return None
+    name, dot, format = path.rpartition(".")
+    if not dot or format not in FORMATS or (name != "/feeds" and not name.startswith(("/feeds/", "/tags/"))):
+        return None
+    if not query:
+        return name, format, None
+    page = dict(parse_qsl(query.decode("latin-1"))).get("page")
+    if page is None:
+        return name, format, None
+    if not (page.isascii() and page.isdecimal() and len(page) < 12 and format != "opml"):
+        return f"There is no page “{page[:40]}”: pages are numbered from 1, the oldest."
+    return name, format, int(page)
+
+
+def _nothing(asked: Key) -> str:
+    path, format, page = asked
+    if page is not None:
+        return f"There is no page {page} of {path}.{format}."
+    return f"Nothing is published at {path}.{format}."
+
+
+def _takes_gzip(accepts: bytes) -> bool:
+    if b"gzip" not in accepts and b"*" not in accepts:
+        return False
+    wishes = {}
+    for part in accepts.decode("latin-1").lower().split(","):
+        coding, _, weight = part.partition(";")
+        wishes[coding.strip()] = not _NEVER.fullmatch(weight)
+    return wishes.get("gzip", wishes.get("*", False))
+
+
+def _tokens(value: str) -> list[str]:
+    return [part.partition(";")[0].strip().lower() for part in value.split(",")]
+
+
+def _etags(given: bytes) -> list[str]:
+    """The tags of If-None-Match, weak or strong, of either coding (RFC 9110 §13.1.2: compared weakly)."""
+    parts = (part.strip().removeprefix("W/").strip('"') for part in given.decode("latin-1").split(","))
+    return [part.removesuffix(_ZIPPED) for part in parts]
+
+
+def _matches(given: bytes, etag: str) -> bool:
+    return given.strip() == b"*" or etag in _etags(given)
+
+
+async def _say(send: Send, status: int, sentence: str, more: Headers | None = None) -> None:
+    body = sentence.encode() + b"\n"
+    headers = [*_PLAIN, *(more or []), (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,27 @@
+"""A store, and a server that publishes what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from publish_server import BASE, STATUS, Asker, served
+
+from headwater.store.store import Store
+from headwater.web.app import create_app
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(f"sqlite:///{tmp_path / 'publish.sqlite'}") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def ask(store: Store) -> AsyncIterator[Asker]:
+    async with AsyncExitStack() as stack:
+        base = await stack.enter_async_context(served(create_app(store, lambda: STATUS, base=BASE)))
+        yield Asker(await stack.enter_async_context(httpx.AsyncClient()), base)

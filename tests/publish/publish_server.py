@@ -1,0 +1,45 @@
+"""A real server, and a client that only does what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import uvicorn
+
+from headwater.node.crawler import Status
+
+BASE = "https://feeds.example"
+STATUS = Status(0, 0, "uniform", 60.0, 60, None, 0)
+
+
+@asynccontextmanager
+async def served(app: Any) -> AsyncIterator[str]:
+    """The address of a running server."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Asks one server; no header is sent that the test does not give."""
+
+    client: httpx.AsyncClient
+    base: str
+
+    async def __call__(
+        self, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
+    ) -> httpx.Response:
+        return await self.client.request(method, self.base + path, headers={"Accept-Encoding": "", **(headers or {})})
