@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.main import app
+from headwater.cli.main import build
 from headwater.errors import HeadwaterError
 
 
@@ -38,7 +38,7 @@ def test_bad_input_is_answered_with_one_sentence(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["headwater", "lab", *arguments])
     with pytest.raises(HeadwaterError) as told:
-        app(standalone_mode=False)
+        build(sys.argv[1:])(standalone_mode=False)
     assert str(told.value) == sentence
 
 
@@ -51,7 +51,7 @@ def test_a_warm_up_longer_than_the_trace_is_told_before_anything_runs(
         sys, "argv", ["headwater", "lab", "run", "fast-news", "--trace", str(file), "--warmup-days", "14"]
     )
     with pytest.raises(HeadwaterError, match=r"--warmup-days is 14, but the trace short.csv has only 10.0 days"):
-        app(standalone_mode=False)
+        build(sys.argv[1:])(standalone_mode=False)
 
 
 def test_an_error_ends_the_command_with_its_sentence_and_no_traceback(headwater: Callable[..., Any]) -> None:
