@@ -42,6 +42,9 @@ class Settings(BaseSettings):
     target_completeness: float | None = Field(None, description="instead of a budget: the share of items to catch")
     target_freshness: float | None = Field(None, description="instead of a budget: the share of the windows to have")
     target_delay: float | None = Field(None, description="instead of a budget: the mean delay in seconds")
+    only_wanted_by_queries: bool = Field(
+        False, description="a feed counts only as far as queries want it; else each also counts for itself"
+    )
     keep_days: float | None = Field(None, gt=0, description="delete items first seen longer ago than this")
     keep_per_feed: int | None = Field(None, gt=0, description="delete items beyond the newest so many of a feed")
     host: str = Field("127.0.0.1", description="the address the server listens on")

@@ -28,6 +28,7 @@ from headwater.node.learning import observed
 from headwater.node.refresher import Fetched, Refresher, Settled
 from headwater.node.roster import Roster
 from headwater.node.spending import Spending
+from headwater.node.targets import Aim
 from headwater.schedule.base import Budget, Strategy, best
 from headwater.schedule.budget import shares
 from headwater.schedule.target import Reach
@@ -58,6 +59,8 @@ class Status:
     problem: str | None = None  # what went wrong with a person's own strategy
     target: str | None = None  # in target mode: what is reached, or that it cannot be
     target_reached: bool | None = None
+    queries: int = 0
+    aims: tuple[Aim, ...] = ()  # TARGETs of queries, and whether the budget suffices
 
 
 class Crawler:
@@ -286,6 +289,10 @@ class Crawler:
             return None
         rate = float(self._rates(np.array([row], np.intp))[0])
         return None if np.isnan(rate) else rate
+
+    def rates(self) -> Floats:
+        """Items per second of every row, as believed now; NaN where the strategy believes nothing."""
+        return self._rates(np.arange(len(self.roster), dtype=np.intp))
 
     def _rates(self, rows: Rows) -> Floats:
         """Items per second as believed now; NaN where the strategy believes nothing."""

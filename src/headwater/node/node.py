@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,15 +20,20 @@ from headwater.fetch.client import Fetcher
 from headwater.node import memory
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
+from headwater.node.processor import Processor, Write
 from headwater.node.refresher import Settled
 from headwater.node.setting_up import build_strategy, spending
+from headwater.node.targets import Aim, aims
+from headwater.node.wants import Want, Wanting, owned
+from headwater.query.tongues import detector
 from headwater.settings import Settings
 from headwater.store.store import Store
-from headwater.store.values import Keep
+from headwater.store.values import Keep, StoredHit
 
 LOOK = 1.0  # seconds between two looks for feeds that another process has added, changed or removed
 SAVE = 300.0
 PRUNE = 3600.0
+WANTS = 60.0
 INDEX = 2.0  # a search indexes what is missing itself; this keeps that little
 
 log = structlog.get_logger()
@@ -36,10 +42,22 @@ log = structlog.get_logger()
 class Node:
     """One process of Headwater. `async with Node(settings) as node:` runs it until the block ends."""
 
-    def __init__(self, settings: Settings, *, on_settled: Callable[[Sequence[Settled]], None] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        on_settled: Callable[[Sequence[Settled]], None] | None = None,
+        on_hits: Callable[[Sequence[StoredHit]], None] = lambda hits: None,
+        writers: Sequence[Write] = (),
+    ) -> None:
+        """`on_hits` is told what has come out of query feeds; `writers` write in the transaction of the hits."""
         self.settings = settings
         self.store: Store
         self.crawler: Crawler
+        self.processor: Processor
+        self._on_hits = on_hits
+        self._writers = writers
+        self._aims: tuple[Aim, ...] = ()
         self._listeners = [on_settled] if on_settled else []
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -75,12 +93,17 @@ class Node:
             await self.crawler.load()
             await memory.load_strategy(self.store, self.crawler.roster, self.crawler.strategy)
             self._revision = await self.store.revision()
+            self.processor = Processor(
+                self.store, detect=detector(), writers=self._writers, on_hits=self._on_hits, on_taken=self._want
+            )
         except BaseException:
             await self._stack.aclose()
             raise
         self._tasks = [
             asyncio.create_task(self.crawler.run(self._stop)),
+            asyncio.create_task(self.processor.run(self._stop)),
             asyncio.create_task(self._every(LOOK, self._look)),
+            asyncio.create_task(self._every(WANTS, self._want)),
             asyncio.create_task(self._every(SAVE, self.save)),
             asyncio.create_task(self._every(PRUNE, self._prune)),
             asyncio.create_task(self._every(INDEX, self._index)),
@@ -106,7 +129,7 @@ class Node:
 
     def status(self) -> Status:
         """What goes on right now, for the pages."""
-        return self.crawler.status()
+        return replace(self.crawler.status(), queries=len(self.processor.definitions), aims=self._aims)
 
     async def save(self) -> None:
         """Keep what was learned."""
@@ -125,6 +148,7 @@ class Node:
                 lost=round(refresh.lost, 1),
                 reason=refresh.reason,
             )
+        self.processor.wake()
         for listener in self._listeners:
             listener(batch)
 
@@ -134,6 +158,23 @@ class Node:
         if revision != self._revision:
             await self.crawler.load()
             self._revision = revision
+            await self._want()
+
+    async def _want(self) -> None:
+        """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""
+        definitions = dict(self.processor.definitions)
+        own, queries = await owned(self.store, self.settings.only_wanted_by_queries), self.store.queries
+        if not definitions and not self.settings.only_wanted_by_queries:
+            self.crawler.roster.want({feed: Want(weight, 1.0) for feed, weight in own.items()})
+            self._aims = ()
+            return
+        wanting = Wanting(definitions, self.processor.scope(), await queries.sources(), await queries.offers())
+        self.crawler.roster.want(await asyncio.to_thread(wanting.wants, own))
+        named = list(definitions.items())
+        given = self.settings
+        self._aims = tuple(
+            aims(wanting, named, self.crawler.roster, self.crawler.rates(), given.budget, given.least_interval)
+        )
 
     async def _prune(self) -> None:
         keep = Keep(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)

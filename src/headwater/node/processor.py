@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -30,7 +30,7 @@ from headwater.query.scope import Scope, in_order
 from headwater.query.text import Detect, Origin
 from headwater.store import hits, outbox, queries, state
 from headwater.store.store import Store
-from headwater.store.values import Matched, OutboxEntry, StoredHit
+from headwater.store.values import Emitted, Matched, OutboxEntry, StoredHit
 
 CONSUMER, MEMORY = "queries", "query state"  # checkpoints: what was written, what the saved memory has seen
 STATE, VERSION = "query engine", 1
@@ -38,6 +38,8 @@ BATCH = 200
 LOOK = 1.0  # seconds between two looks at the outbox while nobody wakes us
 SAVE = 300.0
 WAIT_AFTER_FAILURE = 5.0
+
+_NONE = Emitted()
 
 log = structlog.get_logger()
 
@@ -66,6 +68,7 @@ class Processor:
         detect: Detect | None = None,
         writers: Sequence[Write] = (),
         on_hits: Callable[[Sequence[StoredHit]], None] = lambda hits: None,
+        on_taken: Callable[[], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
         batch: int = BATCH,
     ) -> None:
@@ -73,6 +76,8 @@ class Processor:
         self._detect = detect
         self.writers = list(writers)
         self._on_hits = on_hits
+        self._on_taken = on_taken
+        self._changed = False
         self._clock = clock
         self._batch = batch
         self._woken = asyncio.Event()
@@ -119,6 +124,9 @@ class Processor:
                         await self.load()
                         loaded = True
                     busy = await self.step()
+                    if self._changed and not busy and self._on_taken is not None:
+                        await self._on_taken()
+                        self._changed = False
                     if time.monotonic() - saved > SAVE:
                         await self.save()
                         saved = time.monotonic()
@@ -238,6 +246,7 @@ class Processor:
         self._origins = origins
 
     async def _look_at_queries(self) -> None:
+        self._changed = True
         known = {query.id: query for query in await self._store.queries.all()}
         gone = [id for id in self._running if id not in known]
         self._dropped += [self._running.pop(id).name for id in gone]
@@ -308,7 +317,7 @@ class Processor:
         return await asyncio.to_thread(self._match_all, entries, before)
 
     def _match_all(
-        self, entries: Sequence[OutboxEntry], before: Mapping[int, Mapping[str, bool]]
+        self, entries: Sequence[OutboxEntry], before: Mapping[int, Emitted]
     ) -> list[tuple[OutboxEntry, Hit]]:
         found: list[tuple[OutboxEntry, Hit]] = []
         seen: set[int | None] = set()
@@ -318,7 +327,8 @@ class Processor:
             seen.add(entry.item.id)
             arrived = entry.item.first_seen if entry.kind == "new" else entry.at
             try:
-                hits = self._engine.match(entry.item, arrived=arrived, emitted=before.get(entry.item.id or 0, {}))
+                told = before.get(entry.item.id or 0, _NONE)
+                hits = list(self._engine.match(entry.item, None, arrived, told.by, told.delivered))
             except Exception as error:  # one bad item must not hold up all others
                 log.error("item_not_matched", item=entry.item.id, error=repr(error))
                 continue
@@ -345,7 +355,7 @@ class Processor:
     ) -> list[StoredHit]:
         done = outbox.lock_checkpoint(connection, CONSUMER)  # another processor may have been here first
         matched = [
-            Matched(ids[hit.query], hit, entry.item.first_seen)
+            Matched(ids[hit.query], _versioned(hit, entry.item.version), entry.item.first_seen)
             for entry, hit in found
             if entry.position > done and hit.query in ids
         ]
@@ -358,6 +368,13 @@ class Processor:
                 write(connection, stored)
         outbox.advance(connection, CONSUMER, entries[-1].position)
         return stored
+
+
+def _versioned(hit: Hit, version: int) -> Hit:
+    """The hit with the version that the store counts; the engine counts what it has met."""
+    if hit.original.version == version == hit.item.version:
+        return hit
+    return replace(hit, item=replace(hit.item, version=version), original=replace(hit.original, version=version))
 
 
 def _filled(connection: Connection, query: QueryFeed, filling: Filling) -> int:

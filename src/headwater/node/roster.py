@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headwater.estimate.base import Bools, Floats, Rows
 from headwater.fetch.hosts import registered_domain
+from headwater.node.wants import Want
 from headwater.schedule.base import Table
 from headwater.store.values import ScheduleRow
 
@@ -36,6 +37,7 @@ class Roster:
         self.host_until: Floats = np.empty(0)  # one per host: the host as a whole asked us to wait
         self.active: Bools = np.empty(0, bool)  # neither paused nor gone nor removed
         self.busy: Bools = np.empty(0, bool)  # a refresh of it is under way
+        self._wants: Mapping[int, Want] = {}
         self._row: dict[int, int] = {}
         self._hosts: dict[str, int] = {}
 
@@ -84,9 +86,18 @@ class Roster:
             self.host[row] = self._host(feed.url)
             self.active[row] = not feed.paused and feed.gone_since is None
             self.allowed[row] = allowed.get(feed.feed_id, -np.inf)
-            self.table.weight[row] = feed.weight
+            wanted = self._wants.get(feed.feed_id) or Want(feed.weight, 1.0)
+            self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
             self.table.window[row] = feed.window or ASSUMED_WINDOW
             self.table.last[row] = -np.inf if feed.last_success is None else feed.last_success
+
+    def want(self, wants: Mapping[int, Want]) -> None:
+        """What queries make of the feeds' weights, from now on."""
+        self._wants = wants
+        for feed, wanted in wants.items():
+            row = self._row.get(feed)
+            if row is not None:
+                self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
 
     def drop(self, feed_ids: Iterable[int]) -> None:
         for feed in feed_ids:

