@@ -23,14 +23,13 @@ def broken(result: Result) -> list[str]:
     return [f"{check.statement}: {dict(check.figures)}" for check in result.checks if not check.holds]
 
 
-def test_every_experiment_has_a_name_a_source_a_figure_and_a_sentence() -> None:
+def test_every_experiment_has_a_name_a_source_and_a_sentence() -> None:
     for name in MODULES:
         found = experiment(name)
         assert found.name == name
         assert found.source
         assert found.summary
-        assert found.draw is not None
-        assert "seeds" in found.takes or name in ("peers", "limit")
+        assert found.takes
 
 
 def test_two_steps_orders_the_strategies_as_the_paper_does() -> None:

@@ -87,8 +87,11 @@ def run(
     check_trace(settings)
     saves = None
     if plot is not None:
+        from headwater.errors import TraceError
         from headwater.lab.plots import saver
 
+        if chosen.draw is None:
+            raise TraceError(f"The experiment {name} has no figure; leave --plot away.")
         saves = saver(plot)  # before the run: a wrong file name is told at once
     with watched() as progress:
         began = time.perf_counter()
