@@ -17,7 +17,7 @@ def span(seconds: float) -> str:
     """A duration, rounded to what matters.
 
     >>> span(42), span(150), span(7200), span(200_000)
-    ('42 s', '2 min', '2 h', '2 d')
+    ('42 s', '2.5 min', '2 h', '2.3 d')
     """
     seconds = abs(seconds)
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
