@@ -21,7 +21,7 @@ COMMANDS = {
     "read": "headwater.cli.read",
     "serve": "headwater.cli.serve",
     "demo": "headwater.cli.serve",
-    "query": "headwater.cli.query",
+    "query": "headwater.cli.query_live",
     "lab": "headwater.cli.lab",
     "farm": "headwater.cli.farm",
 }

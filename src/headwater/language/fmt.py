@@ -134,10 +134,11 @@ def _setting(setting: Setting) -> str:
 
 def _branch(branch: Branch) -> str:
     condition = f"[{_pred(branch.filter)}]" if branch.filter is not None else ""
-    return f"{_source(branch.source)}{condition}{f' AS ${branch.var}' if branch.var else ''}"
+    return f"{format_source(branch.source)}{condition}{f' AS ${branch.var}' if branch.var else ''}"
 
 
-def _source(source: Source) -> str:
+def format_source(source: Source) -> str:
+    """A source as a query names it."""
     match source:
         case Address(url):
             return quote(url)
@@ -205,8 +206,8 @@ def _rest(pred: Pred) -> str:
             return f"HAS {field}"
         case SourceIs(sources, negated):
             if pred.listed or len(sources) > 1:
-                return f"{'NOT ' if negated else ''}SOURCE IN {_list(map(_source, sources))}"
-            return f"SOURCE {'!=' if negated else '='} {_source(sources[0])}"
+                return f"{'NOT ' if negated else ''}SOURCE IN {_list(map(format_source, sources))}"
+            return f"SOURCE {'!=' if negated else '='} {format_source(sources[0])}"
         case _:
             raise TypeError(f"{type(pred).__name__} is no condition")
 

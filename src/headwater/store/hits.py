@@ -18,7 +18,7 @@ from headwater.model import Enclosure, Item
 from headwater.query.hits import Related
 from headwater.store.clean import clean
 from headwater.store.sql import Prepared, chunks, from_json, insert_new, reserve, upsert
-from headwater.store.tables import edition, hit, item, offered, outbox, query_feed, query_source
+from headwater.store.tables import edition, hit, item, offered, outbox, query_feed, query_source, refresh
 from headwater.store.values import Emitted, Matched, QueryStatistics, Source, StoredHit
 
 CHUNK = 500
@@ -352,6 +352,15 @@ def counts(connection: Connection) -> dict[int, tuple[int, float]]:
     """How many hits each query feed shows, and when the last came."""
     query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(hit.c.current).group_by(hit.c.query_id)
     return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
+
+
+def activity(connection: Connection, since: float) -> dict[int, tuple[int, int]]:
+    """Refreshes and new items per feed."""
+    asked = select(refresh.c.feed_id, func.count()).where(refresh.c.at >= since).group_by(refresh.c.feed_id)
+    brought = select(item.c.feed_id, func.count()).where(item.c.first_seen >= since).group_by(item.c.feed_id)
+    refreshes = {row[0]: row[1] for row in connection.execute(asked)}
+    items = {row[0]: row[1] for row in connection.execute(brought)}
+    return {id: (refreshes.get(id, 0), items.get(id, 0)) for id in refreshes.keys() | items.keys()}
 
 
 def prune(connection: Connection, before: float, limit: int) -> int:

@@ -122,6 +122,10 @@ class QueryStore:
         """Feeds that are here only because queries give their addresses."""
         return await self._database.read(queries.implicit)
 
+    async def activity(self, since: float) -> dict[int, tuple[int, int]]:
+        """Per feed how many refreshes and how many new items there have been; feeds without either are left out."""
+        return await self._database.read(hits.activity, since)
+
     # the past
 
     async def past(

@@ -1,0 +1,304 @@
+"""`headwater query create, list, show, drop, explain, preview`: the standing queries of a store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from headwater.cli.common import as_json, command, fail, out, print_json, settings
+from headwater.cli.query import ScriptFile, app, register
+from headwater.cli.script_files import MALFORMED, count, mistakes_told, read_text, tell
+from headwater.cli.work import opened, run
+from headwater.errors import InputError, NotFound, QueryError
+from headwater.language import parse
+from headwater.language.ast import Create
+from headwater.model import QueryFeed
+from headwater.node.query_explaining import Preview, QueryExplanation, explain_query, preview
+from headwater.query.text import Origin
+from headwater.query.tongues import detector
+from headwater.store.values import Executed, StoredHit
+from headwater.when import exactly, relative
+
+__all__ = ["register"]
+
+NameGiven = Annotated[str, typer.Argument(metavar="NAME", help="The name of a query feed.")]
+
+
+@contextmanager
+def _names_told() -> Iterator[None]:
+    """A name that is not there, or that others need, ends the command like a mistake of a script."""
+    try:
+        yield
+    except QueryError:
+        raise
+    except (NotFound, InputError) as error:
+        fail(str(error), MALFORMED)
+
+
+@command(app, "create", epilog="headwater query create news.hw")
+def create_command(file: ScriptFile) -> None:
+    """Carry out a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
+
+    async def work(text: str) -> Executed:
+        async with opened(settings()) as store:
+            return await store.queries.execute(text, time.time())
+
+    text = read_text(file)
+    with mistakes_told(in_json=True):
+        done = run(work(text))
+    tell(done.warnings)
+    if as_json():
+        print_json({"ok": True, "done": done.done, "messages": [], "warnings": done.warnings})
+        return
+    for one in done.done:
+        out.print(Text(f"{one.name}: {one.action}."))
+    if not done.done:
+        out.print("The script has no statement; nothing was changed.")
+
+
+@command(app, "list", epilog="headwater query list --json | jq '.[].name'")
+def list_command() -> None:
+    """List the query feeds: how many items each has, and when the last came."""
+
+    async def work() -> tuple[list[QueryFeed], dict[int, tuple[int, float]]]:
+        async with opened(settings()) as store:
+            return await store.queries.all(), await store.queries.counts()
+
+    queries, counts = run(work())
+    rows = [_listed(query, *counts.get(query.id, (0, None))) for query in queries]
+    if as_json():
+        print_json(rows)
+        return
+    if not rows:
+        out.print("No query feeds yet. Make one: headwater query create FILE")
+        return
+    table = Table("Name", "Items", "Last match", "Importance", "State", box=None, header_style="bold")
+    now = time.time()
+    for row in rows:
+        cells = (
+            row["name"],
+            f"{row['items']:,}",
+            relative(row["last_match"], now),
+            f"{row['importance']:g}",
+            row["state"],
+        )
+        table.add_row(*map(escape, cells))
+    out.print(table)
+
+
+def _listed(query: QueryFeed, items: int, last: float | None) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "items": items,
+        "last_match": last,
+        "importance": query.importance,
+        "created": query.created,
+        "replaced": query.replaced,
+        "state": _state(query),
+        "problem": query.problem,
+    }
+
+
+def _state(query: QueryFeed) -> str:
+    if query.problem is not None:
+        return f"cannot be run: {query.problem.splitlines()[0]}"
+    return "waiting for the server" if query.pending else "live"
+
+
+@command(app, "show", epilog="headwater query show IcelandVolcano --items 20")
+def show_command(
+    name: NameGiven, items: Annotated[int, typer.Option(min=0, max=1000, help="How many items to show.")] = 10
+) -> None:
+    """Show a query feed: its definition, its statistics, its latest items."""
+
+    async def work() -> dict[str, Any]:
+        async with opened(settings()) as store:
+            now, query = time.time(), await store.queries.find(name)
+            origins = await store.queries.origins()
+            statistics = await store.queries.statistics(query, now)
+            return {
+                **_listed(query, statistics.hits, statistics.last),
+                "text": query.text,
+                "statistics": {
+                    "items": statistics.hits,
+                    "days": statistics.days,
+                    "recent": statistics.recent,
+                    "items_per_day": statistics.per_day,
+                    "last_match": statistics.last,
+                },
+                "sources": [
+                    {
+                        "feed": source.feed_id,
+                        "name": _label(origins, source.feed_id),
+                        "kept": source.kept,
+                        "offered": source.offered,
+                        "selectivity": source.kept / source.offered if source.offered else None,
+                    }
+                    for source in await store.queries.sources(query.id)
+                ],
+                "latest": [_item(hit, origins) for hit in (await store.queries.document(query, now))[:items]],
+            }
+
+    with _names_told():
+        shown = run(work())
+    if as_json():
+        print_json(shown)
+        return
+    now, statistics = time.time(), shown["statistics"]
+    out.print(Text(shown["text"]))
+    out.print()
+    out.print(
+        f"{shown['state']}; {count(shown['items'], 'item')}, {statistics['items_per_day']:.1f} a day over the last "
+        f"{statistics['days']:g} days; last match {relative(shown['last_match'], now)}; created "
+        f"{exactly(shown['created'])}",
+        markup=False,
+    )
+    for source in sorted(shown["sources"], key=lambda source: -source["kept"])[:20]:
+        out.print(Text(f"  {source['name']}: kept {source['kept']:,} of {source['offered']:,}"))
+    out.print()
+    for item in shown["latest"]:
+        out.print(Text(f"{exactly(item['published'])}  {item['source']}  {item['title'] or item['link'] or '–'}"))
+
+
+def _label(origins: dict[int, Origin], feed_id: int) -> str:
+    return origins[feed_id].label if feed_id in origins else f"feed {feed_id}"
+
+
+def _item(hit: StoredHit, origins: dict[int, Origin]) -> dict[str, Any]:
+    item = hit.item
+    return {
+        "id": item.id,
+        "title": item.title,
+        "link": item.link,
+        "published": item.published,
+        "arrived": hit.arrived,
+        "source": _label(origins, item.feed_id),
+        "delivered": hit.fresh,
+        "related": None if hit.related is None else [other.id for other in hit.related],
+    }
+
+
+@command(app, "drop", epilog="headwater query drop IcelandVolcano --cascade")
+def drop_command(
+    name: NameGiven,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Drop the query feeds that read it too.")] = False,
+) -> None:
+    """Drop a query feed and what came of it; its sources stay."""
+
+    async def work() -> tuple[str, ...]:
+        async with opened(settings()) as store:
+            return await store.queries.drop(name, cascade)
+
+    with _names_told():
+        gone = run(work())
+    if as_json():
+        print_json({"dropped": gone})
+    else:
+        out.print(Text(f"Dropped: {', '.join(gone)}."))
+
+
+@command(app, "explain", epilog="headwater query explain IcelandVolcano")
+def explain_command(name: NameGiven) -> None:
+    """Explain a query feed: where its items come from, how they are found, what it costs and brings."""
+
+    async def work() -> QueryExplanation:
+        given = settings()
+        async with opened(given) as store:
+            return await explain_query(store, given, name, time.time())
+
+    with _names_told():
+        told = run(work())
+    if as_json():
+        print_json(_explained(told))
+        return
+    out.print(Text.assemble((told.query.name, "bold"), f"  {_state(told.query)}"))
+    if told.reads:
+        out.print(Text(f"reads {', '.join(told.reads)}"))
+    if told.read_by:
+        out.print(Text(f"read by {', '.join(told.read_by)}"))
+    for way in told.ways:
+        found = f"items with {' or '.join(way.terms)} ({way.share:.2%} of all)" if way.terms else "every item"
+        out.print(Text(f"from {way.source}: looks at {found}"))
+    table = Table("Source", "Kept", "Selectivity", "Items/day", "Wanted/day", "Refreshes/day", "Weight", box=None)
+    for source in sorted(told.sources, key=lambda source: -source.wanted_per_day)[:50]:
+        table.add_row(
+            escape(source.name),
+            f"{source.kept:,} of {source.offered:,}",
+            f"{source.selectivity:.3f}",
+            f"{source.items_per_day:.1f}",
+            f"{source.wanted_per_day:.2f}",
+            f"{source.refreshes_per_day:.1f}",
+            f"{source.weight:.3g} ({source.due_to_query:.3g} of this query)",
+        )
+    out.print(table)
+    out.print(
+        f"It should bring {told.expected_per_day:.1f} items a day. Its {count(len(told.sources), 'feed')} cost "
+        f"{told.refreshes_per_day:.1f} refreshes a day; {told.share_of_weight:.0%} of their weight is due to it."
+    )
+
+
+def _explained(told: QueryExplanation) -> dict[str, Any]:
+    return {
+        "name": told.query.name,
+        "state": _state(told.query),
+        "text": told.query.text,
+        "importance": told.query.importance,
+        "reads": told.reads,
+        "read_by": told.read_by,
+        "access": told.ways,
+        "sources": told.sources,
+        "expected_items_per_day": told.expected_per_day,
+        "items_per_day": told.statistics.per_day,
+        "refreshes_per_day": told.refreshes_per_day,
+        "share_of_weight": told.share_of_weight,
+    }
+
+
+@command(app, "preview", epilog="headwater query preview news.hw --days 30")
+def preview_command(
+    file: ScriptFile,
+    days: Annotated[float, typer.Option(min=0.01, max=36_500, help="How far to look back.")] = 7.0,
+) -> None:
+    """Say what the query feeds of a script would have returned over the stored past; nothing is created."""
+
+    async def work(text: str) -> tuple[list[Preview], tuple[object, ...]]:
+        async with opened(settings()) as store:
+            script = parse(text, await store.queries.catalogue())
+            creates = [statement for statement in script.statements if isinstance(statement, Create)]
+            return await preview(store, creates, days, time.time(), detector()), script.warnings
+
+    text = read_text(file)
+    with mistakes_told(in_json=True):
+        found, warnings = run(work(text))
+    tell(warnings)
+    if as_json():
+        print_json({one.name: _previewed(one) for one in found})
+        return
+    for one in found:
+        said = f": keeps {one.kept:,} of {count(one.looked_at, 'item')} in {one.days:g} days; {one.per_day:.1f} a day"
+        by_feed = ", ".join(f"{name} {number:,}" for name, number in one.sources.items())
+        out.print(Text.assemble((one.name, "bold"), said, f"; from {by_feed}" if by_feed else ""))
+        for item in one.latest:
+            out.print(Text(f"  {exactly(item.published)}  {item.title or item.link or '–'}"))
+    if not found:
+        out.print("The script creates no query feed; there is nothing to preview.")
+
+
+def _previewed(one: Preview) -> dict[str, Any]:
+    return {
+        "kept": one.kept,
+        "looked_at": one.looked_at,
+        "days": one.days,
+        "per_day": one.per_day,
+        "sources": one.sources,
+        "items": [
+            {"id": item.id, "title": item.title, "link": item.link, "published": item.published} for item in one.latest
+        ],
+    }

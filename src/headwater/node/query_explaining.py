@@ -1,0 +1,195 @@
+"""Why a query feed is as it is, and what a query would have made of the past: for the command line and the pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.language.ast import Create
+from headwater.language.normal import reads
+from headwater.model import Item, QueryFeed
+from headwater.node.wants import Wanting, owned
+from headwater.query import Engine
+from headwater.query.access import Way, shares, ways
+from headwater.query.scope import Scope, in_order
+from headwater.query.text import Analysed, Detect, Origin
+from headwater.settings import Settings
+from headwater.store.queries import definition
+from headwater.store.store import Store
+from headwater.store.values import QueryStatistics
+
+DAY = 86_400.0
+WEEK_DAYS = 7.0
+COUNTED = 500  # items on which the commonness of words is counted
+CHUNK = 500
+MOST = 200_000  # items that a preview looks at
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A feed that a query reads: what the query keeps of it, and what that is to the scheduler.
+
+    `weight` is the feed's whole weight, `due_to_query` the part of it that this query gives; `refreshes_per_day` is
+    what the feed costs, `items_per_day` what it brings, `wanted_per_day` what of that the query keeps.
+    """
+
+    feed_id: int
+    name: str
+    url: str
+    kept: int
+    offered: int
+    selectivity: float
+    items_per_day: float
+    wanted_per_day: float
+    refreshes_per_day: float
+    weight: float
+    due_to_query: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueryExplanation:
+    query: QueryFeed
+    statistics: QueryStatistics
+    reads: tuple[str, ...]  # query feeds below it
+    read_by: tuple[str, ...]
+    sources: tuple[Read, ...]
+    ways: tuple[Way, ...]
+    expected_per_day: float
+    refreshes_per_day: float
+    share_of_weight: float  # of the weight of its feeds, what is due to this query
+
+
+async def scope_of(store: Store) -> tuple[Scope, dict[int, Create], dict[int, Origin]]:
+    """The feeds and definitions as they are stored."""
+    origins = await store.queries.origins()
+    definitions = {query.id: definition(query.text) for query in await store.queries.all()}
+    return Scope(origins, {one.name.key: one.query for one in definitions.values()}), definitions, origins
+
+
+async def explain_query(store: Store, settings: Settings, name: str, now: float) -> QueryExplanation:
+    query = await store.queries.find(name)
+    scope, definitions, origins = await scope_of(store)
+    wanting = Wanting(definitions, scope, await store.queries.sources(), await store.queries.offers())
+    wants = wanting.wants(await owned(store, settings.only_wanted_by_queries))
+    kept = {source.feed_id: source for source in await store.queries.sources(query.id)}
+    offers = await store.queries.offers()
+    feeds = sorted(wanting.feeds(query.id))
+    activity = await store.queries.activity(now - WEEK_DAYS * DAY)
+    below = tuple(
+        read.name
+        for read in reads(definitions[query.id].query)
+        if any(d.name.key == read.key for d in definitions.values())
+    )
+    sources = []
+    for feed in feeds:
+        share = wanting.selectivity(query.id, feed)
+        refreshes, items = activity.get(feed, (0, 0))
+        known = kept.get(feed)
+        want = wants[feed]
+        sources.append(
+            Read(
+                feed_id=feed,
+                name=origins[feed].label,
+                url=origins[feed].url,
+                kept=known.kept if known else 0,
+                offered=known.offered if known else offers.get(feed, 0),
+                selectivity=share,
+                items_per_day=items / WEEK_DAYS,
+                wanted_per_day=share * items / WEEK_DAYS,
+                refreshes_per_day=refreshes / WEEK_DAYS,
+                weight=want.weight * want.selectivity,
+                due_to_query=query.importance * share,
+            )
+        )
+    weight = sum(source.weight for source in sources)
+    return QueryExplanation(
+        query=query,
+        statistics=await store.queries.statistics(query, now),
+        reads=below,
+        read_by=tuple(other.name for other in await store.queries.readers(query.name)),
+        sources=tuple(sources),
+        ways=tuple(await _ways(store, definitions[query.id], feeds, origins)),
+        expected_per_day=sum(source.wanted_per_day for source in sources),
+        refreshes_per_day=sum(source.refreshes_per_day for source in sources),
+        share_of_weight=min(sum(source.due_to_query for source in sources) / weight, 1.0) if weight else 0.0,
+    )
+
+
+async def _ways(store: Store, create: Create, feeds: list[int], origins: Mapping[int, Origin]) -> list[Way]:
+    ids = await store.queries.past(most=COUNTED, upto=await store.outbox_end(), feed_ids=feeds)
+    items = await store.queries.items(ids)
+    return ways(create.query, shares(Analysed(item, origins[item.feed_id]) for item in items))
+
+
+# preview
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a query would have returned: `kept` of `looked_at` items of its feeds in `days`; `latest` of them, and by
+    feed how many."""
+
+    name: str
+    kept: int
+    looked_at: int
+    days: float
+    sources: dict[str, int]
+    latest: tuple[Item, ...]
+
+    @property
+    def per_day(self) -> float:
+        return self.kept / self.days
+
+
+async def preview(
+    store: Store, creates: list[Create], days: float, now: float, detect: Detect | None = None, latest: int = 10
+) -> list[Preview]:
+    """Run query feeds that do not exist (yet) over the stored past."""
+    scope, definitions, origins = await scope_of(store)
+    known = {one.name.key: one for one in definitions.values()} | {one.name.key: one for one in creates}
+    scope = Scope(origins, {key: one.query for key, one in known.items()})
+    engine = Engine(detect)
+    for feed, origin in origins.items():
+        engine.feed(feed, origin)
+    for create in in_order(_needed(creates, known).values()):
+        engine.add(create)
+    wanted = {create.name.name: scope.feeds(create.query) for create in creates}
+    every = {feed for create in creates for feed in scope.feeds(create.query, joined=True)}
+    upto = await store.outbox_end()
+    ids = await store.queries.past(since=now - days * DAY, most=MOST, upto=upto, feed_ids=every)
+    found: dict[str, list[Item]] = {name: [] for name in wanted}
+    offered: Counter[int] = Counter()
+    for start in range(0, len(ids), CHUNK):
+        items = await store.queries.items(ids[start : start + CHUNK])
+        offered.update(item.feed_id for item in items)
+        for name, item in await asyncio.to_thread(_run, engine, items):
+            if name in found:
+                found[name].append(item)
+    return [
+        Preview(
+            name,
+            len(items),
+            sum(offered[feed] for feed in wanted[name]),
+            days,
+            dict(Counter(origins[item.feed_id].label for item in items).most_common()),
+            tuple(reversed(items[-latest:])) if latest else (),
+        )
+        for name, items in found.items()
+    ]
+
+
+def _needed(creates: list[Create], known: Mapping[str, Create]) -> dict[str, Create]:
+    """The definitions and those they read, directly or through others."""
+    todo, found = list(creates), {}
+    while todo:
+        create = todo.pop()
+        if create.name.key not in found:
+            found[create.name.key] = create
+            todo += [known[read.key] for read in reads(create.query) if read.key in known]
+    return found
+
+
+def _run(engine: Engine, items: list[Item]) -> list[tuple[str, Item]]:
+    return [(hit.query, hit.item) for item in items for hit in engine.match(item, None, item.first_seen)]
