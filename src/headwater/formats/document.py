@@ -10,7 +10,6 @@ from lxml import etree
 from headwater.errors import NotAFeed
 from headwater.formats import cdf
 from headwater.formats.context import XML_BASE, XML_LANG, Context, language
-from headwater.formats.encoding import EBCDIC
 from headwater.formats.entry import Inherited, read_entry
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
 from headwater.formats.html import Cleaner
@@ -22,6 +21,10 @@ from headwater.model import Document
 ITEM_LIMIT = 5_000
 _ROOTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
 _ITEMS = frozenset({"item", "entry"})
+# Whether an element below the root has such an attribute. What only the root has holds for all.
+_MARKED = etree.XPath("boolean(/*/descendant::*/@xml:*)")
+_HAS_BASE = etree.XPath("boolean(/*/descendant::*/@xml:base)")
+_HAS_LANG = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
 
 
 def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mapping[str, str], clean: bool) -> Document:
@@ -31,14 +34,14 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     kind = local_name(root.tag)
     namespace = root.tag.rpartition("}")[0][1:]
     names = Names(namespace if namespace and prefix_of(namespace) == "?" else None)
-    wide = b"\0" in body[:4] or body.startswith(EBCDIC)
-    has_base, has_lang = (True, True) if wide else _marks(body)
+    marked = bool(_MARKED(parsed.root))  # one look for both, because most documents have neither
+    has_base = marked and bool(_HAS_BASE(parsed.root))
     context = Context(
         names=names,
         cleaner=Cleaner(clean),
         base=base if has_base else absolute(base, root.get(XML_BASE)),
         has_base=has_base,
-        has_lang=has_lang,
+        has_lang=marked and bool(_HAS_LANG(parsed.root)),
         atom=kind in ("feed", "entry"),
         modes=kind in ("feed", "entry") and not namespace.endswith("2005/Atom"),
         rdf=kind == "rdf",
@@ -47,33 +50,6 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
         return replace(cdf.read_cdf(root, context), encoding=parsed.encoding, problems=parsed.problems)
     context.problems.extend(parsed.problems)
     return _read(root, kind, context, headers, parsed.encoding)
-
-
-def _marks(body: bytes) -> tuple[bool, bool]:
-    """Whether any element below the root has an xml:base, an xml:lang; found in one pass over the bytes.
-
-    What only the root has holds for all, and nobody needs to look further.
-    """
-    base = lang = False
-    at = body.find(b"xml:", _root_ends(body))
-    for _ in range(1_000):
-        if at < 0 or (base and lang):
-            return base, lang
-        name = body[at + 4 : at + 8]
-        base = base or name == b"base"
-        lang = lang or name == b"lang"
-        at = body.find(b"xml:", at + 8)
-    return True, True
-
-
-def _root_ends(body: bytes) -> int:
-    """Where the root's start tag is over, if that is easily seen; else 0."""
-    head = body[:4096]
-    for name in (b"<feed", b"<rss", b"<rdf:RDF"):
-        start = head.find(name)
-        if start >= 0:
-            return max(head.find(b">", start), 0)
-    return 0
 
 
 def _find(root: etree._Element, body: bytes) -> etree._Element:

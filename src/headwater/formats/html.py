@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from html import escape, unescape
 
 import nh3
 from lxml import etree
 
+from headwater.formats.harmless import Plain
 from headwater.formats.text import CONTENT_LIMIT, cut, fit, renumbered
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
@@ -30,15 +33,19 @@ for _tag, _names in {
 _HIDDEN = {"script", "style", "title", "textarea", "noscript", "template"}
 
 
-class Cleaner:
-    """Cleans the HTML of one document; with `clean` off it hands HTML through as published.
+PLAIN = Plain(_ATTRIBUTES)
+# Where an address may stand that is not complete and needs the base. Too much is found rather than too little.
+_RELATIVE = re.compile(
+    r"""=(?:(?<=[\s/]=)|(?<=[hH][rR][eE][fF]=)|(?<=[sS][rR][cC]=)|(?<=[cC][iI][tT][eE]=)|(?<=[sS][tT][eE][rR]=))"""
+    r"""(?!["']?(?:https?://|mailto:))"""
+)
 
-    One nh3 cleaner is kept for each base address, since building one costs more than most items do.
-    """
+
+class Cleaner:
+    """Cleans the HTML of one document; with `clean` off it hands HTML through as published."""
 
     def __init__(self, clean: bool) -> None:
         self.on = clean
-        self._cleaners: dict[str | None, nh3.Cleaner] = {}
 
     def html(self, text: str | None, base: str | None) -> str | None:
         """Safe HTML of HTML."""
@@ -48,7 +55,9 @@ class Cleaner:
         if not self.on:
             return text if len(text) < CONTENT_LIMIT // 4 else cut(text, CONTENT_LIMIT)
         if "<" in text:
-            text = self._cleaner(base).clean(cut(text, CONTENT_LIMIT))
+            text = cut(text, CONTENT_LIMIT)
+            plain = PLAIN.cleaned(text)
+            text = nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text) if plain is None else plain
         elif "&" in text:
             text = escape(fit(unescape(text)), quote=False)
         return cut(text, CONTENT_LIMIT).strip() or None
@@ -57,18 +66,15 @@ class Cleaner:
         """HTML of plain text, which needs no cleaning."""
         return cut(escape(text, quote=False), CONTENT_LIMIT) if text else None
 
-    def _cleaner(self, base: str | None) -> nh3.Cleaner:
-        found = self._cleaners.get(base)
-        if found is None:
-            relative = ("rewrite_with_base", base) if base and base.startswith(("http://", "https://")) else None
-            try:
-                found = _build(relative)
-            except ValueError:  # a base no URL parser takes
-                found = _build(None)
-            if len(self._cleaners) > 100:
-                self._cleaners.clear()
-            self._cleaners[base] = found
-        return found
+
+@lru_cache(maxsize=64)
+def nh3_cleaner(base: str | None) -> nh3.Cleaner:
+    """An nh3 cleaner for markup with this base; kept, since building one costs more than cleaning most items."""
+    relative = ("rewrite_with_base", base) if base and base.startswith(("http://", "https://")) else None
+    try:
+        return _build(relative)
+    except ValueError:  # a base no URL parser takes
+        return _build(None)
 
 
 def _build(relative: tuple[str, str] | None) -> nh3.Cleaner:

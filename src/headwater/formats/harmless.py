@@ -1,0 +1,274 @@
+"""Markup so plain that it need not be parsed to be made safe: one pass writes what nh3 would write, or gives up.
+
+Most HTML in feeds is of a few dozen elements, nested as they should be, its links complete. For such, `Plain.cleaned`
+writes the same bytes as nh3 in a fraction of the time. Whatever it is not sure of (elements that overlap, a host that
+may be none, an attribute without quotes) is None, and nh3's business. That both agree is tested, not hoped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from html.entities import html5
+
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_PHRASING = frozenset({
+    "a", "abbr", "acronym", "b", "bdi", "big", "br", "cite", "code", "del", "dfn", "em", "font", "i", "img", "ins",
+    "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+})  # fmt: skip
+_FLOW = _PHRASING | _HEADINGS | {
+    "address", "article", "aside", "blockquote", "center", "details", "div", "dl", "figcaption", "figure", "footer",
+    "header", "hr", "main", "nav", "ol", "p", "pre", "section", "summary", "table", "ul",
+}  # fmt: skip
+_AT_ROOT = _FLOW | {"li"}
+# What may stand in an element without HTML's parser moving or closing anything. Phrasing elements are not listed:
+# what may stand in them is what may stand around them.
+_INSIDE: dict[str, frozenset[str]] = {
+    **dict.fromkeys(_FLOW - _PHRASING, _FLOW),
+    **dict.fromkeys(("p", "pre", *_HEADINGS), _PHRASING),
+    **dict.fromkeys(("ul", "ol"), frozenset({"li"})),
+    "dl": frozenset({"dt", "dd"}),
+    "table": frozenset({"thead", "tbody", "tfoot"}),
+    **dict.fromkeys(("thead", "tbody", "tfoot"), frozenset({"tr"})),
+    "tr": frozenset({"td", "th"}),
+    **dict.fromkeys(("li", "dt", "dd", "td", "th"), _FLOW),
+}
+_OF_TABLES = frozenset({"table", "thead", "tbody", "tfoot", "tr"})  # HTML moves what else stands in them
+_ENDS_IMPLIED = frozenset({"p", "li", "dt", "dd", "thead", "tbody", "tfoot", "tr", "td", "th"})
+_VOIDS = frozenset({"br", "hr", "img", "wbr"})
+_HIDDEN_NAMES = frozenset({"style", "script", "iframe"})  # left out, and what is in them is no markup
+_NAMES = _PHRASING | frozenset(_INSIDE)
+_ADDRESSES = frozenset({"href", "src", "cite"})
+_DEEPEST = 100
+_MANY, _LONG = 8_192, 500  # tags remembered, and characters of the longest of them
+
+# Values in quotes only: then a tag ends where it seems to.
+_ATTRIBUTE = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='([^']*+)')?""")
+_TAG = re.compile(r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)""")
+_COMMENT = re.compile(r"!--(?!-)(?:[^-]|-(?!-))*--")
+# Hosts that every parser of addresses takes: no numbers, no punycode (which can be wrong).
+_HOST = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}(?::[0-9]{1,4})?"
+_COMPLETE = re.compile(rf"https?://{_HOST}(?:[/?#][^\x00-\x20\x7f]*)?|mailto:[a-z0-9@._+-]*", re.IGNORECASE)
+_LINK = re.compile(rf'a (href="https?://{_HOST}(?:[/?#][^\x00-\x20\x7f"&]*+)?")(?: style="[^"]*+")?')
+_REFERENCE = re.compile(r"&(?:#[0-9]{2,6};|#[xX][0-9a-fA-F]{2,5};|#|[A-Za-z0-9]+;?)?")
+_UNENDED = tuple(name for name in html5 if name[-1] != ";")  # references that need no semicolon
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+_START, _END, _VOID, _HIDDEN, _NOTHING = range(5)
+Tag = tuple[int, str, str, frozenset[str] | None]  # kind, name, as nh3 writes it, what may stand inside
+Around = list[tuple[str, frozenset[str]]]  # the elements open, each with what is allowed after it
+
+
+class Unsure(LookupError):
+    """It takes a parser of HTML to know what this is."""
+
+
+class Plain:
+    """Recognises harmless markup, given the attributes that each element may keep (`*`: all elements)."""
+
+    def __init__(self, attributes: Mapping[str, Set[str]]) -> None:
+        self._tags = _Tags({name: attributes["*"] | attributes.get(name, set()) for name in _NAMES})
+
+    def cleaned(self, html: str) -> str | None:
+        """The markup as nh3 writes it; None when it takes nh3 to know."""
+        if "\0" in html:
+            return None
+        if "\r" in html:
+            html = html.replace("\r\n", "\n").replace("\r", "\n")
+        try:
+            found = "".join(self._pieces(html))
+        except Unsure:
+            return None
+        return found.replace("\u00a0", "&nbsp;")
+
+    def _pieces(self, html: str) -> list[str]:
+        tags = self._tags
+        start, *parts = html.split("<")
+        odd = "&" in html or html.count(">") > len(parts)
+        written = [_prose(start)]
+        around: Around = []
+        allowed = _AT_ROOT
+        linked = tables = False
+        following = iter(parts)
+        for part in following:
+            raw, bracket, text = part.partition(">")
+            kind, name, tag, inside = tags[raw]
+            if not bracket:
+                raise Unsure
+            if kind == _START:
+                if name not in allowed:
+                    allowed = _made_way(name, around, written)
+                around.append((name, allowed))
+                if inside is not None:
+                    allowed = inside
+                    if name == "pre" and text[:1] == "\n":
+                        raise Unsure  # HTML leaves out this line end
+                    tables = tables or name == "table"
+                elif name == "a":
+                    if linked:
+                        raise Unsure  # links do not nest
+                    linked = True
+            elif kind == _END:
+                if name == "a":
+                    linked = False
+                if around and around[-1][0] == name:
+                    allowed = around.pop()[1]
+                elif _within(name, around):
+                    allowed = _closed(name, around, written)
+                else:
+                    tag = _stray(name, around)
+            elif kind == _VOID and name not in allowed:
+                allowed = _made_way(name, around, written)
+            elif kind == _HIDDEN:
+                text = _after_hidden(name, text, next(following, ""))
+            if tables and text and around and around[-1][0] in _OF_TABLES and text.strip(" \t\n"):
+                raise Unsure
+            written.append(tag)
+            written.append(_prose(text) if odd and ("&" in text or ">" in text) else text)
+        written += [f"</{name}>" for name, _ in reversed(around)]
+        return written
+
+
+class _Tags(dict[str, Tag]):
+    """What stands between angle brackets → its kind, its name, and how nh3 writes it. Remembered, since most recur."""
+
+    def __init__(self, kept: Mapping[str, Set[str]]) -> None:
+        super().__init__()
+        self._kept = kept
+
+    def __missing__(self, raw: str) -> Tag:
+        found = self._end(raw) if raw[:1] == "/" else self._start(raw)
+        if len(raw) < _LONG:
+            if len(self) >= _MANY:
+                self.clear()
+            self[raw] = found
+        return found
+
+    def _end(self, raw: str) -> Tag:
+        name = raw[1:].lower()
+        if name == "br":
+            return _VOID, name, "<br>", None  # as browsers have it
+        if name not in self._kept or name in _VOIDS - {"img"}:
+            raise Unsure
+        return _END, name, f"</{name}>", None
+
+    def _start(self, raw: str) -> Tag:
+        if link := _LINK.fullmatch(raw):  # by far the most
+            return _START, "a", f'<a {link[1]} rel="noopener noreferrer">', None
+        if raw[:1] == "!" and _COMMENT.fullmatch(raw):
+            return _NOTHING, "", "", None
+        found = _TAG.fullmatch(raw)
+        if found is None:
+            raise Unsure
+        name = found[1].lower()
+        void = name in _VOIDS
+        if name in _HIDDEN_NAMES and not found[3]:
+            return _HIDDEN, name, "", None
+        if name == "link":
+            return _NOTHING, "", "", None
+        if name not in self._kept or (found[3] and not void):
+            raise Unsure
+        attributes = self._attributes(found[2], self._kept[name]) if found[2] else ""
+        if name == "a":
+            attributes += ' rel="noopener noreferrer"'
+        return _VOID if void else _START, name, f"<{name}{attributes}>", _INSIDE.get(name)
+
+    def _attributes(self, text: str, kept: Set[str]) -> str:
+        written: dict[str, str] = {}
+        for name, double, single in _ATTRIBUTE.findall(text):
+            name, value = name.lower(), double or single
+            if name in kept:
+                if name in written or (name in _ADDRESSES and not _COMPLETE.fullmatch(value)):
+                    raise Unsure
+                written[name] = _prose(value).replace('"', "&quot;") if "&" in value or single else value
+        return "".join([f' {name}="{value}"' for name, value in written.items()])
+
+
+def _within(name: str, around: Around) -> bool:
+    if len(around) > _DEEPEST:  # looking through all of them, each time, is how hostile markup would stall us
+        raise Unsure
+    return any(above == name for above, _ in around)
+
+
+def _made_way(name: str, around: Around, written: list[str]) -> frozenset[str]:
+    """What is allowed after what HTML takes as read before this element: the end of a paragraph or of an item."""
+    opened, allowed = around.pop() if around else ("", _FLOW)
+    if name == "tr" and opened == "table":
+        around += [(opened, allowed), ("tbody", _INSIDE["table"])]
+        written.append("<tbody>")
+        return _INSIDE["tbody"]
+    if name not in allowed or not ((opened == "p" and name in _FLOW) or opened == name == "li"):
+        raise Unsure
+    written.append(f"</{opened}>")
+    return allowed
+
+
+def _closed(name: str, around: Around, written: list[str]) -> frozenset[str]:
+    """What is allowed once this element is closed, and before it those within whose end HTML takes as read."""
+    while around[-1][0] != name:
+        opened = around.pop()[0]
+        if opened not in _ENDS_IMPLIED or name in _PHRASING:
+            raise Unsure
+        written.append(f"</{opened}>")
+    return around.pop()[1]
+
+
+def _stray(name: str, around: Around) -> str:
+    """What an end tag without its start leaves: nothing, but for paragraphs."""
+    if name in _HEADINGS and any(above in _HEADINGS for above, _ in around):
+        raise Unsure  # any heading's end closes any heading
+    if name != "p":
+        return ""
+    if around and around[-1][0] in _OF_TABLES:
+        raise Unsure
+    return "<p></p>"
+
+
+def _after_hidden(name: str, content: str, following: str) -> str:
+    """The text after an element that is left out with its content."""
+    end, bracket, text = following.partition(">")
+    if end != f"/{name}" or not bracket or (content and name == "iframe"):
+        raise Unsure
+    return text
+
+
+class _References(dict[str, str]):
+    """A character reference, or a lonely ampersand and the letters after it → as nh3 writes it."""
+
+    def __missing__(self, raw: str) -> str:
+        found = self._written(raw[1:])
+        if len(self) >= _MANY:
+            self.clear()
+        self[raw] = found
+        return found
+
+    def _written(self, name: str) -> str:
+        if name[:1] == "#":
+            number = name[1:-1]
+            if not number:
+                raise Unsure
+            code = int(number[1:], 16) if number[:1] in "xX" else int(number)
+            if not (
+                0x20 <= code < 0x7F or 0xA0 <= code < 0xD800 or 0xE000 <= code < 0xFDD0 or 0x1F000 <= code < 0x1FB00
+            ):
+                raise Unsure
+            return chr(code).translate(_ESCAPED)
+        if name[-1:] == ";" and name in html5:
+            return html5[name].translate(_ESCAPED)
+        if name.startswith(_UNENDED):
+            raise Unsure
+        return f"&amp;{name}"
+
+
+_REFERENCES = _References()
+
+
+def _prose(text: str) -> str:
+    """Text with its references resolved, and written as nh3 writes it."""
+    if ">" in text:
+        text = text.replace(">", "&gt;")
+    return _REFERENCE.sub(_written, text) if "&" in text else text
+
+
+def _written(found: re.Match[str]) -> str:
+    return _REFERENCES[found[0]]

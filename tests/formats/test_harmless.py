@@ -1,0 +1,141 @@
+"""The quick way of cleaning writes what nh3 writes, byte for byte, wherever it writes anything."""
+
+from __future__ import annotations
+
+import random
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import NotAFeed
+from headwater.formats import read
+from headwater.formats.html import PLAIN, nh3_cleaner
+
+BASE = "https://example.org/feed"
+
+ORDINARY = [
+    "<p>Hello, <b>world</b> &amp; <i>all</i></p>",
+    '<a href="https://example.org/a?b=1&amp;c=2" target="_blank">x</a><br/>',
+    '<ul>\n<li>one</li>\n<li><p>two</p></li></ul><img src="http://example.org/x.png" alt="a &quot;b&quot;" />',
+    "<style>p > b { color: red }</style><p>a > b &#8217; &nbsp; &copy; R&D</p>",
+    "<h2>Summary</h2>no start</p><li>one</li><li>two</ul>",
+    "<p>one<p>two<div>three</div>",
+    "<table><tr><td>a</td><td>b</td></tr></table>",
+    "<table>\n<tbody>\n<tr><th>a</th><td><p>b</td></tr></tbody></table>",
+]
+# What nh3 has to see: overlaps, tricks of parsers, addresses that may be none.
+DOUBTFUL = [
+    "<b><i>x</b></i>", "<p><b>x</p>", "<a href=x>y</a>", "<a href='javascript:alert(1)'>x</a>", "<svg><p>x</svg>",
+    "<a href='https://1.2.3/'>x</a>", "<a href='https://xn--a/'>x</a>", "<pre>\nx</pre>", "<a><b><a>x</a></b></a>",
+    "<img src=x onerror=alert(1)>", "<table><b>x</b></table>", "<math><mi></math>", "<!--><b>-->", "<h1>x</h2>",
+    "<style><b></style>", "<script>'<b>'</script>", '<p title="a>b">x</p>', '<iframe title="x></iframe><b>y</b>',
+    "<textarea><b></textarea>", "&copy<b>x", "<b &copy>", "a<script>b</script<ul>> c",
+    "<b>\0</b>", "<p/>", "<select><b>x</select>", "<b x=`y`>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>", "<a href='jav&#x09;ascript:alert(1)'>x</a>",
+    "<a href='https://example.org&#47;&#x0;'>x</a>", "<a href='https://example.org/' href='javascript:x'>x</a>",
+    "<img src='https://example.org/\"onerror=alert(1)'>", "<a title='&quot;><script>alert(1)</script>'>x</a>",
+    "<form action=javascript:alert(1)><input type=submit>", "<object data=data:text/html;base64,PHNjcmlwdD4=></object>",
+]  # fmt: skip
+_NAMES = """
+    a abbr b big blockquote br center code dd del details div dl dt em figure font form h1 h2 hr i iframe img input
+    li link math nobr noscript ol option p pre q rp ruby s script section select span strong style sub summary svg
+    table tbody td template textarea th thead time title tr tt u ul video x
+""".split()  # noqa: SIM905 - shorter
+_VALUES = [
+    "https://example.org/", "HTTP://Example.ORG:80/a?b&c=d&copy=1", "javascript:alert(1)", "//example.org", "#top", "",
+    "mailto:me@example.org", "https://example.org:99999/", "a&quot;b", "a&#39;b", "é\u00a0", "data:x", "https://a.0x1",
+    "https://ex ample.org/", "\thttps://example.org", "https://example.org/\n",
+]  # fmt: skip
+_attribute = st.builds(
+    lambda name, quote, value: f" {name}={quote}{value}{quote}",
+    st.sampled_from(["href", "src", "title", "alt", "style", "cite", "lang", "onclick", "HREF", "width", "xml:lang"]),
+    st.sampled_from(['"', "'", ""]),
+    st.sampled_from(_VALUES),
+)
+_tag = st.builds(
+    lambda slash, name, attributes, end: f"<{slash}{name}{''.join(attributes)}{end}",
+    st.sampled_from(["", "", "/"]),
+    st.sampled_from(_NAMES).map(lambda name: name if len(name) % 5 else name.upper()) | st.sampled_from(_NAMES),
+    st.lists(_attribute, max_size=2),
+    st.sampled_from([">", ">", ">", " />", "/>", " >", ""]),
+)
+_text = st.sampled_from([
+    "x", " ", "\n", "a & b", "&amp;", "&lt;", "&#8217;", "&#x27;", "&#128;", "&#1;", "&#xD800;", "&nbsp;", "\u00a0",
+    "&copy", "&notit;", "&utm_x=", "<", "\r\n", "<!-- c -->", "<!-->", "<!--a--b-->", "<![CDATA[x]]>", "<?x?>", "&",
+    "é", ">", "&#", "&#;", "&#x;", "&NotEqualTilde;", "&nvlt;", "&Tab;", "]]>", "\x0c", "&#9;", "&unknown;",
+    "&#128512;", "\x0b",
+])  # fmt: skip
+_nested = st.recursive(
+    _text,
+    lambda inside: st.builds(
+        lambda name, attributes, parts: f"<{name}{''.join(attributes)}>{''.join(parts)}</{name}>",
+        st.sampled_from(_NAMES),
+        st.lists(_attribute, max_size=1),
+        st.lists(inside, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+def agrees(html: str) -> bool:
+    """Whether the quick way took it; fails when it did and wrote something else than nh3."""
+    quick = PLAIN.cleaned(html)
+    if quick is not None:
+        assert quick == nh3_cleaner(BASE).clean(html)
+    return quick is not None
+
+
+@pytest.mark.parametrize("html", ORDINARY)
+def test_ordinary_markup_is_cleaned_without_a_parser(html: str) -> None:
+    assert agrees(html)
+
+
+@pytest.mark.parametrize("html", DOUBTFUL)
+def test_doubtful_markup_is_left_to_nh3_or_written_as_nh3_does(html: str) -> None:
+    agrees(html)
+    agrees(f"<p>{html}</p>")
+
+
+@given(st.lists(_tag | _text, max_size=14).map("".join))
+def test_any_tags_in_any_order_agree(html: str) -> None:
+    agrees(html)
+
+
+@given(st.lists(_nested, max_size=5).map("".join))
+def test_well_nested_elements_agree(html: str) -> None:
+    agrees(html)
+
+
+@given(st.sampled_from(ORDINARY + DOUBTFUL), st.lists(st.tuples(st.integers(0, 99), _tag | _text), max_size=3))
+def test_vectors_with_something_put_into_them_agree(html: str, changes: list[tuple[int, str]]) -> None:
+    for at, what in changes:
+        html = html[:at] + what + html[at:]
+    agrees(html)
+
+
+def test_markup_nested_for_ever_and_ended_without_start_takes_no_time() -> None:
+    agrees("<b>" * 20_000 + "</i>" * 20_000)
+    agrees("<div>" * 20_000)
+
+
+def test_real_markup_agrees_whole_and_damaged(shared_data: Path) -> None:
+    chance = random.Random(7)
+    seen = taken = 0
+    with tarfile.open(shared_data / "feeds.tar.xz") as archive:
+        for member in archive:
+            if not member.isfile() or member.name.endswith(".csv") or member.size > 300_000:
+                continue
+            try:
+                document = read(archive.extractfile(member).read(), clean=False)  # type: ignore[union-attr]
+            except NotAFeed:
+                continue
+            for item in document.items[:10]:
+                for html in filter(None, (item.summary, item.content)):
+                    seen += 1
+                    taken += agrees(html)
+                    at = chance.randrange(len(html))
+                    agrees(html[:at] + html[at + chance.randrange(1, 4) :])
+    assert taken > 0.7 * seen
