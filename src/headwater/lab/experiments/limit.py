@@ -109,7 +109,7 @@ def one_world(settings: CycleSettings, budget: float, seed: int, bound_seen: boo
         return ValueIndex(feeds, step=1.0, freshness=theta, estimator=estimator or beliefs(), rng=chance())
 
     def two_steps(kind: type[Single] = Single) -> Strategy:
-        return TwoSteps(feeds, estimator=kind(alpha=0.1, rate=1.0), capped=False, rng=chance())
+        return TwoSteps(feeds, estimator=kind(alpha=0.1, rate=1.0), capped=True, rng=chance())
 
     found: dict[str, Found] = {}
 
@@ -118,11 +118,15 @@ def one_world(settings: CycleSettings, budget: float, seed: int, bound_seen: boo
         found[name] = Found(scores.completeness, scores.requests, scores.freshness)
 
     def measure_two_steps(name: str, of: CycleWorld, kind: type[Single] = Single) -> None:
-        """At equal cost: it leaves some of what it is given, so it is given more, and its second step is not capped."""
-        give = budget
-        for _ in range(3):
+        """At equal cost: it leaves some of what it is given, so it is given more; the nearest run counts."""
+        give, target, nearest = budget, budget * settings.measured, None
+        for _ in range(4):
             measure(name, two_steps(kind), of, give=give)
-            give *= budget * settings.measured / max(found[name].requests, 1.0)
+            if nearest is None or abs(found[name].requests - target) < abs(nearest.requests - target):
+                nearest = found[name]
+            give *= (target / max(found[name].requests, 1.0)) ** 0.7
+        assert nearest is not None
+        found[name] = nearest
 
     measure(KNOWN, index(estimator=known), world)
     measure(TOLD, index(estimator=known), world, told=True)
@@ -214,6 +218,9 @@ def checks_of(budget: float, worlds: list[dict[str, Found]]) -> list[Check]:
             # A world's items are random; three standard errors of the difference are not an excess.
             apart = np.array([found[name].completeness - found[bound].completeness for found in worlds])
             excess = float(apart.mean())
+            # Cost is equal only nearly: what a few more requests could bring is no excess either.
+            dearer = np.mean([found[name].requests / found[bound].requests for found in worlds])
+            excess -= max(float(dearer) - 1.0, 0.0)
             noise = 3 * float(apart.std()) / max(len(worlds), 1) ** 0.5 + 0.01 / max(len(worlds), 1) ** 0.5
             text = f"{at}: {name} does not exceed the {bound}"
             checks.append(Check(text, excess <= noise, "three standard errors", {"by": excess}))
