@@ -12,12 +12,13 @@ import argparse
 import gc
 import sqlite3
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
 from time import perf_counter, process_time
+from typing import Any
 
 from bench._workload import NEWS, Workload, written
 from headwater.language import parse
@@ -104,28 +105,26 @@ def measure(size: int, workload: Workload, small: bool) -> None:
 
 def adds_and_drops(engine: Engine, workload: Workload, size: int) -> None:
     more = list(workload.queries(min(TRIED, size), start=size))
-    added, dropped = [], []
-    gc.disable()  # a collection looks at every query; the server freezes them, see docs/engine.md
-    for query in more:
-        began = process_time()
-        engine.add(query)
-        added.append(process_time() - began)
     names = [f"q{number}" for number in Random(1).sample(range(size), len(more))]
-    for name in names:
-        began = process_time()
-        engine.drop(name)
-        dropped.append(process_time() - began)
+    gc.disable()  # a collection looks at every query; the server freezes them, see docs/engine.md
+    added = _in_tens(engine.add, more)
+    dropped = _in_tens(engine.drop, names)
     gc.enable()
-    parsing = [_timed(parse, query.text) for query in islice(more, 200)]
-    for what, times in (("add", added), ("drop", dropped), ("parse", parsing)):
+    parsed = _in_tens(parse, [query.text for query in islice(more, 500)])
+    for what, times in (("add", added), ("drop", dropped), ("parse", parsed)):
         middle, worst = statistics.median(times), statistics.quantiles(times, n=100)[98]
         print(f"  {what:<24}{middle * 1e6:9.1f} µs in the middle, {worst * 1e6:.1f} µs for the slowest of a hundred")
 
 
-def _timed(act: Callable[[str], object], text: str) -> float:
-    began = process_time()
-    act(text)
-    return process_time() - began
+def _in_tens(act: Callable[[Any], object], things: Sequence[Any]) -> list[float]:
+    """Seconds for each, timed in tens: asking for the time costs about as much as an add."""
+    times = []
+    for start in range(0, len(things), 10):
+        began = process_time()
+        for thing in things[start : start + 10]:
+            act(thing)
+        times.append((process_time() - began) / 10)
+    return times
 
 
 def peers(workload: Workload, size: int, alone: float, whole: float, small: bool) -> None:

@@ -7,6 +7,7 @@ they read. The answers are those of `meaning`, the reference; what is remembered
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from headwater.query.similar import Frequencies
 from headwater.query.standing import Standing
 from headwater.query.text import Analysed, Detect, Origin
 
+RETUNED = 256  # items between two looks at where conditions are posted
 PLACES = 10_000  # origins whose features are kept ready
 
 
@@ -125,13 +127,16 @@ class Engine:
         elif known is not None:
             before = Remembered(known)
         met, rules = self._index.candidates(view)
+        self._event += 1
+        if self._event % RETUNED == 0:
+            for owner, feature in self._index.retune(view):
+                self._standing.moved(owner, feature)
         numbers, made = met, []
         if rules:
-            self._event += 1
             passing = Passing(view, self._standing, self._index, self._frequencies, before, self._event)
             passing.go(rules)
-            met += passing.plain
-            numbers, made = met + passing.numbers, passing.hits
+            met.extend(passing.plain)
+            numbers, made = met + array("I", passing.numbers), passing.hits
         records = self._standing.records
         if known is None:
             self._recent.put(key, Seen(item.content_hash, item.version, numbers))

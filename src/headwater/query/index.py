@@ -17,7 +17,8 @@ more than a few steps on average.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import not_
@@ -32,7 +33,6 @@ from headwater.query.shares import Shares
 from headwater.query.text import Analysed
 
 CHEAPER = 4.0  # a posting moves only to a feature so many times rarer: shares are noisy
-MOVED_AT_ONCE = 64
 
 
 Numbers = tuple[tuple[int, ...], ...]
@@ -60,19 +60,25 @@ class Rule:
         self.stamp = -1
 
 
+NOBODY = array("I")  # never changed
+
+
 class Posting:
-    """Who is found through one feature. Lists that are not needed are the empty tuple: there are many postings."""
+    """Who is found through one feature. What is not needed is shared and empty: there are many postings.
+
+    Owners are in arrays of numbers: a list would hold a million objects, and taking a copy would touch each.
+    """
 
     __slots__ = ("barred", "bars", "dead", "either", "needles", "needs", "paired", "phrased", "rules", "sure")
 
     def __init__(self) -> None:
-        self.sure: list[int] | tuple[()] = ()
-        self.either: list[int] | tuple[()] = ()
-        self.paired: list[int] | tuple[()] = ()
+        self.sure = NOBODY
+        self.either = NOBODY
+        self.paired = NOBODY
         self.needs: list[str] | tuple[()] = ()  # beside `paired`
-        self.barred: list[int] | tuple[()] = ()
+        self.barred = NOBODY
         self.bars: list[str] | tuple[()] = ()  # beside `barred`
-        self.phrased: list[int] | tuple[()] = ()
+        self.phrased = NOBODY
         self.needles: list[str] | tuple[()] = ()  # beside `phrased`
         self.rules: list[Rule] | tuple[()] = ()
         self.dead = 0
@@ -81,12 +87,16 @@ class Posting:
         owners = len(self.sure) + len(self.either) + len(self.paired) + len(self.barred) + len(self.phrased)
         return owners + len(self.rules)
 
+    def work(self) -> int:
+        """How many questions are left to ask of an item that has the feature."""
+        return len(self.paired) + len(self.phrased) + 4 * len(self.rules)
+
     def add(self, kind: str, owner: int) -> None:
         found = getattr(self, kind)
         if found:
             found.append(owner)
         else:
-            setattr(self, kind, [owner])
+            setattr(self, kind, array("I", (owner,)))
 
     def add_with(self, kind: str, owner: int, beside: str, what: str) -> None:
         found = getattr(self, kind)
@@ -94,13 +104,13 @@ class Posting:
             found.append(owner)
             getattr(self, beside).append(what)
         else:
-            setattr(self, kind, [owner])
+            setattr(self, kind, array("I", (owner,)))
             setattr(self, beside, [what])
 
     def clean(self, key: str, alive: bytearray) -> None:
         """Let go what was dropped or has moved away."""
-        self.sure = [owner for owner in self.sure if alive[owner]]
-        self.either = [owner for owner in self.either if alive[owner]]
+        self.sure = array("I", [owner for owner in self.sure if alive[owner]])
+        self.either = array("I", [owner for owner in self.either if alive[owner]])
         self.paired, self.needs = _living(self.paired, self.needs, alive)
         self.barred, self.bars = _living(self.barred, self.bars, alive)
         self.phrased, self.needles = _living(self.phrased, self.needles, alive)
@@ -108,9 +118,9 @@ class Posting:
         self.dead = 0
 
 
-def _living(owners: Sequence[int], beside: Sequence[str], alive: bytearray) -> tuple[list[int], list[str]]:
+def _living(owners: array[int], beside: Sequence[str], alive: bytearray) -> tuple[array[int], list[str]]:
     left = [(owner, what) for owner, what in zip(owners, beside, strict=True) if alive[owner]]
-    return [owner for owner, _ in left], [what for _, what in left]
+    return array("I", [owner for owner, _ in left]), [what for _, what in left]
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,16 +314,13 @@ class Index:
                 found.update([head + each for each in patterns.matching(seen.texts(FIELDS[head[0]]))])
         return View(seen, found)
 
-    def candidates(self, view: View) -> tuple[list[int], list[Rule]]:
+    def candidates(self, view: View) -> tuple[array[int], list[Rule]]:
         """The owners of simple conditions that the item meets, and the rules it could meet."""
         features, postings = view.features, self._postings
-        met: list[int] = []
-        either: list[int] = []
-        paired: list[int] = []
+        met, either, paired, barred = array("I"), array("I"), array("I"), array("I")
         needs: list[str] = []
-        barred: list[int] = []
         bars: list[str] = []
-        phrased: dict[str, tuple[list[int], list[str]]] = {}
+        phrased: dict[str, tuple[array[int], list[str]]] = {}
         rules: list[Rule] = []
         for key in postings.keys() & features:
             posting = postings[key]
@@ -326,24 +333,24 @@ class Index:
             barred += posting.barred
             bars += posting.bars
             if posting.phrased:
-                owners, needles = phrased.setdefault(channel(key), ([], []))
+                owners, needles = phrased.setdefault(channel(key), (array("I"), []))
                 owners += posting.phrased
                 needles += posting.needles
             rules += posting.rules
         if EVERYTHING not in features:
             return self._named_only(features), rules
         has = features.__contains__
-        met += compress(paired, map(has, needs))
+        met.extend(compress(paired, map(has, needs)))
         if barred:
-            met += compress(barred, map(not_, map(has, bars)))
+            met.extend(compress(barred, map(not_, map(has, bars))))
         for head, (owners, needles) in phrased.items():
-            met += compress(owners, map(self._text(head, view.seen).__contains__, needles))
-        met += set(either)
+            met.extend(compress(owners, map(self._text(head, view.seen).__contains__, needles)))
+        met.extend(set(either))
         return met, rules
 
-    def _named_only(self, features: set[str]) -> list[int]:
+    def _named_only(self, features: set[str]) -> array[int]:
         """Of an item from a feed that ALL does not read: the owners that name its source."""
-        met: list[int] = []
+        met = array("I")
         for key in self._postings.keys() & features:
             posting = self._postings[key]
             if key[0] == "@":
@@ -357,6 +364,54 @@ class Index:
     def _text(head: str, seen: Analysed) -> str:
         field = FIELDS[head[0]]
         return seen.exact(field) if head[1] == "!" else seen.joined(field)
+
+    # choosing again
+
+    def retune(self, view: View) -> list[tuple[int, str]]:
+        """Look again at the feature of the item under which most is left to ask: what has a feature by now many times
+        rarer moves there. The owners of simple conditions that moved, with their new places."""
+        met = [key for key in self._postings.keys() & view.features if key[0] != "@"]
+        if not met:
+            return []
+        key = max(met, key=lambda each: self._postings[each].work())
+        posting, here = self._postings[key], self._shares.cost(key) / CHEAPER
+        for rule in posting.rules:
+            self._move_rule(rule, here)
+        return [*self._move_pairs(key, posting, here), *self._move_phrases(key, posting, here)]
+
+    def _move_rule(self, rule: Rule, here: float) -> None:
+        cost = self._shares.cost
+        chosen = self._chosen(rule)
+        if chosen != rule.keys and sum(map(cost, chosen)) < here:
+            left = rule.keys
+            self._post(rule)
+            self._bury(tuple(key for key in left if key not in rule.keys))
+
+    def _move_pairs(self, key: str, posting: Posting, here: float) -> Iterator[tuple[int, str]]:
+        cost = self._shares.cost
+        pairs = list(zip(posting.paired, posting.needs, strict=True))
+        moved = [(owner, need) for owner, need in pairs if cost(need) < here]
+        if moved:
+            kept = [(owner, need) for owner, need in pairs if cost(need) >= here]
+            posting.paired, posting.needs = array("I", [owner for owner, _ in kept]), [need for _, need in kept]
+            for owner, need in moved:
+                self._posting(need).add_with("paired", owner, "needs", key)
+        yield from moved
+
+    def _move_phrases(self, key: str, posting: Posting, here: float) -> Iterator[tuple[int, str]]:
+        head = channel(key)
+        field, exact = FIELDS[head[0]], head[1] == "!"
+        phrases = [Phrase(field, needle, exact) for needle in posting.needles]
+        ways = [nodes.access(phrase, self._shares.cost) for phrase in phrases]
+        moving = [way is not None and way.cost < here for way in ways]
+        if any(moving):
+            left, stay = list(zip(posting.phrased, posting.needles, ways, strict=True)), list(map(not_, moving))
+            posting.phrased = array("I", compress(posting.phrased, stay))
+            posting.needles = list(compress(posting.needles, stay))
+            for owner, needle, way in compress(left, moving):
+                assert way is not None
+                self._posting(way.keys[0]).add_with("phrased", owner, "needles", needle)
+                yield owner, way.keys[0]
 
     def looked_at(self, view: View) -> int:
         """How many owners and rules stand under the item's features."""

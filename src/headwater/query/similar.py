@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from math import log, sqrt
 
@@ -21,11 +22,11 @@ class Frequencies:
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
         self._items: dict[Field, float] = {}
-        self._counts: dict[Field, dict[str, float]] = {}
+        self._counts: dict[Field, Counter[str]] = {}
 
     def track(self, field: Field) -> None:
         self._items.setdefault(field, 0.0)
-        self._counts.setdefault(field, {})
+        self._counts.setdefault(field, Counter())
 
     def add(self, seen: Analysed) -> None:
         """Count an item, once, when it arrives and before it is compared."""
@@ -34,11 +35,10 @@ class Frequencies:
             if not terms:
                 continue
             self._items[field] += 1
-            for term in terms:
-                counts[term] = counts.get(term, 0.0) + 1
+            counts.update(terms)
             if self._items[field] >= self._remembered:
                 self._items[field] /= 2
-                self._counts[field] = {term: count / 2 for term, count in counts.items() if count >= 1}
+                self._counts[field] = Counter({term: count / 2 for term, count in counts.items() if count >= 1})
 
     def counted(self) -> dict[Field, tuple[float, dict[str, float]]]:
         """Everything that was counted, to be kept; `restore` takes it up again."""
@@ -47,7 +47,7 @@ class Frequencies:
     def restore(self, counted: Mapping[Field, tuple[float, Mapping[str, float]]]) -> None:
         for field, (items, counts) in counted.items():
             self._items[field] = items
-            self._counts[field] = dict(counts)
+            self._counts[field] = Counter(counts)
 
     def weight(self, field: Field) -> Weight:
         """The inverse document frequency of words in the field: ln((1 + items) / (1 + items with it)) + 1.
@@ -56,7 +56,7 @@ class Frequencies:
         1.0
         """
         items = self._items.get(field, 0.0)
-        counts = self._counts.get(field, {})
+        counts: Mapping[str, float] = self._counts.get(field, {})
         return lambda term: log((1 + items) / (1 + counts.get(term, 0.0))) + 1
 
 

@@ -235,6 +235,10 @@ class Standing:
             forced = any(layer.rewrites for layer in below)
             yield Rule(tree, tuple(sources), level, forced), tuple(sources.values())
 
+    def moved(self, owner: int, key: str) -> None:
+        """The index has posted a simple condition under another feature."""
+        self._record(owner).places = key
+
     # dropping
 
     def drop(self, name: str, cascade: bool = False) -> list[str]:

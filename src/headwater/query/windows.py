@@ -7,8 +7,9 @@ first few carry less than the asked cosine's share of its length, a text that sh
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
+from math import sqrt
 
 from headwater.language.ast import Field, Window
 from headwater.query.compare import bags, keys
@@ -17,6 +18,7 @@ from headwater.query.hits import Related
 from headwater.query.similar import TOLERANCE, Bag, Weight, alike
 from headwater.query.text import Analysed
 
+ROUNDING = 1e-12
 FORGOTTEN = 10_000  # items that have left the window, remembered so that a new version does not bring them back
 
 
@@ -43,7 +45,7 @@ class Past:
         self.at = at
         self._entries: dict[int, Entry] = {}
         self._numbers: dict[Key, int] = {}
-        self._index: dict[Hashable, dict[int, None]] = {}
+        self._index: dict[Hashable, list[int]] = {}  # value or word → numbers, oldest first
         self._gone: dict[Key, None] = {}
         self._next = 0
 
@@ -70,7 +72,11 @@ class Past:
             self._numbers[key] = number
         self._entries[number] = entry
         for value in _indexed(entry):
-            self._index.setdefault(value, {})[number] = None
+            holders = self._index.get(value)
+            if holders is None:
+                self._index[value] = [number]
+            else:
+                holders.append(number)
         if self.window.seconds is None and len(self._entries) > self.window.count:
             self._forget(next(iter(self._entries)))
 
@@ -96,7 +102,7 @@ class Past:
     def _unindex(self, number: int) -> None:
         for value in _indexed(self._entries[number]):
             holders = self._index[value]
-            del holders[number]
+            holders.remove(number)  # the oldest, which go first, stand first
             if not holders:
                 del self._index[value]
 
@@ -116,38 +122,52 @@ class Past:
         return [entry for entry in found if entry.at >= since]
 
     def _alike(self, bag: Bag, weight: Weight, at: float) -> Iterator[int]:
-        entries = self._entries
-        for number in self._candidates(bag, weight, at):
-            if any(alike(bag, other, weight, at) for other in entries[number].values):  # type: ignore[arg-type]
-                yield number
+        entries, squares = self._entries, _Squares(weight)
+        length = sum(count * count * squares[term] for term, count in bag.items())
+        for number in self._candidates(bag, squares, length, at):
+            for other in entries[number].values:
+                if _as_alike(bag, length, other, squares, weight, at):  # type: ignore[arg-type]
+                    yield number
+                    break
 
-    def _candidates(self, bag: Bag, weight: Weight, at: float) -> list[int]:
+    def _candidates(self, bag: Bag, squares: _Squares, length: float, at: float) -> list[int]:
         """Every entry that can be alike, and few others."""
         if at <= TOLERANCE:
             return [number for number, entry in self._entries.items() if entry.values]
         index, nobody = self._index, ()
-        shares = [(len(index.get(term, nobody)), (count * weight(term)) ** 2, term) for term, count in bag.items()]
+        shares = [(len(index.get(term, nobody)), count * count * squares[term], term) for term, count in bag.items()]
         shares.sort()
         # the part of the text's squared length that a text must share; a hair less, for rounding
-        left = sum(share for _, share, _ in shares)
-        wanted = left * (at - TOLERANCE) ** 2 * (1 - TOLERANCE)
+        left, wanted = length, length * (at - TOLERANCE) ** 2 * (1 - TOLERANCE)
         shared: dict[int, float] = {}
-        rest = iter(shares)
-        for count, share, term in rest:
+        place = 0
+        for _, share, term in shares:
             if left < wanted:  # nobody new can share enough with what is left
-                rest = iter([(count, share, term), *rest])
                 break
+            place += 1
             left -= share
             for number in index.get(term, nobody):
                 shared[number] = shared.get(number, 0.0) + share
-        for _, share, term in rest:
-            shared = {number: sum_ for number, sum_ in shared.items() if sum_ + left >= wanted}
+        # The others' shares decide among those found. Going through all of them costs most, so it is done seldom.
+        again = wanted * 0.85
+        for _, share, term in shares[place:]:
             left -= share
-            if not shared:
-                break
-            for number in shared.keys() & index.get(term, {}).keys():
+            for number in self._holding(term, shared):
                 shared[number] += share
-        return [number for number, sum_ in shared.items() if sum_ >= wanted]
+            if left < again:
+                least, again = wanted - left, left * 0.85
+                shared = {number: found for number, found in shared.items() if found >= least}
+                if not shared:
+                    break
+        return [number for number, found in shared.items() if found >= wanted]
+
+    def _holding(self, term: str, numbers: dict[int, float]) -> list[int]:
+        """Which of the numbers have the word: asked of the word or of them, whichever are fewer."""
+        holders = self._index.get(term, ())
+        if len(holders) < 2 * len(numbers):
+            return [number for number in holders if number in numbers]
+        entries = self._entries
+        return [number for number in numbers if any(term in bag for bag in entries[number].values)]  # type: ignore[operator]
 
     # surviving
 
@@ -163,7 +183,29 @@ class Past:
         self._gone.update(dict.fromkeys(gone))
 
 
-def _indexed(entry: Entry) -> set[Hashable]:
+class _Squares(dict[str, float]):
+    """Squared weights of words, each worked out once."""
+
+    def __init__(self, weight: Weight) -> None:
+        self._weight = weight
+
+    def __missing__(self, term: str) -> float:
+        found = self[term] = self._weight(term) ** 2
+        return found
+
+
+def _as_alike(bag: Bag, length: float, other: Bag, squares: _Squares, weight: Weight, at: float) -> bool:
+    """As `alike`, with one text's squared length known; where rounding could decide, `alike` does."""
+    dot = sum([count * other[term] * squares[term] for term, count in bag.items() if term in other])
+    found = dot / sqrt(length * sum([count * count * squares[term] for term, count in other.items()]))
+    if abs(found - at + TOLERANCE) < ROUNDING:
+        return alike(bag, other, weight, at)
+    return found >= at - TOLERANCE
+
+
+def _indexed(entry: Entry) -> Collection[Hashable]:
     if isinstance(entry.values, frozenset):
-        return set(entry.values)
+        return entry.values
+    if len(entry.values) == 1:
+        return entry.values[0].keys()
     return {term for bag in entry.values for term in bag}
