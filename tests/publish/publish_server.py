@@ -22,7 +22,9 @@ STATUS = Status(0, 0, "uniform", 60.0, 60, None, 0)
 async def served(app: Any) -> AsyncIterator[str]:
     """The address of a running server."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)
+    )
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"

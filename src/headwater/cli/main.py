@@ -22,6 +22,7 @@ COMMANDS = {
     "serve": "headwater.cli.serve",
     "demo": "headwater.cli.serve",
     "query": "headwater.cli.query_live",
+    "publish": "headwater.cli.publish",
     "lab": "headwater.cli.lab",
     "farm": "headwater.cli.farm",
 }

@@ -120,9 +120,16 @@ async def _answer(node: Node, listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}/"
     app = create_app(
-        node.store, node.status, add=_adding(node), names=node.settings.names, base=node.settings.public_url or address
+        node.store,
+        node.status,
+        add=_adding(node),
+        names=node.settings.names,
+        base=node.settings.public_url or address,
+        live=node.live,
     )
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
+    # Live streams never end by themselves: who still listens when we stop is let go after a moment.
+    config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
     if as_json():
         print_json({"url": address, "feeds": len(node.crawler.roster)})
     else:

@@ -25,6 +25,7 @@ from headwater.node.refresher import Settled
 from headwater.node.setting_up import build_strategy, spending
 from headwater.node.targets import Aim, aims
 from headwater.node.wants import Want, Wanting, owned
+from headwater.publish.live import Live
 from headwater.query.tongues import detector
 from headwater.settings import Settings
 from headwater.store.store import Store
@@ -55,6 +56,7 @@ class Node:
         self.store: Store
         self.crawler: Crawler
         self.processor: Processor
+        self.live: Live
         self._on_hits = on_hits
         self._writers = writers
         self._aims: tuple[Aim, ...] = ()
@@ -93,8 +95,9 @@ class Node:
             await self.crawler.load()
             await memory.load_strategy(self.store, self.crawler.roster, self.crawler.strategy)
             self._revision = await self.store.revision()
+            self.live = Live(self.store)
             self.processor = Processor(
-                self.store, detect=detector(), writers=self._writers, on_hits=self._on_hits, on_taken=self._want
+                self.store, detect=detector(), writers=self._writers, on_hits=self._hits, on_taken=self._want
             )
         except BaseException:
             await self._stack.aclose()
@@ -135,6 +138,10 @@ class Node:
         """Keep what was learned."""
         crawler = self.crawler
         await memory.save(self.store, crawler.roster, crawler.strategy, crawler.courtesy, time.time())
+
+    def _hits(self, hits: Sequence[StoredHit]) -> None:
+        self.live.wake(hits)
+        self._on_hits(hits)
 
     def _settled(self, batch: Sequence[Settled]) -> None:
         for one in batch:

@@ -18,6 +18,7 @@ from headwater.model import Document, Entry, Feed, Item
 from headwater.publish import channels
 from headwater.publish.documents import PAGE, TYPES, Place, changed, compose, entries, render, render_list
 from headwater.store.store import Store
+from headwater.store.values import Access
 
 LOOK = 0.25
 STALE = 60.0  # seconds after which a window is read in any case: KEEP 2 DAYS loses items while nothing arrives
@@ -62,9 +63,24 @@ class Documents:
         self._kept: OrderedDict[Key, Cached] = OrderedDict()
         self._bytes = 0
         self._version: Hashable = None
+        self._access = Access()
         self._looked = float("-inf")
         self._turn: dict[Key, asyncio.Lock] = {}
         self._looking = asyncio.Lock()
+
+    async def may_read(self, path: str, token: str | None) -> bool:
+        """Whether a feed is public, or the token opens it."""
+        await self._look()
+        return not self.is_private(path) or self.opens(token, path)
+
+    def opens(self, token: str | None, path: str) -> bool:
+        """Whether a token opens a private feed."""
+        given = hashlib.sha256((token or "").encode("utf-8", "replace")).digest()
+        return self._access.tokens.get(given) == path.casefold()
+
+    def is_private(self, path: str) -> bool:
+        """As far as was known at the last look."""
+        return bool(self._access.private) and path.casefold() in self._access.private
 
     def ready(self, key: Key) -> Cached | None:
         """The document if it is here and was found unchanged a moment ago: the way of nearly all requests."""
@@ -112,7 +128,10 @@ class Documents:
             return
         async with self._looking:
             if time.monotonic() - self._looked > LOOK:
-                self._version = await version(self._store)
+                seen = await self._store.publishing.version()
+                if seen != self._version:
+                    self._access = await self._store.publishing.access()
+                self._version = seen
                 self._looked = time.monotonic()
 
     def _keep(self, key: Key, made: Cached | None) -> None:
@@ -168,11 +187,6 @@ class Documents:
         made = _cached(body, TYPES["opml"], max((feed.added for feed in feeds), default=0.0), old)
         made.version, made.read = at, now
         return made
-
-
-async def version(store: Store) -> Hashable:
-    """Changes whenever a published document may have changed."""
-    return await store.outbox_end(), await store.revision()
 
 
 def _cached(body: bytes, type: str, modified: float, old: Cached | None) -> Cached:

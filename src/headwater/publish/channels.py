@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from headwater.model import Item
+from headwater.errors import NotFound
+from headwater.model import Item, QueryFeed
 from headwater.store.store import Store
 
 SHOWN = 50  # items of a feed that does not say itself how many it keeps
@@ -49,9 +50,31 @@ class Tagged(Channel):
         return await self._store.items_by_arrival(tag=self._tag, skip=skip, limit=limit)
 
 
+class Queried(Channel):
+    """The items of a query feed: KEEP says which it shows, ORDER BY in which order."""
+
+    def __init__(self, store: Store, query: QueryFeed) -> None:
+        super().__init__(store, f"/feeds/{query.name}", query.name)
+        self.query = query
+
+    async def shown(self, now: float) -> Sequence[Item]:
+        return [hit.item for hit in await self._store.queries.document(self.query, now)]
+
+    async def count(self) -> int:
+        return await self._store.publishing.count_hits(self.query.id)
+
+    async def past(self, skip: int, limit: int) -> Sequence[Item]:
+        return [hit.item for hit in await self._store.publishing.past_hits(self.query.id, skip, limit)]
+
+
 async def find(store: Store, path: str) -> Channel | None:
-    """The channel at a path (`/tags/news`), None where there is nothing."""
+    """The channel at a path (`/tags/news`, `/feeds/quakes`), None where there is nothing."""
     kind, _, name = path.removeprefix("/").partition("/")
     if kind == "tags" and name and await store.feeds(tag=name, limit=1):
         return Tagged(store, name)
+    if kind == "feeds" and name:
+        try:
+            return Queried(store, await store.queries.find(name))
+        except NotFound:
+            return None
     return None

@@ -22,7 +22,7 @@ def load(connection: Connection, name: str) -> tuple[int, bytes] | None:
     return None if row is None else (row.version, bytes(row.blob))
 
 
-FEEDS, QUERIES = "feeds changed", "queries changed"
+FEEDS, QUERIES, PUBLISHED = "feeds changed", "queries changed", "published changed"
 
 
 def changed(connection: Connection, what: str = FEEDS) -> None:

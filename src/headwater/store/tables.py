@@ -280,6 +280,45 @@ offered = Table(
     Column("number", BigInteger, nullable=False),
 )
 
+# Published feeds that are only for those who have a token; all others are public. Paths are folded: /feeds/name.
+private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))
+
+token = Table(
+    "token",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),  # SHA-256; the token itself is shown once and kept nowhere
+    Column("path", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("created", Double, nullable=False),
+    Index(None, "path"),
+    sqlite_with_rowid=False,
+)
+
+# What is to be sent because of a hit: once for each query feed, item and sink. Rows with one `batch` go in one message,
+# which is always the same once it has been tried, so that its key tells the receiver that it has it already.
+delivery = Table(
+    "delivery",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("query_id", Id, nullable=False),
+    Column("query", Text, nullable=False),  # its name, which outlives it
+    Column("hit_id", Id, nullable=False),
+    Column("item_id", Id, nullable=False),
+    Column("kind", Text, nullable=False),  # email, webhook, notify
+    Column("address", Text, nullable=False),
+    Column("state", Text, nullable=False),  # due, failed (tried again at `due`), sent, dead
+    Column("due", Double),  # None when there is nothing left to do
+    Column("slot", Double),  # the moment of its digest
+    Column("batch", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("at", Double, nullable=False),  # of the last change
+    Column("message", Text),
+    UniqueConstraint("query_id", "item_id", "kind", "address"),
+    Index(None, "due"),
+    Index(None, "batch"),
+    sqlite_autoincrement=True,
+)
+
 state = Table(
     "state",
     metadata,

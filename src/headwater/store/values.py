@@ -213,3 +213,44 @@ class Executed:
 
     done: tuple[Done, ...]
     warnings: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Which published feeds are private (folded paths), and the path that each token (by its SHA-256) opens."""
+
+    private: frozenset[str] = frozenset()
+    tokens: Mapping[bytes, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as it can be listed: what it opens, what it was made for, and when."""
+
+    path: str
+    label: str
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An item of a query feed on its way to one sink. `kind` is email, webhook or notify.
+
+    `state` is due, failed (to be tried again at `due`), sent or dead (given up). Deliveries with one `batch` go in one
+    message; `slot` is the moment of a digest. `message` says what happened last.
+    """
+
+    id: int
+    query_id: int
+    query: str
+    hit_id: int
+    item_id: int
+    kind: str
+    address: str
+    due: float | None
+    slot: float | None = None
+    state: str = "due"
+    batch: str | None = None
+    attempts: int = 0
+    at: float = 0.0
+    message: str | None = None

@@ -28,6 +28,7 @@ from headwater import __version__, when
 from headwater.errors import HeadwaterError, InputError, StoreError
 from headwater.node.crawler import Status
 from headwater.publish.cache import Documents
+from headwater.publish.live import Live
 from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
 from headwater.web import metrics
@@ -35,6 +36,7 @@ from headwater.web.feeds import Feeds
 from headwater.web.first import Note, look, web_address
 from headwater.web.forms import Forms, Refused
 from headwater.web.headers import HEADERS, SafeHeaders
+from headwater.web.live import LiveStreams
 
 Add = Callable[[str], Awaitable[Added]]
 HERE = Path(__file__).parent
@@ -47,10 +49,12 @@ def create_app(
     add: Add | None = None,
     names: Sequence[str] = (),
     base: str = "http://localhost:8040",
+    live: Live | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
     """The application over an open store."""
     site = Site(store, status, add or _as_it_stands(store, clock), Forms(names), clock)
+    documents = Documents(store, base, clock=clock)
     return Starlette(
         routes=[
             Route("/", site.first),
@@ -59,7 +63,11 @@ def create_app(
             Route("/metrics", site.metrics),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
-        middleware=[Middleware(Feeds, documents=Documents(store, base, clock=clock)), Middleware(SafeHeaders)],
+        middleware=[
+            Middleware(Feeds, documents=documents),
+            Middleware(LiveStreams, store=store, documents=documents, live=live or Live(store)),
+            Middleware(SafeHeaders),
+        ],
         exception_handlers={StoreError: site.store_failed, Refused: site.refused, Exception: site.broken},
     )
 

@@ -1,6 +1,8 @@
 """Published documents over HTTP, answered before anything else looks at the request.
 
-    /tags/NAME.rss  .atom  .json  .html  .opml      /feeds.opml      ?page=N is an archive page (RFC 5005)
+    /feeds/NAME.rss  .atom  .json  .html            a query feed      ?page=N is an archive page (RFC 5005)
+    /tags/TAG.rss  .atom  .json  .html  .opml       a tag             ?token=… opens a private feed
+    /feeds.opml                                     all subscriptions
 
 A document has a strong ETag for each coding and a Last-Modified; who has it already is told 304 (RFC 9110 §13), who
 asks for `A-IM: feed` and has an earlier state gets what is new (226, RFC 3229). No framework here: a popular feed is
@@ -16,16 +18,14 @@ from urllib.parse import parse_qsl
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.publish.cache import Cached, Documents, Key
+from headwater.web.answers import Headers, say
 from headwater.web.headers import HEADERS
 
 FORMATS = ("rss", "atom", "json", "html", "opml")
 MAX_AGE, MAX_AGE_ARCHIVE = 60, 86_400
 _SAFE = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-_PLAIN = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-options", b"nosniff")]
 _ZIPPED = "-gz"
 _NEVER = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
-
-Headers = list[tuple[bytes, bytes]]
 
 
 class Feeds:
@@ -34,21 +34,24 @@ class Feeds:
     def __init__(self, app: ASGIApp, documents: Documents) -> None:
         self._app = app
         self._documents = documents
-        self._answers: dict[int, tuple[Cached, dict[bool, tuple[Headers, Headers]]]] = {}
+        self._answers: dict[tuple[int, bool], tuple[Cached, dict[bool, tuple[Headers, Headers]]]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or (asked := _asked(scope["path"], scope["query_string"])) is None:
             return await self._app(scope, receive, send)
         if scope["method"] not in ("GET", "HEAD"):
-            return await _say(send, 405, "Only GET and HEAD are answered here.", [(b"allow", b"GET, HEAD")])
+            return await say(send, 405, "Only GET and HEAD are answered here.", [(b"allow", b"GET, HEAD")])
         if isinstance(asked, str):
-            return await _say(send, 404, asked)
-        found = self._documents.ready(asked) or await self._documents.get(asked)
-        if found is None:
-            return await _say(send, 404, _nothing(asked))
-        return await self._answer(scope, send, found)
+            return await say(send, 404, asked)
+        key, token = asked
+        found = self._documents.ready(key) or await self._documents.get(key)
+        private = self._documents.is_private(key[0])
+        # The same words for what is not there and for what is not for this reader: strangers learn nothing.
+        if found is None or (private and not self._documents.opens(token, key[0])):
+            return await say(send, 404, _nothing(key))
+        return await self._answer(scope, send, found, private)
 
-    async def _answer(self, scope: Scope, send: Send, found: Cached) -> None:
+    async def _answer(self, scope: Scope, send: Send, found: Cached, private: bool) -> None:
         none_match = since = accepts = manipulations = b""
         for name, value in scope["headers"]:
             if name == b"if-none-match":
@@ -59,7 +62,7 @@ class Feeds:
                 since = value
             elif name == b"a-im":
                 manipulations = value
-        full, unchanged = self._headers(found)[_takes_gzip(accepts)]
+        full, unchanged = self._headers(found, private)[_takes_gzip(accepts)]
         # RFC 9110 §13.2.2: If-Modified-Since counts only where there is no If-None-Match. Only the very date that we
         # gave means that nothing has changed since.
         if _matches(none_match, found.etag) if none_match else since and since == unchanged[_MODIFIED][1]:
@@ -68,15 +71,15 @@ class Feeds:
         if manipulations and none_match and "feed" in _tokens(manipulations.decode("latin-1")):
             part = self._documents.delta(found, _etags(none_match))
             if part is not None:
-                return await self._part(scope, send, found, part)
+                return await self._part(scope, send, self._headers(found, private)[False][0], part)
         await send({"type": "http.response.start", "status": 200, "headers": full})
         body = b"" if scope["method"] == "HEAD" else found.zipped if _takes_gzip(accepts) else found.body
         return await send({"type": "http.response.body", "body": body})
 
-    async def _part(self, scope: Scope, send: Send, found: Cached, part: bytes) -> None:
+    async def _part(self, scope: Scope, send: Send, whole: Headers, part: bytes) -> None:
         """RFC 3229 §10.4.1: only what is new, with the ETag of the whole, and not for caches."""
         headers = [
-            *((name, value) for name, value in self._headers(found)[False][0] if name not in _OF_WHOLE),
+            *((name, value) for name, value in whole if name not in _OF_WHOLE),
             (b"im", b"feed"),
             (b"cache-control", b"no-store"),
             (b"content-length", b"%d" % len(part)),
@@ -84,13 +87,14 @@ class Feeds:
         await send({"type": "http.response.start", "status": 226, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else part})
 
-    def _headers(self, found: Cached) -> dict[bool, tuple[Headers, Headers]]:
+    def _headers(self, found: Cached, private: bool) -> dict[bool, tuple[Headers, Headers]]:
         """For gzip and for plain: the headers of 200 and of 304."""
-        kept = self._answers.get(id(found))
+        kept = self._answers.get((id(found), private))
         if kept is None or kept[0] is not found:
             if len(self._answers) > 10_000:
                 self._answers.clear()
-            kept = self._answers[id(found)] = (found, {zipped: _headers(found, zipped) for zipped in (True, False)})
+            made = {zipped: _headers(found, zipped, private) for zipped in (True, False)}
+            kept = self._answers[id(found), private] = (found, made)
         return kept[1]
 
 
@@ -98,11 +102,11 @@ _MODIFIED = 3  # its place in the headers
 _OF_WHOLE = (b"content-length", b"cache-control")
 
 
-def _headers(found: Cached, zipped: bool) -> tuple[Headers, Headers]:
+def _headers(found: Cached, zipped: bool, private: bool) -> tuple[Headers, Headers]:
     age = MAX_AGE_ARCHIVE if found.archive else MAX_AGE
     always = [
         (b"etag", f'"{found.etag}{_ZIPPED if zipped else ""}"'.encode()),
-        (b"cache-control", b"public, max-age=%d" % age),
+        (b"cache-control", b"%s, max-age=%d" % (b"private" if private else b"public", age)),
         (b"vary", b"accept-encoding, a-im"),
         (b"last-modified", formatdate(found.modified, usegmt=True).encode()),
         *_links(found),
@@ -124,28 +128,29 @@ def _links(found: Cached) -> Headers:
     return [(b"link", ", ".join(links).encode("ascii", "replace"))]
 
 
-def _asked(path: str, query: bytes) -> Key | str | None:
-    """The document a request is for; a sentence where it cannot be one; None where it is not ours to answer."""
+def _asked(path: str, query: bytes) -> tuple[Key, str | None] | str | None:
+    """The document asked for and the token; a sentence where it cannot be one; None where it is not ours to answer."""
     if not path.startswith(("/feeds", "/tags/")):
         return None
     name, dot, format = path.rpartition(".")
     if not dot or format not in FORMATS or (name != "/feeds" and not name.startswith(("/feeds/", "/tags/"))):
         return None
     if not query:
-        return name, format, None
-    page = dict(parse_qsl(query.decode("latin-1"))).get("page")
+        return (name, format, None), None
+    given = dict(parse_qsl(query.decode("latin-1")))
+    page, token = given.get("page"), given.get("token")
     if page is None:
-        return name, format, None
+        return (name, format, None), token
     if not (page.isascii() and page.isdecimal() and len(page) < 12 and format != "opml"):
         return f"There is no page “{page[:40]}”: pages are numbered from 1, the oldest."
-    return name, format, int(page)
+    return (name, format, int(page)), token
 
 
 def _nothing(asked: Key) -> str:
     path, format, page = asked
     if page is not None:
         return f"There is no page {page} of {path}.{format}."
-    return f"Nothing is published at {path}.{format}."
+    return f"Nothing is published at {path}.{format}, or not without a valid token."
 
 
 def _takes_gzip(accepts: bytes) -> bool:
@@ -170,10 +175,3 @@ def _etags(given: bytes) -> list[str]:
 
 def _matches(given: bytes, etag: str) -> bool:
     return given.strip() == b"*" or etag in _etags(given)
-
-
-async def _say(send: Send, status: int, sentence: str, more: Headers | None = None) -> None:
-    body = sentence.encode() + b"\n"
-    headers = [*_PLAIN, *(more or []), (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -29,12 +29,13 @@ def write_json(
         "authors": [{"name": name} for name in document.authors],
         "language": document.language,
         "hubs": [{"type": "WebSub", "url": address} for address in hubs],
-        "items": [_item(entry, document.language) for entry in document.items],
+        "items": [json_item(entry, document.language) for entry in document.items],
     }
     return orjson.dumps(_fit({key: value for key, value in feed.items() if value or key == "items"}))
 
 
-def _item(entry: Entry, spoken: str | None) -> dict[str, Any]:
+def json_item(entry: Entry, spoken: str | None = None) -> dict[str, Any]:
+    """An item as JSON Feed has it; what the feed's language is need not be said."""
     item = {
         "id": entry.id or entry.link or entry.title or str(entry.published),
         "url": entry.link,

@@ -1,0 +1,130 @@
+"""`headwater publish`: which feeds are for everybody, and who else may read the others."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+from rich.markup import escape
+
+from headwater.cli.common import as_json, command, group, out, print_json, settings
+from headwater.cli.work import opened, run
+from headwater.errors import InputError, NotFound
+from headwater.publish import channels
+from headwater.store.store import Store
+
+Where = Annotated[str, typer.Argument(metavar="feeds/NAME|tags/TAG", help="A query feed or a tag.")]
+
+
+def register(app: typer.Typer) -> None:
+    publish = group("Who may read what is published. Everything is public unless made private.")
+    command(publish, "list", epilog="Example:  headwater publish list --json")(list_)
+    command(publish, epilog="Example:  headwater publish private feeds/quakes")(private)
+    command(publish, epilog="Example:  headwater publish public feeds/quakes")(public)
+    command(publish, epilog="Example:  headwater publish token feeds/quakes --label phone")(token)
+    command(publish, epilog="Example:  headwater publish revoke feeds/quakes --label phone")(revoke)
+    app.add_typer(publish, name="publish")
+
+
+def list_() -> None:
+    """Show what is private, and its tokens."""
+
+    async def work() -> None:
+        async with opened(settings()) as store:
+            private = sorted((await store.publishing.access()).private)
+            tokens = await store.publishing.tokens()
+        if as_json():
+            print_json({"private": private, "tokens": tokens})
+            return
+        out.print("Private:" if private else "Everything is public.")
+        for path in private:
+            labels = [one.label or "(no label)" for one in tokens if one.path == path]
+            out.print(f"  {escape(path)}  {escape(', '.join(labels)) or 'no tokens: nobody can read it'}")
+
+    run(work())
+
+
+def private(where: Where) -> None:
+    """Let nobody read a feed who has no token for it."""
+    _set(where, True)
+
+
+def public(where: Where) -> None:
+    """Let everybody read a feed."""
+    _set(where, False)
+
+
+def token(
+    where: Where,
+    label: Annotated[str, typer.Option(help="What the token is for, so that it can be revoked by itself.")] = "",
+) -> None:
+    """Make a token for a private feed and print the address with it. It is shown this once and kept only as a hash."""
+
+    async def work() -> None:
+        made = secrets.token_urlsafe(24)
+        given = settings()
+        async with opened(given) as store:
+            path = await _path(store, where)
+            await store.publishing.add_token(path, hashlib.sha256(made.encode()).digest(), label, time.time())
+            closed = path.casefold() in (await store.publishing.access()).private
+        base = (given.public_url or f"http://{given.host}:{given.port}").rstrip("/")
+        address = f"{base}{quote(path)}.rss?token={made}"
+        if as_json():
+            print_json({"path": path, "token": made, "url": address, "private": closed})
+            return
+        out.print(address, markup=False)
+        if not closed:
+            out.print(f"{escape(path)} is public; “headwater publish private” closes it.")
+
+    run(work())
+
+
+def revoke(
+    where: Where,
+    label: Annotated[str | None, typer.Option(help="Only the tokens with this label.")] = None,
+) -> None:
+    """Make tokens of a feed worthless."""
+
+    async def work() -> int:
+        async with opened(settings()) as store:
+            return await store.publishing.revoke(_named(where), label)
+
+    number = run(work())
+    if as_json():
+        print_json({"revoked": number})
+    else:
+        out.print(f"{number} revoked.")
+
+
+def _set(where: str, private: bool) -> None:
+    async def work() -> str:
+        async with opened(settings()) as store:
+            path = await _path(store, where) if private else _named(where)
+            await store.publishing.set_private(path, private)
+            return path
+
+    path = run(work())
+    if as_json():
+        print_json({"path": path, "private": private})
+    else:
+        out.print(f"{escape(path)} is {'private' if private else 'public'} now.")
+
+
+def _named(where: str) -> str:
+    kind, slash, name = where.strip("/").partition("/")
+    if kind not in ("feeds", "tags") or not slash or not name:
+        raise InputError(f"“{where}” is nothing that is published: give feeds/NAME or tags/TAG.")
+    return f"/{kind}/{name}"
+
+
+async def _path(store: Store, where: str) -> str:
+    path = _named(where)
+    found = await channels.find(store, path)
+    if found is None:
+        what = "tag" if path.startswith("/tags/") else "query feed"
+        raise NotFound(f"Nothing is published at {path}: there is no such {what}.")
+    return found.path

@@ -1,0 +1,135 @@
+"""Deliveries: written beside hits, claimed by whoever sends, settled afterwards. All in the caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, update
+
+from headwater.store.sql import chunks, insert_new
+from headwater.store.tables import delivery
+from headwater.store.values import Delivery
+
+CHUNK = 500
+
+
+def write(connection: Connection, new: Iterable[Delivery]) -> None:
+    """Those that are there already stay as they are: an item goes once to a sink of a query feed."""
+    rows = [
+        {
+            "query_id": one.query_id,
+            "query": one.query,
+            "hit_id": one.hit_id,
+            "item_id": one.item_id,
+            "kind": one.kind,
+            "address": one.address,
+            "state": "due",
+            "due": one.due,
+            "slot": one.slot,
+            "attempts": 0,
+            "at": one.at,
+        }
+        for one in new
+    ]
+    if rows:
+        connection.execute(insert_new(connection.dialect.name, delivery), rows)
+
+
+def claim(connection: Connection, now: float, lease: float, limit: int) -> list[list[Delivery]]:
+    """Batches that are due. Until the lease has passed they are not due again, whatever becomes of us.
+
+    A message that was tried before is claimed as it was then; new rows of a digest get a batch of their own.
+    """
+    first = select(delivery).where(delivery.c.due <= now).order_by(delivery.c.due, delivery.c.id).limit(limit)
+    rows = connection.execute(first.with_for_update(skip_locked=True)).all()
+    found: dict[str, list[Row[Any]]] = {}
+    taken: set[int] = set()
+    for row in rows:
+        if row.id in taken:
+            continue
+        batch = row.batch or _key(row)
+        members = _members(connection, row, now)
+        taken.update(one.id for one in members)
+        found.setdefault(batch, []).extend(members)
+    for batch, members in found.items():
+        for chunk in chunks([one.id for one in members], CHUNK):
+            values = {"batch": batch, "due": now + lease, "attempts": delivery.c.attempts + 1, "at": now}
+            connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
+    return [[_read(row, batch=batch) for row in members] for batch, members in found.items()]
+
+
+def _members(connection: Connection, row: Row[Any], now: float) -> Sequence[Row[Any]]:
+    """What goes in one message with a row: its batch; for a digest not tried yet, all of its moment."""
+    if row.batch is not None:
+        same = delivery.c.batch == row.batch
+        query = select(delivery).where(same, delivery.c.due.is_not(None))
+    elif row.slot is None:
+        return [row]
+    else:
+        of = {name: getattr(row, name) for name in ("query_id", "kind", "address", "slot")}
+        query = select(delivery).where(delivery.c.batch.is_(None), delivery.c.due <= now).filter_by(**of)
+    return connection.execute(query.order_by(delivery.c.id).with_for_update()).all()
+
+
+def _key(row: Row[Any]) -> str:
+    """The same for the same first row: what the receiver is told to recognise a repetition by."""
+    parts = f"{row.query_id} {row.item_id} {row.kind} {row.address} {row.slot}"
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def _read(row: Row[Any], batch: str | None = None) -> Delivery:
+    return Delivery(
+        row.id,
+        row.query_id,
+        row.query,
+        row.hit_id,
+        row.item_id,
+        row.kind,
+        row.address,
+        row.due,
+        row.slot,
+        row.state,
+        batch or row.batch,
+        row.attempts + (batch is not None),
+        row.at,
+        row.message,
+    )
+
+
+def settle(
+    connection: Connection, ids: Sequence[int], state: str, due: float | None, message: str | None, now: float
+) -> None:
+    for chunk in chunks(ids, CHUNK):
+        values = {"state": state, "due": due, "message": message, "at": now}
+        connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
+
+
+def listed(connection: Connection, states: Collection[str], limit: int) -> list[Delivery]:
+    query = select(delivery).order_by(delivery.c.at.desc(), delivery.c.id.desc()).limit(limit)
+    if states:
+        query = query.where(delivery.c.state.in_(sorted(states)))
+    return [_read(row) for row in connection.execute(query)]
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    query = select(delivery.c.state, func.count()).group_by(delivery.c.state)
+    return dict(connection.execute(query).tuples().all())
+
+
+def resend(connection: Connection, ids: Collection[int], now: float) -> int:
+    """A batch is sent again as a whole, under its old key."""
+    which = delivery.c.state.in_(("dead", "failed"))
+    if ids:
+        batches = select(delivery.c.batch).where(delivery.c.id.in_(sorted(ids)))
+        statement = update(delivery).where(which, delivery.c.batch.in_(batches))
+    else:
+        statement = update(delivery).where(delivery.c.state == "dead")
+    values = {"state": "failed", "due": now, "attempts": 0, "at": now}
+    number: int = connection.execute(statement.values(values)).rowcount
+    return number
+
+
+def next_due(connection: Connection) -> float | None:
+    return connection.execute(select(func.min(delivery.c.due))).scalar()

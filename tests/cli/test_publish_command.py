@@ -1,0 +1,29 @@
+"""`headwater publish`: private feeds and their tokens, as a user handles them."""
+
+from __future__ import annotations
+
+
+def test_a_feed_is_closed_gets_a_token_and_loses_it(headwater) -> None:
+    headwater("feeds", "import", "-", "--tag", "news", input="http://127.0.0.1:9/feed\n")
+    assert headwater("publish", "private", "tags/news", "--json").json == {"path": "/tags/news", "private": True}
+    made = headwater("publish", "token", "tags/news", "--label", "phone", "--json").json
+    assert made["private"]
+    assert made["url"].endswith(f"/tags/news.rss?token={made['token']}")
+    listed = headwater("publish", "list", "--json").json
+    assert listed["private"] == ["/tags/news"]
+    assert [one["label"] for one in listed["tokens"]] == ["phone"]
+    assert made["token"] not in headwater("publish", "list", "--json").out
+    assert headwater("publish", "revoke", "tags/news", "--label", "phone", "--json").json == {"revoked": 1}
+    again = headwater("publish", "revoke", "tags/news")
+    assert again.code != 0
+    assert "no token" in again.err
+    headwater("publish", "public", "tags/news")
+    assert headwater("publish", "list", "--json").json["private"] == []
+
+
+def test_what_is_not_published_is_refused_with_a_sentence(headwater) -> None:
+    wrong = (("tags/none", "tag"), ("feeds/none", "query feed"), ("../etc", "feeds/NAME"), ("x", "tags/TAG"))
+    for where, word in wrong:
+        answer = headwater("publish", "private", where)
+        assert answer.code != 0
+        assert word in answer.err
