@@ -57,6 +57,16 @@ def test_false_and_missing_dates_teach_nothing_and_are_named(kind: Kind, dates) 
     assert all(item.published == NOW for item in verdict.new)
 
 
+def test_a_very_lively_feed_is_not_taken_for_a_forger() -> None:
+    lively = [NOW - 6 * k for k in range(15)]
+    first = judge(Known(1, "http://a.example/"), outcome(NOW, lively), {})
+    assert len(first.refresh.published) == 15
+    assert first.refresh.message == ""
+    later = judge(first.known, outcome(NOW + 300, [NOW + 300 - 6 * k for k in range(15)], 50), {})
+    assert len(later.refresh.published) == 15
+    assert later.refresh.lost == pytest.approx((NOW + 300 - 14 * 6 - NOW) / 6 - 1, abs=1)
+
+
 def test_one_item_of_the_future_does_not_spoil_the_others() -> None:
     verdict = judge(Known(1, "http://a.example/"), outcome(NOW, [NOW + DAY, *(NOW - k * HOUR for k in range(9))]), {})
     assert [item.dated for item in verdict.new] == [False] + [True] * 9

@@ -16,13 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from headwater.estimate.kinds import believable, dating
+from headwater.estimate.kinds import Kind, believable, dating
 from headwater.formats.urls import normalise
 from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
 
 MOVED_AFTER = 3  # sights of the same permanent redirect before the stored address follows it
 UNSTABLE_AFTER = 2  # windows whose identities changed under the same texts before guids are no longer believed
 LONGEST_IDENTITY = 500
+AT_ONCE = 5.0  # seconds within which all items of a document are dated when it is made at the request
 
 
 def unknown(known: Known, outcome: Outcome) -> list[str]:
@@ -79,7 +80,7 @@ def _judge_document(
     new: list[Item] = []
     updated: list[Item] = []
     old: list[Entry] = []
-    dates, odd = _dates(known, outcome, document, at)
+    dates, odd = _dates(known, outcome, document, names, at)
     for name, digest, entry, date in zip(names, hashes, document.items, dates, strict=True):
         if name in window:  # the same item twice in one document: the first stands
             continue
@@ -250,13 +251,32 @@ def _excess(mean: float, width: int) -> float:
 # what is kept
 
 
-def _dates(known: Known, outcome: Outcome, document: Document, at: float) -> tuple[tuple[float | None, ...], str]:
+def _dates(
+    known: Known, outcome: Outcome, document: Document, names: Sequence[str], at: float
+) -> tuple[tuple[float | None, ...], str]:
     """The date of each item where it can be believed, and in words what is odd about them (a `Kind`), if anything."""
     dates = [entry.published if entry.published is not None else entry.updated for entry in document.items]
     if outcome.ending is Ending.PARTIAL:  # a few new items of one moment are no forgery: only the whole window tells
         return tuple(believable([date], at)[0] for date in dates), ""
-    kind = dating(dates, at, known.last_success)
-    return believable(dates, at, known.last_success), "" if kind is None else kind.value
+    last = known.last_success
+    if dating(dates, at, last) is Kind.ON_THE_FLY and not _made_now(known, names, dates):
+        last = at  # a lively feed, not a forged one
+    kind = dating(dates, at, last)
+    return believable(dates, at, last), "" if kind is None else kind.value
+
+
+def _made_now(known: Known, names: Sequence[str], dates: Sequence[float | None]) -> bool:
+    """Whether dates that all lie in the last minutes are the moment of the request.
+
+    Items we had before and that are dated after our last look prove it. Where there are none, the document was made in
+    one go: within seconds.
+    """
+    before = {name for name, _ in known.window}
+    old = [date for name, date in zip(names, dates, strict=True) if name in before and date is not None]
+    if old:
+        return sum(date > (known.last_success or 0.0) for date in old) * 2 > len(old)
+    real = [date for date in dates if date is not None]
+    return max(real) - min(real) < AT_ONCE
 
 
 def _item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:

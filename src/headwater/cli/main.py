@@ -21,6 +21,7 @@ COMMANDS = {
     "read": "headwater.cli.read",
     "serve": "headwater.cli.serve",
     "demo": "headwater.cli.serve",
+    "quality": "headwater.cli.quality",
     "query": "headwater.cli.query_live",
     "publish": "headwater.cli.publish",
     "lab": "headwater.cli.lab",

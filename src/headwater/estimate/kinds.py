@@ -31,6 +31,18 @@ class Kind(StrEnum):
     DEAD = "it has been silent for three months"
 
 
+DATING = (Kind.UNDATED, Kind.EQUAL_DATES, Kind.ON_THE_FLY, Kind.FUTURE_DATES)
+
+
+def named(message: str) -> frozenset[Kind]:
+    """The kinds of dates that the message of a refresh names.
+
+    >>> named("its items have no dates")
+    frozenset({<Kind.UNDATED: 'its items have no dates'>})
+    """
+    return frozenset(kind for kind in DATING if message and kind.value in message)
+
+
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """One document as it was seen: when, its items' dates, and how many of them were new."""

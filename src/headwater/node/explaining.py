@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, WEEK
-from headwater.estimate.kinds import Kind, Sighting, recognise
+from headwater.estimate.kinds import DATING, Kind, Sighting, named, recognise
 from headwater.model import Ending, Feed, Known, Refresh
 from headwater.node import memory
 from headwater.node.roster import Roster
@@ -25,7 +25,6 @@ from headwater.settings import Settings
 from headwater.store.store import Store
 
 SIGHTINGS = 50  # refreshes looked at to tell what kind of feed it is
-DATING = (Kind.UNDATED, Kind.EQUAL_DATES, Kind.ON_THE_FLY, Kind.FUTURE_DATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,8 @@ def kinds_of(refreshes: Sequence[Refresh], now: float) -> frozenset[Kind]:
     A single odd document may be chance: what the latest three that say anything agree on is believed.
     """
     documents = [refresh for refresh in refreshes if refresh.ending is Ending.CHANGED and refresh.window]
-    latest = [{kind for kind in DATING if kind.value in refresh.message} for refresh in documents[-3:]]
-    odd = frozenset.intersection(*map(frozenset, latest)) if latest else frozenset()
+    latest = [named(refresh.message) for refresh in documents[-3:]]
+    odd = frozenset.intersection(*latest) if latest else frozenset()
     sightings = [Sighting(one.at, _dates_shown(one), one.new) for one in refreshes if one.ending.ok and one.window]
     seen = recognise(sightings, now) - frozenset(DATING)
     return seen | odd

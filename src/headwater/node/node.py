@@ -21,8 +21,11 @@ from headwater.node import memory
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
 from headwater.node.processor import Processor, Write
+from headwater.node.quality import Quality, Watch
 from headwater.node.refresher import Settled
 from headwater.node.setting_up import build_strategy, spending
+from headwater.node.targeting import EVERY as RETARGET
+from headwater.node.targeting import require_beliefs, retarget
 from headwater.node.targets import Aim, aims
 from headwater.node.wants import Want, Wanting, owned
 from headwater.publish.live import Live
@@ -33,6 +36,7 @@ from headwater.store.values import Keep, StoredHit
 
 LOOK = 1.0  # seconds between two looks for feeds that another process has added, changed or removed
 SAVE = 300.0
+REPORT = 60.0
 PRUNE = 3600.0
 WANTS = 60.0
 INDEX = 2.0  # a search indexes what is missing itself; this keeps that little
@@ -92,8 +96,13 @@ class Node:
                 per_host=given.per_host,
                 on_settled=self._settled,
             )
+            if given.target is not None:
+                require_beliefs(self.crawler.strategy)
             await self.crawler.load()
             await memory.load_strategy(self.store, self.crawler.roster, self.crawler.strategy)
+            self.watch = Watch(self.store, self.crawler, given.least_interval)
+            await self.watch.load()
+            await self._retarget()
             self._revision = await self.store.revision()
             self.live = Live(self.store)
             self.processor = Processor(
@@ -108,6 +117,8 @@ class Node:
             asyncio.create_task(self._every(LOOK, self._look)),
             asyncio.create_task(self._every(WANTS, self._want)),
             asyncio.create_task(self._every(SAVE, self.save)),
+            asyncio.create_task(self._every(REPORT, self.report)),
+            asyncio.create_task(self._every(RETARGET, self._retarget)),
             asyncio.create_task(self._every(PRUNE, self._prune)),
             asyncio.create_task(self._every(INDEX, self._index)),
         ]
@@ -121,6 +132,7 @@ class Node:
         self._stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.save()
+        await self.report()
         await self._stack.aclose()
         log.info("stopped")
 
@@ -143,7 +155,38 @@ class Node:
         self.live.wake(hits)
         self._on_hits(hits)
 
+    async def quality(self) -> Quality:
+        """How good the watching is at this moment."""
+        return await self.watch.report(time.time())
+
+    async def report(self) -> None:
+        """Say how good the watching is, and keep it for those who ask from another process."""
+        report = await self.quality()
+        hour = report.hour
+        log.info(
+            "quality",
+            completeness=_rounded(report.completeness),
+            expected_completeness=_rounded(report.expected_completeness),
+            freshness=_rounded(report.freshness),
+            lost_hour=round(hour.lost, 1),
+            delay_median=None if hour.delay is None else round(hour.delay.median),
+            delay_p95=None if hour.delay is None else round(hour.delay.p95),
+            requests=report.used_requests,
+            budget=report.budget_requests,
+            saturated=report.saturated,
+            price=_rounded(report.price),
+            target=report.target,
+            problem=report.problem,
+        )
+        await self.watch.save(report.at, report)
+
+    async def _retarget(self) -> None:
+        given = self.settings
+        if given.target is not None:
+            await retarget(self.crawler, given.target, given.most_budget, given.least_interval, time.time())
+
     def _settled(self, batch: Sequence[Settled]) -> None:
+        self.watch.note(batch)
         for one in batch:
             refresh = one.verdict.refresh
             log.info(
@@ -204,3 +247,7 @@ class Node:
                     await work()
                 except Exception as error:
                     log.error("upkeep_failed", work=work.__name__, error=str(error))
+
+
+def _rounded(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 5)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -174,20 +175,26 @@ def _cheapest(
     return make(float(np.exp(low))), True
 
 
+@lru_cache(maxsize=1000)
+def _loss_curve(w: float) -> Floats:
+    return np.asarray(w * at_least(np.full(len(_MU), w + 1), _MU))
+
+
+@lru_cache(maxsize=1000)
+def _utility_curve(w: float) -> Floats:
+    h = mean_shown(np.full(len(_MU), w), _MU) / w
+    area = np.concatenate([[0.0], np.cumsum((h[1:] + h[:-1]) / 2 * np.diff(_MU))])
+    return np.asarray(np.maximum.accumulate(_MU * h - area))
+
+
 def _by_loss(price: float, rates: Floats, windows: Floats, weights: Floats) -> Floats:
     """Intervals where w·W·P(N > W) = price: the index of completeness."""
-    return _solved(lambda w: w * at_least(np.full(len(_MU), w + 1), _MU), price / weights, rates, windows)
+    return _solved(_loss_curve, price / weights, rates, windows)
 
 
 def _by_utility(price: float, rates: Floats, windows: Floats, weights: Floats) -> Floats:
     """Intervals where w·(T·h − ∫h) = price, h the share of the window that is new (eq. 4.5)."""
-
-    def curve(w: float) -> Floats:
-        h = mean_shown(np.full(len(_MU), w), _MU) / w
-        area = np.concatenate([[0.0], np.cumsum((h[1:] + h[:-1]) / 2 * np.diff(_MU))])
-        return np.maximum.accumulate(_MU * h - area)
-
-    return _solved(curve, price * rates / weights, rates, windows)
+    return _solved(_utility_curve, price * rates / weights, rates, windows)
 
 
 def _solved(curve: Callable[[float], Floats], wanted: Floats, rates: Floats, windows: Floats) -> Floats:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, func, select
 from headwater.model import Ending, Refresh
 from headwater.store.sql import Prepared, from_json, to_json, upsert
 from headwater.store.tables import feed, item, known, refresh, tally
-from headwater.store.values import Period, Summary
+from headwater.store.values import Loss, Period, Summary
 
 HOUR = 3600
 LAST = 20
@@ -65,6 +65,26 @@ def listed(connection: Connection, feed_id: int | None, since: float | None, lim
     if since is not None:
         query = query.where(refresh.c.at >= since)
     return [_refresh(row) for row in connection.execute(query)]
+
+
+def losses(connection: Connection, since: float, limit: int) -> list[Loss]:
+    """The feeds that lost most since then, the worst first."""
+    lost = func.sum(refresh.c.lost)
+    worst = (
+        select(refresh.c.feed_id)
+        .where(refresh.c.at >= since, refresh.c.lost > 0)
+        .group_by(refresh.c.feed_id)
+        .order_by(lost.desc(), refresh.c.feed_id)
+        .limit(limit)
+    )
+    ids = connection.execute(worst).scalars().all()
+    sums = (
+        select(refresh.c.feed_id, func.sum(refresh.c.new), lost, func.count())
+        .where(refresh.c.at >= since, refresh.c.feed_id.in_(ids))
+        .group_by(refresh.c.feed_id)
+        .order_by(lost.desc(), refresh.c.feed_id)
+    )
+    return [Loss(feed_id, int(got), float(sum_), count) for feed_id, got, sum_, count in connection.execute(sums)]
 
 
 def _adding(dialect: str) -> Any:

@@ -26,6 +26,7 @@ from headwater.store.values import (
     Added,
     Found,
     Keep,
+    Loss,
     NewFeed,
     OutboxEntry,
     Pruned,
@@ -227,6 +228,10 @@ class Store:
     ) -> list[Refresh]:
         """The latest first."""
         return await self._database.read(refreshes.listed, feed_id, since, limit)
+
+    async def losses(self, *, since: float, limit: int = 20) -> list[Loss]:
+        """The feeds that lost most since then, the worst first."""
+        return await self._database.read(refreshes.losses, since, limit)
 
     async def summary(self, now: float) -> Summary:
         return await self._database.read(refreshes.summary, now)

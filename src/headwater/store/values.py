@@ -116,6 +116,16 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """What one feed brought and lost in a stretch of time."""
+
+    feed_id: int
+    got: int
+    lost: float
+    refreshes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Keep:
     """What retention keeps. None is for ever; an item goes when either limit is passed.
 

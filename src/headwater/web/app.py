@@ -27,6 +27,7 @@ from starlette.staticfiles import StaticFiles
 from headwater import __version__, when
 from headwater.errors import HeadwaterError, InputError, StoreError
 from headwater.node.crawler import Status
+from headwater.node.quality import last_report
 from headwater.publish.cache import Documents
 from headwater.publish.live import Live
 from headwater.store.store import Store
@@ -61,6 +62,7 @@ def create_app(
             Route("/feeds", site.add_feed, methods=["POST"]),
             Route("/health", site.health),
             Route("/metrics", site.metrics),
+            Route("/quality.json", site.quality),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
         middleware=[
@@ -136,7 +138,15 @@ class Site:
 
     async def metrics(self, request: Request) -> Response:
         summary = await self._store.summary(self._clock())
-        return Response(metrics.text(summary, self._status()), media_type=metrics.TYPE)
+        figures = metrics.text(summary, self._status(), await last_report(self._store))
+        return Response(figures, media_type=metrics.TYPE)
+
+    async def quality(self, request: Request) -> Response:
+        """How good the watching is, as the node reported it within the last minute; 503 before it has."""
+        report = await last_report(self._store)
+        if report is None:
+            return _json({"message": "No node has reported yet: the first report comes after a minute."}, 503)
+        return _json(report)
 
     async def store_failed(self, request: Request, error: Exception) -> Response:
         if request.url.path == "/health":

@@ -10,15 +10,18 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from headwater.node.crawler import Status
+from headwater.node.quality import Quality
 from headwater.store.values import Summary
 
 TYPE = CONTENT_TYPE_LATEST
 
 
-def text(summary: Summary, status: Status) -> bytes:
+def text(summary: Summary, status: Status, quality: Quality | None = None) -> bytes:
     """The exposition format. Figures of a period are gauges: they cover the present hour and 1 or 24 before it."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(summary, status))
+    if quality is not None:
+        registry.register(_Quality(quality))
     return generate_latest(registry)
 
 
@@ -56,6 +59,59 @@ class _Figures(Collector):
         yield GaugeMetricFamily(
             "headwater_budget_requests_left", "Requests that may leave now.", value=status.budget_left
         )
+        yield GaugeMetricFamily("headwater_spent_requests", "Requests of the last minute.", value=status.spent)
+        yield GaugeMetricFamily("headwater_spent_bytes", "Bytes of the last minute.", value=status.spent_bytes)
+        if status.budget_bytes is not None:
+            yield GaugeMetricFamily(
+                "headwater_budget_bytes_per_minute", "The budget of bytes.", value=status.budget_bytes
+            )
+        if status.target_reached is not None:
+            yield GaugeMetricFamily(
+                "headwater_target_reached", "1 if the wanted quality is reached.", value=float(status.target_reached)
+            )
+        yield GaugeMetricFamily(
+            "headwater_strategy_failed",
+            "1 if a person's own strategy has failed and round robin has taken over.",
+            value=float(status.problem is not None),
+        )
         yield GaugeMetricFamily(
             "headwater_hosts_held", "Hosts that asked us to stay away for a while.", value=status.held_hosts
         )
+
+
+class _Quality(Collector):
+    """The node's last report; what it could not know yet is left out."""
+
+    def __init__(self, report: Quality) -> None:
+        self._report = report
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        report = self._report
+        for name, meaning, figure in (
+            (
+                "completeness",
+                "Share of the day's items caught, as far as losses were noticed.",
+                report.completeness,
+            ),
+            (
+                "expected_completeness",
+                "The same with what is believed lost.",
+                report.expected_completeness,
+            ),
+            ("freshness", "Expected share of the feeds' windows that we have.", report.freshness),
+            ("lost_items_now", "Items believed pushed out at this moment and not noticed yet.", report.lost_now),
+            ("feeds_saturated", "Feeds with a chance of loss above a half.", report.saturated),
+            ("price", "What a refresh must be worth to be made, as the strategy counts.", report.price),
+            ("quality_reported", "When this was reported, in seconds since 1970.", report.at),
+        ):
+            if figure is not None:
+                yield GaugeMetricFamily(f"headwater_{name}", meaning, value=figure)
+        for name, stretch in (("hour", report.hour), ("day", report.day)):
+            if stretch.delay is None:
+                continue
+            delay = GaugeMetricFamily(
+                f"headwater_delay_seconds_{name}", "How long items waited for their refresh.", labels=["statistic"]
+            )
+            for statistic in ("mean", "median", "p95"):
+                delay.add_metric([statistic], getattr(stretch.delay, statistic))
+            yield delay

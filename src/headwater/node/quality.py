@@ -1,0 +1,216 @@
+"""Quality on display: what the running node catches, loses and spends, for the log, the metrics, the pages and JSON.
+
+The node notes every refresh in a small tally and, each minute, puts a report together: counts from the tally, an
+outlook from the beliefs, the losing feeds from the store. The report is also stored, so that any process can show it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from headwater.errors import NotFound
+from headwater.estimate.base import DAY, Floats, Rows
+from headwater.model import Feed, Known, Refresh
+from headwater.node.crawler import Crawler
+from headwater.node.refresher import Settled
+from headwater.schedule.quality import Outlook, Stretch, Tally, helps, outlook
+from headwater.store.store import Store
+from headwater.store.values import Loss
+
+REPORT, TALLY = "quality", "quality_tally"
+VERSION = 1
+SHOWN = 20  # losing feeds in a report
+
+
+@dataclass(frozen=True, slots=True)
+class Losing:
+    """A feed that loses items: noticed in the last day, believed to be pushed out now, and what would help."""
+
+    feed_id: int
+    title: str
+    url: str
+    got: int
+    lost: float
+    lost_now: float
+    chance_of_loss: float
+    per_day: float | None
+    window: int
+    helps: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A report. `lost_now` and what follows from it are believed, everything in `hour` and `day` was counted."""
+
+    at: float
+    strategy: str
+    estimator: str | None
+    price: float | None
+    problem: str | None
+    feeds: int
+    hour: Stretch
+    day: Stretch
+    completeness: float | None  # of the day, as far as losses were noticed
+    expected_completeness: float | None  # the same with what is believed to be lost but not noticed yet
+    lost_now: float
+    freshness: float | None
+    saturated: int  # feeds with a chance of loss above a half
+    budget_requests: float
+    used_requests: int
+    budget_bytes: float | None
+    used_bytes: float
+    target: str | None
+    target_reached: bool | None
+    losing: tuple[Losing, ...]
+
+
+class Watch:
+    """Watches the crawler of a node."""
+
+    def __init__(self, store: Store, crawler: Crawler, least_interval: float) -> None:
+        self._store = store
+        self._crawler = crawler
+        self._least = least_interval
+        self.tally = Tally()
+
+    def note(self, batch: Iterable[Settled]) -> None:
+        for one in batch:
+            refresh, before = one.verdict.refresh, one.fetched.known.last_success
+            self.tally.note(
+                refresh.at,
+                weight=refresh.bytes,
+                got=0 if before is None else refresh.new,
+                lost=refresh.lost,
+                delays=delays(refresh, before),
+            )
+
+    async def report(self, now: float) -> Quality:
+        """The state of things, with the losing feeds."""
+        crawler = self._crawler
+        rows, expected = self._expected(now)
+        window = crawler.roster.table.window[rows]
+        seen = await asyncio.to_thread(outlook, expected, window) if len(rows) else outlook(expected, window)
+        hour, day = self.tally.stretch(now, 1), self.tally.stretch(now, 24)
+        lost_now = float(seen.lost.sum())
+        total = day.got + day.lost + lost_now
+        status = crawler.status()
+        return Quality(
+            at=now,
+            strategy=crawler.strategy.name,
+            estimator=crawler.strategy.estimator.name if crawler.strategy.estimator is not None else None,
+            price=self._price(rows, now),
+            problem=crawler.strategy.problem,
+            feeds=int(crawler.roster.active.sum()),
+            hour=hour,
+            day=day,
+            completeness=day.completeness,
+            expected_completeness=day.got / total if total > 0 else None,
+            lost_now=lost_now,
+            freshness=float(1 - seen.missing.mean()) if len(rows) else None,
+            saturated=int((seen.chance > 0.5).sum()),
+            budget_requests=status.budget_per_minute,
+            used_requests=status.spent,
+            budget_bytes=status.budget_bytes,
+            used_bytes=status.spent_bytes,
+            target=status.target,
+            target_reached=status.target_reached,
+            losing=await self._losing(rows, seen, now, status.spent / max(status.budget_per_minute, 1e-9)),
+        )
+
+    def _expected(self, now: float) -> tuple[Rows, Floats]:
+        """The active feeds of which something is believed, and how many items are expected to wait at each."""
+        table = self._crawler.roster.table
+        rows = np.flatnonzero(self._crawler.roster.active & np.isfinite(table.last))
+        since = np.minimum(table.last[rows], now)
+        believed = self._crawler.strategy.believe(
+            lambda estimator: estimator.expected(rows, since, np.full(len(rows), now))
+        )
+        return (rows, believed) if believed is not None else (np.empty(0, np.intp), np.empty(0))
+
+    def _price(self, rows: Rows, now: float) -> float | None:
+        if not len(rows):
+            return None
+        price = self._crawler.strategy.explain(self._crawler.roster.table, int(rows[0]), now).price
+        return price if price is not None and np.isfinite(price) else None
+
+    async def _losing(self, rows: Rows, seen: Outlook, now: float, used: float) -> tuple[Losing, ...]:
+        roster = self._crawler.roster
+        noticed = {loss.feed_id: loss for loss in await self._store.losses(since=now - DAY, limit=SHOWN)}
+        worst = np.argsort(-seen.lost)[:SHOWN]
+        believed = {int(roster.ids[rows[k]]): int(k) for k in worst if seen.chance[k] > 0.5}
+        feeds = [feed for feed in {**noticed, **believed} if roster.row(feed) is not None]
+        known = await self._store.known(feeds)
+        place = {int(row): k for k, row in enumerate(rows.tolist())}
+        found = []
+        for feed_id in feeds:
+            row = roster.row(feed_id)
+            try:
+                feed = await self._store.feed(feed_id)
+            except NotFound:  # removed since
+                continue
+            if row is None or feed_id not in known:
+                continue
+            k = place.get(row)
+            loss = noticed.get(feed_id, Loss(feed_id, 0, 0.0, 0))
+            now_lost = (float(seen.lost[k]), float(seen.chance[k])) if k is not None else (0.0, 0.0)
+            found.append(self._described(feed, known[feed_id], row, loss, now_lost, now, used))
+        return tuple(sorted(found, key=lambda one: -(one.lost + one.lost_now))[:SHOWN])
+
+    def _described(
+        self, feed: Feed, known: Known, row: int, loss: Loss, now_lost: tuple[float, float], now: float, used: float
+    ) -> Losing:
+        one, at = np.array([row], np.intp), np.array([now])
+        rate = self._crawler.strategy.believe(lambda estimator: estimator.daily(one, at))
+        per_day = None if rate is None else float(rate[0]) * DAY
+        window = len(known.window) or 1
+        pause = float(self._crawler.roster.allowed[row]) - (known.last_refresh or now)
+        pace = (loss.got + loss.lost) / DAY if per_day is None else max(per_day / DAY, (loss.got + loss.lost) / DAY)
+        said = helps(
+            rate=pace,
+            window=window,
+            least=self._least,
+            pause=pause if np.isfinite(pause) else 0.0,
+            hub=known.hub is not None,
+            budget_used=used,
+        )
+        title = feed.title or feed.url
+        return Losing(feed.id, title, feed.url, loss.got, loss.lost, *now_lost, per_day, window, said)
+
+    async def save(self, now: float, report: Quality) -> None:
+        packed = io.BytesIO()
+        counts: dict[str, Any] = self.tally.save()
+        np.savez(packed, **counts)
+        await self._store.save_state(TALLY, VERSION, packed.getvalue(), now)
+        await self._store.save_state(REPORT, VERSION, msgspec.json.encode(report), now)
+
+    async def load(self) -> None:
+        saved = await self._store.load_state(TALLY)
+        if saved is not None and saved[0] == VERSION:
+            with np.load(io.BytesIO(saved[1]), allow_pickle=False) as arrays:
+                self.tally.load({key: arrays[key] for key in arrays.files})
+
+
+def delays(refresh: Refresh, before: float | None) -> Floats:
+    """How long the new items waited; an item that the refresh `before` did not show can only have waited since then.
+
+    So a date that a publisher put into the past does not count as our delay. A first refresh shows history.
+    """
+    if before is None:
+        return np.empty(0)
+    dates: Sequence[float] = refresh.published
+    return np.maximum(refresh.at - np.maximum(np.array(dates, np.float64), before), 0.0)
+
+
+async def last_report(store: Store) -> Quality | None:
+    """What the node reported last; None if none has run here, or only another version."""
+    saved = await store.load_state(REPORT)
+    if saved is None or saved[0] != VERSION:
+        return None
+    return msgspec.json.decode(saved[1], type=Quality)

@@ -1,0 +1,66 @@
+"""`headwater quality` as a user runs it, and `serve` with settings that cannot work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from headwater.node.quality import REPORT, VERSION, Losing, Quality
+from headwater.schedule.quality import Delay, Stretch
+from headwater.store.store import Store
+
+HOUR = Stretch(60, 1000, 9, 1.0, 0.9, Delay(9, 100.0, 60.0, 7200.0))
+LOSING = (Losing(7, "[bold]Lively", "http://a.example/", 20, 4.0, 0.6, 0.7, 400.0, 20, "raise --budget"),)
+QUALITY = Quality(
+    1e9, "value", "bayes", 0.5, None, 2, HOUR, HOUR, 0.9, 0.85, 0.6, 0.97, 1, 60.0, 58, 6e6, 1e6, "30 bring it.", True,
+    LOSING,
+)  # fmt: skip
+
+
+def test_without_a_report_it_says_what_to_do(headwater: Callable[..., Any]) -> None:
+    answer = headwater("quality")
+    assert answer.code == 1
+    assert "start one with headwater serve" in answer.err
+
+
+def test_the_last_report_is_shown_in_sentences_and_as_json(headwater: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+
+    async def store() -> None:
+        async with await Store.open(f"sqlite:///{tmp_path / 'data' / 'headwater.sqlite'}") as opened:
+            await opened.save_state(REPORT, VERSION, msgspec.json.encode(QUALITY), 1e9)
+
+    asyncio.run(store())
+    told = headwater("quality").out
+    for words in ("2 feeds", "90.00 %", "58 of 60 requests", "2.0 h at the 95th", "Target reached", "[bold]Lively"):
+        assert words in told
+    assert "raise --budget" in told
+    told = headwater("quality", "--json").json
+    assert told["hour"]["delay"]["p95"] == 7200.0
+    assert told["losing"][0]["feed_id"] == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--budget", "0"], "A budget of 0 requests per minute refreshes nothing"),
+        (["--budget", "-5"], "refreshes nothing"),
+        (["--strategy", "valu"], "Did you mean value"),
+        (["--strategy", "two_steps", "--estimator", "periodical"], "Did you mean periodic"),
+        (["--strategy", "uniform", "--objective", "delay"], "has no dial"),
+        (["--target-completeness", "2"], "cannot be a target"),
+        (["--target-delay", "5"], "contradicts least_interval"),
+        (["--strategy", "uniform", "--target-delay", "900"], "believes nothing"),
+    ],
+)
+def test_a_server_that_cannot_work_says_why_and_does_not_start(
+    headwater: Callable[..., Any], options: list[str], says: str
+) -> None:
+    answer = headwater("serve", "--port", "0", *options)
+    assert answer.code == 1
+    assert says in answer.err

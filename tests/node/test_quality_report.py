@@ -1,0 +1,197 @@
+"""Quality on display, target mode and a strategy that breaks, in a running node."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headwater.errors import SettingsError
+from headwater.estimate.base import DAY
+from headwater.model import Ending, Refresh, Verdict
+from headwater.node import memory
+from headwater.node.node import Node
+from headwater.node.quality import delays, last_report
+from headwater.node.roster import Roster
+from headwater.node.setting_up import build_strategy
+from headwater.node.targeting import sampled_budget
+from headwater.schedule.base import Budget, Choice, Observed, Table
+from headwater.schedule.target import Target, least_budget
+from headwater.schedule.uniform import Uniform
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+
+class Breaking(Uniform):
+    """Works for a while, then raises whenever it is asked."""
+
+    name = "breaking"
+    chosen = 0
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates=None) -> Choice:  # type: ignore[no-untyped-def]
+        raise RuntimeError("I have had enough")
+
+
+class Learning(Uniform):
+    name = "learning"
+
+    def observe(self, table: Table, seen: Observed) -> None:
+        raise RuntimeError("too much")
+
+    def save(self):  # type: ignore[no-untyped-def]
+        raise RuntimeError("nothing to save")
+
+
+async def refreshed(node: Node, feeds: int) -> bool:
+    return len({one.feed_id for one in await node.store.refreshes(limit=1000)}) == feeds
+
+
+@pytest.mark.parametrize("name", ["Breaking", "Learning"])
+async def test_a_persons_own_strategy_that_raises_is_replaced_by_round_robin_and_nothing_is_lost(
+    farm, given, eventually, name
+) -> None:
+    made = await farm(feeds=6, speed=1000, hints=False)
+    async with Node(given(strategy=f"{__name__}:{name}")) as node:
+        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(6)], time.time())
+        await eventually(lambda: refreshed(node, 6), "all feeds are refreshed")
+        await eventually(lambda: node.status().problem, "the problem is noticed")
+        status = node.status()
+        assert "uniform has taken over" in str(status.problem)
+        assert status.strategy == name.lower()
+        node.crawler.roster.allowed[:] = 0.0
+        before = len(made.log)
+        await eventually(lambda: len(made.log) > before, "round robin goes on")
+        items = sum(one.new for one in await node.store.refreshes(limit=1000))
+        assert await node.store.count_items() == items
+        report = await node.quality()
+        assert report.problem == status.problem
+    async with await Store.open(given().database_url) as store:  # it stopped and saved all the same
+        report = await last_report(store)
+        assert report is not None
+        assert report.problem is not None
+
+
+async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm, given, eventually) -> None:
+    made = await farm(feeds=8, speed=20_000, hints=False)
+    settings = given(strategy="top_utility")
+    async with Node(settings) as node:
+        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(8)], time.time())
+        await eventually(lambda: refreshed(node, 8), "all feeds are refreshed")
+
+        async def again() -> bool:
+            node.crawler.roster.allowed[:] = 0.0  # nobody waits
+            return len(await node.store.refreshes(limit=1000)) >= 40
+
+        await eventually(again, "they are refreshed again")
+        await node.report()
+    async with await Store.open(settings.database_url) as store:
+        refreshes = await store.refreshes(limit=10_000)
+        report = await last_report(store)
+    assert report is not None
+    first = {one.feed_id: one for one in refreshes}  # the latest come first, so the first of each feed stays
+    later = [one for one in refreshes if one is not first[one.feed_id]]
+    assert report.day.requests == len(refreshes)
+    assert report.day.got == sum(one.new for one in later)
+    assert report.day.lost == pytest.approx(sum(one.lost for one in refreshes))
+    assert report.completeness == pytest.approx(report.day.got / (report.day.got + report.day.lost))
+    assert report.freshness is not None
+    assert 0 <= report.freshness <= 1
+    assert report.expected_completeness is not None
+    assert report.expected_completeness <= report.completeness
+    assert report.feeds == 8
+    assert report.used_requests <= report.budget_requests
+    if report.day.lost:
+        assert report.losing
+        assert sum(one.lost for one in report.losing) == pytest.approx(report.day.lost)
+    async with Node(settings) as node:
+        assert (await node.quality()).day.got >= report.day.got
+
+
+def test_an_item_waits_since_the_refresh_that_did_not_show_it_at_most() -> None:
+    refresh = Refresh(1, 1000.0, Ending.CHANGED, new=3, published=(100.0, 950.0, 1000.0))
+    assert delays(refresh, 900.0).tolist() == [100.0, 50.0, 0.0]
+    assert delays(refresh, None).tolist() == []
+
+
+async def test_the_losing_feeds_are_listed_the_worst_first(given) -> None:
+    now = time.time()
+    async with await Store.open(given().database_url) as store:
+        added = await store.add_feeds([NewFeed(f"http://h{k}.example/") for k in range(3)], now)
+        known = await store.known([one.feed.id for one in added])
+        for k, lost in enumerate((0.0, 4.0, 9.0)):
+            state = replace(known[added[k].feed.id], last_refresh=now, last_success=now)
+            await store.save([Verdict(Refresh(state.feed_id, now - 5, Ending.CHANGED, new=20, lost=lost), state)])
+            await store.save([Verdict(Refresh(state.feed_id, now - 2 * DAY, Ending.CHANGED, lost=50.0), state)])
+        losses = await store.losses(since=now - DAY, limit=5)
+    assert [(one.feed_id, one.lost, one.refreshes) for one in losses] == [
+        (added[2].feed.id, 9.0, 1),
+        (added[1].feed.id, 4.0, 1),
+    ]
+
+
+async def test_target_mode_sets_the_least_budget_and_says_what_it_brings(farm, given, eventually) -> None:
+    made = await farm(feeds=5, speed=1, hints=False)
+    settings = given(strategy="value", target_completeness=0.9, least_interval=120.0, budget=500.0)
+    async with Node(settings) as node:
+        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(5)], time.time())
+        await eventually(lambda: refreshed(node, 5), "all feeds are refreshed")
+        await node._retarget()
+        status = node.status()
+        assert status.target_reached is True
+        assert "requests per minute bring completeness" in str(status.target)
+        assert 1 <= status.budget_per_minute < 500
+        assert (await node.quality()).target == status.target
+
+
+async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_budget_kept(
+    farm, given, eventually
+) -> None:
+    made = await farm(feeds=30, speed=1, hints=False)
+    settings = given(strategy="value", target_delay=61.0, least_interval=120.0, budget=2.0)
+    async with Node(settings) as node:
+        node.crawler.spending.limit(10_000)
+        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(30)], time.time())
+        await eventually(lambda: refreshed(node, 30), "all feeds are refreshed")
+        await node._retarget()
+        status = node.status()
+        assert status.target_reached is False
+        assert "can be reached" in str(status.target)
+        assert status.budget_per_minute == 2.0
+
+
+async def test_a_target_needs_a_strategy_that_believes_something(given) -> None:
+    with pytest.raises(SettingsError, match="believes nothing"):
+        async with Node(given(strategy="uniform", target_completeness=0.9)):
+            pass
+
+
+def test_a_sample_of_many_feeds_finds_nearly_the_budget_of_all() -> None:
+    rng = np.random.default_rng(3)
+    rates, windows, weights = rng.exponential(1 / 3600, 6000), np.full(6000, 20.0), np.ones(6000)
+    target = Target(completeness=0.99)
+    whole = least_budget(target, rates, windows, weights, shortest=120.0)
+    sampled = sampled_budget(target, rates, windows, weights, None, 120.0)
+    assert sampled.reached
+    assert sampled.requests_per_minute == pytest.approx(whole.requests_per_minute, rel=0.05)
+    assert sampled_budget(target, rates, windows, weights, 3.0, 120.0).requests_per_minute == 3.0
+
+
+async def test_saved_state_of_another_version_is_put_aside_with_a_sentence(given, monkeypatch, capsys) -> None:
+    settings = given(strategy="fix_1h")
+    async with await Store.open(settings.database_url) as store:
+        await store.add_feeds([NewFeed("http://a.example/")], 0.0)
+        roster, strategy = Roster(), build_strategy(settings)
+        async for chunk in store.all_known_schedule():
+            roster.take(chunk, {})
+        strategy.resize(1)
+        async with Node(settings) as node:
+            await node.save()
+        assert await memory.load_strategy(store, roster, strategy)
+        monkeypatch.setattr(type(strategy), "version", 99)
+        assert not await memory.load_strategy(store, roster, strategy)
+        said = capsys.readouterr().out
+        assert "strategy_state_put_aside" in said
+        assert "start it afresh" in said
+        assert len(strategy.choose(roster.table, 1.0, Budget(1)).rows) == 1

@@ -1,0 +1,80 @@
+"""Counts by the hour, delays, and what the beliefs say is being lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.estimate.base import DAY, HOUR
+from headwater.schedule.quality import KEPT, Tally, helps, outlook
+
+NOTHING = np.empty(0)
+
+
+def test_an_hour_and_a_day_count_what_fell_into_them_and_forget_the_rest() -> None:
+    tally, now = Tally(), 1000 * HOUR + 10
+    tally.note(now - 30 * HOUR, weight=1, got=99, lost=99, delays=NOTHING)
+    tally.note(now - 20 * HOUR, weight=10, got=5, lost=5, delays=NOTHING)
+    tally.note(now, weight=100, got=3, lost=1, delays=NOTHING)
+    hour, day = tally.stretch(now, 1), tally.stretch(now, 24)
+    assert (hour.requests, hour.bytes, hour.got, hour.lost, hour.completeness) == (1, 100, 3, 1.0, 0.75)
+    assert (day.requests, day.bytes, day.got, day.lost) == (2, 110, 8, 6.0)
+    tally.note(now - 3 * DAY, weight=1, got=1, lost=0, delays=NOTHING)  # comes late: its hour is taken by a newer one
+    assert tally.stretch(now, 24) == day
+    assert tally.stretch(now + KEPT * HOUR, 24).completeness is None
+
+
+@given(st.lists(st.floats(0, 20 * DAY), min_size=1, max_size=300))
+def test_quantiles_of_the_histogram_are_near_the_true_ones(delays: list[float]) -> None:
+    tally, now = Tally(), 1e9
+    tally.note(now, weight=0, got=len(delays), lost=0, delays=np.array(delays))
+    told = tally.stretch(now, 1).delay
+    assert told is not None
+    assert told.items == len(delays)
+    assert told.mean == pytest.approx(np.mean(delays), abs=1e-6)
+    for figure, share in ((told.median, 0.5), (told.p95, 0.95)):
+        low, high = np.quantile(delays, share, method="lower"), np.quantile(delays, share, method="higher")
+        assert low / 1.25 - 1 <= figure <= high * 1.25 + 1
+
+
+def test_counts_survive_saving_and_another_shape_changes_nothing() -> None:
+    tally, again = Tally(), Tally()
+    tally.note(5000.0, weight=7, got=2, lost=1.0, delays=np.array([60.0]))
+    assert again.load(tally.save())
+    assert again.stretch(5000.0, 1) == tally.stretch(5000.0, 1)
+    assert not again.load({"hour": np.zeros(3)})
+    assert again.stretch(5000.0, 1) == tally.stretch(5000.0, 1)
+
+
+@given(st.integers(1, 200), st.floats(0, 2000))
+def test_the_outlook_keeps_what_poisson_says(window: int, mean: float) -> None:
+    told = outlook(np.array([mean, mean + 1]), np.full(2, float(window)))
+    counts = np.random.default_rng(1).poisson(mean, 4000)
+    lost = np.maximum(counts - window, 0)
+    slack = 5 * lost.std() / 60 + 0.02
+    assert told.lost[0] == pytest.approx(lost.mean(), abs=slack)
+    assert told.chance[0] == pytest.approx((counts > window).mean(), abs=0.05)
+    assert told.missing[0] == pytest.approx(np.minimum(counts, window).mean() / window, abs=0.03)
+    assert told.lost[1] >= told.lost[0] - 1e-9
+
+
+def test_beliefs_that_are_no_numbers_mean_nothing_is_lost() -> None:
+    told = outlook(np.array([np.nan, np.inf, -1.0]), np.zeros(3))
+    assert told.lost.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"hub": True}, "hub"),
+        ({"rate": 1.0}, "no feed is asked twice within 2 min"),
+        ({"pause": 2 * HOUR}, "left alone for 2 h"),
+        ({"budget_used": 0.95}, "raise --budget"),
+        ({}, "burst"),
+    ],
+)
+def test_what_helps_follows_from_what_stands_in_the_way(change: dict[str, float], says: str) -> None:
+    usual = {"rate": 20 / HOUR, "window": 20.0, "least": 120.0, "pause": 120.0, "hub": False, "budget_used": 0.1}
+    assert says in helps(**(usual | change))  # type: ignore[arg-type]

@@ -1,0 +1,101 @@
+"""Quality as JSON, as figures for Prometheus and on the page; a failed strategy and a target are said aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import httpx
+import msgspec
+from aiohttp import ClientSession
+from prometheus_client.parser import text_string_to_metric_families
+
+from headwater.node.crawler import Status
+from headwater.node.quality import REPORT, VERSION, Losing, Quality
+from headwater.schedule.quality import Delay, Stretch
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+from headwater.web.app import create_app
+from headwater.web.metrics import text
+
+HOUR = Stretch(60, 1000, 9, 1.0, 0.9, Delay(9, 100.0, 60.0, 300.0))
+QUALITY = Quality(
+    at=1_800_000_000.0,
+    strategy="value",
+    estimator="bayes",
+    price=0.5,
+    problem=None,
+    feeds=2,
+    hour=HOUR,
+    day=replace(HOUR, delay=None),
+    completeness=0.9,
+    expected_completeness=0.85,
+    lost_now=0.6,
+    freshness=0.97,
+    saturated=1,
+    budget_requests=60.0,
+    used_requests=58,
+    budget_bytes=None,
+    used_bytes=1e6,
+    target="30.0 requests per minute bring completeness 0.99.",
+    target_reached=True,
+    losing=(Losing(7, "A lively feed", "http://a.example/", 20, 4.0, 0.6, 0.7, 400.0, 20, "raise --budget"),),
+)
+
+
+STATUS = Status(
+    feeds=1, under_way=0, strategy="mine", budget_per_minute=60.0, budget_left=9, next_due=None, held_hosts=0
+)
+
+
+def samples(figures: str) -> dict[str, float]:
+    """The figures by name; of those with labels the last."""
+    return {one.name: one.value for family in text_string_to_metric_families(figures) for one in family.samples}
+
+
+async def get(address: str) -> tuple[int, str]:
+    async with ClientSession() as session, session.get(address) as response:
+        return response.status, await response.text()
+
+
+async def test_the_report_is_there_as_json_once_a_node_has_made_one(
+    site: Callable[..., Awaitable[str]], web_store: Store
+) -> None:
+    address = await site()
+    status, body = await get(f"{address}/quality.json")
+    assert status == 503
+    assert "No node has reported yet" in body
+    await web_store.save_state(REPORT, VERSION, msgspec.json.encode(QUALITY), QUALITY.at)
+    status, body = await get(f"{address}/quality.json")
+    assert status == 200
+    assert msgspec.json.decode(body, type=Quality) == QUALITY
+    _, figures = await get(f"{address}/metrics")
+    found = {
+        sample.name: sample.value for family in text_string_to_metric_families(figures) for sample in family.samples
+    }
+    assert found["headwater_completeness"] == 0.9
+    assert found["headwater_feeds_saturated"] == 1
+    assert found["headwater_delay_seconds_hour"] == 300.0
+    assert "headwater_delay_seconds_day" not in found
+
+
+async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: Store) -> None:
+    status = replace(STATUS, spent=7, problem="It failed.", target="…", target_reached=False)
+    figures = text(await web_store.summary(0.0), status).decode()
+    found = {
+        sample.name: sample.value for family in text_string_to_metric_families(figures) for sample in family.samples
+    }
+    assert found["headwater_spent_requests"] == 7
+    assert found["headwater_strategy_failed"] == 1
+    assert found["headwater_target_reached"] == 0
+    assert "headwater_completeness" not in found
+
+
+async def test_the_page_says_that_a_strategy_failed_and_what_the_target_needs(web_store: Store) -> None:
+    await web_store.add_feeds([NewFeed("http://a.example/")], 0.0)
+    said = replace(STATUS, problem="The strategy <mine> failed.", target="It takes 30.", target_reached=False)
+    transport = httpx.ASGITransport(create_app(web_store, lambda: said))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        page = (await client.get("/")).text
+    assert "The strategy &lt;mine&gt; failed." in page
+    assert "Target not reached: It takes 30." in page
