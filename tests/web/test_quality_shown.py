@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-import httpx
 import msgspec
 from aiohttp import ClientSession
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.types import Message
 
 from headwater.node.crawler import Status
 from headwater.node.quality import REPORT, VERSION, Losing, Quality
@@ -53,6 +54,21 @@ def samples(figures: str) -> dict[str, float]:
     return {one.name: one.value for family in text_string_to_metric_families(figures) for one in family.samples}
 
 
+async def rendered(app: Starlette) -> str:
+    """The first page, asked for without a network."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
+    await app({**scope, "scheme": "http", "http_version": "1.1", "server": ("localhost", 80)}, receive, send)
+    return b"".join(message.get("body", b"") for message in sent).decode()
+
+
 async def get(address: str) -> tuple[int, str]:
     async with ClientSession() as session, session.get(address) as response:
         return response.status, await response.text()
@@ -94,8 +110,6 @@ async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: S
 async def test_the_page_says_that_a_strategy_failed_and_what_the_target_needs(web_store: Store) -> None:
     await web_store.add_feeds([NewFeed("http://a.example/")], 0.0)
     said = replace(STATUS, problem="The strategy <mine> failed.", target="It takes 30.", target_reached=False)
-    transport = httpx.ASGITransport(create_app(web_store, lambda: said))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        page = (await client.get("/")).text
+    page = await rendered(create_app(web_store, lambda: said))
     assert "The strategy &lt;mine&gt; failed." in page
     assert "Target not reached: It takes 30." in page
