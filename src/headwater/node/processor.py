@@ -24,7 +24,7 @@ from sqlalchemy import Connection
 from headwater.errors import HeadwaterError, InputError, NotFound
 from headwater.language.ast import Create
 from headwater.model import QueryFeed
-from headwater.node.filling import Filling, fill
+from headwater.node.filling import Filling, fill, fill_together, plain
 from headwater.query import Engine, Hit
 from headwater.query.scope import Scope, in_order
 from headwater.query.text import Detect, Origin
@@ -37,6 +37,8 @@ STATE, VERSION = "query engine", 1
 BATCH = 200
 LOOK = 1.0  # seconds between two looks at the outbox while nobody wakes us
 SAVE = 300.0
+GROUP = 5_000  # definitions taken up at a time
+FEW = 2  # so many are filled one by one, each from as much of the past as there is
 WAIT_AFTER_FAILURE = 5.0
 
 _NONE = Emitted()
@@ -221,7 +223,7 @@ class Processor:
         if self._waiting:
             entries = [entry for entry in entries if entry.position <= self._waiting[0].position]
             if not entries:
-                await self._take_up(self._waiting.pop(0))
+                await self._take_up()
                 return True
         if not entries:
             return False
@@ -285,29 +287,48 @@ class Processor:
 
     # definitions
 
-    async def _take_up(self, query: QueryFeed) -> None:
-        """From here on items meet this definition; its window comes from the past."""
-        try:
-            create = queries.definition(query.text)
-            await asyncio.to_thread(self._add, create)
-        except (HeadwaterError, ValueError) as error:
-            log.error("query_not_taken", query=query.name, error=str(error))
+    async def _take_up(self) -> None:
+        """From here on items meet the definitions that come next; their windows come from the past."""
+        position = self._waiting[0].position
+        group = [query for query in self._waiting[:GROUP] if query.position == position]
+        del self._waiting[: len(group)]
+        taken, refused = await asyncio.to_thread(self._add, group)
+        for query, problem in refused:
+            log.error("query_not_taken", query=query.name, error=problem)
             async with self._store.transaction() as transaction:
-                await transaction.run(queries.set_problem, query, str(error))
-            self._running[query.id] = replace(query, active=query.text)
-            return
-        self._running[query.id] = replace(query, active=query.text)
-        self._definitions[query.id] = create
+                await transaction.run(queries.set_problem, query, problem)
         self._drop()
-        if not query.pending:  # another processor has filled it
-            return
-        filling = await fill(self._store, self._engine, query, create.query, self.scope(), self._clock())
-        async with self._store.transaction() as transaction:
-            filled = await transaction.run(_filled, query, filling)
-        log.info("query_taken", query=query.name, filled=filled, replaced=query.replaced is not None)
+        fillings = await self._fill([query for query in taken if query.pending])  # else another processor has
+        if fillings:
+            async with self._store.transaction() as transaction:
+                await transaction.run(_filled, fillings)
+        log.info("queries_taken", queries=len(taken), filled=len(fillings))
 
-    def _add(self, create: Create) -> None:
-        self._engine.add(replace(create, replace=True))
+    def _add(self, group: Sequence[QueryFeed]) -> tuple[list[QueryFeed], list[tuple[QueryFeed, str]]]:
+        """Those that the engine has taken, and why it refused the others."""
+        taken, refused = [], []
+        for query in group:
+            self._running[query.id] = replace(query, active=query.text)
+            try:
+                create = queries.definition(query.text)
+                self._engine.add(replace(create, replace=True))
+            except (HeadwaterError, ValueError) as error:
+                refused.append((query, str(error)))
+            else:
+                self._definitions[query.id] = create
+                taken.append(query)
+        return taken, refused
+
+    async def _fill(self, group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Filling]]:
+        scope, now = self.scope(), self._clock()
+        names = {create.name.key for create in self._definitions.values()}
+        pairs = [(query, self._definitions[query.id].query) for query in group]
+        many = [pair for pair in pairs if plain(pair[1], names)]
+        filled = await fill_together(self._store, many, scope, self._origins, now) if len(many) > FEW else {}
+        return [
+            (query, filled.get(query.id) or await fill(self._store, self._engine, query, definition, scope, now))
+            for query, definition in pairs
+        ]
 
     # matching
 
@@ -377,9 +398,8 @@ def _versioned(hit: Hit, version: int) -> Hit:
     return replace(hit, item=replace(hit.item, version=version), original=replace(hit.original, version=version))
 
 
-def _filled(connection: Connection, query: QueryFeed, filling: Filling) -> int:
-    """The window, what was kept of the past, and that the definition runs: together or not at all."""
-    if not queries.activate(connection, query):
-        return 0
-    hits.set_sources(connection, query.id, filling.kept)
-    return len(hits.refill(connection, query.id, filling.window))
+def _filled(connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]]) -> None:
+    """Windows, what was kept of the past, and that the definitions run: together or not at all."""
+    done = [(query, filling) for query, filling in fillings if queries.activate(connection, query)]
+    hits.set_sources(connection, {query.id: filling.kept for query, filling in done})
+    hits.refill(connection, {query.id: filling.window for query, filling in done})

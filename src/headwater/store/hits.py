@@ -199,19 +199,19 @@ def count_offered(connection: Connection, counts: Mapping[int, int]) -> None:
         connection.execute(statement, [{"feed_id": id, "number": number} for id, number in sorted(counts.items())])
 
 
-def set_sources(connection: Connection, query_id: int, counts: Mapping[int, tuple[int, int]]) -> None:
-    """What the query kept of the past, (kept, of how many) per feed, in place of what was counted before."""
-    connection.execute(delete(query_source).where(query_source.c.query_id == query_id))
+def set_sources(connection: Connection, counts: Mapping[int, Mapping[int, tuple[int, int]]]) -> None:
+    """What queries kept of the past, (kept, of how many) per feed, in place of what was counted before."""
     for chunk in chunks(sorted(counts), CHUNK):
-        given = connection.execute(select(offered).where(offered.c.feed_id.in_(chunk)))
-        total = {row.feed_id: row.number for row in given}
-        rows = [
-            {"query_id": query_id, "feed_id": id, "kept": counts[id][0], "base": total.get(id, 0) - counts[id][1]}
-            for id in chunk
-            if counts[id][0]
-        ]
-        if rows:
-            connection.execute(insert(query_source), rows)
+        connection.execute(delete(query_source).where(query_source.c.query_id.in_(chunk)))
+    total = offers(connection)
+    rows = [
+        {"query_id": query, "feed_id": id, "kept": kept, "base": total.get(id, 0) - of}
+        for query, feeds in counts.items()
+        for id, (kept, of) in feeds.items()
+        if kept
+    ]
+    if rows:
+        connection.execute(insert(query_source), rows)
 
 
 def sources(connection: Connection, query_id: int | None) -> list[Source]:
@@ -234,10 +234,12 @@ def offers(connection: Connection) -> dict[int, int]:
 # filling a new or replaced query feed
 
 
-def refill(connection: Connection, query_id: int, window: Sequence[Matched]) -> list[StoredHit]:
-    """The window as a new definition has it; hits of the one before are put aside, and what is there is not fresh."""
-    connection.execute(update(hit).where(hit.c.query_id == query_id, hit.c.current).values(current=False))
-    return write(connection, [replace(one, hit=replace(one.hit, fresh=False)) for one in window])
+def refill(connection: Connection, windows: Mapping[int, Sequence[Matched]]) -> None:
+    """Windows as new definitions have them; hits of the ones before are put aside, and what is there is not fresh."""
+    for chunk in chunks(sorted(windows), CHUNK):
+        connection.execute(update(hit).where(hit.c.query_id.in_(chunk), hit.c.current).values(current=False))
+    every = (one for window in windows.values() for one in window)
+    write(connection, [replace(one, hit=replace(one.hit, fresh=False)) for one in every])
 
 
 def past(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, Row, Update, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Update, bindparam, delete, func, insert, select, update
 
 from headwater.errors import NotFound
 from headwater.language import Catalogue, parse
@@ -104,24 +104,48 @@ def find(connection: Connection, name: str) -> QueryFeed:
     return _read(row)
 
 
-def put(connection: Connection, create: Create, now: float) -> int:
-    """Create or replace a query feed, in the caller's transaction; it holds for what is appended from now on."""
+def put(connection: Connection, creates: Sequence[Create], now: float) -> tuple[dict[str, int], set[str]]:
+    """Create or replace query feeds, in the caller's transaction; they hold for what is appended from now on.
+
+    Answers their ids by folded name, and which of the names were there before.
+    """
     outbox.in_turn(connection)
-    values = {
+    position = outbox.end(connection)
+    rows = {create.name.key: _row(create, position) for create in creates}
+    there = _ids(connection, rows)
+    new = [row | {"created": now} for key, row in rows.items() if key not in there]
+    if new:
+        connection.execute(insert(query_feed), new)
+    replaced = [row | {"of_query": there[key], "replaced": now} for key, row in rows.items() if key in there]
+    if replaced:
+        connection.execute(_REPLACE, replaced)
+    changed(connection, QUERIES)
+    return _ids(connection, rows), set(there)
+
+
+def _row(create: Create, position: int) -> dict[str, Any]:
+    return {
         "key": create.name.key,
         "name": create.name.name,
         "text": create.text,
-        "position": outbox.end(connection),
+        "position": position,
         "importance": 1.0 if create.query.importance is None else create.query.importance,
         "problem": None,
     }
-    changed(connection, QUERIES)
-    old = connection.execute(select(query_feed.c.id).where(query_feed.c.key == create.name.key)).scalar()
-    if old is not None:
-        connection.execute(update(query_feed).where(query_feed.c.id == old).values(**values, replaced=now))
-        return int(old)
-    statement = insert(query_feed).values(**values, created=now).returning(query_feed.c.id)
-    return int(connection.execute(statement).scalar_one())
+
+
+_REPLACE = update(query_feed).where(query_feed.c.id == bindparam("of_query"))
+_REPLACE = _REPLACE.values(
+    {name: bindparam(name) for name in ("key", "name", "text", "position", "importance", "problem", "replaced")}
+)
+
+
+def _ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for chunk in chunks(keys, CHUNK):
+        rows = connection.execute(select(query_feed.c.key, query_feed.c.id).where(query_feed.c.key.in_(chunk)))
+        found |= {row.key: row.id for row in rows}
+    return found
 
 
 def readers(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
@@ -166,13 +190,13 @@ def _same(query: QueryFeed) -> Update:
 # addresses that stand in queries
 
 
-def refer(connection: Connection, query_id: int, feed_ids: Sequence[int]) -> None:
-    """The query reads these feeds by their address, and no others."""
-    connection.execute(delete(query_address).where(query_address.c.query_id == query_id))
-    if feed_ids:
-        connection.execute(
-            insert(query_address), [{"query_id": query_id, "feed_id": id} for id in sorted(set(feed_ids))]
-        )
+def refer(connection: Connection, addresses: Mapping[int, Collection[int]], replaced: Sequence[int]) -> None:
+    """Each query reads these feeds by their address, and no others."""
+    for chunk in chunks(replaced, CHUNK):
+        connection.execute(delete(query_address).where(query_address.c.query_id.in_(chunk)))
+    rows = [{"query_id": query, "feed_id": id} for query, ids in addresses.items() for id in sorted(set(ids))]
+    if rows:
+        connection.execute(insert(query_address), rows)
 
 
 def release(connection: Connection) -> int:

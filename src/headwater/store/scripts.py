@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from sqlalchemy import Connection, insert, select, update
 
 from headwater.errors import InputError, QueryError
@@ -23,13 +26,14 @@ def execute(connection: Connection, text: str, now: float) -> Executed:
     script = parse(text, queries.catalogue(connection))
     report = Report(text)
     done: list[Done] = []
-    for statement in script.statements:
-        match statement:
-            case Create():
-                done.append(_create(connection, statement, now))
-            case Drop():
+    for kind, run in groupby(script.statements, type):
+        if kind is Create:
+            done += _create(connection, [statement for statement in run if isinstance(statement, Create)], now)
+            continue
+        for statement in run:
+            if isinstance(statement, Drop):
                 done += _drop(connection, statement.name.name, statement.cascade)
-            case Register():
+            elif isinstance(statement, Register):
                 done += _register(connection, statement, now, report)
     report.settle()
     if queries.release(connection):
@@ -50,28 +54,40 @@ def drop(connection: Connection, name: str, cascade: bool) -> tuple[str, ...]:
     return tuple(one.name for one in done)
 
 
-def _create(connection: Connection, statement: Create, now: float) -> Done:
-    before = connection.execute(select(query_feed.c.id).where(query_feed.c.key == statement.name.key)).first()
-    query_id = queries.put(connection, statement, now)
-    addresses = {
-        normalise(branch.source.url): branch.source.url
-        for branch in branches(statement.query)
-        if isinstance(branch.source, Address)
-    }
-    queries.refer(connection, query_id, _feeds_at(connection, addresses, now))
-    return Done("created" if before is None else "replaced", statement.name.name)
+def _create(connection: Connection, statements: Sequence[Create], now: float) -> list[Done]:
+    """Many at a time: a script may hold a hundred thousand."""
+    last = {statement.name.key: statement for statement in statements}
+    ids, there = queries.put(connection, list(last.values()), now)
+    used = {key: _addresses(statement) for key, statement in last.items()}
+    feeds_at = _feeds_at(connection, {address: url for each in used.values() for address, url in each.items()}, now)
+    queries.refer(
+        connection,
+        {ids[key]: [feeds_at[address] for address in each] for key, each in used.items()},
+        [ids[key] for key in there],
+    )
+    done = []
+    for statement in statements:
+        done.append(Done("replaced" if statement.name.key in there else "created", statement.name.name))
+        there.add(statement.name.key)
+    return done
 
 
-def _feeds_at(connection: Connection, addresses: dict[str, str], now: float) -> list[int]:
+def _addresses(statement: Create) -> dict[str, str]:
+    """The addresses that stand in a query, normalised, each as it was written."""
+    sources = (branch.source for branch in branches(statement.query))
+    return {normalise(source.url): source.url for source in sources if isinstance(source, Address)}
+
+
+def _feeds_at(connection: Connection, addresses: dict[str, str], now: float) -> dict[str, int]:
     """The feeds at these addresses; those that are not here yet are added, wanted by nobody but queries."""
     if not addresses:
-        return []
+        return {}
     new = [NewFeed(url, weight=IMPLICIT_WEIGHT) for url in addresses.values()]
     added = feeds.add_feeds(connection, new, now, adopt=False)
     rows = [{"feed_id": one.feed.id} for one in added if one.created]
     if rows:
         connection.execute(insert(implicit_feed), rows)
-    return [one.feed.id for one in added]
+    return {address: one.feed.id for address, one in zip(addresses, added, strict=True)}
 
 
 def _drop(connection: Connection, name: str, cascade: bool) -> list[Done]:
