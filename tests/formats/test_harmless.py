@@ -24,6 +24,7 @@ ORDINARY = [
     "<h2>Summary</h2>no start</p><li>one</li><li>two</ul>",
     "<p>one<p>two<div>three</div>",
     "<table><tr><td>a</td><td>b</td></tr></table>",
+    "if a < b and b > c: <code>List<module></code> of <version>, <https://example.org/>",
     "<table>\n<tbody>\n<tr><th>a</th><td><p>b</td></tr></tbody></table>",
 ]
 # What nh3 has to see: overlaps, tricks of parsers, addresses that may be none.
@@ -33,6 +34,7 @@ DOUBTFUL = [
     "<img src=x onerror=alert(1)>", "<table><b>x</b></table>", "<math><mi></math>", "<!--><b>-->", "<h1>x</h2>",
     "<style><b></style>", "<script>'<b>'</script>", '<p title="a>b">x</p>', '<iframe title="x></iframe><b>y</b>',
     "<textarea><b></textarea>", "&copy<b>x", "<b &copy>", "a<script>b</script<ul>> c",
+    "<!-- a > b <i>x</i>", "<p><?x> y", "<domain>x",
     "<b>\0</b>", "<p/>", "<select><b>x</select>", "<b x=`y`>",
     "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>", "<a href='jav&#x09;ascript:alert(1)'>x</a>",
     "<a href='https://example.org&#47;&#x0;'>x</a>", "<a href='https://example.org/' href='javascript:x'>x</a>",
@@ -42,7 +44,7 @@ DOUBTFUL = [
 _NAMES = """
     a abbr b big blockquote br center code dd del details div dl dt em figure font form h1 h2 hr i iframe img input
     li link math nobr noscript ol option p pre q rp ruby s script section select span strong style sub summary svg
-    table tbody td template textarea th thead time title tr tt u ul video x
+    table tbody td template textarea th thead time title tr tt u ul video x xyz domain path
 """.split()  # noqa: SIM905 - shorter
 _VALUES = [
     "https://example.org/", "HTTP://Example.ORG:80/a?b&c=d&copy=1", "javascript:alert(1)", "//example.org", "#top", "",

@@ -10,7 +10,7 @@ from lxml import etree
 from headwater.errors import NotAFeed
 from headwater.formats import cdf
 from headwater.formats.context import XML_BASE, XML_LANG, Context, language
-from headwater.formats.entry import Inherited, read_entry
+from headwater.formats.entry import Handlers, Inherited, read_entry
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
 from headwater.formats.html import Cleaner
 from headwater.formats.links import absolute, resolve
@@ -99,9 +99,10 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
     if len(elements) > ITEM_LIMIT:
         context.problems.append(f"{len(elements)} items, of which the first {ITEM_LIMIT} were read")
     inherited = Inherited(fields.get("language"), fields["authors"])
-    items = [read_entry(element, context, inherited) for element in elements[:ITEM_LIMIT]]
+    handlers = Handlers(context.names)
+    items = [read_entry(element, context, inherited, handlers) for element in elements[:ITEM_LIMIT]]
     while context.nested and len(items) < ITEM_LIMIT:
-        items.append(read_entry(context.nested.pop(0), context, inherited))
+        items.append(read_entry(context.nested.pop(0), context, inherited, handlers))
     return Document(
         format=_format(root, kind),
         items=tuple(items),

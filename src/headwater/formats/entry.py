@@ -16,6 +16,7 @@ from headwater.formats.constructs import address_in, html_of, text_of, title_of
 from headwater.formats.context import XML_LANG, Context, language
 from headwater.formats.dates import parse_date
 from headwater.formats.links import is_web, resolve
+from headwater.formats.names import Names
 from headwater.formats.text import TITLE_LIMIT, cut, one_line
 from headwater.model import Enclosure, Entry, Source
 
@@ -65,15 +66,25 @@ class Draft:
 Handler = Callable[[Draft, etree._Element, Context], None]
 
 
-def read_entry(element: etree._Element, context: Context, inherited: Inherited) -> Entry:
+class Handlers(dict[object, Handler | None]):
+    """Raw tag → what its element contributes to an item, worked out once for each tag of a document."""
+
+    def __init__(self, names: Names) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, tag: str) -> Handler | None:
+        self[tag] = found = HANDLERS.get(self._names[tag])
+        return found
+
+
+def read_entry(element: etree._Element, context: Context, inherited: Inherited, handlers: Handlers) -> Entry:
     """The item an element describes."""
     draft = Draft()
-    names = context.names
-    handlers = HANDLERS
     for child in element:
-        name = names[child.tag]
-        if name in handlers:
-            handlers[name](draft, child, context)
+        handler = handlers[child.tag]
+        if handler is not None:
+            handler(draft, child, context)
     about = element.get(_RDF_ABOUT) if context.rdf else None
     if about:
         draft.offer("id", 5, resolve(about, context.base_of(element)) or about.strip() or None)

@@ -8,7 +8,7 @@ may be none, an attribute without quotes) is None, and nh3's business. That both
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from html.entities import html5
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
@@ -38,6 +38,17 @@ _ENDS_IMPLIED = frozenset({"p", "li", "dt", "dd", "thead", "tbody", "tfoot", "tr
 _VOIDS = frozenset({"br", "hr", "img", "wbr"})
 _HIDDEN_NAMES = frozenset({"style", "script", "iframe"})  # left out, and what is in them is no markup
 _NAMES = _PHRASING | frozenset(_INSIDE)
+# All elements that HTML's parser knows by name, most of which it treats in some way of their own.
+_OF_HTML = _NAMES | _HIDDEN_NAMES | frozenset({
+    "annotation-xml", "applet", "area", "audio", "base", "basefont", "bdo", "bgsound", "body", "button", "canvas",
+    "caption", "col", "colgroup", "command", "data", "datalist", "dialog", "dir", "embed", "fieldset", "foreignobject",
+    "form", "frame", "frameset", "head", "hgroup", "html", "image", "input", "isindex", "keygen", "label", "legend",
+    "link", "listing", "map", "marquee", "math", "menu", "menuitem", "meta", "meter", "multicol", "nextid", "nobr",
+    "noembed", "noframes", "noscript", "object", "optgroup", "option", "output", "param", "picture", "plaintext",
+    "portal", "progress", "rb", "rp", "rt", "rtc", "ruby", "search", "select", "selectedcontent", "slot", "source",
+    "spacer", "svg", "template", "textarea", "tfoot", "title", "track", "video", "xmp",
+})  # fmt: skip
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _ADDRESSES = frozenset({"href", "src", "cite"})
 _DEEPEST = 100
 _MANY, _LONG = 8_192, 500  # tags remembered, and characters of the longest of them
@@ -45,16 +56,17 @@ _MANY, _LONG = 8_192, 500  # tags remembered, and characters of the longest of t
 # Values in quotes only: then a tag ends where it seems to.
 _ATTRIBUTE = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='([^']*+)')?""")
 _TAG = re.compile(r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)""")
+_NAME_ENDS = re.compile(r"[ \t\n\f/]")
 _COMMENT = re.compile(r"!--(?!-)(?:[^-]|-(?!-))*--")
 # Hosts that every parser of addresses takes: no numbers, no punycode (which can be wrong).
 _HOST = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}(?::[0-9]{1,4})?"
 _COMPLETE = re.compile(rf"https?://{_HOST}(?:[/?#][^\x00-\x20\x7f]*)?|mailto:[a-z0-9@._+-]*", re.IGNORECASE)
-_LINK = re.compile(rf'a (href="https?://{_HOST}(?:[/?#][^\x00-\x20\x7f"&]*+)?")(?: style="[^"]*+")?')
+_LINK = re.compile(rf'a (href="https?://{_HOST}(?:[/?#][!#-%\'-~]*+)?")(?: style="[^"]*+")?')
 _REFERENCE = re.compile(r"&(?:#[0-9]{2,6};|#[xX][0-9a-fA-F]{2,5};|#|[A-Za-z0-9]+;?)?")
 _UNENDED = tuple(name for name in html5 if name[-1] != ";")  # references that need no semicolon
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
-_START, _END, _VOID, _HIDDEN, _NOTHING = range(5)
+_START, _END, _VOID, _HIDDEN, _TEXT, _UNKNOWN, _NOTHING = range(7)
 Tag = tuple[int, str, str, frozenset[str] | None]  # kind, name, as nh3 writes it, what may stand inside
 Around = list[tuple[str, frozenset[str]]]  # the elements open, each with what is allowed after it
 
@@ -64,10 +76,10 @@ class Unsure(LookupError):
 
 
 class Plain:
-    """Recognises harmless markup, given the attributes that each element may keep (`*`: all elements)."""
+    """Recognises harmless markup, given the attributes that each element may keep (`*`: all elements) and nh3."""
 
-    def __init__(self, attributes: Mapping[str, Set[str]]) -> None:
-        self._tags = _Tags({name: attributes["*"] | attributes.get(name, set()) for name in _NAMES})
+    def __init__(self, attributes: Mapping[str, Set[str]], clean: Callable[[str], str]) -> None:
+        self._tags = _Tags({name: attributes["*"] | attributes.get(name, set()) for name in _NAMES}, clean)
 
     def cleaned(self, html: str) -> str | None:
         """The markup as nh3 writes it; None when it takes nh3 to know."""
@@ -81,10 +93,11 @@ class Plain:
             return None
         return found.replace("\u00a0", "&nbsp;")
 
-    def _pieces(self, html: str) -> list[str]:
+    def _pieces(self, html: str, odd: bool = False) -> list[str]:
+        """Tags and texts as nh3 writes them; the latter are looked into when there is something `odd` in one."""
         tags = self._tags
         start, *parts = html.split("<")
-        odd = "&" in html or html.count(">") > len(parts)
+        odd = odd or "&" in html or html.count(">") > len(parts)
         written = [_prose(start)]
         around: Around = []
         allowed = _AT_ROOT
@@ -93,7 +106,7 @@ class Plain:
         for part in following:
             raw, bracket, text = part.partition(">")
             kind, name, tag, inside = tags[raw]
-            if not bracket:
+            if not bracket and kind != _TEXT:
                 raise Unsure
             if kind == _START:
                 if name not in allowed:
@@ -121,6 +134,12 @@ class Plain:
                 allowed = _made_way(name, around, written)
             elif kind == _HIDDEN:
                 text = _after_hidden(name, text, next(following, ""))
+            elif kind == _TEXT:
+                if not odd:
+                    return self._pieces(html, odd=True)
+                tag, text = "&lt;", part
+            elif kind == _UNKNOWN and around and around[-1][0] in _OF_TABLES:
+                raise Unsure
             if tables and text and around and around[-1][0] in _OF_TABLES and text.strip(" \t\n"):
                 raise Unsure
             written.append(tag)
@@ -132,12 +151,16 @@ class Plain:
 class _Tags(dict[str, Tag]):
     """What stands between angle brackets → its kind, its name, and how nh3 writes it. Remembered, since most recur."""
 
-    def __init__(self, kept: Mapping[str, Set[str]]) -> None:
+    def __init__(self, kept: Mapping[str, Set[str]], clean: Callable[[str], str]) -> None:
         super().__init__()
         self._kept = kept
+        self._clean = clean
 
     def __missing__(self, raw: str) -> Tag:
-        found = self._end(raw) if raw[:1] == "/" else self._start(raw)
+        if link := _LINK.fullmatch(raw):  # by far the most
+            found: Tag = (_START, "a", f'<a {link[1]} rel="noopener noreferrer">', None)
+        else:
+            found = self._end(raw) if raw[:1] == "/" else self._start(raw)
         if len(raw) < _LONG:
             if len(self) >= _MANY:
                 self.clear()
@@ -153,10 +176,14 @@ class _Tags(dict[str, Tag]):
         return _END, name, f"</{name}>", None
 
     def _start(self, raw: str) -> Tag:
-        if link := _LINK.fullmatch(raw):  # by far the most
-            return _START, "a", f'<a {link[1]} rel="noopener noreferrer">', None
         if raw[:1] == "!" and _COMMENT.fullmatch(raw):
             return _NOTHING, "", "", None
+        if raw[:1] in ("!", "?"):
+            raise Unsure
+        if raw[:1] not in _LETTERS:
+            return _TEXT, "", "", None  # an angle bracket that opens nothing
+        if '"' not in raw and "'" not in raw and self._leaves_out(_NAME_ENDS.split(raw, 1)[0].lower()):
+            return _UNKNOWN, "", "", None  # and for HTML it ends with what is around it
         found = _TAG.fullmatch(raw)
         if found is None:
             raise Unsure
@@ -172,6 +199,10 @@ class _Tags(dict[str, Tag]):
         if name == "a":
             attributes += ' rel="noopener noreferrer"'
         return _VOID if void else _START, name, f"<{name}{attributes}>", _INSIDE.get(name)
+
+    def _leaves_out(self, name: str) -> bool:
+        """Whether nh3 leaves out tags of this name and no more; of MathML and SVG it leaves out the content."""
+        return name not in _OF_HTML and self._clean(f"<{name}>x") == "x"
 
     def _attributes(self, text: str, kept: Set[str]) -> str:
         written: dict[str, str] = {}

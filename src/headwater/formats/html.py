@@ -33,7 +33,6 @@ for _tag, _names in {
 _HIDDEN = {"script", "style", "title", "textarea", "noscript", "template"}
 
 
-PLAIN = Plain(_ATTRIBUTES)
 # Where an address may stand that is not complete and needs the base. Too much is found rather than too little.
 _RELATIVE = re.compile(
     r"""=(?:(?<=[\s/]=)|(?<=[hH][rR][eE][fF]=)|(?<=[sS][rR][cC]=)|(?<=[cC][iI][tT][eE]=)|(?<=[sS][tT][eE][rR]=))"""
@@ -84,6 +83,9 @@ def _build(relative: tuple[str, str] | None) -> nh3.Cleaner:
         clean_content_tags=_HIDDEN,
         url_relative=relative,  # type: ignore[arg-type]
     )
+
+
+PLAIN = Plain(_ATTRIBUTES, nh3_cleaner(None).clean)
 
 
 def inner(element: etree._Element) -> str:
