@@ -277,6 +277,44 @@ async def test_a_processor_that_begins_anew_goes_on_where_the_last_one_stopped(w
     assert await world.titles("F") == ["Ash three"]
 
 
+@pytest.mark.parametrize("saved", [True, False])
+async def test_windows_of_distinct_and_joins_survive_a_restart_that_nobody_announced(world: World, saved: bool) -> None:
+    await world.run(
+        "CREATE FEED Once AS RETURN guardian | iris DISTINCT ON TITLE;"
+        "CREATE FEED Echo AS RETURN iris JOIN guardian AS $g WITHIN LAST 1 HOUR ON TITLE = $g.TITLE"
+    )
+    await world.publish("guardian", world.item("guardian", "a", title="Lava"))
+    await world.process()
+    if saved:
+        await world.processor.save()
+    world.processor = world.new_processor()
+    await world.processor.load()
+    await world.publish("iris", world.item("iris", "b", title="Lava"), world.item("iris", "c", title="Ash"))
+    await world.process()
+    assert await world.titles("Once") == ["Ash", "Lava"]
+    query = await world.store.queries.find("Echo")
+    (echo,) = await world.store.queries.document(query, world.now)
+    assert echo.related is not None
+    assert [other.title for other in echo.related] == ["Lava"]
+
+
+async def test_many_queries_made_at_once_are_filled_in_one_pass_as_one_by_one(world: World) -> None:
+    await world.publish("guardian", *(f"{word} {number}" for word in ("lava", "ash", "mud") for number in range(4)))
+    await world.process()
+    words = ("lava", "ash", "mud", "rain")
+    await world.run(
+        ";".join(f'CREATE FEED F{w} AS RETURN ALL WHERE TITLE CONTAINS "{w}" KEEP LAST 3 ITEMS' for w in words)
+    )
+    await world.process()
+    for word in words:
+        await world.run(f'CREATE FEED G{word} AS RETURN ALL WHERE TITLE CONTAINS "{word}" KEEP LAST 3 ITEMS')
+        await world.process()
+        assert await world.titles(f"F{word}") == await world.titles(f"G{word}")
+        assert len(await world.titles(f"F{word}")) == (0 if word == "rain" else 3)
+        kept = [await world.store.queries.sources((await world.store.queries.find(f"{c}{word}")).id) for c in "FG"]
+        assert [(s.feed_id, s.kept, s.offered) for s in kept[0]] == [(s.feed_id, s.kept, s.offered) for s in kept[1]]
+
+
 async def test_two_processors_write_every_hit_once(world: World) -> None:
     await world.run("CREATE FEED F AS RETURN ALL")
     other = world.new_processor()

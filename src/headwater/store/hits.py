@@ -22,6 +22,7 @@ from headwater.store.tables import edition, hit, item, offered, outbox, query_fe
 from headwater.store.values import Emitted, Matched, QueryStatistics, Source, StoredHit
 
 CHUNK = 500
+MANY = 5_000  # feeds that a statement may name
 DAY = 86_400.0
 _EDITION = Prepared(lambda dialect: insert_new(dialect, edition), ["item_id", "version", "blob"])
 _HIT = Prepared(lambda _: insert(hit), hit.columns.keys())
@@ -171,6 +172,13 @@ def _forget_editions(connection: Connection, item_ids: Collection[int]) -> None:
         connection.execute(delete(edition).where(edition.c.item_id.in_(chunk), ~shown.exists()))
 
 
+def forget(connection: Connection, query_ids: Sequence[int]) -> None:
+    """The hits of query feeds that are dropped, and the versions that only they show."""
+    items = set(connection.execute(select(hit.c.item_id).where(hit.c.query_id.in_(query_ids))).scalars())
+    connection.execute(delete(hit).where(hit.c.query_id.in_(query_ids)))
+    _forget_editions(connection, items)
+
+
 # how much of each source a query keeps
 
 
@@ -245,12 +253,15 @@ def refill(connection: Connection, windows: Mapping[int, Sequence[Matched]]) -> 
 def past(
     connection: Connection, since: float | None, most: int, upto: int, feed_ids: Collection[int] | None
 ) -> list[int]:
-    """The ids of the last `most` stored items, in the order of their arrival, up to a position of the outbox."""
+    """The ids of the last `most` stored items, in the order of their arrival, up to a position of the outbox.
+
+    Of `feed_ids` only, unless they are so many that looking at all feeds is as good.
+    """
     later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
     query = select(item.c.id).where(item.c.id.not_in(later)).order_by(item.c.id.desc()).limit(most)
     if since is not None:
         query = query.where(item.c.first_seen >= since)
-    if feed_ids is not None:
+    if feed_ids is not None and len(feed_ids) <= MANY:
         query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
     return sorted(connection.execute(query).scalars())
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Update, bindparam, delete, func, insert, select, update
 
-from headwater.errors import NotFound
+from headwater.errors import NotFound, QueryError
 from headwater.language import Catalogue, parse
 from headwater.language.ast import Create, Query
 from headwater.language.normal import reads
 from headwater.model import QueryFeed
-from headwater.store import outbox
+from headwater.store import hits, outbox
 from headwater.store.sql import chunks
 from headwater.store.state import QUERIES, changed
-from headwater.store.tables import edition, feed, feed_tag, hit, implicit_feed, query_address, query_feed
+from headwater.store.tables import feed, feed_tag, implicit_feed, query_address, query_feed
 
 CHUNK = 1000
 
@@ -151,23 +151,30 @@ def _ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
 def readers(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
     """Query feeds that read one of these, directly or through others; the order is that in which they were made."""
     gone = {name.casefold() for name in names}
-    rest = {row.id: (row, {name.key for name in reads(definition(row.text).query)}) for row in listed(connection)}
+    rest = {row.id: (row, row.text.casefold()) for row in listed(connection)}
     found: list[QueryFeed] = []
-    while True:
-        more = [row for row, read in rest.values() if row.name.casefold() not in gone and read & gone]
-        if not more:
-            return sorted(found, key=lambda row: row.id)
+    new = gone
+    while new:
+        # A feed that reads another has its name in its text: few of many must be parsed.
+        near = [row for row, text in rest.values() if any(name in text for name in new)]
+        more = [row for row in near if row.name.casefold() not in gone and _names_read(row) & new]
         found += more
-        gone.update(row.name.casefold() for row in more)
+        new = {row.name.casefold() for row in more}
+        gone |= new
+    return sorted(found, key=lambda row: row.id)
+
+
+def _names_read(query: QueryFeed) -> set[str]:
+    try:
+        return {name.key for name in reads(definition(query.text).query)}
+    except (QueryError, ValueError):  # a text that this version cannot read reads nothing
+        return set()
 
 
 def drop(connection: Connection, ids: Sequence[int]) -> None:
     """The definitions and all that came of them, in the caller's transaction."""
     for chunk in chunks(ids, CHUNK):
-        items = select(hit.c.item_id).where(hit.c.query_id.in_(chunk))
-        others = select(hit.c.item_id).where(hit.c.query_id.not_in(chunk))
-        connection.execute(delete(edition).where(edition.c.item_id.in_(items), edition.c.item_id.not_in(others)))
-        connection.execute(delete(hit).where(hit.c.query_id.in_(chunk)))
+        hits.forget(connection, chunk)
         connection.execute(delete(query_feed).where(query_feed.c.id.in_(chunk)))
     changed(connection, QUERIES)
 

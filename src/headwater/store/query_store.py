@@ -131,7 +131,10 @@ class QueryStore:
     async def past(
         self, *, since: float | None = None, most: int, upto: int, feed_ids: Collection[int] | None = None
     ) -> list[int]:
-        """Ids of the last `most` items in the order of arrival, of these feeds, up to a position of the outbox."""
+        """Ids of the last `most` items in the order of arrival, of these feeds, up to a position of the outbox.
+
+        Where the feeds are thousands, items of others are among them.
+        """
         return await self._database.read(hits.past, since, most, upto, feed_ids)
 
     async def items(self, ids: Sequence[int]) -> list[Item]:
@@ -146,7 +149,7 @@ def _revisions(connection: Connection) -> tuple[int, int]:
 def origins(connection: Connection, feed_ids: Collection[int] | None) -> dict[int, Origin]:
     """All, or those of some feeds."""
     query = select(feed.c.id, feed.c.name, feed.c.url)
-    if feed_ids is not None:
+    if feed_ids is not None and len(feed_ids) <= CHUNK:
         query = query.where(feed.c.id.in_(sorted(feed_ids)))
     rows = connection.execute(query).all()
     tags = feeds.tags_of(connection, [row.id for row in rows])

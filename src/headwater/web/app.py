@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode
@@ -133,6 +134,8 @@ class Site:
                 "under_way": status.under_way,
                 "last_refresh": last,
                 "next_due": status.next_due,
+                "queries": status.queries,
+                "targets": [asdict(aim) for aim in status.aims],
             }
         )
 
