@@ -130,6 +130,18 @@ def test_what_the_caller_says_was_emitted_is_an_update_and_what_was_delivered_is
     }
 
 
+def test_an_item_matched_again_because_the_caller_failed_to_keep_its_hits_has_the_same_hits() -> None:
+    engine = made(
+        "CREATE FEED a AS RETURN news DISTINCT ON TITLE",
+        "CREATE FEED b AS RETURN news JOIN ALL AS $x WITHIN LAST 5 ITEMS ON TITLE = $x.TITLE",
+        "CREATE FEED c AS RETURN ALL",
+    )
+    engine.match(item(1, "ash"), BLOG, emitted=())
+    first = list(engine.match(item(2, "ash"), NEWS, emitted=()))
+    assert {hit.query for hit in first} == {"a", "b", "c"}
+    assert list(engine.match(item(2, "ash"), NEWS, emitted=())) == first
+
+
 def test_a_replaced_query_does_not_deliver_again() -> None:
     engine = made('CREATE FEED a AS RETURN news WHERE TITLE CONTAINS "ash"')
     assert [hit.fresh for hit in engine.match(item(1, "ash"), NEWS)] == [True]

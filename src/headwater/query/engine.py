@@ -114,16 +114,16 @@ class Engine:
         known = self._recent.get(key)
         if known is not None and known.content_hash == item.content_hash and emitted is None:
             return Hits(item, ())
-        if known is not None:
+        if known is not None and emitted is None:
             item = replace(item, version=max(item.version, known.version + 1))
             seen = seen.rewritten(item)
-        elif not emitted:
+        elif known is None and not emitted:
             self._frequencies.add(seen)
         view = self._index.view(seen, place.features)
         self._shares.observe(view.features)
         before: Before = None
         if emitted is not None:
-            before = Told(emitted, delivered)
+            before = Told(emitted, delivered) if emitted or delivered else None
         elif known is not None:
             before = Remembered(known)
         met, rules = self._index.candidates(view)

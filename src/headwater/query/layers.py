@@ -77,7 +77,8 @@ class Layer:
         """Whether DISTINCT keeps the item out; if not, later ones are compared with it."""
         if self.firsts is None:
             return False
-        if self.firsts.meeting(seen, self.firsts.field, frequencies.weight(self.firsts.field)):
+        alike = self.firsts.meeting(seen, self.firsts.field, frequencies.weight(self.firsts.field))
+        if any(entry.related.key != seen.key for entry in alike):  # one that is matched again after a failure is none
             return True
         self.firsts.add(seen.arrived, seen)
         return False
