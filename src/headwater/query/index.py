@@ -24,7 +24,7 @@ from itertools import compress
 from operator import not_
 from sys import intern
 
-from headwater.query import nodes
+from headwater.query import features, nodes
 from headwater.query.features import EVERYTHING, FIELDS, Channels, View, channel
 from headwater.query.nodes import ALWAYS, AllOf, AnyOf, Node, Phrase, Refuse
 from headwater.query.patterns import Patterns
@@ -69,7 +69,20 @@ class Posting:
     Owners are in arrays of numbers: a list would hold a million objects, and taking a copy would touch each.
     """
 
-    __slots__ = ("barred", "bars", "dead", "either", "needles", "needs", "paired", "phrased", "rules", "sure")
+    __slots__ = (
+        "asides",
+        "barred",
+        "bars",
+        "dead",
+        "either",
+        "needles",
+        "needs",
+        "paired",
+        "phrased",
+        "rules",
+        "sure",
+        "texts",
+    )
 
     def __init__(self) -> None:
         self.sure = NOBODY
@@ -80,6 +93,10 @@ class Posting:
         self.bars: list[str] | tuple[()] = ()  # beside `barred`
         self.phrased = NOBODY
         self.needles: list[str] | tuple[()] = ()  # beside `phrased`
+        self.asides: (
+            list[str] | tuple[()]
+        ) = ()  # beside `needles`: a feature of another word of the phrase, asked first
+        self.texts = ""  # the channel whose joined words the needles are looked for in
         self.rules: list[Rule] | tuple[()] = ()
         self.dead = 0
 
@@ -113,6 +130,7 @@ class Posting:
         self.either = array("I", [owner for owner in self.either if alive[owner]])
         self.paired, self.needs = _living(self.paired, self.needs, alive)
         self.barred, self.bars = _living(self.barred, self.bars, alive)
+        self.asides = [aside for owner, aside in zip(self.phrased, self.asides, strict=True) if alive[owner]]
         self.phrased, self.needles = _living(self.phrased, self.needles, alive)
         self.rules = [rule for rule in self.rules if (rule.owners or rule.plain) and key in rule.keys]
         self.dead = 0
@@ -166,7 +184,7 @@ class Index:
             way = nodes.access(tree, self._shares.cost)
             if way is not None and not way.decides:
                 (key,) = way.keys
-                self._posting(key).add_with("phrased", owner, "needles", tree.needle)
+                self._post_phrase(owner, key, tree.needle)
                 return key
         way = nodes.access(tree, self._shares.cost)
         return self._post_one("sure", owner, way.keys[0]) if way and way.decides and len(way.keys) == 1 else None
@@ -196,6 +214,16 @@ class Index:
         self._posting(one).add_with("paired", owner, "needs", two)
         self.channels.open(two)
         return one
+
+    def _post_phrase(self, owner: int, key: str, needle: str) -> None:
+        head = channel(key)
+        parts = needle.split() if needle.endswith(" ") else needle.split()[:-1]
+        found = (intern(features.word(FIELDS[head[0]], part, head[1] == "!")) for part in parts)
+        posting = self._posting(key)
+        posting.add_with("phrased", owner, "needles", needle)
+        posting.texts = intern(head)
+        posting.asides = posting.asides or []
+        posting.asides.append(next((each for each in found if each != key), key))
 
     def _post_either(self, owner: int, parts: tuple[Node, ...]) -> Place | None:
         keys = tuple(part for part in parts if isinstance(part, str) and part[0] != "@")
@@ -316,47 +344,58 @@ class Index:
 
     def candidates(self, view: View) -> tuple[array[int], list[Rule]]:
         """The owners of simple conditions that the item meets, and the rules it could meet."""
-        features, postings = view.features, self._postings
+        facts, postings = view.features, self._postings
         met, either, paired, barred = array("I"), array("I"), array("I"), array("I")
         needs: list[str] = []
         bars: list[str] = []
-        phrased: dict[str, tuple[array[int], list[str]]] = {}
+        phrased: dict[str, tuple[array[int], list[str], list[str]]] = {}
         rules: list[Rule] = []
-        for key in postings.keys() & features:
+        for key in postings.keys() & facts:
             posting = postings[key]
             if posting.dead:
                 self._clean(key, posting)
-            met += posting.sure
-            either += posting.either
-            paired += posting.paired
-            needs += posting.needs
-            barred += posting.barred
-            bars += posting.bars
+            if posting.sure:
+                met += posting.sure
+            if posting.either:
+                either += posting.either
+            if posting.paired:
+                paired += posting.paired
+                needs += posting.needs
+            if posting.barred:
+                barred += posting.barred
+                bars += posting.bars
             if posting.phrased:
-                owners, needles = phrased.setdefault(channel(key), (array("I"), []))
-                owners += posting.phrased
-                needles += posting.needles
-            rules += posting.rules
-        if EVERYTHING not in features:
-            return self._named_only(features), rules
-        has = features.__contains__
-        met.extend(compress(paired, map(has, needs)))
+                asked = phrased.get(posting.texts)
+                if asked is None:
+                    asked = phrased[posting.texts] = array("I"), [], []
+                asked[0].extend(posting.phrased)
+                asked[1].extend(posting.needles)
+                asked[2].extend(posting.asides)
+            if posting.rules:
+                rules += posting.rules
+        if EVERYTHING not in facts:
+            return self._named_only(facts), rules
+        has = facts.__contains__
+        met.fromlist(list(compress(paired, map(has, needs))))
         if barred:
-            met.extend(compress(barred, map(not_, map(has, bars))))
-        for head, (owners, needles) in phrased.items():
-            met.extend(compress(owners, map(self._text(head, view.seen).__contains__, needles)))
-        met.extend(set(either))
+            met.fromlist(list(compress(barred, map(not_, map(has, bars)))))
+        for head, (owners, needles, asides) in phrased.items():
+            text = self._text(head, view.seen)
+            possible = compress(zip(owners, needles, strict=True), map(has, asides))
+            met.fromlist([owner for owner, needle in possible if needle in text])
+        if either:
+            met.fromlist(list(set(either)))
         return met, rules
 
-    def _named_only(self, features: set[str]) -> array[int]:
+    def _named_only(self, facts: set[str]) -> array[int]:
         """Of an item from a feed that ALL does not read: the owners that name its source."""
         met = array("I")
-        for key in self._postings.keys() & features:
+        for key in self._postings.keys() & facts:
             posting = self._postings[key]
             if key[0] == "@":
                 met += posting.sure
             for owner, need in zip(posting.paired, posting.needs, strict=True):
-                if need in features and (key[0] == "@" or need[0] == "@"):
+                if need in facts and (key[0] == "@" or need[0] == "@"):
                     met.append(owner)
         return met
 
@@ -408,9 +447,10 @@ class Index:
             left, stay = list(zip(posting.phrased, posting.needles, ways, strict=True)), list(map(not_, moving))
             posting.phrased = array("I", compress(posting.phrased, stay))
             posting.needles = list(compress(posting.needles, stay))
+            posting.asides = list(compress(posting.asides, stay))
             for owner, needle, way in compress(left, moving):
                 assert way is not None
-                self._posting(way.keys[0]).add_with("phrased", owner, "needles", needle)
+                self._post_phrase(owner, way.keys[0], needle)
                 yield owner, way.keys[0]
 
     def looked_at(self, view: View) -> int:
