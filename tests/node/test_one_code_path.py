@@ -1,0 +1,146 @@
+"""The node decides as the lab does: a recorded day, replayed through the lab's sources, leads to the same decisions.
+
+The node's side is everything but the network: documents with dates are judged by `novelty`, written to a real store,
+learned through `node.learning`, and the crawler chooses under manners and budget at a virtual time. The lab's side is
+`lab.replay`'s own sources over the trace the documents were made of, and a fresh strategy of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from headwater.estimate.base import DAY, HOUR
+from headwater.fetch.client import Fetcher
+from headwater.lab.replay import Protocol, _Sources
+from headwater.lab.traces import Trace
+from headwater.model import Document, Ending, Entry, Outcome, Refresh
+from headwater.node.courtesy import Courtesy
+from headwater.node.crawler import Crawler
+from headwater.node.refresher import Fetched, Refresher
+from headwater.node.spending import Spending
+from headwater.schedule.base import Budget
+from headwater.schedule.budget import Cap
+from headwater.schedule.build import build
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+FEEDS, WINDOW, TICK, PER_TICK = 16, 10, 600.0, 4
+START = 20_000 * DAY
+
+
+def a_trace() -> Trace:
+    """Two days of feeds that publish from every few minutes to twice a day, at whole seconds, more by day."""
+    rng, times = np.random.default_rng(7), []
+    for per_day in np.geomspace(2, 300, FEEDS):
+        moments = np.sort(rng.integers(0, 2 * DAY, rng.poisson(2 * per_day) + 1))
+        by_day = np.unique(moments[(moments % DAY > 8 * HOUR) | (rng.random(len(moments)) < 0.3)])
+        times.append(START + (by_day if len(by_day) else moments[:1]).astype(np.float64))
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in times])]).astype(np.intp)
+    return Trace(tuple(f"feed {k}" for k in range(FEEDS)), offsets, np.concatenate(times))
+
+
+class VirtualClock:
+    now = START + DAY
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def fetched_at(trace: Trace, row: int, now: float, url: str) -> Outcome:
+    upto = int(np.searchsorted(trace.of(row), now, side="right"))
+    entries = tuple(
+        Entry(id=f"{row}-{k}", title=f"Item {k}", published=float(trace.of(row)[k]))
+        for k in range(upto - 1, max(upto - WINDOW, 0) - 1, -1)
+    )
+    return Outcome(Ending.CHANGED, url, url, now, 0.0, 200, Document("rss 2.0", items=entries), bytes=1000)
+
+
+@pytest.fixture
+async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Crawler, list[NDArray[np.bool_]]]]:
+    """A day of the node under a virtual clock; its crawler, and the candidates manners left it at each tick."""
+    clock, trace = VirtualClock(), a_trace()
+    async with await Store.open(f"sqlite:///{tmp_path / 'day.sqlite'}") as store, Fetcher() as fetcher:
+        await store.add_feeds([NewFeed(f"http://h{k}.example/") for k in range(FEEDS)], START)
+        crawler = Crawler(
+            store,
+            fetcher,
+            build(request.param),
+            Spending(Cap(PER_TICK * 60 / TICK)),
+            Courtesy(np.random.default_rng(1), least=60.0),
+            per_host=9,
+            clock=clock,
+        )
+        await crawler.load()
+        refresher, candidates = Refresher(store, fetcher), []
+        for tick in range(int(DAY / TICK)):
+            clock.now = START + DAY + tick * TICK
+            candidates.append(crawler.roster.candidates(clock.now) & ~crawler.roster.untried)
+            chosen = crawler._choose(PER_TICK, clock.now)
+            known = await store.known([int(crawler.roster.ids[row]) for row, _ in chosen])
+            batch = []
+            for row, reason in chosen:
+                state = known[int(crawler.roster.ids[row])]
+                batch.append(Fetched(state, fetched_at(trace, row, clock.now, state.url), reason))
+            if batch:
+                await refresher.settle(batch, plan=crawler._plan, believe=crawler._believe)
+        yield crawler, candidates
+
+
+@pytest.mark.parametrize(
+    "day",
+    ["value", "two_steps", "top_utility", "only_tau", "advarss", "combined", "miniflux_entry_frequency", "post_rate"],
+    indirect=True,
+)
+async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
+    day: tuple[Crawler, list[NDArray[np.bool_]]],
+) -> None:
+    crawler, candidates = day
+    trace = a_trace()
+    recorded = (await crawler._store.refreshes(limit=10_000))[::-1]
+    by_tick = {at: list(group) for at, group in groupby(recorded, key=lambda one: one.at)}
+    sources = _Sources(trace, Protocol(window=WINDOW, history_days=0, warmup_days=1))
+    strategy = build(crawler.strategy.name)
+    strategy.resize(FEEDS)
+    decided = 0
+    for tick, allowed in enumerate(candidates):
+        now = START + DAY + tick * TICK
+        done = by_tick.get(now, [])
+        first = [one for one in done if one.reason == "its first refresh"]
+        budget = Budget(PER_TICK - len(first), crawler.spending.rate)
+        rows = strategy.choose(sources.table, now, budget, allowed).rows[: budget.now]
+        assert rows.tolist() == [row_of(crawler, one) for one in done[len(first) :]]
+        decided += len(rows)
+        polled = np.array([row_of(crawler, one) for one in done], np.intp)
+        if not len(polled):
+            continue
+        seen = sources.poll(polled, np.full(len(polled), now), shown=True)
+        assert seen.new.tolist() == [one.new for one in done]
+        assert seen.window.tolist() == [one.window for one in done]
+        assert seen.saturated.tolist() == [one.saturated for one in done]
+        assert seen.published is not None
+        assert seen.published.times.tolist() == [date for one in done for date in one.published]
+        strategy.observe(sources.table, seen)
+        sources.polled(seen)
+        known = await crawler._store.known([one.feed_id for one in done]) if tick == len(candidates) - 1 else {}
+        assert all(state.next_refresh is not None for state in known.values())
+    assert decided > 20
+    mine, theirs = strategy.due, crawler.strategy.due
+    assert (mine is None) == (theirs is None)
+    if mine is not None and theirs is not None:
+        assert mine.tolist() == theirs.tolist()
+    state, other = strategy.save(), crawler.strategy.save()
+    assert state.keys() == other.keys()
+    for key in state:
+        np.testing.assert_array_equal(state[key], other[key], err_msg=key)
+
+
+def row_of(crawler: Crawler, refresh: Refresh) -> int:
+    row = crawler.roster.row(refresh.feed_id)
+    assert row is not None
+    return row
