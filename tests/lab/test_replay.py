@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,9 +12,13 @@ from hypothesis import strategies as st
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY, Floats
+from headwater.lab.cycles import generator
 from headwater.lab.replay import SHORTEST, Protocol, Replay, replay
 from headwater.lab.scores import score
 from headwater.lab.traces import Trace
+from headwater.lab.worlds import WorldSettings
+from headwater.lab.worlds import draw as draw_world
+from headwater.schedule import STRATEGIES
 from headwater.schedule.base import Budget, Interval, Observed, Table
 from headwater.schedule.uniform import Uniform
 
@@ -44,7 +49,11 @@ def traces(draw: st.DrawFn) -> Trace:
         for _ in range(feeds)
     ]
     lists[0] = [0.0, *lists[0], 6.0 * DAY]
-    return Trace.from_lists(lists)
+    trace = Trace.from_lists(lists)
+    if draw(st.booleans()):
+        windows = np.array(draw(st.lists(st.integers(1, 6), min_size=feeds, max_size=feeds)))
+        trace = dataclasses.replace(trace, windows=windows)
+    return trace
 
 
 PROTOCOL = Protocol(window=3, history_days=1.0, warmup_days=1.0, tick=3600.0)
@@ -56,6 +65,7 @@ def by_event_loop(trace: Trace, protocol: Protocol) -> tuple[list[list[float | N
     obtained: list[list[float | None]] = []
     polls: list[list[float]] = []
     for feed in range(trace.feeds):
+        window = protocol.window if trace.windows is None else int(trace.windows[feed])
         items = trace.of(feed).tolist()
         got: list[float | None] = [None] * len(items)
         asked: list[float] = []
@@ -63,7 +73,7 @@ def by_event_loop(trace: Trace, protocol: Protocol) -> tuple[list[list[float | N
         gap, known = 7200.0, 0
         while at < end:
             upto = sum(1 for t in items if t <= at)
-            new = [k for k in range(known, upto) if k >= upto - protocol.window]
+            new = [k for k in range(known, upto) if k >= upto - window]
             for k in new:
                 got[k] = at
             if asked:
@@ -98,7 +108,7 @@ def brute_force(run: Replay, steps: int = 4000) -> dict[str, float]:
                 continue
             if not math.isnan(got[k]):
                 delays.append(got[k] - t)
-            elif k >= len(items) - run.window and np.isnan(got[k:]).all():
+            elif k >= len(items) - run.windows[feed] and np.isnan(got[k:]).all():
                 pending += 1
                 delays.append(run.end - t)
             else:
@@ -110,7 +120,7 @@ def brute_force(run: Replay, steps: int = 4000) -> dict[str, float]:
         got = run.obtained[run.trace.offsets[feed] : run.trace.offsets[feed + 1]]
         for now in moments:
             upto = int(np.searchsorted(items, now, side="right"))
-            window = got[max(upto - run.window, 0) : upto]
+            window = got[max(upto - run.windows[feed], 0) : upto]
             total += 1.0 if not len(window) else float((window <= now).mean())
     return {
         "lost": lost,
@@ -139,6 +149,40 @@ def test_an_item_obtained_at_once_has_no_delay_and_a_burst_beyond_the_window_is_
     assert scores.lost == 7
     assert scores.items == 11
     assert scores.completeness.mean == pytest.approx(4 / 11)
+
+
+def test_a_feed_without_dates_shows_its_items_and_no_times() -> None:
+    trace = Trace.from_lists([[0.0, 2.2 * DAY, 6 * DAY], [0.0, 2.2 * DAY, 6 * DAY]])
+    trace = dataclasses.replace(trace, dated=np.array([True, False]))
+    strategy = Adaptive()
+    new, told = np.zeros(2), np.zeros(2)
+    remember = strategy.interval
+
+    def interval(table: Table, seen: Observed) -> Floats:
+        assert seen.published is not None
+        new[seen.rows] += seen.new
+        told[seen.rows] += seen.published.counts
+        return remember(table, seen)
+
+    strategy.interval = interval  # type: ignore[method-assign]
+    run = replay(strategy, trace, PROTOCOL)
+    assert new.tolist() == [2, 2]
+    assert told.tolist() == [2, 0]
+    assert score(run).lost == 0
+
+
+def test_a_real_strategy_copes_with_windows_of_many_sizes_and_feeds_without_dates() -> None:
+    described = WorldSettings(feeds=60, days=30, low=1, high=30, windows=(5, 40), undated=0.5)
+    trace = draw_world(described, generator(11)).trace
+    assert trace.windows is not None
+    lost = {}
+    for name in ("value", "commafeed", "two_steps"):
+        run = replay(STRATEGIES[name](), trace, Protocol(warmup_days=7.0), per_day=4.0)
+        missed = np.isnan(run.obtained) & (trace.times > run.measured) & (trace.times < run.end - DAY)
+        share = np.bincount(trace.owner()[missed], minlength=60) / trace.counts
+        lost[name] = [share[trace.windows == size].mean() for size in (5, 40)]
+    assert all(short >= long for short, long in lost.values())
+    assert lost["value"][0] < 0.1
 
 
 def test_a_ranking_strategy_spends_its_budget_tick_by_tick() -> None:

@@ -61,8 +61,10 @@ def test_words_windows_and_dates_are_drawn_per_feed() -> None:
     assert titles is not None
     assert len(titles) == len(world.trace.times)
     assert {len(title.split()) for title in titles if title} == {1, 2}
-    assert set(world.windows.tolist()) == {10, 15, 25}
-    assert (~world.dated).mean() == pytest.approx(0.2, abs=0.08)
+    assert world.trace.windows is not None
+    assert world.trace.dated is not None
+    assert set(world.trace.windows.tolist()) == {10, 15, 25}
+    assert (~world.trace.dated).mean() == pytest.approx(0.2, abs=0.08)
 
 
 def test_the_same_seed_draws_the_same_world() -> None:

@@ -1,8 +1,8 @@
 """Replay: the strategies of the server under a virtual clock, polling the feeds of a trace.
 
-A feed's document shows its newest W items. A strategy learns only what its polls return; an item that was pushed out
-of the document before a poll is lost. The first days of a trace are history that the first poll may find, then comes
-a warm-up, and the rest is measured.
+A feed's document shows its newest W items, W being the protocol's or the feed's own. A strategy learns only what its
+polls return; an item that was pushed out of the document before a poll is lost. The first days of a trace are history
+that the first poll may find, then comes a warm-up, and the rest is measured.
 
 Interval strategies are polled at the exact moments they ask for. Feeds do not influence each other between two
 steering calls, so all feeds that are due before the next one are polled together, each at its own time, in waves, until
@@ -87,12 +87,23 @@ class Replay:
         """Polls per feed and day in the measured span."""
         return self.requests / self.trace.feeds / ((self.end - self.measured) / DAY)
 
+    @property
+    def windows(self) -> NDArray[np.int64]:
+        """The size of each feed's document."""
+        return windows_of(self.trace, self.window)
+
+
+def windows_of(trace: Trace, window: int) -> NDArray[np.int64]:
+    """The feeds' own sizes where the trace has them, else `window` for all."""
+    return np.full(trace.feeds, window, dtype=np.int64) if trace.windows is None else trace.windows
+
 
 class _Sources:
     """The publishers' side: answers polls and keeps the score."""
 
     def __init__(self, trace: Trace, protocol: Protocol) -> None:
         self.trace, self.window = trace, protocol.window
+        self.windows = windows_of(trace, protocol.window)
         self.begin, self.measured, self.end = protocol.span(trace)
         # One sorted array of integers for all feeds: (feed, time) as feed · 2^shift + ticks since the first item.
         self._shift = max(int((self.end - trace.start + DAY) * _TICKS).bit_length(), 1)
@@ -104,7 +115,8 @@ class _Sources:
         self._known = (
             trace.offsets[:-1].astype(np.int64).copy()
         )  # items up to here have been published at the last poll
-        self.table = Table.of(trace.feeds, float(self.window))
+        self.table = Table.of(trace.feeds)
+        self.table.window[:] = self.windows
         self.obtained = np.full(len(trace.times), np.nan)
         self.polls = np.zeros(trace.feeds, dtype=np.int64)
         self.bytes = 0.0
@@ -114,19 +126,20 @@ class _Sources:
         keys = (rows << self._shift) + ((at - self._origin) * _TICKS).astype(np.int64)
         upto = np.searchsorted(self._keys, keys, side="right")
         known, first = self._known[rows], self.trace.offsets[rows]
-        oldest = np.maximum(upto - self.window, first)
+        windows = self.windows[rows]
+        oldest = np.maximum(upto - windows, first)
         fresh = np.maximum(known, oldest)
         new = upto - fresh
         changed = new > 0
-        published = _spans(self.trace.times, fresh, new)
         owner_at = np.repeat(at, new)
         self.obtained[_indices(fresh, new)] = owner_at
-        saturated = (upto - known >= self.window) & (known > first)
+        saturated = (upto - known >= windows) & (known > first)
         counted = at >= self.measured
         self.polls[rows] += counted
         self.bytes += float(counted.sum() * HEADERS + ENTRY * ((upto - oldest) * (changed & counted)).sum())
         self._known[rows] = upto
         size = upto - oldest
+        told = 1 if self.trace.dated is None else self.trace.dated[rows]  # a feed without dates shows items, not times
         return Observed(
             rows=rows,
             start=self.table.last[rows],
@@ -134,8 +147,8 @@ class _Sources:
             new=new.astype(np.float64),
             window=size.astype(np.float64),
             saturated=saturated,
-            published=published,
-            shown=_spans(self.trace.times, oldest, size) if shown else None,
+            published=_spans(self.trace.times, fresh, new * told),
+            shown=_spans(self.trace.times, oldest, size * told) if shown else None,
         )
 
     def polled(self, seen: Observed) -> None:

@@ -87,7 +87,7 @@ def _fate(run: Replay, owner: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Which items are lost, and which wait in their document at the end."""
     missing = np.isnan(run.obtained)
     last = run.trace.offsets[owner + 1]
-    shown = np.arange(len(owner)) >= last - run.window
+    shown = np.arange(len(owner)) >= last - run.windows[owner]
     # Everything obtained at or after an item's time proves that it was passed over; what nobody has seen is pending.
     newest = np.full(run.trace.feeds, -1, dtype=np.int64)
     np.maximum.at(newest, owner[~missing], np.flatnonzero(~missing))
@@ -101,8 +101,9 @@ def window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
     With n(t) items in the window, an item that is in it and not yet here costs ∫ dt / n(t). That integral is the
     difference of one running integral per feed, so each item is one subtraction.
     """
-    trace, window = run.trace, run.window
+    trace = run.trace
     owner = trace.owner() if owner is None else owner
+    window = run.windows[owner]
     at = np.arange(len(owner))
     place = at - trace.offsets[owner]  # this is the feed's (place + 1)-th item
     following = np.append(trace.times[1:], run.end)
@@ -132,6 +133,6 @@ def _integral(run: Replay, feed: Rows, running: Floats, when: Floats) -> Floats:
     axis = (trace.times - trace.start) + trace.owner() * span
     item = np.searchsorted(axis, (when - trace.start) + feed * span, side="right") - 1
     item = np.clip(item, trace.offsets[feed], trace.offsets[feed + 1] - 1)
-    shown = np.minimum(item - trace.offsets[feed] + 1, run.window)
+    shown = np.minimum(item - trace.offsets[feed] + 1, run.windows[feed])
     integral: Floats = running[item] + (when - trace.times[item]) / shown
     return integral

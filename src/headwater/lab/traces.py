@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import TraceError
-from headwater.estimate.base import DAY, Floats, Rows
+from headwater.estimate.base import DAY, Bools, Floats, Rows
 
 REQUIRED = ("source", "published_at")
 _MILLISECONDS = 1e11  # as seconds this is the year 5138; as milliseconds, March 1973
@@ -22,13 +22,19 @@ _MILLISECONDS = 1e11  # as seconds this is the year 5138; as milliseconds, March
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Items of several sources: source k published at `times[offsets[k]:offsets[k + 1]]`, ascending."""
+    """Items of several sources: source k published at `times[offsets[k]:offsets[k + 1]]`, ascending.
+
+    `windows` are the sizes of the sources' documents where they differ from the protocol's, and `dated` says which
+    sources tell their dates; both come from synthetic worlds, files know neither.
+    """
 
     names: tuple[str, ...]
     offsets: Rows
     times: Floats
     titles: tuple[str | None, ...] | None = field(default=None, repr=False)
     categories: tuple[str, ...] | None = field(default=None, repr=False)
+    windows: NDArray[np.int64] | None = field(default=None, repr=False)
+    dated: Bools | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not len(self.times):
@@ -72,6 +78,8 @@ class Trace:
             self.times[items],
             None if self.titles is None else tuple(self.titles[k] for k in items),
             None if self.categories is None else tuple(self.categories[k] for k in items),
+            None if self.windows is None else self.windows[feeds],
+            None if self.dated is None else self.dated[feeds],
         )
 
     def between(self, start: float, end: float) -> Trace:
@@ -84,6 +92,8 @@ class Trace:
             self.times[keep],
             None if self.titles is None else tuple(self.titles[k] for k in keep),
             None if self.categories is None else tuple(self.categories[k] for k in keep),
+            self.windows,
+            self.dated,
         )
 
     @classmethod

@@ -6,6 +6,7 @@ Everything is drawn feed by feed from a generator that the caller seeds; the res
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import TraceError
-from headwater.estimate.base import DAY, Bools, Floats
+from headwater.estimate.base import DAY, Floats
 from headwater.lab import shapes
 from headwater.lab.traces import Trace
 
@@ -41,7 +42,8 @@ class WorldSettings:
     follow the daily shape, `weekend` is the rate on Saturdays and Sundays relative to other days. An event brings
     `burst` items on average within `burst_minutes`. At each of `changes` (shares of the time) the rates and
     shapes of the share `changing` of the feeds are drawn anew. Items carry `words` of a dictionary as titles;
-    `windows` are the sizes documents have, and `undated` is the share of feeds that give no dates.
+    `windows` are the sizes among which documents are drawn (none: whatever the protocol of the replay says), and
+    `undated` is the share of feeds that give no dates.
     """
 
     feeds: int = 200
@@ -57,7 +59,7 @@ class WorldSettings:
     changes: tuple[float, ...] = ()
     changing: float = 1.0
     words: int = 0
-    windows: tuple[int, ...] = (20,)
+    windows: tuple[int, ...] = ()
     undated: float = 0.0
 
     def __post_init__(self) -> None:
@@ -71,7 +73,7 @@ class WorldSettings:
             raise TraceError(f"A burst of {self.burst:g} items is none; give at least 1.")
         if any(not 0 < when < 1 for when in self.changes) or list(self.changes) != sorted(self.changes):
             raise TraceError("Changes are shares of the time between 0 and 1, in order.")
-        if not self.windows or min(self.windows) < 1:
+        if self.windows and min(self.windows) < 1:
             raise TraceError("Windows must show at least one item.")
 
 
@@ -84,8 +86,6 @@ class World:
     rates: Floats
     shapes: Floats
     kinds: NDArray[np.int64]  # which shape of the family each feed has
-    windows: NDArray[np.int64]
-    dated: Bools
 
 
 def family(shape: Shape) -> tuple[Floats, ...]:
@@ -120,10 +120,11 @@ def draw(settings: WorldSettings, rng: np.random.Generator) -> World:
             parts[feed].append(_times(settings, rng, rates[feed], choices[kinds[feed]], *span))
     times = [np.concatenate(part) for part in parts]
     first_rates, first_kinds = truth[0]
-    windows = np.asarray(rng.choice(settings.windows, settings.feeds), dtype=np.int64)
-    dated = rng.random(settings.feeds) >= settings.undated
+    windows = np.asarray(rng.choice(settings.windows, settings.feeds), dtype=np.int64) if settings.windows else None
+    dated = rng.random(settings.feeds) >= settings.undated if settings.undated else None
     trace = as_trace(times, titles=_titles(settings, rng, [len(each) for each in times]))
-    return World(settings, trace, first_rates, choices[first_kinds], first_kinds, windows, dated)
+    trace = dataclasses.replace(trace, windows=windows, dated=dated)
+    return World(settings, trace, first_rates, choices[first_kinds], first_kinds)
 
 
 def as_trace(times: Sequence[Floats], titles: tuple[str, ...] | None = None) -> Trace:

@@ -20,6 +20,7 @@ from headwater.estimate.single import Single
 from headwater.lab import limits
 from headwater.lab.cycles import CycleSettings, CycleWorld, draw_world, generator, run_cycles
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.experiments.limit_plot import limit_figure
 from headwater.lab.sweep import Job, run_all
 from headwater.schedule.base import Strategy
 from headwater.schedule.two_steps import TwoSteps
@@ -236,5 +237,6 @@ EXPERIMENT = Experiment(
     source="ours",
     summary="every kind of knowledge beside the bound of what it allows: open loop, seen divergence, clairvoyant",
     run=run,
+    draw=limit_figure,
     takes=frozenset({"seeds", "window", "budget"}),
 )

@@ -20,6 +20,7 @@ from headwater.errors import TraceError
 from headwater.estimate.base import DAY
 from headwater.lab.equal import Fitted, Knob, at_equal_cost, knob_of, priced
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row
+from headwater.lab.experiments.peers_plot import peers_figure
 from headwater.lab.open_loop import OpenLoop
 from headwater.lab.replay import Protocol, replay
 from headwater.lab.scores import Scores, score
@@ -201,5 +202,6 @@ EXPERIMENT = Experiment(
     source="ours",
     summary="every strategy and every peer's rule on a real trace, as is and at equal cost",
     run=run,
+    draw=peers_figure,
     takes=frozenset({"trace", "window", "per_day", "warmup_days", "strategies"}),
 )

@@ -1,0 +1,163 @@
+"""How `peers` looks: delay against completeness at each cost, bars of mean and median delay, rules as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.lab.experiments.base import Result, Row
+from headwater.lab.plots import COLOURS, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+OURS, OTHERS, FORESEEING = COLOURS[1], COLOURS[0], "#8C8C8C"
+AS_IT_IS = " as it is"
+NAMED = 12  # points that are named beside themselves; with more of them only the fastest are, the bars name all
+TICKS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
+WHOLE = 5e-4  # share of items not obtained that is drawn as none: a logarithm knows no nought
+
+
+def peers_figure(result: Result) -> Figure:
+    """A column for each cost, and one for the rules as they are where they were run."""
+    equal = [row for row in result.rows if not row["strategy"].endswith(AS_IT_IS)]
+    own = [row for row in result.rows if row["strategy"].endswith(AS_IT_IS)]
+    costs = sorted({row["budget"] for row in equal})
+    columns = len(costs) + bool(own)
+    most = max([sum(row["budget"] == cost for row in equal) for cost in costs] + [len(own)])
+    figure, axes = new_figure(2, columns, width=6.0, height=max(3.6, 0.9 + 0.13 * most))
+    for column, cost in enumerate(costs):
+        rows = sorted((row for row in equal if row["budget"] == cost), key=lambda row: row["mean_delay_s"])
+        told = f"{cost:g} poll{'' if cost == 1 else 's'} per feed and day"
+        _scatter(axes[column], rows)
+        axes[column].set_title(f"{told}, the same for all", fontsize=10)
+        _bars(axes[columns + column], rows, [_label(row) for row in rows])
+        axes[columns + column].set_title(f"Mean and median delay at {told}", fontsize=10)
+    if own:
+        own.sort(key=lambda row: row["mean_delay_s"])
+        _own_costs(axes[columns - 1], own, [row for row in equal if row["strategy"] == "value"])
+        _bars(axes[-1], own, [f"{_label(row)} ({row['budget']:.2g} a day)" for row in own])
+        axes[-1].set_title("Mean and median delay of rules as they are", fontsize=10)
+    about = result.settings
+    figure.suptitle(
+        f"{about['trace']}: {about['feeds']:,} feeds, {about['items']:,} items in {about['measured_days']:.0f} days, "
+        f"documents of {about['window']}",
+        fontsize=11,
+    )
+    return figure
+
+
+def _label(row: Row) -> str:
+    name = str(row["strategy"]).removesuffix(AS_IT_IS)
+    return f"{name} (knows the rates)" if row.get("foresight") else name
+
+
+def _colour(row: Row) -> str:
+    if row.get("foresight"):
+        return FORESEEING
+    return OURS if row["strategy"].startswith("value") else OTHERS
+
+
+def _hours(row: Row, key: str = "mean_delay_s") -> float:
+    return float(row[key]) / 3600
+
+
+def _missing(row: Row) -> float:
+    return max(1.0 - float(row["completeness"]["mean"]), WHOLE)
+
+
+def _scatter(axis: Any, rows: list[Row]) -> None:
+    """Right is late, low is incomplete: the best are at the top left."""
+    for row in rows:
+        star = row["strategy"] == "value"
+        look = {"marker": "*", "s": 190, "zorder": 4} if star else {"marker": "o", "s": 34, "zorder": 3}
+        axis.scatter(_hours(row), _missing(row), color=_colour(row), edgecolors="white", linewidths=0.6, **look)
+    axis.set_xscale("log")
+    _plain_hours(axis, "x")
+    axis.set_yscale("log")
+    low, high = min(map(_missing, rows)), max(map(_missing, rows))
+    ticks = [tick for tick in TICKS if 0.5 * low <= max(1 - tick, WHOLE) <= 1.5 * high]
+    axis.set_yticks([max(1 - tick, WHOLE) for tick in ticks], [f"{tick:g}" for tick in ticks])
+    axis.set_yticks([], minor=True)
+    axis.set_ylim(high * 1.7, low / 1.9)
+    spread = _hours(rows[-1]) / max(_hours(rows[0]), 1e-9)
+    axis.set_xlim(_hours(rows[0]) / spread**0.08, _hours(rows[-1]) * spread**0.3)
+    axis.set_xlabel("mean delay (hours)")
+    axis.set_ylabel("completeness")
+    _name_points(axis, rows if len(rows) <= NAMED else rows[:NAMED])
+
+
+def _name_points(axis: Any, rows: list[Row]) -> None:
+    """Names right of their points, moved up or down until none lies on another."""
+    taken: list[tuple[float, float, float]] = []  # left, right, height of what was written, in points of the picture
+    box = axis.get_window_extent()
+    scale = 72.0 / axis.figure.dpi
+    for row in rows:
+        x, y = axis.transData.transform((_hours(row), _missing(row))) * scale
+        width = 4.9 * len(_label(row))
+        for step in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6):
+            height = y + 9.0 * step
+            inside = box.y0 * scale + 4 < height < box.y1 * scale - 4
+            clash = any(left < x + 8 + width and x + 8 < right and abs(height - at) < 9.0 for left, right, at in taken)
+            if inside and not clash:
+                break
+        taken.append((x + 8, x + 8 + width, height))
+        bold = row["strategy"] == "value"
+        axis.annotate(
+            _label(row),
+            (_hours(row), _missing(row)),
+            xytext=(8, height - y),
+            textcoords="offset points",
+            fontsize=8,
+            fontweight="bold" if bold else "normal",
+            color=_colour(row),
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def _bars(axis: Any, rows: list[Row], labels: list[str]) -> None:
+    places = range(len(rows))
+    for row, place in zip(rows, places, strict=True):
+        first = place == 0
+        axis.barh(place, _hours(row), 0.74, color=_colour(row), alpha=0.45, label="mean" if first else None)
+        median = _hours(row, "median_delay_s")
+        axis.barh(place, median, 0.34, color=_colour(row), label="median" if first else None)
+        axis.text(_hours(row), place, f" {_hours(row):.3g}", fontsize=7, va="center")
+    axis.set_yticks(list(places), labels, fontsize=8)
+    for text, row in zip(axis.get_yticklabels(), rows, strict=True):
+        if row["strategy"] == "value":
+            text.set_fontweight("bold")
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.grid(visible=False, axis="y")
+    axis.set_xlim(0, max(map(_hours, rows)) * 1.12)
+    axis.set_xlabel("delay (hours): pale the mean, full the median")
+
+
+def _own_costs(axis: Any, own: list[Row], ours: list[Row]) -> None:
+    for row in own:
+        axis.scatter(row["budget"], _hours(row), color=OTHERS, s=24, edgecolors="white", linewidths=0.6, zorder=3)
+        axis.annotate(
+            _label(row), (row["budget"], _hours(row)), xytext=(5, 3), textcoords="offset points", fontsize=6.5
+        )
+    ours = sorted(ours, key=lambda row: row["budget"])
+    if ours:
+        line = {"color": OURS, "marker": "*", "markersize": 11, "linewidth": 1.4, "label": "value"}
+        axis.plot([row["budget"] for row in ours], [_hours(row) for row in ours], **line)
+        axis.legend(fontsize=8)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    _plain_hours(axis, "x")
+    _plain_hours(axis, "y")
+    axis.set_xlabel("polls per feed and day")
+    axis.set_ylabel("mean delay (hours)")
+    axis.set_title("Rules as they are, each at its own cost", fontsize=10)
+
+
+def _plain_hours(axis: Any, which: str) -> None:
+    """1, 2, 5, 10 in place of powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    side = axis.xaxis if which == "x" else axis.yaxis
+    side.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+    side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    side.set_minor_formatter(NullFormatter())
