@@ -26,6 +26,10 @@ from headwater.errors import HeadwaterError
             ("run", "two-steps", "--budget", "3", "--per-day", "1"),
             "--per-day and --budget say the same thing in two ways; give one of them.",
         ),
+        (
+            ("describe",),
+            "--trace is missing; give a Parquet or CSV file with the columns source and published_at.",
+        ),
         (("run", "two-steps", "--warmup-days", "-1"), "--warmup-days is -1; it cannot be negative."),
         (
             ("run", "two-steps", "--plot", "x.gif"),

@@ -14,8 +14,9 @@ from headwater.lab import limits
 from headwater.lab.cycles import CycleSettings
 from headwater.lab.equal import at_equal_cost, knob_of
 from headwater.lab.experiments import experiment
-from headwater.lab.experiments.base import LabSettings, silent
+from headwater.lab.experiments.base import LabSettings, Result, silent
 from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, checks_of, one_world
+from headwater.lab.experiments.limit_plot import limit_figure
 from headwater.lab.replay import Protocol
 from headwater.lab.traces import load_trace
 from headwater.schedule.mediacloud import MediaCloud
@@ -66,15 +67,25 @@ def test_peers_gives_one_row_per_strategy_at_the_asked_rate_and_equal_cost(small
         assert row["requests"] == pytest.approx(wanted, rel=near)
     again = experiment("peers").run(given, silent)
     assert again.rows == result.rows
+    draw = experiment("peers").draw
+    assert draw is not None
+    points, bars = draw(result).axes
+    assert {text.get_text() for text in points.texts} == set(names)
+    order = [text.get_text().split(" ")[0] for text in bars.get_yticklabels()]
+    assert order == [row["strategy"] for row in sorted(result.rows, key=lambda row: row["mean_delay_s"])]
 
 
 def test_without_a_rate_peers_also_shows_rules_as_they_are(small_trace: Path) -> None:
     given = LabSettings(trace=small_trace, strategies=("uniform", "fix_1d"), jobs=1)
-    rows = experiment("peers").run(given, silent).rows
+    result = experiment("peers").run(given, silent)
+    rows = result.rows
     as_is = [row for row in rows if row["strategy"] == "fix_1d as it is"]
     assert len(as_is) == 1
     assert as_is[0]["budget"] == pytest.approx(1.0, rel=0.02)
     assert sorted({row["budget"] for row in rows if row["strategy"] == "uniform"}) == [0.25, 1.0, 4.0]
+    draw = experiment("peers").draw
+    assert draw is not None
+    assert len(draw(result).axes) == 8  # three costs and the rules as they are, points above bars
 
 
 def test_peers_says_what_is_missing(small_trace: Path) -> None:
@@ -103,12 +114,25 @@ def test_bounds_are_ordered_and_met_where_they_are_known() -> None:
 
 
 def test_no_strategy_exceeds_its_bound_in_a_small_world() -> None:
-    settings = CycleSettings(feeds=20, window=5, warmup=120, measured=80)
-    worlds = [one_world(settings, 6.0, seed, bound_seen=True) for seed in range(3)]
-    bounds = [check for check in checks_of(6.0, worlds) if "exceed" in check.statement]
+    settings = CycleSettings(feeds=15, window=4, warmup=60, measured=40)
+    worlds = [one_world(settings, 5.0, seed, bound_seen=True) for seed in range(2)]
+    bounds = [check for check in checks_of(5.0, worlds) if "exceed" in check.statement]
     assert len(bounds) == 9
     assert all(check.holds for check in bounds), [check for check in bounds if not check.holds]
     assert all(found[OPEN_BOUND].completeness <= found[CLAIRVOYANT].completeness for found in worlds)
+
+
+def test_the_figure_of_limit_has_a_panel_per_budget_with_the_bounds_as_lines() -> None:
+    spread = {"mean": 0.5, "sd": 0.1}
+    names = ("value, online", "uniform", "bound, open loop", "bound, clairvoyant")
+    rows = [{"strategy": name, "budget": b, "completeness": spread} for b in (10.0, 30.0) for name in names]
+    figure = limit_figure(Result("limit", {"feeds": 9, "window": 5, "seeds": 2}, rows))
+    assert [axis.get_title() for axis in figure.axes] == ["b = 10 requests per cycle", "b = 30 requests per cycle"]
+    for axis in figure.axes:
+        assert [text.get_text() for text in axis.get_yticklabels()] == ["value, online", "uniform"]
+        legend = axis.get_legend()
+        assert legend is not None
+        assert [text.get_text() for text in legend.get_texts()] == ["open loop 0.500", "clairvoyant 0.500"]
 
 
 @pytest.mark.soak

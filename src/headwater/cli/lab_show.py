@@ -8,47 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.cli.common import out
+from headwater.lab.measures import MEASURES, NOT_SHOWN, cell, measure
 
 if TYPE_CHECKING:
     from headwater.lab.experiments.base import Result
-
-MEASURES = {
-    "requests": ("requests", "{:,.0f}"),
-    "completeness": ("completeness", "{:.4f}"),
-    "freshness": ("freshness", "{:.4f}"),
-    "mean_delay_s": ("mean delay", "duration"),
-    "median_delay_s": ("median", "duration"),
-    "p95_delay_s": ("p95", "duration"),
-    "max_delay_s": ("max", "duration"),
-    "sd_delay_s": ("sd", "duration"),
-    "polls_per_item": ("polls/item", "{:.2f}"),
-    "error": ("error", "{:,.1f}"),
-    "lost": ("lost", "{:,.0f}"),
-    "bytes": ("bytes", "{:,.0f}"),
-}
-
-
-NOT_SHOWN = ("paper", "thesis")
-
-
-def measure(key: str) -> tuple[str, str]:
-    """A measure's heading and how its values are written."""
-    return MEASURES.get(key, (key.replace("_", " "), "{:.4g}"))
-
-
-def cell(value: Any, form: str) -> str:
-    """One value of a row as text; a mean carries its standard deviation."""
-    if value is None:
-        return ""
-    if isinstance(value, dict):
-        return f"{cell(value['mean'], form)} ±{cell(value['sd'], form)}"
-    if not isinstance(value, int | float):
-        return str(value)
-    if value != value:
-        return "–"
-    if form == "duration":
-        return f"{value / 3600:.2f} h" if value >= 5400 else f"{value / 60:.1f} min"
-    return form.format(value)
 
 
 def show(result: Result) -> None:

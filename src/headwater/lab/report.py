@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from headwater import __version__
 from headwater.errors import HeadwaterError
 from headwater.lab.experiments.base import Experiment, LabSettings, Progress, Result
+from headwater.lab.measures import NOT_SHOWN, cell, measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MANY = 40  # rows: longer tables are folded
 PACKAGES = ("numpy", "scipy", "matplotlib", "pyarrow", "numba")
 
 
@@ -75,25 +77,33 @@ def page(sections: list[Section], made: str) -> str:
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Headwater: evaluation</title><style>{STYLE}</style></head><body>",
         "<h1>Headwater: evaluation</h1>",
-        f"<p>{len(sections)} experiments, {held} of {len(checks)} statements hold. {_text(made)}; "
-        f"{seconds / 60:.1f} minutes. {_text(tools)}.</p>",
-        "<p>Made by <code>headwater lab report</code>; the same seeds give the same numbers.</p><ul>",
-        *(
-            f"<li><a href='#{each.experiment.name}'>{each.experiment.name}</a>: {_outcome(each)}</li>"
-            for each in sections
-        ),
-        "</ul>",
+        f"<p>{len(sections)} experiments, {held} of {len(checks)} statements hold. Made {_text(made)} in "
+        f"{_lasted(seconds)} by <code>headwater lab report</code>; the same seeds give the same numbers.</p>",
+        f"<p class=quiet>{_text(tools)}</p>",
+        "<table class=contents><tr><th>experiment<th>from<th>statements<th>seeds<th>took</tr>",
+        *(_entry(each) for each in sections),
+        "</table>",
         *(_section(each) for each in sections),
         "</body></html>",
     ]
     return "\n".join(parts)
 
 
-def _outcome(section: Section) -> str:
-    if section.result is None:
-        return _text(section.trouble)
-    checks = section.result.checks
-    return f"{sum(check.holds for check in checks)} of {len(checks)} statements hold"
+def _entry(section: Section) -> str:
+    """A line of the contents."""
+    name, result = section.experiment.name, section.result
+    head = f"<tr><td><a href='#{name}'>{name}</a></td><td>{_text(section.experiment.source)}</td>"
+    if result is None:
+        return head + f"<td colspan=3 class=no>not run: {_text(section.trouble)}</td></tr>"
+    held = sum(check.holds for check in result.checks)
+    look = "yes" if held == len(result.checks) else "no"
+    seeds = _text(str(result.settings.get("seeds", "–")))
+    told = f"{held} of {len(result.checks)} hold"
+    return head + f"<td class={look}>{told}</td><td>{seeds}</td><td>{_lasted(result.seconds)}</td></tr>"
+
+
+def _lasted(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} minutes"
 
 
 def _section(section: Section) -> str:
@@ -102,28 +112,41 @@ def _section(section: Section) -> str:
     if section.result is None:
         return head + f"<p class=no>Not run: {_text(section.trouble)}</p>"
     result = section.result
-    told = ", ".join(f"{key} {value}" for key, value in result.settings.items())
-    parts = [head, f"<p>{_text(told)}; {result.seconds:.0f} s</p>"]
+    told = " · ".join(
+        f"{_text(key.replace('_', ' '))} <b>{_setting(value)}</b>" for key, value in result.settings.items()
+    )
+    parts = [head, f"<p class=quiet>{told} · took <b>{_lasted(result.seconds)}</b></p>"]
     if section.picture:
         data = base64.b64encode(section.picture).decode()
-        parts.append(f"<img alt='{name}' src='data:image/png;base64,{data}'>")
-    parts += [_table(result), _statements(result), *(f"<p>{_text(note)}</p>" for note in result.notes)]
+        parts.append(f"<img alt='Figure of {name}' src='data:image/png;base64,{data}'>")
+    parts += [_statements(result), _table(result), *(f"<p>{_text(note)}</p>" for note in result.notes)]
     return "\n".join(parts)
 
 
+def _setting(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_setting(each) for each in value)
+    return _text(f"{value:g}" if isinstance(value, float) else str(value))
+
+
 def _table(result: Result) -> str:
-    keys = list(dict.fromkeys(key for row in result.rows for key in row if key not in ("paper", "thesis")))
+    keys = list(dict.fromkeys(key for row in result.rows for key in row if key not in NOT_SHOWN))
     papers = {key for row in result.rows for key in row.get("paper", {})}
-    heads = "".join(f"<th>{_text(key)}</th>" + ("<th class=paper>paper</th>" if key in papers else "") for key in keys)
+    heads = "".join(
+        f"<th>{_text(measure(key)[0])}</th>" + ("<th class=paper>paper</th>" if key in papers else "") for key in keys
+    )
     body = []
     for row in result.rows:
         cells = ""
         for key in keys:
-            cells += f"<td>{_cell(row.get(key))}</td>"
+            text = isinstance(row.get(key), str)
+            cells += f"<td{'' if text else ' class=number'}>{_cell(row.get(key), key)}</td>"
             if key in papers:
-                cells += f"<td class=paper>{_cell(row.get('paper', {}).get(key))}</td>"
+                cells += f"<td class='number paper'>{_cell(row.get('paper', {}).get(key), key)}</td>"
         body.append(f"<tr>{cells}</tr>")
-    return f"<details open><summary>measurements</summary><table><tr>{heads}</tr>{''.join(body)}</table></details>"
+    shut = "" if len(result.rows) > MANY else " open"
+    table = f"<div class=wide><table><tr>{heads}</tr>{''.join(body)}</table></div>"
+    return f"<details{shut}><summary>{len(result.rows)} measurements</summary>{table}</details>"
 
 
 def _statements(result: Result) -> str:
@@ -135,17 +158,11 @@ def _statements(result: Result) -> str:
         for check in result.checks
     )
     heads = "<tr><th></th><th>statement</th><th>tolerance</th><th>figures</th><th>source</th></tr>"
-    return f"<table>{heads}{rows}</table>" if rows else ""
+    return f"<div class=wide><table>{heads}{rows}</table></div>" if rows else ""
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, dict):
-        return f"{_cell(value.get('mean'))} ± {_cell(value.get('sd'))}"
-    if isinstance(value, float):
-        return "–" if value != value else f"{value:,.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
-    return _text(str(value))
+def _cell(value: Any, key: str) -> str:
+    return _text(cell(value, measure(key)[1]))
 
 
 def _text(value: str) -> str:
@@ -153,11 +170,18 @@ def _text(value: str) -> str:
 
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-img { max-width: 100%; height: auto; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+h2 { margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; }
+img { max-width: 100%; height: auto; display: block; margin: 1rem 0; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; font-size: 13px; }
-th, td { border-bottom: 1px solid #ddd; padding: .15rem .5rem; text-align: left; vertical-align: top; }
-.paper { color: #777; }
-tr.no td:first-child, p.no { color: #b03a00; font-weight: 600; }
-tr.yes td:first-child { color: #00694e; }
+th, td { border-bottom: 1px solid #ddd; padding: .15rem .6rem; text-align: left; vertical-align: top; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.wide { overflow-x: auto; }
+.paper, .quiet { color: #666; }
+.quiet { font-size: 13px; }
+.contents { font-size: 15px; }
+summary { cursor: pointer; color: #444; }
+tr.no td:first-child, td.no, p.no { color: #b03a00; font-weight: 600; }
+tr.yes td:first-child, td.yes { color: #00694e; }
+tr td:first-child { white-space: nowrap; }
 """

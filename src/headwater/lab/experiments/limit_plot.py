@@ -18,7 +18,7 @@ BOUND_COLOURS = {"open loop": COLOURS[2], "seen divergence": COLOURS[3], "clairv
 def limit_figure(result: Result) -> Figure:
     budgets = sorted({row["budget"] for row in result.rows})
     many = sum(row["budget"] == budgets[0] and not row["strategy"].startswith(BOUND) for row in result.rows)
-    figure, axes = new_figure(1, len(budgets), width=6.0, height=1.6 + 0.3 * many)
+    figure, axes = new_figure(1, len(budgets), width=5.6, height=1.6 + 0.3 * many)
     for axis, budget in zip(axes, budgets, strict=True):
         _panel(axis, [row for row in result.rows if row["budget"] == budget])
         axis.set_title(f"b = {budget:g} requests per cycle", fontsize=10)
@@ -39,9 +39,9 @@ def _panel(axis: Any, rows: list[Row]) -> None:
     for place, row in enumerate(shown):
         mean, sd = row["completeness"]["mean"], row["completeness"]["sd"]
         colour = OURS if row["strategy"].startswith("value") else OTHERS
-        axis.barh(place, mean, 0.7, color=colour, alpha=0.75, xerr=sd, ecolor="#444444", capsize=2)
+        axis.errorbar(mean, place, xerr=sd, fmt="o", color=colour, ecolor=colour, capsize=3, markersize=6)
         axis.text(
-            0.01, place, f"{mean:.3f}", fontsize=8, va="center", color="white", transform=axis.get_yaxis_transform()
+            0.995, place, f"{mean:.3f}", fontsize=8, va="center", ha="right", transform=axis.get_yaxis_transform()
         )
     for line, (name, row) in zip(LINES, bounds.items(), strict=False):
         mean = row["completeness"]["mean"]
@@ -49,7 +49,8 @@ def _panel(axis: Any, rows: list[Row]) -> None:
     axis.set_yticks(range(len(shown)), [row["strategy"] for row in shown], fontsize=8)
     axis.set_ylim(len(shown) - 0.4, -0.6)
     axis.grid(visible=False, axis="y")
-    lowest = min(row["completeness"]["mean"] for row in shown)
-    axis.set_xlim(max(0.0, lowest - 0.15), 1.02)
+    lowest = min(row["completeness"]["mean"] - row["completeness"]["sd"] for row in shown)
+    highest = max(row["completeness"]["mean"] + row["completeness"]["sd"] for row in rows)
+    axis.set_xlim(lowest - 0.02, highest + 0.15 * (highest - lowest))
     axis.set_xlabel("feed completeness C_F (whisker: sd over the worlds)")
-    axis.legend(title="bound", fontsize=8, title_fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+    axis.legend(title="bound", fontsize=7.5, title_fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.16), ncols=3)

@@ -14,6 +14,7 @@ OURS, OTHERS, FORESEEING = COLOURS[1], COLOURS[0], "#8C8C8C"
 AS_IT_IS = " as it is"
 NAMED = 12  # points that are named beside themselves; with more of them only the fastest are, the bars name all
 TICKS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
+LINE = 9.0  # height of a line of names, in points
 WHOLE = 5e-4  # share of items not obtained that is drawn as none: a logarithm knows no nought
 
 
@@ -24,11 +25,14 @@ def peers_figure(result: Result) -> Figure:
     costs = sorted({row["budget"] for row in equal})
     columns = len(costs) + bool(own)
     most = max([sum(row["budget"] == cost for row in equal) for cost in costs] + [len(own)])
-    figure, axes = new_figure(2, columns, width=6.0, height=max(3.6, 0.9 + 0.13 * most))
+    height = max(3.6, 1.1 + 0.15 * most)
+    figure, axes = new_figure(2, columns, 6.0, height) if columns > 1 else new_figure(1, 2, 5.4, height)
+    scattered = []
     for column, cost in enumerate(costs):
         rows = sorted((row for row in equal if row["budget"] == cost), key=lambda row: row["mean_delay_s"])
         told = f"{cost:g} poll{'' if cost == 1 else 's'} per feed and day"
         _scatter(axes[column], rows)
+        scattered.append((axes[column], rows))
         axes[column].set_title(f"{told}, the same for all", fontsize=10)
         _bars(axes[columns + column], rows, [_label(row) for row in rows])
         axes[columns + column].set_title(f"Mean and median delay at {told}", fontsize=10)
@@ -43,6 +47,9 @@ def peers_figure(result: Result) -> Figure:
         f"documents of {about['window']}",
         fontsize=11,
     )
+    figure.draw_without_rendering()
+    for axis, rows in scattered:
+        _name_points(axis, rows)
     return figure
 
 
@@ -83,36 +90,35 @@ def _scatter(axis: Any, rows: list[Row]) -> None:
     axis.set_xlim(_hours(rows[0]) / spread**0.08, _hours(rows[-1]) * spread**0.3)
     axis.set_xlabel("mean delay (hours)")
     axis.set_ylabel("completeness")
-    _name_points(axis, rows if len(rows) <= NAMED else rows[:NAMED])
 
 
 def _name_points(axis: Any, rows: list[Row]) -> None:
-    """Names right of their points, moved up or down until none lies on another."""
-    taken: list[tuple[float, float, float]] = []  # left, right, height of what was written, in points of the picture
-    box = axis.get_window_extent()
-    scale = 72.0 / axis.figure.dpi
-    for row in rows:
-        x, y = axis.transData.transform((_hours(row), _missing(row))) * scale
-        width = 4.9 * len(_label(row))
-        for step in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6):
-            height = y + 9.0 * step
-            inside = box.y0 * scale + 4 < height < box.y1 * scale - 4
-            clash = any(left < x + 8 + width and x + 8 < right and abs(height - at) < 9.0 for left, right, at in taken)
-            if inside and not clash:
-                break
-        taken.append((x + 8, x + 8 + width, height))
-        bold = row["strategy"] == "value"
-        axis.annotate(
-            _label(row),
-            (_hours(row), _missing(row)),
-            xytext=(8, height - y),
-            textcoords="offset points",
-            fontsize=8,
-            fontweight="bold" if bold else "normal",
-            color=_colour(row),
-            va="center",
-            annotation_clip=False,
+    """Names beside their points, moved until none lies on another name or point; the layout must be final."""
+    box, scale = axis.get_window_extent(), 72.0 / axis.figure.dpi  # lengths in points, as the offsets are
+    low, high = box.y0 * scale + 4, box.y1 * scale - 4
+    start, end = box.x0 * scale - 2, box.x1 * scale + 30  # a name may stick out where nothing follows
+    at = [tuple(axis.transData.transform((_hours(row), _missing(row))) * scale) for row in rows]
+    taken = [(x - 5, x + 5, y) for x, y in at]  # left, right, height
+    named = range(len(rows)) if len(rows) <= NAMED else range(NAMED)
+    for row, (x, y) in ((rows[k], at[k]) for k in named):
+        width = 4.7 * len(row["strategy"])
+        places = [
+            (left, y + LINE * step)
+            for step in sorted(range(-9, 10), key=abs)
+            for left in (x + 8, x - 8 - width)
+            if low < y + LINE * step < high and start < left and left + width < end
+        ]
+        free = (
+            (left, height)
+            for left, height in places
+            if not any(a < left + width and left < b and abs(height - h) < LINE for a, b, h in taken)
         )
+        left, height = next(free, (x + 8, y))
+        taken.append((left, left + width, height))
+        look = {"fontsize": 8, "color": _colour(row), "va": "center", "annotation_clip": False}
+        look["fontweight"] = "bold" if row["strategy"] == "value" else "normal"
+        where = (_hours(row), _missing(row))
+        axis.annotate(row["strategy"], where, xytext=(left - x, height - y), textcoords="offset points", **look)
 
 
 def _bars(axis: Any, rows: list[Row], labels: list[str]) -> None:

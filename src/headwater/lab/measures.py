@@ -1,0 +1,52 @@
+"""How the lab's measures are called and written for people, in a terminal and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DURATION = "duration"
+MEASURES = {
+    "requests": ("requests", "{:,.0f}"),
+    "completeness": ("completeness", "{:.4f}"),
+    "freshness": ("freshness", "{:.4f}"),
+    "mean_delay_s": ("mean delay", DURATION),
+    "median_delay_s": ("median", DURATION),
+    "p95_delay_s": ("p95", DURATION),
+    "max_delay_s": ("max", DURATION),
+    "sd_delay_s": ("sd", DURATION),
+    "mean_delay_per_feed_s": ("mean delay per feed", DURATION),
+    "polls_per_item": ("polls/item", "{:.2f}"),
+    "polls_per_item_per_feed": ("polls/item per feed", "{:.2f}"),
+    "error": ("error", "{:,.1f}"),
+    "lost": ("lost", "{:,.0f}"),
+    "pending": ("pending", "{:,.0f}"),
+    "items": ("items", "{:,.0f}"),
+    "bytes": ("bytes", "{:,.0f}"),
+    "off_budget": ("off budget", "{:+.2%}"),
+}
+NOT_SHOWN = ("paper", "thesis")
+
+
+def measure(key: str) -> tuple[str, str]:
+    """A measure's heading and how its values are written."""
+    return MEASURES.get(key, (key.replace("_", " "), "{:.4g}"))
+
+
+def cell(value: Any, form: str) -> str:
+    """One value of a row as text; a mean carries its standard deviation.
+
+    >>> cell({"mean": 0.5, "sd": 0.1}, "{:.2f}"), cell(9000.0, DURATION), cell(None, DURATION)
+    ('0.50 ±0.10', '2.50 h', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return f"{cell(value['mean'], form)} ±{cell(value['sd'], form)}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if value != value:
+        return "–"
+    if form == DURATION:
+        return f"{value / 3600:,.2f} h" if value >= 5400 else f"{value / 60:.1f} min"
+    return form.format(value)
