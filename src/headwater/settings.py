@@ -52,6 +52,13 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         None, pattern=r"^https?://[^/?#\s\"<>]+[^?#\s\"<>]*$", description="the server's address as others see it"
     )
+    smtp_url: str | None = Field(
+        None,
+        pattern=r"^smtps?://[^/?#\s]+(\?starttls=(never|always))?$",
+        description="the mail server for DELIVER TO EMAIL",
+    )
+    mail_from: str | None = Field(None, description="the sender of mails")
+    time_zone: str = Field("UTC", description="the time zone of digests (EVERY 1 DAY AT …), like Europe/Vienna")
     names: tuple[str, ...] = Field(
         (), description="host names under which the server is used, beside localhost and addresses in digits"
     )

@@ -24,6 +24,8 @@ COMMANDS = {
     "quality": "headwater.cli.quality",
     "query": "headwater.cli.query_live",
     "publish": "headwater.cli.publish",
+    "deliveries": "headwater.cli.deliveries",
+    "export": "headwater.cli.export",
     "lab": "headwater.cli.lab",
     "farm": "headwater.cli.farm",
 }

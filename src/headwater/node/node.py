@@ -20,6 +20,7 @@ from headwater.fetch.client import Fetcher
 from headwater.node import memory
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
+from headwater.node.delivering import delivering, zone
 from headwater.node.processor import Processor, Write
 from headwater.node.quality import Quality, Watch
 from headwater.node.refresher import Settled
@@ -28,6 +29,8 @@ from headwater.node.targeting import EVERY as RETARGET
 from headwater.node.targeting import require_beliefs, retarget
 from headwater.node.targets import Aim, aims
 from headwater.node.wants import Want, Wanting, owned
+from headwater.publish.deliver import Deliverer
+from headwater.publish.duties import Duties
 from headwater.publish.live import Live
 from headwater.query.tongues import detector
 from headwater.settings import Settings
@@ -61,6 +64,7 @@ class Node:
         self.crawler: Crawler
         self.processor: Processor
         self.live: Live
+        self.deliverer: Deliverer
         self._on_hits = on_hits
         self._writers = writers
         self._aims: tuple[Aim, ...] = ()
@@ -105,8 +109,13 @@ class Node:
             await self._retarget()
             self._revision = await self.store.revision()
             self.live = Live(self.store)
+            self.deliverer = await delivering(self.store, fetcher, given)
             self.processor = Processor(
-                self.store, detect=detector(), writers=self._writers, on_hits=self._hits, on_taken=self._want
+                self.store,
+                detect=detector(),
+                writers=(*self._writers, Duties(zone(given.time_zone))),
+                on_hits=self._hits,
+                on_taken=self._want,
             )
         except BaseException:
             await self._stack.aclose()
@@ -114,6 +123,7 @@ class Node:
         self._tasks = [
             asyncio.create_task(self.crawler.run(self._stop)),
             asyncio.create_task(self.processor.run(self._stop)),
+            asyncio.create_task(self.deliverer.run(self._stop)),
             asyncio.create_task(self._every(LOOK, self._look)),
             asyncio.create_task(self._every(WANTS, self._want)),
             asyncio.create_task(self._every(SAVE, self.save)),
@@ -153,6 +163,7 @@ class Node:
 
     def _hits(self, hits: Sequence[StoredHit]) -> None:
         self.live.wake(hits)
+        self.deliverer.wake()
         self._on_hits(hits)
 
     async def quality(self) -> Quality:

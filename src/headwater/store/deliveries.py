@@ -115,7 +115,7 @@ def listed(connection: Connection, states: Collection[str], limit: int) -> list[
 
 def counts(connection: Connection) -> dict[str, int]:
     query = select(delivery.c.state, func.count()).group_by(delivery.c.state)
-    return dict(connection.execute(query).tuples().all())
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def resend(connection: Connection, ids: Collection[int], now: float) -> int:

@@ -10,11 +10,12 @@ from collections.abc import Collection, Hashable, Sequence
 from sqlalchemy import Connection, delete, func, select
 
 from headwater.errors import NotFound
-from headwater.store import deliveries, hits, outbox, state
+from headwater.model import Item, Refresh
+from headwater.store import archive, deliveries, hits, outbox, state
 from headwater.store.database import Database
 from headwater.store.sql import insert_new
 from headwater.store.tables import hit, private_feed, token
-from headwater.store.values import Access, Delivery, StoredHit, Token
+from headwater.store.values import Access, Delivery, Slice, StoredHit, Token
 
 
 class PublishStore:
@@ -58,6 +59,25 @@ class PublishStore:
     async def last_hit(self, query_id: int) -> int:
         """The end of a query feed's stream."""
         return await self._database.read(_last, query_id)
+
+    # archives
+
+    async def archive_items(self, after: int, part: Slice, limit: int) -> list[Item]:
+        """Items in the order of ids, beyond the id `after`."""
+        return await self._database.read(archive.items_after, after, part, limit)
+
+    async def archive_refreshes(self, after: int, part: Slice, limit: int) -> list[tuple[int, Refresh]]:
+        return await self._database.read(archive.refreshes_after, after, part, limit)
+
+    async def archive_hits(self, query_id: int, after: int, part: Slice, limit: int) -> list[StoredHit]:
+        return await self._database.read(archive.hits_after, query_id, after, part, limit)
+
+    async def count_archive(self, what: str, query_id: int | None, after: int, part: Slice) -> int:
+        """How many of these are left."""
+        if query_id is not None:
+            return await self._database.read(archive.count_hits, query_id, after, part)
+        count = archive.count_refreshes if what == "refreshes" else archive.count_items
+        return await self._database.read(count, after, part)
 
     # deliveries
 

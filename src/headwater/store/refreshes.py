@@ -38,7 +38,7 @@ def refresh_row(value: Refresh) -> dict[str, Any]:
     }
 
 
-def _refresh(row: Row[Any]) -> Refresh:
+def read_refresh(row: Row[Any]) -> Refresh:
     return Refresh(
         feed_id=row.feed_id,
         at=row.at,
@@ -64,7 +64,7 @@ def listed(connection: Connection, feed_id: int | None, since: float | None, lim
         query = query.where(refresh.c.feed_id == feed_id)
     if since is not None:
         query = query.where(refresh.c.at >= since)
-    return [_refresh(row) for row in connection.execute(query)]
+    return [read_refresh(row) for row in connection.execute(query)]
 
 
 def losses(connection: Connection, since: float, limit: int) -> list[Loss]:

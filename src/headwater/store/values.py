@@ -264,3 +264,12 @@ class Delivery:
     attempts: int = 0
     at: float = 0.0
     message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of the past: `since` ≤ time < `until`, of one feed or of all."""
+
+    since: float | None = None
+    until: float | None = None
+    feed_id: int | None = None

@@ -1,0 +1,87 @@
+"""`headwater deliveries`: what was sent, what is waiting, what was given up, and sending it again."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from headwater import when
+from headwater.cli.common import as_json, command, group, out, print_json, settings
+from headwater.cli.work import opened, run
+from headwater.errors import InputError
+from headwater.publish.deliver import hook_secret
+from headwater.store.values import Delivery
+
+STATES = ("due", "failed", "sent", "dead")
+
+
+def register(app: typer.Typer) -> None:
+    deliveries = group("Mails, web hooks and notifications of query feeds.")
+    command(deliveries, "list", epilog="Example:  headwater deliveries list --state dead")(list_)
+    command(deliveries, epilog="Examples:  headwater deliveries resend 12 13  ·  headwater deliveries resend --dead")(
+        resend
+    )
+    command(deliveries, epilog="Example:  headwater deliveries secret")(secret)
+    app.add_typer(deliveries, name="deliveries")
+
+
+def list_(
+    state: Annotated[list[str] | None, typer.Option(help="due, failed, sent or dead; may be given twice.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, the latest first.")] = 50,
+) -> None:
+    """Show deliveries; the dead ones were given up and wait for you."""
+    if unknown := set(state or ()) - set(STATES):
+        raise InputError(f"There is no state “{min(unknown)}”; there are {', '.join(STATES)}.")
+
+    async def work() -> tuple[list[Delivery], dict[str, int]]:
+        async with opened(settings()) as store:
+            return await store.publishing.deliveries(state or (), limit=limit), await store.publishing.delivery_counts()
+
+    found, counts = run(work())
+    if as_json():
+        print_json({"counts": {name: counts.get(name, 0) for name in STATES}, "deliveries": found})
+        return
+    out.print(", ".join(f"{counts.get(name, 0)} {name}" for name in STATES))
+    now = time.time()
+    for one in found:
+        said = f"  {one.message}" if one.message else ""
+        line = f"{one.id:6} {one.state:6} {one.query} → {one.kind} {one.address}, {when.relative(one.at, now)}{said}"
+        out.print(escape(line))
+
+
+def resend(
+    ids: Annotated[list[int] | None, typer.Argument(help="Numbers of deliveries, as “list” shows them.")] = None,
+    dead: Annotated[bool, typer.Option("--dead", help="All that were given up.")] = False,
+) -> None:
+    """Try again what was given up or is waiting to be tried again; a running server does so at once."""
+    if bool(ids) == dead:
+        raise InputError("Give the numbers of deliveries, or --dead for all that were given up.")
+
+    async def work() -> int:
+        async with opened(settings()) as store:
+            return await store.publishing.resend(ids or (), time.time())
+
+    number = run(work())
+    if ids and not number:
+        raise InputError("None of these can be sent again: only dead and failed deliveries can.")
+    if as_json():
+        print_json({"due": number})
+    else:
+        out.print(f"{number} due now.")
+
+
+def secret() -> None:
+    """Print the secret by which web hooks are signed: X-Headwater-Signature is its HMAC-SHA256 of the body."""
+
+    async def work() -> str:
+        async with opened(settings()) as store:
+            return (await hook_secret(store, time.time())).decode()
+
+    made = run(work())
+    if as_json():
+        print_json({"secret": made})
+    else:
+        out.print(made, markup=False)

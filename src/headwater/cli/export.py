@@ -1,0 +1,68 @@
+"""`headwater export`: an archive of items, refreshes or a query feed for DuckDB, pandas and our own lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from headwater.cli.common import as_json, command, err, out, print_json, settings
+from headwater.cli.work import opened, run
+from headwater.errors import InputError
+from headwater.formats.dates import parse_date
+from headwater.publish.archive import export as write
+from headwater.publish.files import Kept
+from headwater.store.values import Slice
+
+
+def register(app: typer.Typer) -> None:
+    examples = "Examples:  headwater export items.parquet  ·  headwater export --refreshes --since 2026-11-01 log.csv"
+    command(app, epilog=examples)(export)
+
+
+def export(
+    file: Annotated[str, typer.Argument(metavar="OUT", help="The file; run again, what is new is added.")],
+    items: Annotated[bool, typer.Option("--items", help="Items (this is what is exported by default).")] = False,
+    refreshes: Annotated[bool, typer.Option("--refreshes", help="The log of refreshes.")] = False,
+    query: Annotated[str | None, typer.Option(help="What this query feed has let out.")] = None,
+    since: Annotated[str | None, typer.Option(help="A date, like 2026-11-01.")] = None,
+    until: Annotated[str | None, typer.Option(help="A date: before it.")] = None,
+    feed: Annotated[str | None, typer.Option(help="Only this feed: number, name or address.")] = None,
+    format: Annotated[str | None, typer.Option(help="parquet, csv or jsonl; else by the file's name.")] = None,
+) -> None:
+    """Write items, refreshes or a query feed to a file. Run again, it goes on where it ended or was stopped."""
+    if items + refreshes + (query is not None) > 1:
+        raise InputError("Give one of --items, --refreshes and --query.")
+    suffix = Path(file).suffix.lower().removeprefix(".")
+    chosen = format or (suffix if suffix in ("parquet", "csv", "jsonl") else "parquet")
+    kept = run(_export(file, "refreshes" if refreshes else "items", query, _date(since), _date(until), feed, chosen))
+    if as_json():
+        print_json({"file": file, "format": chosen, "new": kept.new, "rows": kept.rows})
+    else:
+        out.print(f"{kept.new} rows added, {kept.rows} are in {file}.", markup=False)
+
+
+async def _export(
+    file: str, what: str, query: str | None, since: float | None, until: float | None, feed: str | None, format: str
+) -> Kept:
+    columns = (TextColumn("exporting"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    async with opened(settings()) as store:
+        part = Slice(since, until, None if feed is None else (await store.feed(feed)).id)
+        with Progress(*columns, console=err, transient=True, disable=as_json()) as progress:
+            bar = progress.add_task("exporting", total=None)
+
+            def show(done: int, total: int) -> None:
+                progress.update(bar, completed=done, total=total)
+
+            return await write(store, what, part, file, format, query=query, progress=show)
+
+
+def _date(given: str | None) -> float | None:
+    if given is None:
+        return None
+    found = parse_date(given)
+    if found is None:
+        raise InputError(f"“{given}” is no date; give one like 2026-11-01 or 2026-11-01T07:30:00Z.")
+    return found

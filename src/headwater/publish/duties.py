@@ -1,0 +1,89 @@
+"""Hits → deliveries: what DELIVER TO and EVERY of a query ask for, written in the transaction of the hits."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from datetime import time as time_of_day
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection, select
+
+from headwater.language.ast import Deliver, DeliverKind, Every
+from headwater.store import deliveries, queries
+from headwater.store.tables import query_feed
+from headwater.store.values import Delivery, StoredHit
+
+KINDS = {DeliverKind.EMAIL: "email", DeliverKind.WEBHOOK: "webhook", DeliverKind.NOTIFY: "notify"}
+
+
+class Duties:
+    """A writer for the query processor."""
+
+    def __init__(self, time_zone: ZoneInfo, clock: Callable[[], float] = time.time) -> None:
+        self._zone = time_zone
+        self._clock = clock
+
+    def __call__(self, connection: Connection, hits: Sequence[StoredHit]) -> None:
+        fresh = [hit for hit in hits if hit.fresh and hit.item.id is not None]
+        if not fresh:
+            return
+        now = self._clock()
+        ids = {hit.query_id for hit in fresh}
+        query = select(query_feed.c.id, query_feed.c.name, query_feed.c.text, query_feed.c.active)
+        asked = {row.id: row for row in connection.execute(query.where(query_feed.c.id.in_(sorted(ids))))}
+        new = []
+        for hit in fresh:
+            row = asked.get(hit.query_id)
+            deliver, every = asks(row.active or row.text) if row is not None else (None, None)
+            if row is None or deliver is None or deliver.kind not in KINDS or not deliver.address:
+                continue
+            slot = None if every is None else next_slot(every, now, self._zone)
+            due = now if slot is None else slot
+            new.append(
+                Delivery(
+                    *(0, hit.query_id, row.name, hit.id, hit.item.id or 0, KINDS[deliver.kind], deliver.address, due),
+                    slot=slot,
+                    at=now,
+                )
+            )
+        deliveries.write(connection, new)
+
+
+@lru_cache(maxsize=1_000)
+def asks(text: str) -> tuple[Deliver | None, Every | None]:
+    """What a definition wants delivered, and how often."""
+    query = queries.definition(text).query
+    return query.deliver, query.every
+
+
+def next_slot(every: Every, now: float, zone: ZoneInfo) -> float:
+    """The first moment of a digest after `now`.
+
+    Whole days are counted on the calendar of the time zone, so that 07:30 stays 07:30 when clocks change; shorter spans
+    from the time of day given, or from midnight UTC of 1970.
+
+    >>> from headwater.language.ast import Span, Unit
+    >>> daily = Every(Span(1, Unit.DAY), "07:30")
+    >>> next_slot(daily, 0.0, ZoneInfo("UTC")) / 3600
+    7.5
+    >>> next_slot(daily, 7.5 * 3600, ZoneInfo("UTC")) / 3600
+    31.5
+    >>> next_slot(Every(Span(6, Unit.HOUR)), 1.0, ZoneInfo("UTC")) / 3600
+    6.0
+    """
+    hours, minutes = map(int, every.at.split(":")) if every.at else (0, 0)
+    span = every.span.seconds
+    if every.at is None or span % 86_400:
+        begin = hours * 3600 + minutes * 60
+        return begin + (math.floor((now - begin) / span) + 1) * span
+    days, wall = span // 86_400, time_of_day(hours, minutes)
+    day = datetime.fromtimestamp(now, zone).date()
+    while True:
+        moment = datetime.combine(day, wall, zone).timestamp()
+        if moment > now and day.toordinal() % days == 0:
+            return moment
+        day += timedelta(1)

@@ -1,0 +1,184 @@
+"""Files that grow by whole pieces: CSV, JSON Lines and Parquet, each knowing up to where it is complete."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from headwater.errors import InputError
+
+FORMATS = ("parquet", "csv", "jsonl")
+_META = b"headwater"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a file holds: of which export, up to which id, how many rows and bytes; `new` rows came just now."""
+
+    about: str
+    last: int = 0
+    rows: int = 0
+    bytes: int = 0
+    new: int = 0
+
+
+class Growing(ABC):
+    """A file that is being written."""
+
+    def __init__(self, path: Path, kept: Kept, columns: Mapping[str, str]) -> None:
+        self._path = path
+        self._kept = kept
+        self._columns = columns
+
+    @property
+    def last(self) -> int:
+        return self._kept.last
+
+    @abstractmethod
+    def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
+        """Add rows, whole or not at all; the last has this id."""
+
+    @abstractmethod
+    def close(self) -> Kept:
+        """Make the file what was asked for."""
+
+    def _count(self, rows: Sequence[Mapping[str, Any]], last: int, size: int = 0) -> None:
+        kept = self._kept
+        self._kept = replace(kept, last=last, rows=kept.rows + len(rows), bytes=size, new=kept.new + len(rows))
+
+
+class Lines(Growing):
+    """CSV or JSON Lines. `FILE.state` says how much of it is whole; what is behind it is cut off."""
+
+    def __init__(self, path: Path, about: str, columns: Mapping[str, str], format: str) -> None:
+        self._state = path.with_name(path.name + ".state")
+        kept = _from_json(self._state.read_bytes()) if self._state.exists() else None
+        super().__init__(path, _same(path, kept, about), columns)
+        self._csv = format == "csv"
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        self._file.truncate(self._kept.bytes)
+        self._file.seek(self._kept.bytes)
+        if not self._kept.bytes and self._csv:
+            self._file.write((",".join(columns) + "\r\n").encode())
+
+    def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
+        if self._csv:
+            text = io.StringIO()
+            csv.DictWriter(text, list(self._columns)).writerows(rows)
+            self._file.write(text.getvalue().encode("utf-8", "replace"))
+        else:
+            self._file.writelines(orjson.dumps(row) + b"\n" for row in rows)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._count(rows, last, self._file.tell())
+        _replace(self._state, orjson.dumps(asdict(replace(self._kept, new=0))))
+
+    def close(self) -> Kept:
+        self._file.close()
+        return self._kept
+
+
+class Parquet(Growing):
+    """Pieces beside the file, named by their last id, joined to one file in the order of source and time at the end."""
+
+    def __init__(self, path: Path, about: str, columns: Mapping[str, str], order: Sequence[str]) -> None:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            raise InputError("Parquet needs pyarrow: install headwater[lab], or export csv or jsonl.") from error
+        self._arrow, self._parquet = pyarrow, pyarrow.parquet
+        self._schema = pyarrow.schema([(name, _arrow_type(pyarrow, kind)) for name, kind in columns.items()])
+        self._order = [(name, "ascending") for name in order]
+        self._folder = path.with_name(path.name + ".parts")
+        kept = None
+        if path.exists():
+            try:
+                stored = pyarrow.parquet.read_schema(path).metadata or {}
+            except (OSError, pyarrow.lib.ArrowException) as error:
+                raise InputError(f"{path} is there and is no Parquet file. Choose another name.") from error
+            kept = _from_json(stored[_META]) if _META in stored else None
+        kept = _same(path, kept, about)
+        of = self._folder / "about"
+        if self._folder.exists() and of.exists() and of.read_text() != about:
+            shutil.rmtree(self._folder)  # pieces of another export into this file, never finished
+        self._folder.mkdir(exist_ok=True)
+        of.write_text(about)
+        for piece in self._folder.glob("*.tmp"):
+            piece.unlink()
+        pieces = [piece for piece in self._pieces() if int(piece.stem) > kept.last]
+        rows = sum(pyarrow.parquet.read_metadata(piece).num_rows for piece in pieces)
+        last = int(pieces[-1].stem) if pieces else kept.last
+        self._joined = kept.last
+        super().__init__(path, replace(kept, last=last, rows=kept.rows + rows, new=rows), columns)
+
+    def _pieces(self) -> list[Path]:
+        return sorted(self._folder.glob("*.parquet"), key=lambda piece: int(piece.stem))
+
+    def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
+        table = self._arrow.Table.from_pylist(list(rows), schema=self._schema)
+        made = self._folder / f"{last}.tmp"
+        self._parquet.write_table(table, made, compression="zstd")
+        made.rename(self._folder / f"{last}.parquet")
+        self._count(rows, last)
+
+    def close(self) -> Kept:
+        pieces = [piece for piece in self._pieces() if int(piece.stem) > self._joined]
+        if pieces or not self._path.exists():
+            tables = [self._parquet.read_table(piece) for piece in pieces]
+            tables += [self._parquet.read_table(self._path)] if self._path.exists() else []
+            whole = self._arrow.concat_tables([self._schema.empty_table(), *tables]).sort_by(self._order)
+            meta = {_META: orjson.dumps(asdict(replace(self._kept, new=0)))}
+            made = self._path.with_name(self._path.name + ".tmp")
+            self._parquet.write_table(whole.replace_schema_metadata(meta), made, compression="zstd")
+            made.replace(self._path)
+        shutil.rmtree(self._folder)
+        return self._kept
+
+
+@contextmanager
+def opened(path: str, format: str, about: str, columns: Mapping[str, str], order: Sequence[str]) -> Iterator[Growing]:
+    """The file of an export, where it left off."""
+    if format not in FORMATS:
+        raise InputError(f"There is no format “{format}”; there are {', '.join(FORMATS)}.")
+    try:
+        given = Path(path)
+        if format == "parquet":
+            yield Parquet(given, about, columns, order)
+            return
+        with closing(Lines(given, about, columns, format)) as lines:  # also where the export is broken off
+            yield lines
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _same(path: Path, kept: Kept | None, about: str) -> Kept:
+    if kept is None and path.exists() and path.stat().st_size:
+        raise InputError(f"{path} is there and was not made by an export. Choose another name, or remove it.")
+    if kept is not None and kept.about != about:
+        raise InputError(f"{path} holds another export ({kept.about}). Choose another name, or remove it.")
+    return Kept(about) if kept is None else kept
+
+
+def _from_json(stored: bytes) -> Kept:
+    return Kept(**orjson.loads(stored))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    made = path.with_name(path.name + ".tmp")
+    made.write_bytes(content)
+    made.replace(path)
+
+
+def _arrow_type(arrow: Any, kind: str) -> Any:
+    return {"string": arrow.string(), "float64": arrow.float64(), "int64": arrow.int64(), "bool": arrow.bool_()}[kind]

@@ -1,0 +1,88 @@
+"""What deliveries say: a mail, the body of a web hook, a short notification. Pure, and the same for the same items.
+
+A message that is sent again must be the same message, so nothing in it depends on the moment of sending.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import formatdate, parseaddr
+from html import escape
+
+import orjson
+
+from headwater.errors import InputError
+from headwater.formats.links import is_web
+from headwater.formats.text import cut, from_html, one_line
+from headwater.formats.write.jsonfeed import json_item
+from headwater.model import Entry
+
+SUMMARY = 600  # characters of an item's text in a mail
+_LONGEST = 200
+
+
+def subject(query: str, items: Sequence[Entry]) -> str:
+    """One line whatever titles hold: nothing of an item becomes a header of its own."""
+    if len(items) == 1:
+        return one_line(f"[{query}] {items[0].title or items[0].link or 'new item'}", _LONGEST) or query
+    return one_line(f"[{query}] {len(items)} new items", _LONGEST) or query
+
+
+def mail(key: str, query: str, items: Sequence[Entry], *, sender: str, to: str, at: float) -> EmailMessage:
+    """A mail in text and HTML; its Message-ID is made of the key, so that a mail server may know it again."""
+    domain = parseaddr(sender)[1].partition("@")[2] or "localhost"
+    message = EmailMessage(policy=SMTP)
+    try:
+        message["Subject"] = subject(query, items)
+        message["From"] = sender
+        message["To"] = to
+        message["Message-ID"] = f"<{key}@{domain}>"
+        message["Date"] = formatdate(at)
+    except (ValueError, IndexError) as error:
+        raise InputError(f"A mail from “{sender}” to “{to}” cannot be written: these are no addresses.") from error
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody should answer automatically
+    message.set_content("\n\n".join(_text(item) for item in items) + "\n")
+    message.add_alternative("".join(_html(item) for item in items), subtype="html")
+    return message
+
+
+def _text(item: Entry) -> str:
+    parts = (item.title, item.link, _summary(item))
+    return "\n".join(part for part in parts if part)
+
+
+def _html(item: Entry) -> str:
+    name = escape(item.title or item.link or "Untitled")
+    linked = f'<a href="{escape(item.link)}">{name}</a>' if item.link and is_web(item.link) else name
+    source = f"<p>{escape(item.source.title or item.source.url)}</p>" if item.source else ""
+    return f"<h3>{linked}</h3>{source}<p>{escape(_summary(item))}</p>\n"
+
+
+def _summary(item: Entry) -> str:
+    return cut(from_html(item.summary or item.content or "", 4 * SUMMARY) or "", SUMMARY)
+
+
+def hook_body(key: str, query: str, items: Sequence[Entry]) -> bytes:
+    """JSON: the key, the query feed, its items as in JSON Feed."""
+    return orjson.dumps({"key": key, "query": query, "items": [json_item(item) for item in items]})
+
+
+def signature(secret: bytes, body: bytes) -> str:
+    """What the receiver computes over the bytes of the body to know that they come from us.
+
+    >>> signature(b"secret", b"{}")[:15]
+    'sha256=77325902'
+    """
+    return "sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest()
+
+
+def notice(query: str, items: Sequence[Entry]) -> tuple[str, str]:
+    """Title and text of a notification, short enough for a chat."""
+    lines = [" ".join(part for part in (item.title, item.link) if part) for item in items[:10]]
+    if len(items) > 10:
+        lines.append(f"and {len(items) - 10} more")
+    return subject(query, items), "\n".join(lines)

@@ -1,0 +1,50 @@
+"""Publishes, matches and delivers until it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from multiprocessing.connection import Connection
+from zoneinfo import ZoneInfo
+
+from headwater.fetch.client import Fetcher
+from headwater.model import Feed
+from headwater.node.processor import Processor
+from headwater.publish.deliver import Deliverer
+from headwater.publish.duties import Duties
+from headwater.publish.sinks import Hook, Mail
+from headwater.store.store import Store
+from store_samples import NOW, a_verdict, an_item
+
+LEASE = 0.3
+
+
+def deliverer(store: Store, fetcher: Fetcher, smtp: str) -> Deliverer:
+    sinks = {"email": Mail(smtp, "headwater@example.org"), "webhook": Hook(fetcher, b"secret")}
+    return Deliverer(store, sinks, lease=LEASE, first_wait=0.01, most_attempts=1000)
+
+
+async def go_for_ever(url: str, round: int, feed_id: int, smtp: str, told: Connection) -> None:
+    async with await Store.open(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
+        processor = Processor(store, writers=[Duties(ZoneInfo("UTC"))], batch=5)
+        await processor.load()
+        sending = deliverer(store, fetcher, smtp)
+        told.send("ready")
+        await asyncio.gather(_publish(store, round, feed_id), _process(processor), sending.run(asyncio.Event()))
+
+
+async def _publish(store: Store, round: int, feed_id: int) -> None:
+    for number in range(100_000):
+        links = [f"https://example.org/{round}-{number}-{k}" for k in range(2)]
+        items = [an_item(feed_id, link, link=link, title="lava") for link in links]
+        await store.save([a_verdict(Feed(feed_id, "https://example.org/f"), *items, at=NOW + round * 1e6 + number)])
+        await asyncio.sleep(0.02)
+
+
+async def _process(processor: Processor) -> None:
+    while True:
+        if not await processor.step():
+            await asyncio.sleep(0.005)
+
+
+def main(url: str, round: int, feed_id: int, smtp: str, told: Connection) -> None:
+    asyncio.run(go_for_ever(url, round, feed_id, smtp, told))

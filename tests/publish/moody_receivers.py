@@ -1,0 +1,102 @@
+"""A mail server and a web hook that fail at random, in threads of this process, and remember what they took."""
+
+from __future__ import annotations
+
+import email
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import orjson
+from aiosmtpd.controller import Controller
+
+
+class MoodyMail:
+    """Takes a mail, refuses it for now, or takes it and says that it did not."""
+
+    def __init__(self, chance: random.Random, moods: float) -> None:
+        self.taken: list[Message] = []
+        self._chance = chance
+        self._moods = moods
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        mood = self._chance.random()
+        if mood < self._moods / 2:
+            return "451 Not now"
+        self.taken.append(email.message_from_bytes(envelope.content))
+        return "451 Lost the thread" if mood < self._moods else "250 OK"
+
+
+@contextmanager
+def mail_server(seed: int = 1, moods: float = 0.5) -> Iterator[tuple[str, MoodyMail]]:
+    handler = MoodyMail(random.Random(seed), moods)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    controller = Controller(handler, hostname="127.0.0.1", port=port)
+    controller.start()
+    try:
+        yield f"smtp://127.0.0.1:{port}?starttls=never", handler
+    finally:
+        controller.stop()
+
+
+class Hooks(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, chance: random.Random, moods: float) -> None:
+        super().__init__(("127.0.0.1", 0), _Hook)
+        self.taken: list[tuple[dict[str, str], bytes]] = []
+        self.chance = chance
+        self.moods = moods
+        self.status: int | None = None  # always this answer
+
+    @property
+    def keys(self) -> dict[str, list[str]]:
+        """By key, the ids of the items that came under it."""
+        found: dict[str, list[str]] = {}
+        for headers, body in self.taken:
+            found[headers["Idempotency-Key"]] = [item["id"] for item in orjson.loads(body)["items"]]
+        return found
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients are killed here; that is what the test is about."""
+
+
+class _Hook(BaseHTTPRequestHandler):
+    server: Hooks
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        mood = self.server.chance.random()
+        if self.server.status is not None or mood < self.server.moods / 2:
+            self.send_response(self.server.status or 500)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.server.taken.append((dict(self.headers), body))
+        if mood < self.server.moods:
+            self.connection.close()  # taken, but the sender never hears of it
+            return
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def hooks(seed: int = 1, moods: float = 0.5) -> Iterator[tuple[str, Hooks]]:
+    with Hooks(random.Random(seed), moods) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/hook", server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,280 @@
+"""Deliveries against a real mail server and a real web hook: once, signed, tried again, given up, never skipped."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import multiprocessing
+import random
+import signal
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from email.message import Message
+from zoneinfo import ZoneInfo
+
+import killed_deliverer
+import orjson
+import pytest
+from moody_receivers import hooks, mail_server
+
+from headwater.fetch.client import Fetcher
+from headwater.language.ast import Every, Span, Unit
+from headwater.model import Feed
+from headwater.node.processor import Processor
+from headwater.publish.deliver import Deliverer
+from headwater.publish.duties import Duties, next_slot
+from headwater.publish.sinks import Hook, Mail, Notice
+from headwater.store.store import Store
+from store_samples import NOW, a_verdict, an_item, one_feed
+
+FORKS = multiprocessing.get_context("forkserver")
+
+
+async def prepared(store: Store, deliver: str, clock=time.time) -> tuple[Feed, Processor]:  # type: ignore[no-untyped-def]
+    feed = await one_feed(store)
+    await store.queries.execute(f'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava" {deliver}', NOW)
+    processor = Processor(store, writers=[Duties(ZoneInfo("UTC"), clock)])
+    await processor.load()
+    await processor.step()
+    return feed, processor
+
+
+async def arrive(store: Store, processor: Processor, feed: Feed, *names: str, **more: str) -> None:
+    number = await store.outbox_end()
+    items = [
+        an_item(feed.id, link, link=link, **{"title": f"lava {link[-2:]}"} | more)
+        for link in (f"https://example.org/{name}" for name in names)
+    ]
+    await store.save([a_verdict(feed, *items, at=NOW + number + 1)])
+    while await processor.step():
+        pass
+
+
+async def until_done(store: Store, deliverer: Deliverer) -> None:
+    async with asyncio.timeout(60):
+        while await store.publishing.next_due() is not None:
+            if not await deliverer.step():
+                await asyncio.sleep(0.01)
+
+
+async def test_a_web_hook_gets_every_item_once_although_it_fails_at_random(store: Store) -> None:
+    with hooks() as (url, receiver):
+        feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
+        await arrive(store, processor, feed, *map(str, range(20)))
+        async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
+            sinks = {"webhook": Hook(fetcher, b"secret")}
+            await until_done(store, Deliverer(store, sinks, lease=0.2, first_wait=0.01, most_attempts=100))
+        assert Counter(id for ids in receiver.keys.values() for id in ids) == Counter(
+            f"https://example.org/{n}" for n in range(20)
+        )
+        assert len(receiver.taken) > 20  # some were taken without our hearing of it, and came again under their key
+        for headers, body in receiver.taken:
+            expected = "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
+            assert headers["X-Headwater-Signature"] == expected
+            assert orjson.loads(body)["query"] == "lava"
+        assert await store.publishing.delivery_counts() == {"sent": 20}
+
+
+def text(mail: Message) -> str:
+    plain = next(part for part in mail.walk() if part.get_content_type() == "text/plain")
+    payload = plain.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    return payload.decode()
+
+
+async def test_mails_come_once_although_the_server_fails_at_random(store: Store) -> None:
+    with mail_server() as (smtp, receiver):
+        feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org"')
+        await arrive(store, processor, feed, *map(str, range(10)))
+        await arrive(store, processor, feed, "evil", title="lava\r\nBcc: all@example.org")
+        deliverer = Deliverer(
+            store, {"email": Mail(smtp, "headwater@example.org")}, lease=0.2, first_wait=0.01, most_attempts=100
+        )
+        await until_done(store, deliverer)
+    by_id = {mail["Message-ID"]: mail for mail in receiver.taken}
+    assert len(by_id) == 11 < len(receiver.taken)
+    assert sorted(line for mail in by_id.values() for line in text(mail).splitlines() if line.startswith("http")) == (
+        sorted(f"https://example.org/{name}" for name in [*map(str, range(10)), "evil"])
+    )
+    assert not any("Bcc" in mail for mail in receiver.taken)
+
+
+async def test_a_digest_comes_at_its_time_with_everything_and_not_when_there_is_nothing(store: Store) -> None:
+    now = datetime(2026, 3, 1, 7, 0, tzinfo=UTC).timestamp()
+    clock = lambda: now  # noqa: E731
+    with mail_server(moods=0) as (smtp, receiver):
+        feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org" EVERY 1 DAY AT "07:30"', clock)
+        deliverer = Deliverer(store, {"email": Mail(smtp, "headwater@example.org")}, clock=clock)
+        await arrive(store, processor, feed, "a")
+        now += 600
+        await arrive(store, processor, feed, "b", "c")
+        assert not await deliverer.step()
+        now += 1200
+        assert await deliverer.step()
+        now += 86_400
+        assert not await deliverer.step()
+        await arrive(store, processor, feed, "d")
+        now += 86_400
+        assert await deliverer.step()
+    first, second = receiver.taken
+    assert first["Subject"] == "[lava] 3 new items"
+    assert [line for line in text(first).splitlines() if line.startswith("http")] == [
+        f"https://example.org/{name}" for name in "abc"
+    ]
+    assert "https://example.org/d" in text(second)
+
+
+async def test_what_a_sink_refuses_for_good_is_dead_and_can_be_sent_again(store: Store) -> None:
+    with hooks(moods=0) as (url, receiver):
+        receiver.status = 410
+        feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
+        await arrive(store, processor, feed, "a", "b")
+        async with Fetcher(allow_private=True, contact=None) as fetcher:
+            deliverer = Deliverer(store, {"webhook": Hook(fetcher, b"secret")})
+            await until_done(store, deliverer)
+            dead = await store.publishing.deliveries(["dead"])
+            assert [one.attempts for one in dead] == [1, 1]
+            assert all("410" in (one.message or "") for one in dead)
+            receiver.status = None
+            assert await store.publishing.resend([dead[0].id], time.time()) == 1
+            await until_done(store, deliverer)
+            assert await store.publishing.delivery_counts() == {"dead": 1, "sent": 1}
+            assert await store.publishing.resend([], time.time()) == 1
+            await until_done(store, deliverer)
+        assert len(receiver.keys) == len(receiver.taken) == 2
+
+
+async def test_a_sink_that_never_works_is_given_up_after_so_many_attempts(store: Store) -> None:
+    with hooks(moods=0) as (url, receiver):
+        receiver.status = 503
+        feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
+        await arrive(store, processor, feed, "a")
+        async with Fetcher(allow_private=True, contact=None) as fetcher:
+            sinks = {"webhook": Hook(fetcher, b"secret")}
+            await until_done(store, Deliverer(store, sinks, first_wait=0.01, most_attempts=3))
+        (one,) = await store.publishing.deliveries()
+        assert (one.state, one.attempts) == ("dead", 3)
+        assert "503" in (one.message or "")
+
+
+async def test_a_web_hook_on_a_private_address_is_never_called(store: Store) -> None:
+    with hooks(moods=0) as (url, receiver):
+        feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
+        await arrive(store, processor, feed, "a")
+        async with Fetcher(allow_private=False, contact=None) as fetcher:
+            await until_done(store, Deliverer(store, {"webhook": Hook(fetcher, b"secret")}))
+        (one,) = await store.publishing.deliveries()
+        assert one.state == "dead"
+        assert one.message
+        assert receiver.taken == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of modules that Apprise imports
+async def test_a_notification_goes_by_apprise_but_not_to_hosts_behind_the_guard(store: Store) -> None:
+    with hooks(moods=0) as (url, receiver):
+        host = url.removeprefix("http://")
+        feed, processor = await prepared(store, f'DELIVER TO NOTIFY "json://{host}"')
+        await arrive(store, processor, feed, "a")
+        await until_done(store, Deliverer(store, {"notify": Notice(allow_private=False)}))
+        (one,) = await store.publishing.deliveries()
+        assert (one.state, receiver.taken) == ("dead", [])
+        await store.publishing.resend([one.id], time.time())
+        receiver.status = 200
+        await until_done(store, Deliverer(store, {"notify": Notice(allow_private=True)}))
+        (one,) = await store.publishing.deliveries()
+        assert one.state == "sent"
+
+
+async def test_nothing_is_delivered_of_what_filled_a_new_feed_from_the_past_nor_of_updates(store: Store) -> None:
+    feed = await one_feed(store)
+    old = an_item(feed.id, "https://example.org/old", title="lava of old")
+    await store.save([a_verdict(feed, old)])
+    await store.queries.execute(
+        'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava" DELIVER TO EMAIL "a@b.example"', NOW
+    )
+    processor = Processor(store, writers=[Duties(ZoneInfo("UTC"))])
+    await processor.load()
+    while await processor.step():
+        pass
+    assert await store.publishing.delivery_counts() == {}
+    await arrive(store, processor, feed, "new")
+    assert await store.publishing.delivery_counts() == {"due": 1}
+
+
+def test_a_digest_keeps_its_time_of_day_when_clocks_change() -> None:
+    vienna = ZoneInfo("Europe/Vienna")
+    daily = Every(Span(1, Unit.DAY), "07:30")
+    at = datetime(2026, 3, 27, 12, 0, tzinfo=vienna).timestamp()
+    for _ in range(4):  # over the night of 29 March
+        at = next_slot(daily, at, vienna)
+        assert datetime.fromtimestamp(at, vienna).strftime("%H:%M") == "07:30"
+    assert datetime.fromtimestamp(at, vienna).day == 31
+
+
+def run_and_kill(url: str, round: int, feed_id: int, smtp: str, wait: float) -> None:
+    ours, theirs = FORKS.Pipe(duplex=False)
+    child = FORKS.Process(target=killed_deliverer.main, args=(url, round, feed_id, smtp, theirs), daemon=True)
+    child.start()
+    theirs.close()
+    assert ours.recv() == "ready"
+    time.sleep(wait)
+    child.kill()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    ours.close()
+
+
+async def finish(url: str, smtp: str) -> int:
+    """Everything that is still to be done, without being killed; how many items there are."""
+    async with await Store.open(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
+        processor = Processor(store, writers=[Duties(ZoneInfo("UTC"))])
+        await processor.load()
+        while await processor.step():
+            pass
+        await until_done(store, killed_deliverer.deliverer(store, fetcher, smtp))
+        counts = await store.publishing.delivery_counts()
+        items = await store.count_items()
+        assert counts == {"sent": 2 * items}
+        return items
+
+
+async def two_queries(url: str, hook: str) -> int:
+    async with await Store.open(url) as store:
+        feed = await one_feed(store)
+        for name, sink in (("mailed", 'EMAIL "me@example.org"'), ("hooked", f'WEBHOOK "{hook}"')):
+            await store.queries.execute(f"CREATE FEED {name} AS RETURN ALL DELIVER TO {sink}", NOW)
+        processor = Processor(store)
+        await processor.load()
+        while await processor.step():
+            pass
+        await processor.save()
+        return feed.id
+
+
+def killed_again_and_again(url: str, times: int) -> None:
+    chance = random.Random(times)
+    with mail_server() as (smtp, mails), hooks() as (hook, receiver):
+        feed_id = asyncio.run(two_queries(url, hook))
+        for round in range(times):
+            run_and_kill(url, round, feed_id, smtp, chance.uniform(0.1, 0.8))
+        items = asyncio.run(finish(url, smtp))
+    assert items > times
+    hooked = Counter(id for ids in receiver.keys.values() for id in ids)
+    assert len(hooked) == items
+    assert set(hooked.values()) == {1}
+    by_id = {mail["Message-ID"]: text(mail) for mail in mails.taken}
+    mailed = Counter(line for body in by_id.values() for line in body.splitlines() if line.startswith("http"))
+    assert len(mailed) == items
+    assert set(mailed.values()) == {1}
+
+
+def test_every_item_goes_to_every_sink_under_one_key_after_a_few_kills(database_url: str) -> None:
+    killed_again_and_again(database_url, 5)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_every_item_goes_to_every_sink_under_one_key_after_two_hundred_kills(database_url: str) -> None:
+    killed_again_and_again(database_url, 200)
