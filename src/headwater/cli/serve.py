@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import tempfile
 import time
@@ -117,6 +118,7 @@ async def _demo(given: Settings, farm: Farm) -> None:
 
 async def _answer(node: Node, listener: socket.socket) -> None:
     """Serve the pages until a signal comes."""
+    gc.freeze()  # what was loaded stays: no collection needs to look at every standing query again
     host, port = listener.getsockname()[:2]
     address = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}/"
     app = create_app(
