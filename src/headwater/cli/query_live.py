@@ -156,7 +156,7 @@ def show_command(
     out.print()
     out.print(
         f"{shown['state']}; {count(shown['items'], 'item')}, {statistics['items_per_day']:.1f} a day over the last "
-        f"{statistics['days']:g} days; last match {relative(shown['last_match'], now)}; created "
+        f"{count(round(statistics['days']), 'day')}; last match {relative(shown['last_match'], now)}; created "
         f"{exactly(shown['created'])}",
         markup=False,
     )
@@ -226,7 +226,9 @@ def explain_command(name: NameGiven) -> None:
     for way in told.ways:
         found = f"items with {' or '.join(way.terms)} ({way.share:.2%} of all)" if way.terms else "every item"
         out.print(Text(f"from {way.source}: looks at {found}"))
-    table = Table("Source", "Kept", "Selectivity", "Items/day", "Wanted/day", "Refreshes/day", "Weight", box=None)
+    table = Table(
+        "Source", "Kept", "Selectivity", "Items/day", "Wanted/day", "Refreshes/day", "Weight", "Of it", box=None
+    )
     for source in sorted(told.sources, key=lambda source: -source.wanted_per_day)[:50]:
         table.add_row(
             escape(source.name),
@@ -235,7 +237,8 @@ def explain_command(name: NameGiven) -> None:
             f"{source.items_per_day:.1f}",
             f"{source.wanted_per_day:.2f}",
             f"{source.refreshes_per_day:.1f}",
-            f"{source.weight:.3g} ({source.due_to_query:.3g} of this query)",
+            f"{source.weight:.3g}",
+            f"{source.due_to_query:.3g}",
         )
     out.print(table)
     out.print(

@@ -355,9 +355,11 @@ def by_ids(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
 
 def statistics(connection: Connection, query_id: int, now: float, days: float) -> QueryStatistics:
     mine = and_(hit.c.query_id == query_id, hit.c.current)
-    total = connection.execute(select(func.count()).select_from(hit).where(mine)).scalar_one()
+    query = select(func.count(), func.min(hit.c.arrived), func.max(hit.c.arrived)).where(mine)
+    total, first, last = connection.execute(query).one()
+    # A feed that has been there for two days is not averaged over seven.
+    days = min(days, max((now - first) / DAY, 1.0)) if first is not None else days
     recent = select(func.count()).select_from(hit).where(mine, hit.c.arrived >= now - days * DAY)
-    last = connection.execute(select(func.max(hit.c.arrived)).where(mine)).scalar()
     return QueryStatistics(total, connection.execute(recent).scalar_one(), days, last)
 
 

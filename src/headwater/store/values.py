@@ -197,7 +197,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class QueryStatistics:
-    """How lively a query feed is: hits of the last `days`, per day, when the last one came, and all there are."""
+    """How lively a query feed is: hits of the last `days` (fewer where it is younger), the last one, all there are."""
 
     hits: int
     recent: int
