@@ -197,3 +197,35 @@ def test_every_real_document_is_read_and_has_the_items_its_manifest_counts(share
         if len(document.items) != int(row["items"]):
             differing.add(row["format"])
     assert differing <= {"jsonfeed"}
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("Me &lt;me@example.org&gt;", "Me"),
+        ("Jane Doe (@jane)", "Jane Doe (@jane)"),
+        ("@jack", "@jack"),
+        ("Smith &amp; Sons (Ltd)", "Smith & Sons (Ltd)"),
+        ("&lt;a href='https://example.org/a'>Ann&lt;/a> (Oslo)", "Ann (Oslo)"),
+    ],
+)
+def test_people_are_named_without_addresses_and_markup(written: str, name: str) -> None:
+    body = f"<rss version='2.0'><channel><item><author>{written}</author></item></channel></rss>"
+    assert read(body.encode()).items[0].authors == (name,)
+
+
+def test_files_behind_feedburner_and_torrents_are_enclosures() -> None:
+    body = b"""<rss version="2.0" xmlns:feedburner="http://rssnamespace.org/feedburner/ext/1.0"
+    xmlns:media="http://search.yahoo.com/mrss/"><channel><item>
+    <enclosure url="https://proxy.example.org/1" length="7" type="audio/mpeg"/>
+    <feedburner:origEnclosureLink>https://example.org/1.mp3</feedburner:origEnclosureLink>
+    <media:peerLink href="https://example.org/1.torrent" type="application/x-bittorrent"/></item></channel></rss>"""
+    assert read(body).items[0].enclosures == (
+        Enclosure("https://example.org/1.mp3", "audio/mpeg", 7),
+        Enclosure("https://example.org/1.torrent", "application/x-bittorrent", None),
+    )
+
+
+def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
+    body = b"<rss version='2.0'><channel><title>?page=1&amp;copy=2 &amp;copy; me</title></channel></rss>"
+    assert read(body).title == "?page=1&copy=2 \N{COPYRIGHT SIGN} me"

@@ -6,7 +6,7 @@ Where several elements can give the same field, the better source wins whatever 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from lxml import etree
@@ -395,6 +395,13 @@ def alternate_enclosure(draft: Draft, element: etree._Element, context: Context)
             draft.enclosures.append(Enclosure(url, element.get("type"), media.whole(element.get("length"))))
 
 
+def original_enclosure(draft: Draft, element: etree._Element, context: Context) -> None:
+    """Where the file is that FeedBurner counts the visitors of."""
+    address = address_in(element, context)
+    if address and draft.enclosures:
+        draft.enclosures[-1] = replace(draft.enclosures[-1], url=address)
+
+
 def original_link(draft: Draft, element: etree._Element, context: Context) -> None:
     draft.offer("link", 3, address_in(element, context))
 
@@ -406,6 +413,7 @@ def spoken(draft: Draft, element: etree._Element, context: Context) -> None:
 _MEDIA: dict[str, Handler] = {
     "media:content": media_content,
     "media:thumbnail": picture,
+    "media:peerlink": enclosure,
     "media:title": title(8),
     "media:description": html("summary", 8),
     "media:group": media_group,
@@ -421,6 +429,7 @@ HANDLERS: dict[str, Handler] = {
     "link": link,
     "url": link,
     "feedburner:origlink": original_link,
+    "feedburner:origenclosurelink": original_enclosure,
     "guid": guid,
     "id": identity(1),
     "dc:identifier": identity(6),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from headwater.formats.text import from_html
+
 _LONGEST = 500
 
 
@@ -16,20 +18,27 @@ def person(text: str | None) -> str | None:
     if not text:
         return None
     text = " ".join(text[: _LONGEST * 4].split())
-    if "@" in text:
+    if "</" in text:
+        text = from_html(text) or ""  # people marked up as links to their pages
+    if _has_address(text):
         for opening, closing in ("()", "<>", "[]"):
             start = text.find(opening)
             end = text.find(closing, start + 1)
             if start < 0 or end < 0:
                 continue
             inside, outside = text[start + 1 : end].strip(), f"{text[:start]} {text[end + 1 :]}".strip()
-            if "@" in inside and "@" not in outside:
+            if _has_address(inside) and not _has_address(outside):
                 text = outside or inside
-            elif "@" in outside and "@" not in inside:
+            elif _has_address(outside) and not _has_address(inside):
                 text = inside or outside
         text = _without_address(text)
     text = text.removeprefix("mailto:").strip(" \"'")
     return text[:_LONGEST] or None
+
+
+def _has_address(text: str) -> bool:
+    """Whether a mail address is in there; `@me` is a name."""
+    return "@" in text and any("@" in word.lstrip("(<[@") for word in text.split(" "))
 
 
 def _without_address(text: str) -> str:

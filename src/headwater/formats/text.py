@@ -24,6 +24,7 @@ _TAG = re.compile(rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|
 _EVERY_TAG = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
 _HIDDEN = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
 _ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
 _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
 
 
@@ -69,7 +70,7 @@ def from_html(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | 
     if "<" in text:
         text = (_EVERY_TAG if sure else _TAG).sub("", _HIDDEN.sub("", text))
     if "&" in text:
-        text = fit(unescape(text))
+        text = fit(unescape(_QUERY.sub("&amp;", text)))
     return one_line(text, limit)
 
 
