@@ -191,3 +191,16 @@ def test_one_bad_byte_keeps_a_document_utf8() -> None:
     assert document.encoding == "utf-8"
     assert (document.items[0].title or "").startswith("Привет, мир!")
     assert document.problems
+
+
+def test_a_document_in_two_encodings_is_read_in_both() -> None:
+    head = b'<?xml version="1.0" encoding="ISO-8859-1"?>'
+    document = read(head + rss(ITEM % ("bes\u00f8ge ".encode("latin-1") + "s\u00f8ndag, it\u2019s".encode())))
+    assert document.items[0].title == "bes\u00f8ge s\u00f8ndag, it\u2019s"
+    german = read(head + rss(ITEM % "\u201eSpa\u00df\u201c".encode("cp1252")))
+    assert german.items[0].title == "\u201eSpa\u00df\u201c"
+
+
+def test_encodings_that_only_libxml2_knows_are_read() -> None:
+    body = b'<?xml version="1.0" encoding="VISCII"?>' + rss(ITEM % b"\x80")
+    assert read(body).items[0].title == "\u1ea0"

@@ -55,6 +55,8 @@ _LATIN = frozenset({"cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1254", "is
 EBCDIC = b"\x4c\x6f\xa7\x94"  # `<?xm`
 _DECLARATION = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-Za-z0-9._:\- ]+?)\s*["']""")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
+# Letters and quotation marks in UTF-8 that make no sense as windows-1252 (`Ã¸`, `â€™`).
+_UTF8_LETTER = re.compile(rb"\xc3[\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x90-\xbf]")
 _FEW = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
 
 
@@ -108,7 +110,7 @@ def _not_utf8(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
     for name in said:
         if name != "utf-8":
             try:
-                return body.decode(name), name, None
+                return (_latin(body) if name == "cp1252" else body.decode(name)), name, None
             except (UnicodeDecodeError, LookupError):
                 continue
     replaced = body.decode("utf-8", "replace")
@@ -128,11 +130,16 @@ def _has_utf8(body: bytes) -> bool:
 
 
 def _latin(body: bytes) -> str:
-    """windows-1252 with its five holes filled as browsers fill them."""
+    """windows-1252 with its five holes filled as browsers fill them, and letters of UTF-8 between that are meant so."""
+    body = _UTF8_LETTER.sub(_recoded, body)
     try:
         return body.decode("cp1252")
     except UnicodeDecodeError:
         return "".join(bytes((b,)).decode("cp1252", "ignore") or chr(b) for b in body)
+
+
+def _recoded(found: re.Match[bytes]) -> bytes:
+    return found[0].decode("utf-8").encode("cp1252", "ignore") or found[0]
 
 
 def _with_codec(body: bytes, name: str) -> tuple[str, str, str | None]:

@@ -52,17 +52,18 @@ def parse(body: bytes, charset: str | None = None) -> Parsed:
     """The document's tree; raises NotAFeed when there is nothing to recover."""
     head = body[:4096]
     declared = encoding.declared(head)
-    if (
-        (declared or "utf-8") == "utf-8"
-        and (charset or "utf-8") == "utf-8"
-        and b"\0" not in head[:4]
-        and b"<!DOCTYPE" not in head
-        and b"<!doctype" not in head
-    ):
-        try:
-            return Parsed(etree.fromstring(body, etree.XMLParser(encoding="utf-8", **_OPTIONS)), "utf-8")  # type: ignore[arg-type]
-        except (etree.XMLSyntaxError, ValueError):
-            pass
+    if b"\0" not in head[:4] and b"<!DOCTYPE" not in head and b"<!doctype" not in head:
+        if (declared or "utf-8") == "utf-8" and (charset or "utf-8") == "utf-8":
+            try:
+                return Parsed(etree.fromstring(body, etree.XMLParser(encoding="utf-8", **_OPTIONS)), "utf-8")  # type: ignore[arg-type]
+            except (etree.XMLSyntaxError, ValueError):
+                pass
+        if not declared and not charset and b"encoding" in head[:64]:
+            try:  # an encoding that libxml2 may know and Python does not, as TCVN and VISCII
+                root = etree.fromstring(body, etree.XMLParser(**_OPTIONS))  # type: ignore[arg-type]
+                return Parsed(root, root.getroottree().docinfo.encoding or "utf-8")
+            except (etree.XMLSyntaxError, ValueError):
+                pass
     return _carefully(body, charset or declared)
 
 
