@@ -23,6 +23,7 @@ ORDINARY = [
     "<style>p > b { color: red }</style><p>a > b &#8217; &nbsp; &copy; R&D</p>",
     "<h2>Summary</h2>no start</p><li>one</li><li>two</ul>",
     "<p>one<p>two<div>three</div>",
+    '<a href="http://127.0.0.1:38783/a">x</a><img src="http://localhost:8080/b.png">',
     "<table><tr><td>a</td><td>b</td></tr></table>",
     "if a < b and b > c: <code>List<module></code> of <version>, <https://example.org/>",
     "<table>\n<tbody>\n<tr><th>a</th><td><p>b</td></tr></tbody></table>",
@@ -49,6 +50,7 @@ _NAMES = """
 _VALUES = [
     "https://example.org/", "HTTP://Example.ORG:80/a?b&c=d&copy=1", "javascript:alert(1)", "//example.org", "#top", "",
     "mailto:me@example.org", "https://example.org:99999/", "a&quot;b", "a&#39;b", "é\u00a0", "data:x", "https://a.0x1",
+    "https://256.0.0.1/", "https://1.2.3.4:65536", "http://0.0.0.0:059999/", "https://localhost:", "https://01.2.3.4",
     "https://ex ample.org/", "\thttps://example.org", "https://example.org/\n",
 ]  # fmt: skip
 _attribute = st.builds(

@@ -58,8 +58,10 @@ _ATTRIBUTE = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='(
 _TAG = re.compile(r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)""")
 _NAME_ENDS = re.compile(r"[ \t\n\f/]")
 _COMMENT = re.compile(r"!--(?!-)(?:[^-]|-(?!-))*--")
-# Hosts that every parser of addresses takes: no numbers, no punycode (which can be wrong).
-_HOST = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}(?::[0-9]{1,4})?"
+# Hosts that every parser of addresses takes: names (not punycode, which can be wrong), four numbers, and no others.
+_BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_NAMED = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}"
+_HOST = rf"(?:{_NAMED}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})(?::(?:[0-9]{{1,4}}|[1-5][0-9]{{4}}))?"
 _COMPLETE = re.compile(rf"https?://{_HOST}(?:[/?#][^\x00-\x20\x7f]*)?|mailto:[a-z0-9@._+-]*", re.IGNORECASE)
 _LINK = re.compile(rf'a (href="https?://{_HOST}(?:[/?#][!#-%\'-~]*+)?")(?: style="[^"]*+")?')
 _REFERENCE = re.compile(r"&(?:#[0-9]{2,6};|#[xX][0-9a-fA-F]{2,5};|#|[A-Za-z0-9]+;?)?")
