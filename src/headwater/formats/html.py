@@ -55,7 +55,7 @@ class Cleaner:
             return text if len(text) < CONTENT_LIMIT // 4 else cut(text, CONTENT_LIMIT)
         if "<" in text:
             text = cut(text, CONTENT_LIMIT)
-            plain = PLAIN.cleaned(text)
+            plain = PLAIN.cleaned(text, base)
             text = nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text) if plain is None else plain
         elif "&" in text:
             text = escape(fit(unescape(text)), quote=False)
