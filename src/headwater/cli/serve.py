@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import signal
 import socket
 import tempfile
 import time
@@ -131,7 +132,7 @@ async def _answer(node: Node, listener: socket.socket) -> None:
     )
     # Live streams never end by themselves: who still listens when we stop is let go after a moment.
     config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
+    server = _Server(config)
     if as_json():
         print_json({"url": address, "feeds": len(node.crawler.roster)})
     else:
@@ -148,6 +149,18 @@ def _adding(node: Node) -> Add:
         return Added(done.feed, done.created)
 
     return add
+
+
+class _Server(uvicorn.Server):
+    """Ends at a signal and leaves it at that: uvicorn raises it again, which would cut the node's own ending short."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
 
 
 @contextlib.asynccontextmanager
