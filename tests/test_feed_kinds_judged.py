@@ -52,9 +52,6 @@ def test_false_and_missing_dates_teach_nothing_and_are_named(kind: Kind, dates) 
     assert all(refresh.published == () for refresh in refreshes)
     assert [refresh.new for refresh in refreshes] == [5, 2, 2, 2]  # what is new is found without dates
     assert kinds_of(refreshes, NOW + 4 * HOUR) == {kind}
-    verdict = judge(Known(1, "http://a.example/"), outcome(NOW, dates(NOW)), {})
-    assert not any(item.dated for item in verdict.new)
-    assert all(item.published == NOW for item in verdict.new)
 
 
 def test_a_very_lively_feed_is_not_taken_for_a_forger() -> None:

@@ -23,6 +23,7 @@ from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refre
 MOVED_AFTER = 3  # sights of the same permanent redirect before the stored address follows it
 UNSTABLE_AFTER = 2  # windows whose identities changed under the same texts before guids are no longer believed
 LONGEST_IDENTITY = 500
+FUTURE = 3600.0  # a date further ahead than this is a mistake of the publisher: first sight counts
 AT_ONCE = 5.0  # seconds within which all items of a document are dated when it is made at the request
 
 
@@ -80,15 +81,17 @@ def _judge_document(
     new: list[Item] = []
     updated: list[Item] = []
     old: list[Entry] = []
+    believed: list[float | None] = []  # of the new items: what may be learned from
     dates, odd = _dates(known, outcome, document, names, at)
     for name, digest, entry, date in zip(names, hashes, document.items, dates, strict=True):
         if name in window:  # the same item twice in one document: the first stands
             continue
         window[name] = digest
-        item = _item(known.feed_id, name, digest, entry, date, at)
+        item = _item(known.feed_id, name, digest, entry, at)
         last = before.get(name, seen.get(name))
         if last is None:
             new.append(item)
+            believed.append(date)
         else:
             old.append(entry)
             if last != digest:
@@ -96,8 +99,8 @@ def _judge_document(
 
     first = known.last_success is None
     complete = outcome.ending is not Ending.PARTIAL  # a partial document says nothing about what is not in it
-    saturated = complete and not first and bool(before) and bool(new) and not _reaches_back(new, old)
-    lost = estimated_loss(new, known.last_success or at, at, rate) if saturated else 0.0
+    saturated = complete and not first and bool(before) and bool(new) and not _reaches_back(believed, old)
+    lost = estimated_loss(believed, known.last_success or at, at, rate) if saturated else 0.0
     if not complete:
         window = {**window, **before}
     refresh = Refresh(
@@ -115,7 +118,7 @@ def _judge_document(
         lost=lost,
         reason=reason,
         message="; ".join(filter(None, [outcome.message, odd])),
-        published=tuple(sorted(min(item.published, at) for item in new if item.dated)),
+        published=tuple(sorted(min(date, at) for date in believed if date is not None)),
     )
     after = replace(
         _succeeded(known, outcome, at),
@@ -197,7 +200,7 @@ def _mostly(renamed: Mapping[str, str], names: Sequence[str]) -> bool:
 # loss
 
 
-def _reaches_back(new: Sequence[Item], old: Sequence[Entry]) -> bool:
+def _reaches_back(new: Sequence[float | None], old: Sequence[Entry]) -> bool:
     """Whether the document shows something known behind its new items.
 
     An item pinned to the top is known too but proves nothing: where dates tell, a known item must be as old as the
@@ -206,23 +209,25 @@ def _reaches_back(new: Sequence[Item], old: Sequence[Entry]) -> bool:
     dates = [entry.published for entry in old if entry.published is not None]
     if not old:
         return False
-    if len(dates) < len(old) or not all(item.dated for item in new):
+    known = [date for date in new if date is not None]
+    if len(dates) < len(old) or len(known) < len(new):
         return True
-    return min(dates) <= min(item.published for item in new)
+    return min(dates) <= min(known)
 
 
-def estimated_loss(new: Sequence[Item], last: float, now: float, rate: float | None) -> float:
+def estimated_loss(new: Sequence[float | None], last: float, now: float, rate: float | None) -> float:
     """How many items passed unread, when a window of only new items came back after the refresh at `last`.
+
+    `new` holds the believable dates of those items, None where there is none.
 
     With dates: the pace inside the window, continued over the gap before it. Without: the mean excess of a Poisson
     count over the window, at the believed rate, or at the least rate that fills a window.
 
-    >>> from headwater.model import Item
-    >>> ten = [Item(1, str(k), "", None, None, 1000.0 + 10 * k, True, None, 2000.0) for k in range(10)]
+    >>> ten = [1000.0 + 10 * k for k in range(10)]
     >>> estimated_loss(ten, last=900.0, now=2000.0, rate=None)  # one item per 10 s, 100 s not shown
     9.0
     """
-    dates = sorted(item.published for item in new if item.dated)
+    dates = sorted(date for date in new if date is not None)
     if len(dates) == len(new) and len(dates) > 1 and dates[-1] > dates[0]:
         pace = (len(dates) - 1) / (dates[-1] - dates[0])
         return max(0.0, pace * (dates[0] - last) - 1.0)
@@ -279,7 +284,11 @@ def _made_now(known: Known, names: Sequence[str], dates: Sequence[float | None])
     return max(real) - min(real) < AT_ONCE
 
 
-def _item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:
+def _item(feed_id: int, identity: str, digest: str, entry: Entry, at: float) -> Item:
+    """A reader sees the publisher's date even where nothing may be learned from it, unless it lies in the future."""
+    date = entry.published if entry.published is not None else entry.updated
+    if date is not None and not 0 < date <= at + FUTURE:
+        date = None
     return Item(
         feed_id=feed_id,
         identity=identity,
