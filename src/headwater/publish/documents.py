@@ -14,6 +14,7 @@ from urllib.parse import quote
 from headwater import __version__
 from headwater.formats.opml import Outline
 from headwater.formats.write import CONTENT_TYPES, write_atom, write_json, write_opml, write_rss
+from headwater.formats.write.atom import iri
 from headwater.model import Document, Entry, Feed, Item, Source
 from headwater.publish.page import write_page
 
@@ -66,7 +67,7 @@ def identity(item: Item, feed: Feed | None) -> str:
     """
     known = item.identity.removeprefix("link:")
     if known.startswith(_GLOBAL):
-        return known
+        return iri(known, known)  # Atom takes no spaces, and the formats must agree
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{feed.url if feed else item.feed_id}#{known}')}"
 
 
