@@ -57,8 +57,10 @@ def shape_bars(axis: Any, by_class: dict[str, dict[str, int]], *, legend: bool =
     axis.set_xlabel("items per feed and day")
     axis.set_ylabel("feeds of the class (%)")
     axis.set_title("Daily shapes per activity class", fontsize=10)
+    axis.set_ylim(0, 114)  # room for the legend above the bars, the same with and without one
+    axis.set_yticks(range(0, 101, 20))
     if legend:
-        axis.legend(fontsize=8, loc="center right", framealpha=0.9)
+        axis.legend(fontsize=8, loc="upper center", ncols=3, frameon=False)
     axis.tick_params(axis="x", labelsize=8)
 
 
