@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -117,3 +120,9 @@ def test_dates_after_the_refresh_are_taken_as_now() -> None:
     estimator = Bayes(1, shaped=False)
     estimator.observe(ROW, one(0.0), one(DAY), one(2.0), NO, Ragged(np.array([0, 2]), np.array([100.0, 9e9])))
     assert 0 < tomorrow(estimator, 1) < 20
+
+
+def test_no_command_imports_the_compiler_before_the_lab_asks_for_it() -> None:
+    """It takes a second or two to import, which every command would pay."""
+    asked = "import sys, headwater.cli.main, headwater.schedule; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

@@ -247,8 +247,7 @@ def test_explains_every_feed_in_words_and_numbers(kind: type[Strategy]) -> None:
 def test_has_a_rule_a_source_and_an_example(kind: type[Strategy]) -> None:
     said = (kind.__doc__ or "") + (sys.modules[kind.__module__].__doc__ or "")
     assert len(said) > 100
-    if kind.name != "value":  # its example is the lab's table
-        assert ">>>" in said
+    assert ">>>" in said
 
 
 def test_the_lazy_choice_of_the_best_utilities_is_the_eager_one() -> None:

@@ -126,9 +126,9 @@ PROTOCOL = Protocol(window=20)
 
 def delay_of(name: str, trace: Trace, per_day: float = 2.0) -> tuple[float, float]:
     if name == "value":
-        fitted = at_equal_cost(priced(lambda p: Value(price=p), per_day, 0.05), trace, PROTOCOL, per_day)
+        fitted = at_equal_cost(priced(lambda p: Value(price=p, fast=True), per_day, 0.05), trace, PROTOCOL, per_day)
     elif name == "bare":
-        fitted = at_equal_cost(priced(lambda p: Value(price=p, plan=False), per_day, 0.05), trace, PROTOCOL, per_day)
+        fitted = at_equal_cost(priced(lambda p: Value(price=p, plan=False, fast=True), per_day, 0.05), trace, PROTOCOL, per_day)
     else:
         kind = {"uniform": Uniform, "miniflux": MinifluxEntryFrequency}[name]
         fitted = at_equal_cost(knob_of(kind, per_day), trace, PROTOCOL, per_day)
@@ -148,13 +148,13 @@ def test_at_equal_cost_it_beats_round_robin_miniflux_and_its_own_index() -> None
 
 def test_the_price_found_online_keeps_the_budget() -> None:
     trace = daily_trace(feeds=60)
-    run = replay(Value(), trace, PROTOCOL, per_day=2.0)
+    run = replay(Value(fast=True), trace, PROTOCOL, per_day=2.0)
     assert run.per_day == pytest.approx(2.0, rel=0.05)
 
 
 def test_the_same_replay_gives_the_same_numbers() -> None:
     trace = daily_trace(feeds=10, days=40)
-    first, second = replay(Value(), trace, PROTOCOL), replay(Value(), trace, PROTOCOL)
+    first, second = replay(Value(fast=True), trace, PROTOCOL), replay(Value(fast=True), trace, PROTOCOL)
     np.testing.assert_array_equal(first.obtained, second.obtained)
 
 
@@ -209,7 +209,7 @@ def news(shared_data: Path, part: int) -> Trace:
 def test_on_a_sample_of_real_news_it_is_far_ahead_of_miniflux_at_its_own_cost(shared_data: Path) -> None:
     trace = news(shared_data, 100)
     peer = replay(MinifluxEntryFrequency(), trace, PROTOCOL)
-    ours = at_equal_cost(priced(lambda p: Value(price=p), peer.per_day, 0.05), trace, PROTOCOL, peer.per_day)
+    ours = at_equal_cost(priced(lambda p: Value(price=p, fast=True), peer.per_day, 0.05), trace, PROTOCOL, peer.per_day)
     assert ours.close
     assert score(ours.replay).mean_delay_s <= 0.6 * score(peer).mean_delay_s
 
@@ -223,9 +223,9 @@ def test_on_all_of_the_news_it_meets_its_figures(
     shared_data: Path, per_day: float, hours: float, complete: float
 ) -> None:
     trace = news(shared_data, 1)
-    fitted = at_equal_cost(priced(lambda p: Value(price=p), per_day, 0.08 / per_day**2), trace, PROTOCOL, per_day)
+    fitted = at_equal_cost(priced(lambda p: Value(price=p, fast=True), per_day, 0.08 / per_day**2), trace, PROTOCOL, per_day)
     scores = score(fitted.replay)
     assert scores.mean_delay_s / 3600 <= hours
     assert scores.completeness.mean >= complete
-    online = replay(Value(), trace, PROTOCOL, per_day)
+    online = replay(Value(fast=True), trace, PROTOCOL, per_day)
     assert online.per_day == pytest.approx(per_day, rel=0.05)

@@ -65,14 +65,17 @@ class Bayes(Estimator):
         reset: float = np.inf,
         dispersion: float = 6.0,
         day: float = DAY,
+        fast: bool = False,
     ) -> None:
         """`scales` are memories in days, fast to slow; `doubts` the days by which each but the last is drawn to the
         next; `prior` the items and days the slowest starts with. `reset` is the CUSUM height (in standard deviations,
-        widened by `dispersion`) at which the slow memory is dropped. `day` is the length of a day in seconds."""
+        widened by `dispersion`) at which the slow memory is dropped. `day` is the length of a day in seconds.
+        `fast` compiles the loops over many rows (`compiled`)."""
         self.scales = np.array(scales, dtype=np.float64)
         self.doubts = tuple(doubts)
         self.prior = prior
         self.trusting, self.reset, self.dispersion, self.day = trusting, reset, dispersion, day
+        self.fast = fast
         super().__init__(feeds)
         self.rhythm: Rhythm = self.adopt("rhythm", Rhythm(weight=shrink, shaped=shaped))
         self._recent: tuple[Rows, Floats] | None = None
@@ -102,7 +105,7 @@ class Bayes(Estimator):
         published: Ragged | None = None,
     ) -> None:
         self._refresh_daily(end)
-        clocks = self.rhythm.clocks(rows)
+        clocks = self.rhythm.clocks(rows, self.fast)
         self._recent = (rows, clocks)
         place = np.arange(len(rows))
         first = ~np.isfinite(start)
@@ -216,7 +219,7 @@ class Bayes(Estimator):
     def forecast(self, rows: Rows) -> Forecast:
         """What to expect of these rows from their last refresh on."""
         recent = self._recent
-        clocks = recent[1] if recent is not None and recent[0] is rows else self.rhythm.clocks(rows)
+        clocks = recent[1] if recent is not None and recent[0] is rows else self.rhythm.clocks(rows, self.fast)
         base, parts = self._rates(
             self._columns["items"][rows].astype(np.float64), self._columns["observed"][rows].astype(np.float64)
         )

@@ -53,7 +53,7 @@ class Rhythm(Rowwise):
         shape = weekly / weekly.sum() * SLOTS
         self._shared["shape"] = (np.roll(shape, 1) + 2 * shape + np.roll(shape, -1)) / 4
 
-    def clocks(self, rows: Rows, fast: bool = AVAILABLE) -> Floats:
+    def clocks(self, rows: Rows, fast: bool = False) -> Floats:
         """Own time at the edges of the week's half hours: one row of 337 days each, from 0 to 7.
 
         >>> Rhythm(1).clocks(np.array([0]))[0, [0, 48, 336]].tolist()
@@ -63,7 +63,7 @@ class Rhythm(Rowwise):
             return np.broadcast_to(np.linspace(0.0, 7.0, SLOTS + 1), (len(rows), SLOTS + 1)).copy()
         clocks = np.zeros((len(rows), SLOTS + 1))
         shape = self._shared["shape"].reshape(7, DAILY)
-        if fast:
+        if fast and AVAILABLE:
             compiled(_fill)(self._columns["daily"], rows, shape, self.weight, clocks)
             return clocks
         usual = shape.mean(0) / DAILY

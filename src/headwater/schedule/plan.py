@@ -50,12 +50,12 @@ class Task:
     dispersion: float
 
 
-def next_refresh(task: Task, fast: bool = AVAILABLE) -> Floats:
-    """Days from `now` to the next refresh, one per position. `fast` takes the compiled path."""
+def next_refresh(task: Task, fast: bool = False) -> Floats:
+    """Days from `now` to the next refresh, one per position. `fast` takes the compiled path, if numba is installed."""
     if not len(task.now):
         return np.empty(0)
     step = task.usual / USUAL
-    if fast:
+    if fast and AVAILABLE:
         moment = np.empty(len(task.now))
         compiled(_kernel)(
             np.ascontiguousarray(task.now, dtype=np.float64),

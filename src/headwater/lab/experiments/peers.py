@@ -84,9 +84,9 @@ def knob(name: str, trace: Trace, protocol: Protocol, per_day: float) -> Knob:
     """How the strategy called `name` is brought to a cost."""
     start = 0.08 / per_day**2  # the price of most traces lies within a factor of ten of it
     if name == "value":
-        return priced(lambda price: Value(price=price), per_day, start)
+        return priced(lambda price: Value(price=price, fast=True), per_day, start)
     if name == BARE:
-        return priced(lambda price: Value(price=price, plan=False), per_day, start)
+        return priced(lambda price: Value(price=price, plan=False, fast=True), per_day, start)
     if name == OPEN:
         return knob_of(lambda: OpenLoop.of(trace, protocol), per_day)
     return knob_of(_new(name), per_day)
@@ -101,7 +101,7 @@ def one_run(path: str, quick: bool, window: int, warmup: float, name: str, per_d
     """One strategy at one cost."""
     trace, protocol = _trace(path, quick), Protocol(window=window, warmup_days=warmup)
     if name == ONLINE:
-        strategy = Value()
+        strategy = Value(fast=True)
         run = replay(strategy, trace, protocol, per_day)
         return row_of(name, per_day, score(run), {"price": strategy.price}, run.per_day / per_day - 1)
     fitted: Fitted = at_equal_cost(knob(name, trace, protocol, per_day), trace, protocol, per_day)
