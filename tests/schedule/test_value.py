@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.estimate.base import DAY
+from headwater.estimate.base import DAY, Ragged
 from headwater.estimate.bayes import Bayes
 from headwater.lab.equal import at_equal_cost, knob_of, priced
 from headwater.lab.replay import Protocol, replay
@@ -128,7 +128,9 @@ def delay_of(name: str, trace: Trace, per_day: float = 2.0) -> tuple[float, floa
     if name == "value":
         fitted = at_equal_cost(priced(lambda p: Value(price=p, fast=True), per_day, 0.05), trace, PROTOCOL, per_day)
     elif name == "bare":
-        fitted = at_equal_cost(priced(lambda p: Value(price=p, plan=False, fast=True), per_day, 0.05), trace, PROTOCOL, per_day)
+        fitted = at_equal_cost(
+            priced(lambda p: Value(price=p, plan=False, fast=True), per_day, 0.05), trace, PROTOCOL, per_day
+        )
     else:
         kind = {"uniform": Uniform, "miniflux": MinifluxEntryFrequency}[name]
         fitted = at_equal_cost(knob_of(kind, per_day), trace, PROTOCOL, per_day)
@@ -223,9 +225,31 @@ def test_on_all_of_the_news_it_meets_its_figures(
     shared_data: Path, per_day: float, hours: float, complete: float
 ) -> None:
     trace = news(shared_data, 1)
-    fitted = at_equal_cost(priced(lambda p: Value(price=p, fast=True), per_day, 0.08 / per_day**2), trace, PROTOCOL, per_day)
+    fitted = at_equal_cost(
+        priced(lambda p: Value(price=p, fast=True), per_day, 0.08 / per_day**2), trace, PROTOCOL, per_day
+    )
     scores = score(fitted.replay)
     assert scores.mean_delay_s / 3600 <= hours
     assert scores.completeness.mean >= complete
     online = replay(Value(fast=True), trace, PROTOCOL, per_day)
     assert online.per_day == pytest.approx(per_day, rel=0.05)
+
+
+def test_with_a_large_budget_a_very_fast_feed_is_polled_every_two_minutes_from_the_start() -> None:
+    """What the first price allowed (hours) does not hold once the budget is known."""
+    strategy, table, gap, start = Value(1), Table.of(1, 20.0), 60.0, 1.6e9
+    now, polls, row = start, [], np.array([0])
+    while now < start + 2 * 3600:
+        if len(strategy.choose(table, now, Budget(1, rate=1 / 60)).rows):
+            since = max(now - 20 * gap, float(table.last[0]))
+            dates = np.arange(np.floor(since / gap) + 1, np.floor(now / gap) + 1) * gap
+            full = np.array([bool(np.isfinite(table.last[0])) and len(dates) >= 20])
+            new, came = np.array([float(len(dates))]), Ragged(np.array([0, len(dates)]), dates)
+            strategy.observe(
+                table, Observed(row, table.last.copy(), np.array([now]), new, np.full(1, 20.0), full, came)
+            )
+            table.last[0] = now
+            polls.append(now)
+        now += 10.0
+    assert np.diff(polls).max() <= 180.0
+    assert "the price is" in strategy.why(table, 0, now)

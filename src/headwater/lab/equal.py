@@ -2,7 +2,7 @@
 
 Interval strategies are stretched, ranking strategies get another budget, `value` another price. The number of
 requests falls (or rises) steadily with each, so a secant on logarithms finds it in a few replays; on long traces the
-first of them use a sample of the feeds.
+first of them use a sample of the feeds. A strategy that does not answer is left where it is.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from headwater.lab.replay import Protocol, Replay, replay
 from headwater.lab.traces import Trace
 from headwater.schedule.base import Interval, Strategy
 
-CLOSE = 0.003  # of the requests asked for
-TRIES = 8
-SAMPLED = 400_000  # refreshes: longer replays look for their constant on a sample first
+CLOSE = 0.005  # of the requests asked for
+TRIES = 5
+SAMPLED = 100_000  # refreshes: replays three times as long look for their constant on a sample first
+DEAF = 0.05  # a strategy whose requests answer less than this share of what they should cannot be brought to a cost
 
 Make = Callable[[float], tuple[Strategy, float, float]]  # constant → strategy, polls per day to give it, stretch
 
@@ -66,17 +67,22 @@ class Fitted:
         return abs(self.off) <= 2 * CLOSE
 
 
-def at_equal_cost(knob: Knob, trace: Trace, protocol: Protocol, per_day: float, seed: int = 0) -> Fitted:
+def at_equal_cost(knob: Knob, trace: Trace, protocol: Protocol, per_day: float) -> Fitted:
     """Replay with the constant at which there are `per_day` polls per feed and day in the measured span."""
     begin, _, end = protocol.span(trace)
     refreshes = trace.feeds * (end - begin) / 86_400 * per_day
     start = knob.start
-    if refreshes > 2 * SAMPLED and trace.feeds > 50 and knob.answer > -1.0 and knob.answer < 0:
-        many = max(int(trace.feeds * SAMPLED / refreshes), 40)
-        rows = np.sort(np.random.default_rng(seed).choice(trace.feeds, many, replace=False))
-        part = trace.only(rows)
+    if refreshes > 3 * SAMPLED and trace.feeds > 200 and knob.answer < 0:  # budgets are nearly spent as they are
+        part = sample(trace, max(int(trace.feeds * SAMPLED / refreshes), 100))
         start = _search(knob, part, Protocol(*_kept(protocol, trace, part)), per_day, start, 5 * CLOSE).constant
     return _search(knob, trace, protocol, per_day, start, CLOSE)
+
+
+def sample(trace: Trace, many: int) -> Trace:
+    """About `many` feeds with as many slow and busy ones as all have: every k-th by number of items."""
+    step = max(trace.feeds // many, 1)
+    by_items = np.argsort(trace.counts, kind="stable")
+    return trace.only(np.sort(by_items[step // 2 :: step]))
 
 
 def _kept(protocol: Protocol, whole: Trace, part: Trace) -> tuple[int, float, float, float | None]:
@@ -99,6 +105,8 @@ def _search(knob: Knob, trace: Trace, protocol: Protocol, per_day: float, start:
             break
         if tried and abs(at - tried[-1][0]) > 1e-12:
             measured = (off - tried[-1][1]) / (at - tried[-1][0])
+            if measured / knob.answer < DEAF and abs(at - tried[-1][0]) > 0.05:
+                break
             # Clumped answers (whole refreshes per day) can mislead a secant; keep it near what is known of the knob.
             answer = min(max(measured / knob.answer, 0.25), 4.0) * knob.answer if measured else knob.answer
         tried.append((at, off))

@@ -56,12 +56,13 @@ class Protocol:
         return begin, measured, trace.end
 
     def ticks(self, trace: Trace, per_day: float) -> float:
-        """Seconds between two rankings: ten minutes, or longer where few feeds leave less than five polls to choose, or
-        where a trace of years would need more than 30,000 of them; never longer than six hours."""
+        """Seconds between two rankings: twenty minutes at one poll a day, ten at four, forty at a quarter; longer where
+        few feeds leave less than five polls to choose, or where a trace of years would need more than 30,000 of them;
+        never longer than six hours."""
         if self.tick is not None:
             return self.tick
         begin, _, end = self.span(trace)
-        apart = max(600.0, 5 * DAY / (trace.feeds * per_day), (end - begin) / 30_000)
+        apart = max(600.0, 1200.0 / math.sqrt(per_day), 5 * DAY / (trace.feeds * per_day), (end - begin) / 30_000)
         return min(math.ceil(apart / 600) * 600.0, DAY / 4)
 
 

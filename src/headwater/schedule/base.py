@@ -177,7 +177,7 @@ class Interval(Strategy):
         self.scale = scale
         super().__init__(feeds)
 
-    steering: ClassVar[float] = 0.0  # seconds between two calls of `steer`; 0: it need not be called again
+    steering: float = 0.0  # seconds between two calls of `steer`; 0: it need not be called again
 
     def layout(self) -> dict[str, Column]:
         return {"due": Column(-np.inf, dtype=np.float64)}

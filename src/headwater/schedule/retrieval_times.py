@@ -28,6 +28,8 @@ class Curve:
         first = (self._y[0] + (self._y[-1] + self._y[0]) / 2) / 2 * self._h / 2
         self._at = first + np.concatenate([[0.0], np.cumsum(trapezia)[:-1]])
         self.total = float(trapezia.sum())
+        fine = (np.arange(4096, dtype=np.float64) + 0.5) * (period / 4096)
+        self._whole = float(self.upto(fine).mean()) * period  # ∫A over one period
 
     def _piece(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Which period, and within it: the integral at the middle before t, and the line from there."""
@@ -52,9 +54,7 @@ class Curve:
     def delay(self, times: Floats) -> Floats:
         """Total delay per period of plans, one line of ascending times each; the period's mean rate sets its scale."""
         ends = np.concatenate([times[:, 1:], times[:, :1] + self.period], axis=1)
-        fine = (np.arange(4096, dtype=np.float64) + 0.5) * (self.period / 4096)
-        whole = float(self.upto(fine).mean()) * self.period
-        return np.asarray(whole + self.total * times[:, 0] - ((ends - times) * self.upto(times)).sum(axis=1))
+        return np.asarray(self._whole + self.total * times[:, 0] - ((ends - times) * self.upto(times)).sum(axis=1))
 
 
 def search(curve: Curve, m: int, grid: int = GRID) -> Floats:
@@ -80,30 +80,34 @@ def search(curve: Curve, m: int, grid: int = GRID) -> Floats:
     return _within(curve, plans[np.argmin(curve.delay(plans))]) if len(plans) else refine(curve, m)
 
 
-def refine(curve: Curve, m: int, starts: int = 6, sweeps: int = 60) -> Floats:
-    """Iterative refinement: from even spacing (and from the spacing that is best for large m) move one point at a time
-    to where the delay between its neighbours is least, until nothing moves.
+def refine(curve: Curve, m: int, starts: int = 4, sweeps: int = 60) -> Floats:
+    """Iterative refinement: from even spacing (and from the spacing that is best for large m) move every other point
+    to where the delay between its neighbours is least, then those between, until nothing moves.
     """
     even = np.arange(m) / m
     phase = np.arange(starts)[:, None] / (starts * m)
     plans = np.concatenate([(even + phase) * curve.period, dense(curve, m, phase)])
     part = np.linspace(0.0, 1.0, 17)
+    # Points that are no neighbours do not influence each other; the last of an odd number is the first one's neighbour.
+    points = np.arange(m)
+    inner = points[: m - m % 2] if m > 1 else points
+    turns = [turn for turn in (inner[::2], inner[1::2], points[len(inner) :]) if len(turn)]
     best = curve.delay(plans)
     for _ in range(sweeps):
-        for j in range(m):
-            low = plans[:, j - 1] if j else plans[:, -1] - curve.period
-            high = plans[:, j + 1] if j + 1 < m else plans[:, 0] + curve.period
+        for turn in turns:
+            round_ = np.concatenate([plans[:, -1:] - curve.period, plans, plans[:, :1] + curve.period], axis=1)
+            low, high = round_[:, turn], round_[:, turn + 2]
             before, left, width = curve.upto(low), low, high - low
             for _ in range(3):
-                tried = left[:, None] + width[:, None] * part
-                cost = -tried * before[:, None] - (high[:, None] - tried) * curve.upto(tried)
-                at = np.argmin(cost, axis=1)
-                found = tried[np.arange(len(tried)), at]
+                tried = left[..., None] + width[..., None] * part
+                cost = -tried * before[..., None] - (high[..., None] - tried) * curve.upto(tried)
+                at = np.argmin(cost, axis=-1)
+                found = np.take_along_axis(tried, at[..., None], axis=-1)[..., 0]
                 width = width / 8
                 left = np.clip(found - width / 2, low, np.maximum(high - width, low))
-            plans[:, j] = found
+            plans[:, turn] = found
         now = curve.delay(plans)
-        if np.all(best - now < 1e-5 * now):
+        if np.all(best - now < 5e-5 * now):
             break
         best = now
     return _within(curve, plans[np.argmin(curve.delay(plans))])

@@ -15,6 +15,7 @@ from headwater.schedule.base import Budget, Choice, Explained, Observed, Table, 
 from headwater.schedule.retrieval_times import retrieval_times
 
 MOST = 96  # retrievals a day that are planned one by one
+ALIKE = 0.04  # patterns that differ in less than this share of a day's items keep the moments planned for them
 
 
 class Scheduled(Allocating):
@@ -61,9 +62,7 @@ class Scheduled(Allocating):
         c, rows = self._columns, np.arange(len(table))
         day = float(np.floor(now / self.period) * self.period)
         self._shared["until"][...] = day + self.period
-        if not np.array_equal(self._shared["shapes"], self.estimator.shapes):
-            self._shared["shapes"][...] = self.estimator.shapes
-            self._plans.clear()
+        self._take_shapes()
         # After a day that was planned comes a whole one; a day begun in its middle has only its rest to give.
         begins = day if last_day == day else now
         left = (day + self.period - begins) / self.period
@@ -78,6 +77,18 @@ class Scheduled(Allocating):
         late = np.isfinite(table.last) & (c["due"] < begins) & np.isfinite(c["due"])
         seen = rows[np.isfinite(table.last) & ~late]
         c["due"][seen] = self._next(seen, np.full(len(seen), begins), table.last[seen])
+
+    def _take_shapes(self) -> None:
+        """The estimator's patterns, found anew each day; one that hardly moved stays as it was, with its moments."""
+        planned, plans = self._shared["shapes"].copy(), self._plans
+        self._plans = {}
+        for k, line in enumerate(self.estimator.shapes):
+            apart = np.abs(planned - line).sum(axis=1) / 2
+            old = int(np.argmin(apart))
+            near = apart[old] <= ALIKE
+            self._shared["shapes"][k] = planned[old] if near else line
+            if near:
+                self._plans |= {(k, many): times for (shape, many), times in plans.items() if shape == old}
 
     def _next(self, rows: Rows, after: Floats, last: Floats) -> Floats:
         """The first planned moment of the present day from `after` on; +inf if there is none left."""

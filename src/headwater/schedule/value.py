@@ -19,6 +19,7 @@ from headwater.estimate.bayes import Bayes, cumulated
 from headwater.schedule.base import Budget, Choice, Explained, Interval, Observed, Table
 from headwater.schedule.plan import Task, next_refresh, overflow
 from headwater.schedule.price import Control, believed_price, steered
+from headwater.schedule.ranking import in_blocks
 
 SHORTEST, LONGEST = 120.0, 31 * DAY
 FIRST_PRICE = 0.1  # item-days, until the first steering knows the budget
@@ -66,6 +67,7 @@ class Value(Interval):
         self.estimator = self.beliefs
         if price is not None:
             self._shared["price"][...] = price
+            self.steering = DAY / 4  # nothing to steer; the lab polls a quarter of a day's feeds together
 
     def shared(self) -> Mapping[str, Any]:
         return {"price": FIRST_PRICE, "control": np.zeros(3), "steered": -np.inf, "spent": 0.0}
@@ -80,7 +82,13 @@ class Value(Interval):
     def interval(self, table: Table, seen: Observed) -> Floats:
         self.beliefs.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
         self._shared["spent"] += float(table.cost[seen.rows].sum())
-        return DAY * next_refresh(self._task(table, seen.rows), self.fast) if self.plan else self._by_index(table, seen.rows)
+        return self._pause(table, seen.rows)
+
+    def _pause(self, table: Table, rows: Rows) -> Floats:
+        """Seconds from the last refresh of each row to its next."""
+        if not self.plan:
+            return self._by_index(table, rows)
+        return DAY * next_refresh(self._task(table, rows), self.fast)
 
     def worth(self, table: Table, rows: Rows) -> Floats:
         """What an item-day of waiting costs at each feed; never nothing, so that no feed is forgotten."""
@@ -133,21 +141,30 @@ class Value(Interval):
         last = float(self._shared["steered"])
         if now < last + self.steering:
             return
+        if self._fixed is not None or budget.rate <= 0:
+            return
+        known = np.flatnonzero(np.isfinite(table.last))
+        if 2 * len(known) < len(table) or not len(known):
+            return  # too early to tell a price; ask again at the next call, not in an hour
         self._shared["steered"] = np.array(now)
         spent = float(self._shared["spent"])
         self._shared["spent"] = np.array(0.0)
-        if self._fixed is not None or budget.rate <= 0:
-            return
         per_day = budget.rate * DAY
-        known = np.flatnonzero(np.isfinite(table.last))
-        if not len(known):
-            return
         control = Control(*self._shared["control"].tolist())
         if np.isfinite(last):
             control = steered(control, spent, (now - last) / DAY, per_day)
         self._shared["control"] = np.array([control.correction, control.spent, control.weight])
         worth = self.worth(table, known) * self.beliefs.slow(known)
-        self._shared["price"] = np.array(believed_price(worth, table.cost[known], per_day) * np.exp(control.correction))
+        before, share = self.price, per_day * len(known) / len(table)
+        self._shared["price"] = np.array(believed_price(worth, table.cost[known], share) * np.exp(control.correction))
+        if not before / 2 < self.price < before * 2:
+            self._plan_again(table, known)
+
+    def _plan_again(self, table: Table, rows: Rows) -> None:
+        """Moments chosen at quite another price (the first one, or that of another budget) are chosen anew."""
+        rows = rows[np.isfinite(self.due[rows])]
+        pause = in_blocks(lambda part: self._pause(table, part), rows)
+        self.due[rows] = table.last[rows] + np.clip(pause * self.scale, SHORTEST, LONGEST)
 
     def heed(self, table: Table, rows: Rows, now: float) -> None:
         """A signal (a ping, a sibling that changed, a count) says that `rows` have items waiting: be due in time.

@@ -18,7 +18,7 @@ import numpy as np
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY
-from headwater.lab.equal import Fitted, Knob, at_equal_cost, knob_of, priced
+from headwater.lab.equal import Fitted, Knob, at_equal_cost, knob_of, priced, sample
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row
 from headwater.lab.experiments.peers_plot import peers_figure
 from headwater.lab.open_loop import OpenLoop
@@ -29,6 +29,7 @@ from headwater.lab.sweep import Job, run_all
 from headwater.lab.traces import Trace, load_trace
 from headwater.schedule import STRATEGIES
 from headwater.schedule.base import Interval, Strategy
+from headwater.schedule.scheduled import Scheduled
 from headwater.schedule.value import Value
 
 RATES = (0.25, 1.0, 4.0)
@@ -36,6 +37,8 @@ ONLINE, BARE, OPEN = "value_online", "value_without_plan", "open_loop"
 FORESIGHT = frozenset({OPEN})  # knows each feed's true mean rate
 ABSENT = frozenset({"reference", "value_index"})  # everything at every tick; and the index for worlds of cycles
 COSTLY = 20_000_000  # refreshes in a replay of a rule as it is; longer ones look at a sample of the feeds
+MOST = 4_000_000  # refreshes of each replay at equal cost; beyond, a sample of the feeds is replayed
+LONGEST = 3000.0  # days of a trace that are replayed, its last ones
 
 
 def run(given: LabSettings, progress: Progress) -> Result:
@@ -44,10 +47,11 @@ def run(given: LabSettings, progress: Progress) -> Result:
     window = given.window or 20
     warmup = 14.0 if given.warmup_days is None else given.warmup_days
     protocol = Protocol(window=window, warmup_days=warmup)
-    trace = _trace(str(given.trace), given.quick)
+    highest = max(given.per_day or RATES)
+    whole, trace = load_trace(given.trace), _trace(str(given.trace), given.quick, highest)
     _, measured, end = protocol.span(trace)
     names = check_names(given.strategies, all_names()) or all_names()
-    key = (str(given.trace), given.quick, window, warmup)
+    key = (str(given.trace), given.quick, highest, window, warmup)
     jobs = [Job(one_run, (*key, name, rate)) for rate in given.per_day or RATES for name in names]
     if not given.per_day:
         jobs += [Job(as_it_is, (*key, name)) for name in names if _has_own_rate(name)]
@@ -64,8 +68,9 @@ def run(given: LabSettings, progress: Progress) -> Result:
         "feeds": trace.feeds,
         "items": int((trace.times >= measured).sum()),
         "measured_days": round((end - measured) / DAY, 3),
+        "ticks_s": [protocol.ticks(trace, rate) for rate in given.per_day or RATES],
     }
-    return Result("peers", about, rows, checks_of(rows), notes_of(rows))
+    return Result("peers", about, rows, checks_of(rows), [*reduced(whole, trace), *notes_of(rows)])
 
 
 def all_names() -> tuple[str, ...]:
@@ -75,9 +80,28 @@ def all_names() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=2)
-def _trace(path: str, quick: bool) -> Trace:
+def _trace(path: str, quick: bool, per_day: float) -> Trace:
+    """The trace, or as much of it as can be replayed some hundred times in minutes."""
     trace = load_trace(path)
-    return trace.only(np.arange(0, trace.feeds, max(trace.feeds // 150, 1))) if quick else trace
+    if quick:
+        return sample(trace, 150)
+    if trace.days > LONGEST:
+        trace = trace.between(trace.end - LONGEST * DAY, np.inf)
+    return sample(trace, max(int(MOST / (trace.days * per_day)), 100)) if _cost(trace, per_day) > MOST else trace
+
+
+def _cost(trace: Trace, per_day: float) -> float:
+    return trace.feeds * trace.days * per_day
+
+
+def reduced(whole: Trace, used: Trace) -> list[str]:
+    """What was left out of a trace that is too large to be replayed wholly."""
+    if used.feeds == whole.feeds and used.start == whole.start:
+        return []
+    return [
+        f"Replayed were {used.feeds:,} of {whole.feeds:,} feeds (every so many-th by number of items) and the last "
+        f"{used.days:,.0f} of {whole.days:,.0f} days."
+    ]
 
 
 def knob(name: str, trace: Trace, protocol: Protocol, per_day: float) -> Knob:
@@ -97,9 +121,9 @@ def _new(name: str) -> Callable[[], Strategy]:
     return lambda: STRATEGIES[name](**more)
 
 
-def one_run(path: str, quick: bool, window: int, warmup: float, name: str, per_day: float) -> Row:
+def one_run(path: str, quick: bool, highest: float, window: int, warmup: float, name: str, per_day: float) -> Row:
     """One strategy at one cost."""
-    trace, protocol = _trace(path, quick), Protocol(window=window, warmup_days=warmup)
+    trace, protocol = _trace(path, quick, highest), Protocol(window=window, warmup_days=warmup)
     if name == ONLINE:
         strategy = Value(fast=True)
         run = replay(strategy, trace, protocol, per_day)
@@ -109,9 +133,9 @@ def one_run(path: str, quick: bool, window: int, warmup: float, name: str, per_d
     return row_of(name, per_day, score(fitted.replay), more, fitted.off)
 
 
-def as_it_is(path: str, quick: bool, window: int, warmup: float, name: str) -> Row:
+def as_it_is(path: str, quick: bool, highest: float, window: int, warmup: float, name: str) -> Row:
     """A rule with its own intervals, at the cost they have."""
-    trace, protocol = _trace(path, quick), Protocol(window=window, warmup_days=warmup)
+    trace, protocol = _trace(path, quick, highest), Protocol(window=window, warmup_days=warmup)
     strategy = _new(name)()
     begin, _, end = protocol.span(trace)
     often = 24.0 if (end - begin) / DAY * trace.feeds * 24 > COSTLY else 0.0
@@ -129,9 +153,11 @@ def _has_own_rate(name: str) -> bool:
 
 
 def _weight(job: Job) -> float:
-    name = job.arguments[4]
-    slow = name.startswith(("value", "open")) or (name in STRATEGIES and not issubclass(STRATEGIES[name], Interval))
-    return (10.0 if slow else 1.0) * (job.arguments[5] if len(job.arguments) > 5 else 5.0)
+    name = job.arguments[5]
+    kind = STRATEGIES.get(name)
+    planned = name.startswith("value") or (kind is not None and issubclass(kind, Scheduled))
+    slow = 30.0 if planned else 1.0 if kind is None or issubclass(kind, Interval) else 10.0
+    return slow * (job.arguments[6] if len(job.arguments) > 6 else 5.0)
 
 
 def row_of(name: str, budget: float, scores: Scores, more: Row, off: float) -> Row:
