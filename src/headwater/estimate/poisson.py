@@ -74,7 +74,9 @@ def mean_shown(w: Floats, mu: Floats) -> Floats:
     """
     w, mu = np.broadcast_arrays(np.asarray(w, np.float64), np.asarray(mu, np.float64))
     # Σ_{k<W} k·p(k) = μ·P(N ≤ W − 2), so E min(N, W) = μ·(1 − P(N ≥ W − 1)) + W·P(N ≥ W).
-    return np.asarray(np.minimum(mu * (1.0 - at_least(w - 1, mu)) + w * at_least(w, mu), np.minimum(mu, w)))
+    full = at_least(w, mu)
+    nearly = np.where(w > 1, np.minimum(full + exactly(np.maximum(w, 1.0) - 1, mu), 1.0), 1.0)  # P(N ≥ W − 1)
+    return np.asarray(np.minimum(mu * (1.0 - nearly) + w * full, np.minimum(mu, w)))
 
 
 def _series(w: Floats, mu: Floats) -> Floats:

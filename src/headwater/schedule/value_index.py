@@ -96,8 +96,7 @@ class ValueIndex(Ranking):
     def _stale(self, rows: Rows, last: Floats, age: Floats, items: Floats, window: Floats) -> Floats:
         """T·F(T) − ∫F for F, the expected missing share of the window, in seconds."""
         assert self.estimator is not None
-        total = np.zeros(len(rows))
-        for k in range(PIECES):
-            part = self.estimator.expected(rows, last, last + age * (k + 0.5) / PIECES)
-            total += mean_shown(window, part) / window
-        return np.asarray(age * (mean_shown(window, items) / window - total / PIECES))
+        middles = (np.arange(PIECES) + 0.5) / PIECES
+        parts = [self.estimator.expected(rows, last, last + age * middle) for middle in middles]
+        missing = mean_shown(window, np.stack([*parts, items])) / window
+        return np.asarray(age * (missing[-1] - missing[:-1].mean(axis=0)))
