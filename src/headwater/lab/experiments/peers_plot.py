@@ -117,6 +117,14 @@ def _name_points(axis: Any, rows: list[Row]) -> None:
         taken.append((left, left + width, height))
         look = {"fontsize": 8, "color": _colour(row), "va": "center", "annotation_clip": False}
         look["fontweight"] = "bold" if row["strategy"] == "value" else "normal"
+        if height != y:  # a thin line says whose name it is
+            look["arrowprops"] = {
+                "arrowstyle": "-",
+                "color": _colour(row),
+                "linewidth": 0.5,
+                "shrinkA": 0,
+                "shrinkB": 2,
+            }
         where = (_hours(row), _missing(row))
         axis.annotate(row["strategy"], where, xytext=(left - x, height - y), textcoords="offset points", **look)
 
