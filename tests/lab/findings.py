@@ -40,6 +40,7 @@ ON_NEWS: dict[str, Known] = {
         f"news.parquet: with min_delay more items wait {where} than with advarss": _LITTLE
         for where in ("in the fullest feed", "in all feeds together")
     },
+    "online": {},
     "shapes": {"the uniform shape is very much present among very productive feeds": _SLEEP},
 }
 

@@ -27,7 +27,9 @@ def online_figure(result: Result) -> Figure:
     for axis in axes[10:]:
         axis.remove()
     _distance(axes[9], result)
-    figure.suptitle("A model of the day pays for waves; refreshed rarely, no model of the day can be learned")
+    figure.suptitle(
+        "A model of the day pays for waves, and for peaks that are refreshed often; two_steps hardly notices"
+    )
     return figure
 
 
