@@ -12,13 +12,13 @@ from pyarrow import parquet
 from headwater.errors import NotFound, TraceError
 from headwater.lab import limits
 from headwater.lab.cycles import CycleSettings
-from headwater.lab.equal import at_equal_cost, knob_of
-from headwater.lab.experiments import experiment
+from headwater.lab.equal import at_equal_cost, knob_of, sample
+from headwater.lab.experiments import experiment, peers
 from headwater.lab.experiments.base import LabSettings, Result, silent
 from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, checks_of, one_world
 from headwater.lab.experiments.limit_plot import limit_figure
 from headwater.lab.replay import Protocol
-from headwater.lab.traces import load_trace
+from headwater.lab.traces import Trace, load_trace
 from headwater.schedule.mediacloud import MediaCloud
 
 FIELDS = {
@@ -95,6 +95,23 @@ def test_peers_says_what_is_missing(small_trace: Path) -> None:
         experiment("peers").run(LabSettings(trace=small_trace, strategies=("valu",)), silent)
     with pytest.raises(TraceError, match="leave nothing to measure"):
         experiment("peers").run(LabSettings(trace=small_trace, warmup_days=400.0), silent)
+
+
+def test_a_trace_of_too_many_days_is_replayed_at_its_end_and_the_result_says_so(
+    small_trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "LONGEST", 30.0)
+    peers._trace.cache_clear()
+    given = LabSettings(trace=small_trace, per_day=(1.0,), strategies=("fix_1d",), jobs=1)
+    result = experiment("peers").run(given, silent)
+    peers._trace.cache_clear()
+    assert result.settings["measured_days"] == pytest.approx(9.0, abs=1.0)
+    assert any("the last 30 of 40 days" in note for note in result.notes)
+
+
+def test_a_sample_has_slow_and_busy_feeds_as_the_whole() -> None:
+    trace = Trace.from_lists([[float(t) for t in range(many)] for many in range(1, 101)])
+    assert sample(trace, 10).counts.mean() == pytest.approx(trace.counts.mean(), rel=0.05)
 
 
 def test_the_constant_of_an_adaptive_rule_is_found(small_trace: Path) -> None:
