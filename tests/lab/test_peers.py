@@ -10,7 +10,8 @@ import pytest
 from pyarrow import parquet
 
 from headwater.errors import NotFound, TraceError
-from headwater.lab import limits
+from headwater.estimate.base import DAY
+from headwater.lab import equal, limits
 from headwater.lab.cycles import CycleSettings
 from headwater.lab.equal import at_equal_cost, knob_of, sample
 from headwater.lab.experiments import experiment, peers
@@ -112,6 +113,18 @@ def test_a_trace_of_too_many_days_is_replayed_at_its_end_and_the_result_says_so(
 def test_a_sample_has_slow_and_busy_feeds_as_the_whole() -> None:
     trace = Trace.from_lists([[float(t) for t in range(many)] for many in range(1, 101)])
     assert sample(trace, 10).counts.mean() == pytest.approx(trace.counts.mean(), rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["open_loop", "value", "miniflux_entry_frequency"])
+def test_constants_are_first_sought_on_a_sample_of_a_large_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equal, "SAMPLED", 500)
+    rng = np.random.default_rng(4)
+    trace = Trace.from_lists([np.sort(rng.uniform(0, 30 * DAY, k % 40 + 1)).tolist() for k in range(210)])
+    fitted = at_equal_cost(
+        peers.knob(name, trace, Protocol(warmup_days=5.0), 1.0), trace, Protocol(warmup_days=5.0), 1.0
+    )
+    assert fitted.close
+    assert fitted.replay.trace.feeds == 210
 
 
 def test_the_constant_of_an_adaptive_rule_is_found(small_trace: Path) -> None:

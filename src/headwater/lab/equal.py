@@ -28,11 +28,12 @@ Make = Callable[[float], tuple[Strategy, float, float]]  # constant → strategy
 @dataclass(frozen=True, slots=True)
 class Knob:
     """How a constant makes a strategy, where to start looking, and how requests answer: d log requests / d log
-    constant."""
+    constant. A strategy that was told something of each feed of the trace cannot be tried on a sample of them."""
 
     make: Make
     start: float
     answer: float
+    sampled: bool = True
 
 
 def stretched(new: Callable[[], Strategy], per_day: float) -> Knob:
@@ -72,7 +73,9 @@ def at_equal_cost(knob: Knob, trace: Trace, protocol: Protocol, per_day: float) 
     begin, _, end = protocol.span(trace)
     refreshes = trace.feeds * (end - begin) / 86_400 * per_day
     start = knob.start
-    if refreshes > 3 * SAMPLED and trace.feeds > 200 and knob.answer < 0:  # budgets are nearly spent as they are
+    if (
+        refreshes > 3 * SAMPLED and trace.feeds > 200 and knob.sampled and knob.answer < 0
+    ):  # budgets are nearly spent as they are
         part = sample(trace, max(int(trace.feeds * SAMPLED / refreshes), 100))
         start = _search(knob, part, Protocol(*_kept(protocol, trace, part)), per_day, start, 5 * CLOSE).constant
     return _search(knob, trace, protocol, per_day, start, CLOSE)

@@ -112,7 +112,7 @@ def knob(name: str, trace: Trace, protocol: Protocol, per_day: float) -> Knob:
     if name == BARE:
         return priced(lambda price: Value(price=price, plan=False, fast=True), per_day, start)
     if name == OPEN:
-        return knob_of(lambda: OpenLoop.of(trace, protocol), per_day)
+        return dataclasses.replace(knob_of(lambda: OpenLoop.of(trace, protocol), per_day), sampled=False)
     return knob_of(_new(name), per_day)
 
 
