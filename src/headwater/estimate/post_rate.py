@@ -46,7 +46,9 @@ class PostRate(Slotted, Learner):
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
         self._columns["observed"][rows] += end - start
-        self._count(rows, spread(start, end, new, published), fresh=False)
+        came = spread(start, end, new, published)
+        some = np.flatnonzero(came.counts)  # 1440 slots are rewritten only where something is to be added
+        self._count(rows[some], came.take(some), fresh=False)
 
     def _count(self, rows: Rows, came: Ragged, fresh: bool) -> None:
         _, slot, _ = self.place(came.times)
