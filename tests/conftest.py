@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from databases import PostgresServer, postgres_server, sqlite_url
 from headwater.lab.farm import Farm
@@ -16,6 +17,13 @@ from headwater.lab.farm import Farm
 collect_ignore_glob = ["*conftest.py"]  # doctests are collected from modules; these have none and share one name
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def fresh_logs() -> Iterator[None]:
+    """A command that ran inside a test has set up logging for itself, not for the tests after it."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
