@@ -65,6 +65,15 @@ def solve(read: Callable[..., Document], job: Job) -> Result:
         return Result(None, f"The document could not be read ({type(error).__name__}).", "unknown", retire=True)
 
 
+def _most_memory() -> int:
+    """The most this process has had, in kB. Linux's ru_maxrss would count what its parent had when it was forked."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def main(name: str, cpu_seconds: int, memory: int) -> None:
     incoming, outgoing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing a library prints may end up among the answers
@@ -78,7 +87,7 @@ def main(name: str, cpu_seconds: int, memory: int) -> None:
         spent = usage.ru_utime + usage.ru_stime
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(spent) + cpu_seconds, resource.RLIM_INFINITY))
         result = solve(read, decoder.decode(message))
-        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _RETIRE_AT:
+        if _most_memory() > _RETIRE_AT:
             result.retire = True
         give(outgoing, encoder.encode(result))
 
