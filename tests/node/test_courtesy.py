@@ -38,15 +38,15 @@ def test_no_rate_earns_less_than_two_minutes_unless_the_operator_lowers_it() -> 
 
 def test_a_refusal_holds_the_host_and_an_answer_frees_it() -> None:
     manners = courtesy()
-    assert manners.heard(verdict(1, 0.0, Ending.CHANGED), URL, None) is None
-    assert manners.heard(verdict(1, 0.0, Ending.THROTTLED), URL, 600.0) == ("example.org", 60.0)
-    domain, until = manners.heard(verdict(2, 60.0, Ending.UNCHANGED), URL, None) or ("", 0.0)
+    assert manners.heard(verdict(1, 0.0, Ending.CHANGED).refresh, URL, None) is None
+    assert manners.heard(verdict(1, 0.0, Ending.THROTTLED).refresh, URL, 600.0) == ("example.org", 60.0)
+    domain, until = manners.heard(verdict(2, 60.0, Ending.UNCHANGED).refresh, URL, None) or ("", 0.0)
     assert (domain, until) == ("example.org", -np.inf)
 
 
 def test_the_servers_word_holds_even_for_a_person_and_survives_a_restart() -> None:
     manners = courtesy()
-    manners.heard(verdict(1, 0.0, Ending.THROTTLED), URL, 600.0)
+    manners.heard(verdict(1, 0.0, Ending.THROTTLED).refresh, URL, 600.0)
     again = courtesy()
     again.load(manners.save())
     for one in (manners, again):

@@ -81,14 +81,14 @@ async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[t
         for tick in range(int(DAY / TICK)):
             clock.now = START + DAY + tick * TICK
             candidates.append(crawler.roster.candidates(clock.now) & ~crawler.roster.untried)
-            chosen = crawler._choose(PER_TICK, clock.now)
+            chosen = crawler.choose(PER_TICK, clock.now)
             known = await store.known([int(crawler.roster.ids[row]) for row, _ in chosen])
             batch = []
             for row, reason in chosen:
                 state = known[int(crawler.roster.ids[row])]
                 batch.append(Fetched(state, fetched_at(trace, row, clock.now, state.url), reason))
             if batch:
-                await refresher.settle(batch, plan=crawler._plan, believe=crawler._believe)
+                await refresher.settle(batch, plan=crawler._plan, believe=crawler.believed_rate)
         yield crawler, candidates
 
 

@@ -120,10 +120,10 @@ async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_bud
         crawler.roster.allowed[:4] = 0.0  # only the last two were never tried
         wish = asyncio.create_task(crawler.refresh_now(added[3].feed.id))
         await asyncio.sleep(0.1)
-        chosen = crawler._choose(4, time.time())
+        chosen = crawler.choose(4, time.time())
         assert [row for row, _ in chosen] == [3, 4, 5, 0]
         assert [why for _, why in chosen[:3]] == ["asked for by a person", *["its first refresh"] * 2]
-        assert [row for row, _ in crawler._choose(1, time.time())] == [3]
+        assert [row for row, _ in crawler.choose(1, time.time())] == [3]
         wish.cancel()
 
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from headwater.estimate.base import Floats
-from headwater.model import Ending, Known, Verdict
+from headwater.model import Ending, Known, Refresh
 from headwater.node.roster import host_of
 from headwater.schedule.hosts import GAP, Host, answered, refused
 from headwater.schedule.manners import LEAST, Reason, Standing, allowed_from, earned_interval, fill
@@ -38,9 +38,8 @@ class Courtesy:
         at, why = allowed_from(standing, now, least=self._least)
         return at, [Reason(code) for code in why.tolist()]
 
-    def heard(self, verdict: Verdict, url: str, retry_after: float | None) -> tuple[str, float] | None:
+    def heard(self, refresh: Refresh, url: str, retry_after: float | None) -> tuple[str, float] | None:
         """Learn what an answer says about the host; the domain and until when it is to be left alone, if it changed."""
-        refresh = verdict.refresh
         if not self._hosts and refresh.ending is not Ending.THROTTLED:
             return None
         domain = host_of(url)

@@ -1,20 +1,56 @@
-"""From settled verdicts to what a strategy learns from: the one bridge between refreshes and arrays."""
+"""From refreshes to what a strategy learns from: the one bridge between records and arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from headwater.estimate.base import Floats, Ragged, Rows
 from headwater.estimate.kinds import believable, named
-from headwater.model import Outcome, Refresh, Verdict
+from headwater.model import Known, Outcome, Refresh, Verdict
 from headwater.schedule.base import Observed, Table
 
 
-def observed(table: Table, rows: Rows, verdicts: Sequence[Verdict], outcomes: Sequence[Outcome]) -> Observed:
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What one refresh teaches, without the document it brought.
+
+    `known` is the feed's state after it, `before` its last success before, `shown` the believable dates of everything
+    the document showed; `fresh_for` and `retry_after` are the server's words, `redirected` says that it took a second
+    request.
+    """
+
+    refresh: Refresh
+    known: Known
+    url: str
+    before: float | None = None
+    gone: bool = False
+    shown: tuple[float, ...] = ()
+    fresh_for: float | None = None
+    retry_after: float | None = None
+    redirected: bool = False
+
+
+def lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
+    """The lesson of a refresh that has been judged."""
+    return Lesson(
+        verdict.refresh,
+        verdict.known,
+        before.url,
+        before.last_success,
+        verdict.gone,
+        _shown(outcome, verdict.refresh),
+        outcome.fresh_for,
+        outcome.retry_after,
+        outcome.final_url != outcome.url,
+    )
+
+
+def observed(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
     """What the refreshes of these rows showed, in the order given; all of them must have ended well."""
-    refreshes = [verdict.refresh for verdict in verdicts]
+    refreshes = [lesson.refresh for lesson in lessons]
     return Observed(
         rows=rows,
         start=table.last[rows],
@@ -23,16 +59,16 @@ def observed(table: Table, rows: Rows, verdicts: Sequence[Verdict], outcomes: Se
         window=np.array([float(refresh.window or 0) for refresh in refreshes]),
         saturated=np.array([refresh.saturated for refresh in refreshes], bool),
         published=ragged([refresh.published for refresh in refreshes]),
-        shown=ragged([_shown(outcome, refresh) for outcome, refresh in zip(outcomes, refreshes, strict=True)]),
+        shown=ragged([lesson.shown for lesson in lessons]),
         bytes=np.array([float(refresh.bytes) for refresh in refreshes]),
-        hint=np.array([np.nan if outcome.fresh_for is None else outcome.fresh_for for outcome in outcomes]),
+        hint=np.array([np.nan if lesson.fresh_for is None else lesson.fresh_for for lesson in lessons]),
     )
 
 
-def _shown(outcome: Outcome, refresh: Refresh) -> list[float]:
+def _shown(outcome: Outcome, refresh: Refresh) -> tuple[float, ...]:
     entries = outcome.document.items if outcome.document and not named(refresh.message) else ()
     dates = (believable([entry.published], refresh.at)[0] for entry in entries)
-    return sorted(min(date, refresh.at) for date in dates if date is not None)
+    return tuple(sorted(min(date, refresh.at) for date in dates if date is not None))
 
 
 def ragged(rows: Sequence[Sequence[float]]) -> Ragged:

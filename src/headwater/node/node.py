@@ -197,7 +197,7 @@ class Node:
             await retarget(self.crawler, given.target, given.most_budget, given.least_interval, time.time())
 
     def _settled(self, batch: Sequence[Settled]) -> None:
-        self.watch.note(batch)
+        self.watch.note((one.verdict.refresh, one.fetched.known.last_success) for one in batch)
         for one in batch:
             refresh = one.verdict.refresh
             log.info(

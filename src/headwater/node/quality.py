@@ -18,8 +18,7 @@ import numpy as np
 from headwater.errors import NotFound
 from headwater.estimate.base import DAY, Floats, Rows
 from headwater.model import Feed, Known, Refresh
-from headwater.node.crawler import Crawler
-from headwater.node.refresher import Settled
+from headwater.node.deciding import Decider
 from headwater.schedule.quality import Outlook, Stretch, Tally, helps, outlook
 from headwater.store.store import Store
 from headwater.store.values import Loss
@@ -74,15 +73,15 @@ class Quality:
 class Watch:
     """Watches the crawler of a node."""
 
-    def __init__(self, store: Store, crawler: Crawler, least_interval: float) -> None:
+    def __init__(self, store: Store, crawler: Decider, least_interval: float) -> None:
         self._store = store
         self._crawler = crawler
         self._least = least_interval
         self.tally = Tally()
 
-    def note(self, batch: Iterable[Settled]) -> None:
-        for one in batch:
-            refresh, before = one.verdict.refresh, one.fetched.known.last_success
+    def note(self, refreshes: Iterable[tuple[Refresh, float | None]]) -> None:
+        """Refreshes, each with the feed's last success before it."""
+        for refresh, before in refreshes:
             self.tally.note(
                 refresh.at,
                 weight=refresh.bytes,

@@ -15,7 +15,7 @@ import structlog
 
 from headwater.errors import SettingsError
 from headwater.estimate.base import Floats
-from headwater.node.crawler import Crawler
+from headwater.node.deciding import Decider
 from headwater.schedule.base import Strategy
 from headwater.schedule.target import Reach, Target, least_budget
 
@@ -33,7 +33,7 @@ def require_beliefs(strategy: Strategy) -> None:
         )
 
 
-async def retarget(crawler: Crawler, target: Target, most: float | None, least_interval: float, now: float) -> None:
+async def retarget(crawler: Decider, target: Target, most: float | None, least_interval: float, now: float) -> None:
     """Find the budget anew and spend it from now on; says so when the answer has changed in kind."""
     believed = _believed(crawler, now)
     if believed is None:
@@ -47,7 +47,7 @@ async def retarget(crawler: Crawler, target: Target, most: float | None, least_i
         say("target", reached=found.reached, budget=round(found.requests_per_minute, 1), message=found.message)
 
 
-def _believed(crawler: Crawler, now: float) -> tuple[Floats, Floats, Floats] | None:
+def _believed(crawler: Decider, now: float) -> tuple[Floats, Floats, Floats] | None:
     table = crawler.roster.table
     rows = np.flatnonzero(crawler.roster.active & np.isfinite(table.last))
     if not len(rows):
