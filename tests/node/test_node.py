@@ -109,3 +109,20 @@ async def test_a_persons_wish_is_refreshed_first_but_never_inside_retry_after(fa
         assert settled.verdict.refresh.ending.ok
         with pytest.raises(Held, match="asked to be left alone"):
             await node.crawler.refresh_now(added[1].feed.id)
+
+
+async def test_feeds_added_while_it_runs_do_not_find_the_strategy_unprepared(farm, given, monkeypatch) -> None:
+    made = await farm(feeds=4, speed=1000)
+    async with Node(given(strategy="value")) as node:
+        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(4)], time.time())
+        schedule = node.store.all_known_schedule
+
+        async def slowly(chunk: int = 5000):  # the loop chooses while the next rows are awaited
+            async for rows in schedule(chunk):
+                yield rows
+                await node.crawler._dispatch()
+
+        monkeypatch.setattr(node.store, "all_known_schedule", slowly)
+        await node.crawler.load()
+        assert not node.broken.is_set()
+        assert len(node.crawler.strategy) == 4

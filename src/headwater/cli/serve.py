@@ -25,7 +25,8 @@ from headwater.node.adding import subscribe
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
 from headwater.store.values import Added, NewFeed
-from headwater.web.app import Add, create_app
+from headwater.web.app import create_app
+from headwater.web.frame import Add
 
 
 def register(app: typer.Typer) -> None:
@@ -129,6 +130,7 @@ async def _answer(node: Node, listener: socket.socket) -> None:
         names=node.settings.names,
         base=node.settings.public_url or address,
         live=node.live,
+        node=node,
     )
     # Live streams never end by themselves: who still listens when we stop is let go after a moment.
     config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=2)

@@ -82,10 +82,11 @@ class Decider:
         async for chunk in self._store.all_known_schedule():
             gone.difference_update(row.feed_id for row in chunk)
             self.roster.take(chunk, {row.feed_id: row.next_refresh for row in chunk if row.next_refresh is not None})
+            # Before the next chunk is awaited: the loop chooses meanwhile, and both must be of one length.
+            self.strategy.resize(len(self.roster))
         self.roster.drop(gone)
         for domain, until in self.courtesy.held.items():
             self.roster.hold_host(domain, until)
-        self.strategy.resize(len(self.roster))
 
     def status(self) -> Status:
         now = self._clock()

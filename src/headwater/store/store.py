@@ -19,6 +19,7 @@ from headwater.errors import StoreError
 from headwater.model import Feed, Item, Known, Refresh, Verdict
 from headwater.store import feeds, items, known, outbox, refreshes, retention, save, search, state
 from headwater.store.database import Database, Transaction
+from headwater.store.page_store import PageStore
 from headwater.store.publish_store import PublishStore
 from headwater.store.query_store import QueryStore
 from headwater.store.sqlite import Sqlite
@@ -47,6 +48,7 @@ class Store:
         self._database = database
         self.queries = QueryStore(database)
         self.publishing = PublishStore(database)
+        self.pages = PageStore(database)
 
     @classmethod
     async def open(cls, url: str, *, create: bool = True) -> Store:

@@ -1,33 +1,30 @@
-"""The web application: the first page, the form that adds a feed, health and metrics.
+"""The web application: pages, published documents, health and metrics.
 
 `create_app(store, status)` is all a server needs. `status` tells what the node does at this moment. `add` takes what
 somebody typed and returns the stored feed, or raises an InputError whose sentence is shown; without it the address is
 stored as it stands and the node finds out what is there. `names` are the host names under which the server may be
 used to change things, beside localhost and addresses in digits. `base` is the address that published documents give as
-theirs; it is never taken from a request, whose Host header anybody can write.
+theirs; it is never taken from a request, whose Host header anybody can write. `node` is the aggregator running in this
+process, where there is one.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
-from urllib.parse import urlencode
 
-import jinja2
-import orjson
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from headwater import __version__, when
-from headwater.errors import HeadwaterError, InputError, StoreError
+from headwater import __version__
+from headwater.errors import InputError, NotFound, StoreError
 from headwater.node.crawler import Status
+from headwater.node.node import Node
 from headwater.node.quality import last_report
 from headwater.publish.cache import Documents
 from headwater.publish.live import Live
@@ -35,13 +32,12 @@ from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
 from headwater.web import metrics
 from headwater.web.feeds import Feeds
-from headwater.web.first import Note, look, web_address
 from headwater.web.forms import Forms, Refused
+from headwater.web.frame import HERE, Add, Frame, as_json
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
-
-Add = Callable[[str], Awaitable[Added]]
-HERE = Path(__file__).parent
+from headwater.web.pages import common, feed, feeds
+from headwater.web.pages.status import look
 
 
 def create_app(
@@ -52,15 +48,28 @@ def create_app(
     names: Sequence[str] = (),
     base: str = "http://localhost:8040",
     live: Live | None = None,
+    node: Node | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
     """The application over an open store."""
-    site = Site(store, status, add or _as_it_stands(store, clock), Forms(names), clock)
+    frame = Frame(
+        store,
+        status,
+        add=add or _as_it_stands(store, clock),
+        forms=Forms(names),
+        clock=clock,
+        base=base,
+        node=node,
+    )
+    site = Site(frame)
     documents = Documents(store, base, clock=clock)
     return Starlette(
         routes=[
-            Route("/", site.first),
-            Route("/feeds", site.add_feed, methods=["POST"]),
+            *feeds.routes(frame),
+            *feed.routes(frame),
+            *common.routes(frame),
+            Route("/", site.status),
+            Route("/status", site.status),
             Route("/health", site.health),
             Route("/metrics", site.metrics),
             Route("/quality.json", site.quality),
@@ -71,60 +80,34 @@ def create_app(
             Middleware(LiveStreams, store=store, documents=documents, live=live or Live(store)),
             Middleware(SafeHeaders),
         ],
-        exception_handlers={StoreError: site.store_failed, Refused: site.refused, Exception: site.broken},
+        exception_handlers={
+            StoreError: site.store_failed,
+            Refused: site.refused,
+            NotFound: site.not_found,
+            404: site.not_found,
+            Exception: site.broken,
+        },
     )
 
 
 class Site:
-    """The pages. They read the store anew each time: it is the truth."""
+    """What is happening, for people and for machines, and how errors are told."""
 
-    def __init__(
-        self, store: Store, status: Callable[[], Status], add: Add, forms: Forms, clock: Callable[[], float]
-    ) -> None:
-        self._store = store
-        self._status = status
-        self._add = add
-        self._forms = forms
-        self._clock = clock
-        self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(HERE / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters["number"] = lambda value: f"{value:,.0f}"
-        self._templates.filters["iso"] = lambda at: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-        self._templates.filters["web_address"] = web_address
-        self._templates.globals.update(relative=when.relative, exactly=when.exactly, version=__version__)
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._store = frame.store
 
-    async def first(self, request: Request) -> Response:
+    async def status(self, request: Request) -> Response:
         """What is happening, and how to add feeds."""
-        note = None
-        if (added := request.query_params.get("added", "")).isdecimal():
-            note = await self._added(int(added[:18]), created="known" not in request.query_params)
-        return await self._page(request, note)
-
-    async def add_feed(self, request: Request) -> Response:
-        form = await self._forms.read(request)
-        address = form.get("address", "").strip()
-        try:
-            if not address:
-                raise InputError("No address was given: paste the address of a feed, or of a page that has one.")
-            added = await self._add(address)
-        except StoreError:
-            raise
-        except HeadwaterError as error:
-            return await self._page(request, Note(str(error), problem=True, address=address), 400)
-        query = {"added": added.feed.id} | ({} if added.created else {"known": 1})
-        return RedirectResponse(f"/?{urlencode(query)}", 303)
+        page = await look(self._store, self._frame.status(), self._frame.clock())
+        return self._frame.page(request, "status.html", page=page)
 
     async def health(self, request: Request) -> Response:
         """200 while the store answers, else 503 with the reason."""
-        summary = await self._store.summary(self._clock())
-        status = self._status()
+        summary = await self._store.summary(self._frame.clock())
+        status = self._frame.status()
         last = summary.last[0].at if summary.last else None
-        return _json(
+        return as_json(
             {
                 "status": "ok",
                 "version": __version__,
@@ -140,51 +123,39 @@ class Site:
         )
 
     async def metrics(self, request: Request) -> Response:
-        summary = await self._store.summary(self._clock())
-        figures = metrics.text(summary, self._status(), await last_report(self._store))
+        summary = await self._store.summary(self._frame.clock())
+        figures = metrics.text(summary, self._frame.status(), await last_report(self._store))
         return Response(figures, media_type=metrics.TYPE)
 
     async def quality(self, request: Request) -> Response:
         """How good the watching is, as the node reported it within the last minute; 503 before it has."""
         report = await last_report(self._store)
         if report is None:
-            return _json({"message": "No node has reported yet: the first report comes after a minute."}, 503)
-        return _json(report)
+            return as_json({"message": "No node has reported yet: the first report comes after a minute."}, 503)
+        return as_json(report)
 
     async def store_failed(self, request: Request, error: Exception) -> Response:
         if request.url.path == "/health":
-            return _json({"status": "failing", "message": str(error)}, 503)
-        return self._render("problem.html", 503, title="The database does not answer", message=str(error))
+            return as_json({"status": "failing", "message": str(error)}, 503)
+        return self._problem(request, 503, "The database does not answer", str(error))
 
     async def refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, Refused)
-        return self._render("problem.html", error.status, title="Nothing was changed", message=str(error))
+        return self._problem(request, error.status, "Nothing was changed", str(error))
+
+    async def not_found(self, request: Request, error: Exception) -> Response:
+        message = str(error) if isinstance(error, NotFound) else "Nothing has this address: was it mistyped?"
+        return self._problem(request, 404, "Not here", message)
 
     async def broken(self, request: Request, error: Exception) -> Response:
         """A defect of ours; the server's log has it. Sent from outside the middleware, so it brings its headers."""
         message = "Something went wrong here. Nothing is lost; the server's log says more."
-        response = self._render("problem.html", 500, title="Headwater made a mistake", message=message)
+        response = self._problem(request, 500, "Headwater made a mistake", message)
         response.headers.update(HEADERS)
         return response
 
-    async def _added(self, feed_id: int, created: bool) -> Note | None:
-        try:
-            feed = await self._store.feed(feed_id)
-        except HeadwaterError:
-            return None
-        what = "was added and is refreshed in a moment" if created else "was there already"
-        return Note(f"{feed.title or feed.url} {what}.")
-
-    async def _page(self, request: Request, note: Note | None, status: int = 200) -> Response:
-        page = await look(self._store, self._status(), self._clock())
-        cookie, token = self._forms.token(request)
-        response = self._render("first.html", status, page=page, note=note, token=token)
-        self._forms.remember(response, cookie, secure=request.url.scheme == "https")
-        return response
-
-    def _render(self, template: str, status: int, **values: object) -> HTMLResponse:
-        html = self._templates.get_template(template).render(now=self._clock(), **values)
-        return HTMLResponse(html, status)
+    def _problem(self, request: Request, status: int, title: str, message: str) -> Response:
+        return self._frame.bare("problem.html", status, request=request, title=title, message=message)
 
 
 def _as_it_stands(store: Store, clock: Callable[[], float]) -> Add:
@@ -195,7 +166,3 @@ def _as_it_stands(store: Store, clock: Callable[[], float]) -> Add:
         return added
 
     return add
-
-
-def _json(value: object, status: int = 200) -> Response:
-    return Response(orjson.dumps(value), status, media_type="application/json")

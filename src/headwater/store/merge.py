@@ -1,0 +1,32 @@
+"""Two feeds that turned out to be one: the items of the second become the first's, and the second is removed."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, exists, select, update
+
+from headwater.errors import InputError
+from headwater.store import feeds
+from headwater.store.sql import insert_new
+from headwater.store.tables import feed_tag, hit, item, seen
+
+
+def merge(connection: Connection, into: int, gone: int) -> int:
+    """How many items moved; those that `into` has under the same identity go with the removed feed."""
+    if into == gone:
+        raise InputError("A feed cannot be merged with itself: choose another.")
+    feeds.find(connection, into)
+    old = feeds.find(connection, gone)
+    theirs = seen.alias("theirs")
+    has = exists(select(theirs.c.key).where(theirs.c.feed_id == into, theirs.c.key == seen.c.key))
+    rows = connection.execute(select(seen.c.key, seen.c.item_id).where(seen.c.feed_id == gone, ~has)).all()
+    ids = [row.item_id for row in rows if row.item_id is not None]
+    moved = seen.c.feed_id == gone
+    connection.execute(update(seen).where(moved, ~has).values(feed_id=into))
+    for table, column in ((item, item.c.id), (hit, hit.c.item_id)):
+        for start in range(0, len(ids), 500):
+            connection.execute(update(table).where(column.in_(ids[start : start + 500])).values(feed_id=into))
+    if old.tags:
+        tags = [{"feed_id": into, "tag": tag} for tag in old.tags]
+        connection.execute(insert_new(connection.dialect.name, feed_tag), tags)
+    feeds.remove(connection, gone)
+    return len(ids)

@@ -1,0 +1,183 @@
+"""The store's side of the pages: `store.pages`. Lists with what a row of a page shows, and counts by cause.
+
+Every method is one transaction of its own, and none is longer than what it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Select, and_, func, or_, select
+
+from headwater.model import Ending, Feed
+from headwater.store import feeds, merge
+from headwater.store.clean import clean
+from headwater.store.database import Database
+from headwater.store.tables import feed, feed_tag, item, known, refresh
+
+STATES = ("failing", "gone", "paused", "new")
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRow:
+    """A feed as a list shows it."""
+
+    feed: Feed
+    items: int
+    window: int
+    last_refresh: float | None
+    last_change: float | None
+    next_refresh: float | None
+    failures: int
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Feeds that fail for one cause: how many, since when the first of them, and some of them."""
+
+    ending: Ending
+    feeds: int
+    since: float | None
+    some: tuple[FeedRow, ...]
+
+
+class PageStore:
+    """What only pages ask."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def feeds(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        tag: str | None = None,
+        search: str | None = None,
+        state: str | None = None,
+        ending: Ending | None = None,
+    ) -> list[FeedRow]:
+        """Feeds beyond the id `after`, in the order of ids; `state` is one of STATES, `ending` how the last fetch of a
+        failing feed ended."""
+        return await self._database.read(_feeds, after, limit, tag, search, state, ending)
+
+    async def troubles(self, each: int = 5) -> list[Trouble]:
+        """Failing feeds by cause, the most frequent first, with `each` of them."""
+        return await self._database.read(_troubles, each)
+
+    async def published(self, feed_id: int, since: float, most: int = 50_000) -> list[float]:
+        """When the dated items of a feed were published, the latest `most`."""
+        return await self._database.read(_published, feed_id, since, most)
+
+    async def alike(self, feed_id: int, limit: int = 10) -> list[Feed]:
+        """Other feeds that are perhaps the same: with its title, or of the same web page."""
+        return await self._database.read(_alike, feed_id, limit)
+
+    async def merge(self, into: int, gone: int) -> int:
+        """Give the items of one feed to another and remove it; how many items moved. Tags are put together."""
+        return await self._database.write(merge.merge, into, gone)
+
+    async def by_ids(self, ids: Collection[int]) -> dict[int, Feed]:
+        """Those of these feeds that are there."""
+        return await self._database.read(feeds.by_ids, ids)
+
+
+_ROW = select(
+    feed.c.id,
+    known.c.window,
+    known.c.last_refresh,
+    known.c.last_change,
+    known.c.next_refresh,
+    known.c.failures,
+    known.c.last_error,
+).join(known, known.c.feed_id == feed.c.id)
+_LAST = and_(refresh.c.feed_id == known.c.feed_id, refresh.c.at == known.c.last_refresh)
+
+
+def _feeds(
+    connection: Connection,
+    after: int,
+    limit: int,
+    tag: str | None,
+    search: str | None,
+    state: str | None,
+    ending: Ending | None,
+) -> list[FeedRow]:
+    query = _ROW.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
+    if tag is not None:
+        query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == clean(tag))))
+    if search is not None:
+        columns = (feed.c.given_title, feed.c.title, feed.c.name, feed.c.url)
+        query = query.where(or_(*(column.icontains(clean(search), autoescape=True) for column in columns)))
+    if state == "failing":
+        query = query.where(known.c.failures > 0)
+    elif state == "gone":
+        query = query.where(feed.c.gone_since.is_not(None))
+    elif state == "paused":
+        query = query.where(feed.c.paused)
+    elif state == "new":
+        query = query.where(known.c.last_refresh.is_(None))
+    if ending is not None:
+        failing = select(known.c.feed_id).join(refresh, _LAST)
+        failing = failing.where(known.c.failures > 0, refresh.c.ending == ending.value)
+        query = query.where(feed.c.id.in_(failing))
+    return _rows(connection, query)
+
+
+def _rows(connection: Connection, query: Select[tuple[object, ...]]) -> list[FeedRow]:
+    rows = connection.execute(query).all()
+    ids = [row.id for row in rows]
+    found = feeds.by_ids(connection, ids)
+    counts: dict[int, int] = {}
+    if ids:
+        counted = select(item.c.feed_id, func.count()).where(item.c.feed_id.in_(ids)).group_by(item.c.feed_id)
+        counts = {row[0]: row[1] for row in connection.execute(counted)}
+    return [
+        FeedRow(
+            found[row.id],
+            counts.get(row.id, 0),
+            row.window,
+            row.last_refresh,
+            row.last_change,
+            row.next_refresh,
+            row.failures,
+            row.last_error,
+        )
+        for row in rows
+    ]
+
+
+def _troubles(connection: Connection, each: int) -> list[Trouble]:
+    counted = (
+        select(refresh.c.ending, func.count(), func.min(known.c.failing_since))
+        .select_from(known)
+        .join(refresh, _LAST)
+        .where(known.c.failures > 0)
+        .group_by(refresh.c.ending)
+        .order_by(func.count().desc(), refresh.c.ending)
+    )
+    found = []
+    for ending, number, since in connection.execute(counted).all():
+        kind = Ending(ending)
+        found.append(Trouble(kind, number, since, tuple(_feeds(connection, 0, each, None, None, None, kind))))
+    return found
+
+
+def _published(connection: Connection, feed_id: int, since: float, most: int) -> list[float]:
+    query = select(item.c.published).where(item.c.feed_id == feed_id, item.c.published >= since, item.c.dated)
+    return list(connection.execute(query.order_by(item.c.published.desc()).limit(most)).scalars())
+
+
+def _alike(connection: Connection, feed_id: int, limit: int) -> list[Feed]:
+    mine = feeds.find(connection, feed_id)
+    same = []
+    if mine.title:
+        same += [feed.c.title == mine.title, feed.c.given_title == mine.title]
+    if mine.link:
+        same.append(feed.c.link == mine.link)
+    if not same:
+        return []
+    query = select(feed.c.id).where(feed.c.id != feed_id, or_(*same)).order_by(feed.c.id).limit(limit)
+    return list(feeds.by_ids(connection, connection.execute(query).scalars().all()).values())

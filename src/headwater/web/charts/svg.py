@@ -1,0 +1,117 @@
+"""What charts are made of: scales, ticks, axes, elements. Colours are classes, for light and dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from markupsafe import Markup
+
+WIDTH = 480.0  # of a drawing: a phone shows it at three quarters, so letters stay readable
+LETTER = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A drawing with the finding as its title, and its numbers for those who cannot see it."""
+
+    title: str
+    svg: Markup
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def element(name: str, inside: str = "", **attributes: Any) -> str:
+    """One element; `class_` is class, `stroke_width` is stroke-width, None is left out."""
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{said}>{inside}</{name}>"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else escape(str(value))
+
+
+def words(x: float, y: float, text: str, *, anchor: str = "start", class_: str = "") -> str:
+    return element(
+        "text", escape(text), x=x, y=y, text_anchor=None if anchor == "start" else anchor, class_=class_ or None
+    )
+
+
+def drawing(height: float, parts: Iterable[str], title: str, *, class_: str = "chart", width: float = WIDTH) -> Markup:
+    label = escape(title)
+    head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}" class="{class_}">'
+    return Markup(head + "".join(parts) + "</svg>")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values `low`…`high` to places `start`…`end`; `log` by orders of magnitude."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        if self.log:
+            value = max(value, self.low)
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * min(max(share, 0.0), 1.0)
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers between.
+
+    >>> ticks(0, 9.3), ticks(0.97, 1.0, 3)
+    ([0.0, 2.0, 4.0, 6.0, 8.0], [0.97, 0.98, 0.99, 1.0])
+    """
+    if not high > low:
+        return [low]
+    raw = (high - low) / about
+    size = 10 ** math.floor(math.log10(raw))
+    step = next(size * k for k in (1, 2, 5, 10) if size * k >= raw * 0.75)
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """
+    >>> log_ticks(0.5, 200)
+    [1.0, 10.0, 100.0]
+    """
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = max((last - first) // 5, 1)
+    return [10.0**k for k in range(first, last + 1, step)]
+
+
+def y_axis(scale: Scale, marks: Sequence[float], say: Callable[[float], str], left: float, right: float) -> list[str]:
+    """Grid lines with their numbers at the left."""
+    parts = []
+    for mark in marks:
+        y = scale(mark)
+        parts.append(element("line", x1=left, x2=right, y1=y, y2=y, class_="grid"))
+        parts.append(words(left - 6, y + 4, say(mark), anchor="end"))
+    return parts
+
+
+def x_axis(scale: Scale, marks: Sequence[float], say: Callable[[float], str], bottom: float) -> list[str]:
+    parts = [element("line", x1=scale.start, x2=scale.end, y1=bottom, y2=bottom, class_="axis")]
+    for mark in marks:
+        x = scale(mark)
+        parts.append(element("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="axis"))
+        parts.append(words(x, bottom + 17, say(mark), anchor="middle"))
+    return parts
+
+
+def path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points) if points else ""

@@ -1,0 +1,87 @@
+"""Long work that a page has started: importing a list, comparing strategies. It goes on when the page is closed.
+
+Jobs live in the memory of the server: what they write is in the store, and after a restart nobody needs their progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from headwater.errors import HeadwaterError
+
+KEPT = 20
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Job:
+    """One piece of work: `done` of `total` `unit`s (total 0: not known yet), then a `result` or a `problem`."""
+
+    id: str
+    title: str
+    unit: str
+    started: float
+    page: str  # the template's part that shows the result
+    total: int = 0
+    done: int = 0
+    doing: str = ""
+    ended: float | None = None
+    result: Any = None
+    problem: str | None = None
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def running(self) -> bool:
+        return self.ended is None
+
+    def progress(self, done: int, doing: str = "") -> None:
+        self.done = done
+        self.doing = doing or self.doing
+
+
+class Jobs:
+    """The jobs of one server, the last twenty."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._jobs: dict[str, Job] = {}
+
+    def start(
+        self, title: str, work: Callable[[Job], Awaitable[Any]], *, page: str, unit: str = "", total: int = 0
+    ) -> Job:
+        """Begin; `work` reports by `job.progress` and returns the result."""
+        job = Job(secrets.token_urlsafe(9), title, unit, self._clock(), page, total)
+        self._jobs[job.id] = job
+        for old in [one for one in self._jobs.values() if not one.running][:-KEPT]:
+            del self._jobs[old.id]
+        job.task = asyncio.create_task(self._run(job, work))
+        return job
+
+    def find(self, id: str) -> Job | None:
+        return self._jobs.get(id)
+
+    def running(self, page: str) -> Job | None:
+        """A job of this kind that is still going on."""
+        return next((job for job in self._jobs.values() if job.running and job.page == page), None)
+
+    def last(self, page: str) -> Job | None:
+        """The latest job of this kind."""
+        return next((job for job in reversed(self._jobs.values()) if job.page == page), None)
+
+    async def _run(self, job: Job, work: Callable[[Job], Awaitable[Any]]) -> None:
+        try:
+            job.result = await work(job)
+        except HeadwaterError as error:
+            job.problem = str(error)
+        except Exception as error:
+            log.error("job_failed", job=job.title, error=repr(error))
+            job.problem = "Something went wrong here; the server's log says more."
+        finally:
+            job.ended = self._clock()

@@ -1,0 +1,225 @@
+"""A feed: when it publishes, how each refresh went, what its server asked for, why it is polled when it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.errors import HeadwaterError, Held, InputError, NotFound, StoreError
+from headwater.estimate.base import DAY, HOUR, WEEK
+from headwater.model import Ending, Feed, Refresh
+from headwater.node.explaining import Explanation, explain
+from headwater.settings import Settings
+from headwater.store.store import Store
+from headwater.web.charts.heat import DAYS, heat_map
+from headwater.web.charts.strip import strip
+from headwater.web.charts.svg import Chart
+from headwater.web.frame import Frame, back, integer
+from headwater.web.pages.notes import Note, said, then
+from headwater.web.pages.sentences import explained
+from headwater.when import exactly, relative
+
+WEEKS = 4
+SHOWN = 300  # refreshes in the strip
+SAID = {
+    "added": "The feed was added and its first items are here.",
+    "known": "The feed was there already.",
+    "paused": "The feed is paused: it is not refreshed until you resume it.",
+    "resumed": "The feed is refreshed again from now on.",
+    "weighed": "The weight is changed; the scheduler knows within a second.",
+    "renamed": "The title is changed.",
+    "tagged": "The tags are changed.",
+    "moved": "The address is changed; the next refresh goes there.",
+    "refreshed": "The feed was refreshed.",
+    "merged": "The feeds are one now.",
+    "held": "The feed's server asked to be left alone for a while; it was not asked.",
+    "alone": "This process runs no aggregator, so nothing was refreshed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPage:
+    """Everything on the page of one feed; charts are None where there is nothing to draw yet."""
+
+    told: Explanation
+    sentences: tuple[str, ...]
+    pattern: Chart | None
+    strip: Chart | None
+    refreshes: tuple[Refresh, ...]
+    items: int
+    alike: tuple[Feed, ...]
+    queries: tuple[str, ...]  # query feeds that have kept something of it
+
+    @property
+    def feed(self) -> Feed:
+        return self.told.feed
+
+
+async def look(store: Store, settings: Settings, feed_id: int, now: float) -> FeedPage:
+    """Gather the page; NotFound where there is no such feed."""
+    told = await explain(store, settings, feed_id, now)
+    refreshes = await store.refreshes(feed_id, since=now - WEEK, limit=SHOWN)
+    sources = [one.query_id for one in await store.queries.sources() if one.feed_id == feed_id and one.kept]
+    names = {query.id: query.name for query in await store.queries.all()} if sources else {}
+    return FeedPage(
+        told=told,
+        sentences=explained(told, refreshes, now),
+        pattern=await _pattern(store, told, now),
+        strip=_strip(refreshes[::-1], now),
+        refreshes=tuple(refreshes[:20]),
+        items=await store.count_items(feed_id),
+        alike=tuple(await store.pages.alike(feed_id)),
+        queries=tuple(names[id] for id in sources if id in names),
+    )
+
+
+async def _pattern(store: Store, told: Explanation, now: float) -> Chart | None:
+    if told.belief is None:
+        return None
+    counted = [0] * 168
+    times = await store.pages.published(told.feed.id, now - WEEKS * WEEK)
+    for at in times:
+        if at <= now:
+            counted[int((at - 4 * DAY) % WEEK // HOUR)] += 1
+    believed = told.belief.by_weekday_hour
+    weeks = min(max((now - min(times, default=now)) / WEEK, 1.0), float(WEEKS))
+    return heat_map(_finding(believed), believed, counted, weeks)
+
+
+def _finding(believed: tuple[float, ...]) -> str:
+    """What the pattern shows, in a sentence."""
+    total = sum(believed)
+    if total <= 0:
+        return "Nothing is expected of this feed"
+    hours = [sum(believed[h::24]) for h in range(24)]
+    busiest = max(range(24), key=lambda h: sum(hours[(h + k) % 24] for k in range(6)))
+    share = sum(hours[(busiest + k) % 24] for k in range(6)) / total
+    days = [sum(believed[24 * d : 24 * d + 24]) for d in range(7)]
+    if share < 0.35 and max(days) < 1.6 * total / 7:
+        return f"About {total:.2g} items a week, at any hour"
+    if share < 0.35:
+        return f"About {total:.2g} items a week, most on {DAYS[days.index(max(days))]}"
+    return f"About {total:.2g} items a week, {share:.0%} of them between {busiest}:00 and {(busiest + 6) % 24}:00 UTC"
+
+
+def _strip(refreshes: list[Refresh], now: float) -> Chart | None:
+    if not refreshes:
+        return None
+    new, lost = sum(one.new for one in refreshes), sum(one.lost for one in refreshes)
+    failed = sum(not one.ending.ok for one in refreshes)
+    same = sum(one.ending is Ending.UNCHANGED for one in refreshes)
+    title = f"{_count(len(refreshes), 'refresh', 'refreshes')} brought {_count(new, 'item', 'items')}"
+    title += f", about {lost:.0f} were lost" if lost >= 0.5 else ", none was lost"
+    if failed:
+        title += f", {failed} failed"
+    elif same > len(refreshes) / 2:
+        title += f"; {same} found nothing changed"
+    return strip(title, refreshes, refreshes[0].at, max(now, refreshes[-1].at))
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def routes(frame: Frame) -> list[Route]:
+    async def show(request: Request) -> Response:
+        return await _show(frame, request, said(request, SAID))
+
+    async def change(request: Request) -> Response:
+        feed_id = integer(request.path_params["feed_id"], 0) or 0
+        form = await frame.forms.read(request)
+        try:
+            done = await act(frame, feed_id, form)
+        except (StoreError, NotFound):
+            raise
+        except HeadwaterError as error:
+            return await _show(frame, request, Note(str(error), problem=True), 400)
+        if form.get("to"):
+            return back(request, form["to"])
+        if done == "removed":
+            return then("/feeds", said="removed")
+        return then(f"/feed/{feed_id}", said=done)
+
+    return [Route("/feed/{feed_id}", show), Route("/feed/{feed_id}", change, methods=["POST"])]
+
+
+async def _show(frame: Frame, request: Request, note: Note | None, status: int = 200) -> Response:
+    feed_id = integer(request.path_params["feed_id"])
+    if feed_id is None:
+        raise NotFound("There is no such feed: the number in the address is none.")
+    page = await look(frame.store, frame.settings, feed_id, frame.clock())
+    return frame.page(request, "feed.html", status, page=page, note=note, can_refresh=frame.node is not None)
+
+
+async def act(frame: Frame, feed_id: int, form: dict[str, str]) -> str:
+    """Do what a form of the page asks; the key of the sentence that says so."""
+    store, what = frame.store, form.get("do", "")
+    if what == "refresh":
+        return await _refresh(frame, feed_id)
+    if what == "remove":
+        await store.remove_feed(feed_id)
+        return "removed"
+    if what == "merge":
+        other = integer(form.get("other"))
+        if other is None:
+            raise InputError("Choose the feed that this one is to be merged with.")
+        await store.pages.merge(feed_id, other)
+        return "merged"
+    for name, (key, read) in CHANGES.items():
+        if what == name:
+            await store.update_feed(feed_id, **read(form))
+            return key
+    raise InputError("The form does not say what is to be done: load the page again.")
+
+
+async def _refresh(frame: Frame, feed_id: int) -> str:
+    if frame.node is None:
+        return "alone"
+    try:
+        await frame.node.crawler.refresh_now(feed_id)
+    except Held as held:
+        now = frame.clock()
+        raise InputError(f"{held} Until {exactly(held.until)}, {relative(held.until, now)}.") from held
+    return "refreshed"
+
+
+def _weight(form: dict[str, str]) -> dict[str, object]:
+    try:
+        weight = float(form.get("weight", ""))
+    except ValueError as error:
+        raise InputError("The weight is no number: 1 is usual, 2 counts twice as much.") from error
+    if not 0 <= weight <= 1000:
+        raise InputError("A weight lies between 0 and 1000; 1 is usual.")
+    return {"weight": weight}
+
+
+def _tags(form: dict[str, str]) -> dict[str, object]:
+    tags = tuple(dict.fromkeys(tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()))
+    if len(tags) > 20 or any(len(tag) > 100 for tag in tags):
+        raise InputError("A feed has at most 20 tags of 100 letters each.")
+    return {"tags": tags}
+
+
+def _url(form: dict[str, str]) -> dict[str, object]:
+    url = form.get("url", "").strip()
+    if not url.lower().startswith(("http://", "https://")):
+        raise InputError(f"“{url[:200]}” is no web address: it should begin with https:// or http://.")
+    return {"url": url}
+
+
+def _title(form: dict[str, str]) -> dict[str, object]:
+    return {"title": form.get("title", "").strip()[:500] or None}
+
+
+CHANGES: dict[str, tuple[str, Callable[[dict[str, str]], dict[str, object]]]] = {
+    "pause": ("paused", lambda form: {"paused": True}),
+    "resume": ("resumed", lambda form: {"paused": False}),
+    "weigh": ("weighed", _weight),
+    "tag": ("tagged", _tags),
+    "move": ("moved", _url),
+    "rename": ("renamed", _title),
+}

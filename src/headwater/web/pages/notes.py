@@ -1,0 +1,29 @@
+"""A sentence above a page that tells what was just done; it travels in the address and survives a reload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to say above the page; a `problem` keeps the `address` that led to it in the form."""
+
+    text: str
+    problem: bool = False
+    address: str = ""
+
+
+def said(request: Request, sentences: dict[str, str]) -> Note | None:
+    """The note that `?said=KEY` asks for: only sentences of ours, or strangers could put theirs into our pages."""
+    text = sentences.get(request.query_params.get("said", ""))
+    return Note(text) if text else None
+
+
+def then(to: str, **query: object) -> RedirectResponse:
+    """After a form: to the page that shows what became of it."""
+    return RedirectResponse(f"{to}?{urlencode(query)}" if query else to, 303)

@@ -1,0 +1,49 @@
+"""What is happening, gathered from the store: counts, the last refreshes, the newest items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.model import Feed, Item, Refresh
+from headwater.node.crawler import Status
+from headwater.store.store import Store
+from headwater.store.values import Summary
+from headwater.web.frame import web_address
+
+NEWEST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPage:
+    """Everything on the page. `feeds` has the feeds that rows mention; removed ones are missing there."""
+
+    summary: Summary
+    status: Status
+    refreshes: tuple[Refresh, ...]
+    newest: tuple[Item, ...]
+    feeds: dict[int, Feed]
+
+    @property
+    def last(self) -> float | None:
+        return self.refreshes[0].at if self.refreshes else None
+
+    @property
+    def caught(self) -> float | None:
+        """Completeness of the last day, as far as losses were noticed; None before anything was published."""
+        day = self.summary.day
+        return day.new / (day.new + day.lost) if day.new else None
+
+    def feed_title(self, feed_id: int) -> str:
+        feed = self.feeds.get(feed_id)
+        return (feed.title or feed.url) if feed else f"feed {feed_id} (removed)"
+
+    def feed_link(self, feed_id: int) -> str | None:
+        feed = self.feeds.get(feed_id)
+        return web_address(feed.link or feed.url) if feed else None
+
+
+async def look(store: Store, status: Status, now: float) -> StatusPage:
+    summary = await store.summary(now)
+    newest = tuple(await store.items(before=now, limit=NEWEST))
+    mentioned = {refresh.feed_id for refresh in summary.last} | {item.feed_id for item in newest}
+    return StatusPage(summary, status, summary.last, newest, await store.pages.by_ids(mentioned))
