@@ -26,6 +26,8 @@ COMMANDS = {
     "publish": "headwater.cli.publish",
     "deliveries": "headwater.cli.deliveries",
     "export": "headwater.cli.export",
+    "backup": "headwater.cli.backup",
+    "restore": "headwater.cli.backup",
     "lab": "headwater.cli.lab",
     "farm": "headwater.cli.farm",
 }

@@ -17,12 +17,15 @@ def current(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def migrate(connection: Connection) -> None:
-    """Run what is missing, in the caller's transaction, which must be a writing one: in SQLite that is the lock."""
+def migrate(connection: Connection, to: str = HEAD) -> None:
+    """Run what is missing, in the caller's transaction, which must be a writing one: in SQLite that is the lock.
+
+    `to` stops at an older version of the tables, for a backup of that version.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     version = current(connection)
-    if version == HEAD:
+    if version == to:
         return
     if version is None and (others := _strangers(connection)):
         raise StoreError(
@@ -34,18 +37,18 @@ def migrate(connection: Connection) -> None:
             f"The database was written by a newer Headwater (tables {version}, this one knows {HEAD}). "
             "Install that version, or open another database."
         )
-    _upgrade(connection)
+    _upgrade(connection, to)
 
 
 def _strangers(connection: Connection) -> list[str]:
     return sorted(inspect(connection).get_table_names())
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, to: str) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", "headwater.store:migrations")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, to)

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from headwater.errors import StoreError
 from headwater.store.database import Database, Transaction
-from headwater.store.migrate import migrate
+from headwater.store.migrate import HEAD, migrate
 from headwater.store.problems import may_succeed_again, postgres_problems
 from headwater.store.search import renew_all_if_made_otherwise
 
@@ -35,7 +35,7 @@ class Postgres(Database):
         )
 
     @classmethod
-    async def open(cls, url: URL) -> Postgres:
+    async def open(cls, url: URL, *, tables: str = HEAD) -> Postgres:
         try:
             import asyncpg  # noqa: F401  only asked whether it is there
         except ImportError as error:
@@ -43,7 +43,7 @@ class Postgres(Database):
         database = cls(url)
         try:
             await database.read(_refuse_old, database._server)
-            await database.write(migrate)
+            await database.write(migrate, tables)
             await database.write(renew_all_if_made_otherwise)
         except BaseException:
             await database.close()

@@ -87,15 +87,19 @@ def renew_all_if_made_otherwise(connection: Connection) -> None:
     """Empty the index when words are made differently now, so that it is filled again; in the caller's transaction."""
     made_by = fingerprint().encode()
     kept = state.load(connection, _MADE_BY)
-    if kept is not None and kept[1] == made_by:
-        return
+    if kept is None or kept[1] != made_by:
+        renew_all(connection)
+
+
+def renew_all(connection: Connection) -> None:
+    """Empty the index, so that it is filled again; in the caller's transaction."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("INSERT INTO item_search (item_search) VALUES ('delete-all')")
     else:
         connection.execute(delete(item_search))
     connection.execute(delete(unindexed))
     connection.execute(insert_into(unindexed).from_select(["item_id"], select(item.c.id)))
-    state.save(connection, _MADE_BY, 1, made_by, 0.0)
+    state.save(connection, _MADE_BY, 1, fingerprint().encode(), 0.0)
 
 
 def waiting(connection: Connection) -> int:

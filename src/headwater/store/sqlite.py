@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool
 
 from headwater.errors import StoreError
 from headwater.store.database import Database, Transaction
-from headwater.store.migrate import migrate
+from headwater.store.migrate import HEAD, migrate
 from headwater.store.problems import sqlite_problems
 from headwater.store.search import renew_all_if_made_otherwise
 
@@ -49,13 +49,13 @@ class Sqlite(Database):
         self._reader = self._engine(READERS, "BEGIN")
 
     @classmethod
-    async def open(cls, url: URL, *, create: bool) -> Sqlite:
-        file = _file_of(url)
+    async def open(cls, url: URL, *, create: bool, tables: str = HEAD) -> Sqlite:
+        file = file_of(url)
         if not create and not file.exists():
             raise StoreError(f"There is no database at {file}. Check --data and --database, or add a feed first.")
         database = cls(file, **_options(url))
         try:
-            await asyncio.get_running_loop().run_in_executor(database._writing, database._prepare)
+            await asyncio.get_running_loop().run_in_executor(database._writing, database._prepare, tables)
         except BaseException:
             await database.close()
             raise
@@ -85,7 +85,7 @@ class Sqlite(Database):
 
         return engine
 
-    def _prepare(self) -> None:
+    def _prepare(self, tables: str) -> None:
         with sqlite_problems(self._file):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             if self._file.is_dir():
@@ -99,7 +99,7 @@ class Sqlite(Database):
             finally:
                 raw.close()
             with self._writer.begin() as connection:
-                migrate(connection)
+                migrate(connection, tables)
                 renew_all_if_made_otherwise(connection)
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
@@ -174,7 +174,7 @@ class _OneThread(Transaction):
         return await self._database._hop(function, self._connection, *args)
 
 
-def _file_of(url: URL) -> Path:
+def file_of(url: URL) -> Path:
     if not url.database or url.database == ":memory:":
         raise StoreError("Headwater keeps SQLite in a file: give sqlite:///FILE, with four slashes for a full path.")
     if url.host:

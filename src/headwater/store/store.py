@@ -17,8 +17,11 @@ from sqlalchemy.exc import ArgumentError
 
 from headwater.errors import StoreError
 from headwater.model import Feed, Item, Known, Refresh, Verdict
-from headwater.store import feeds, items, known, outbox, refreshes, retention, save, search, state
+from headwater.store import backup, feeds, items, known, outbox, refreshes, retention, save, search, state
+from headwater.store.backup import Progress
+from headwater.store.backup_file import BackupReader, BackupWriter, Manifest
 from headwater.store.database import Database, Transaction
+from headwater.store.migrate import HEAD
 from headwater.store.page_store import PageStore
 from headwater.store.publish_store import PublishStore
 from headwater.store.query_store import QueryStore
@@ -51,11 +54,12 @@ class Store:
         self.pages = PageStore(database)
 
     @classmethod
-    async def open(cls, url: str, *, create: bool = True) -> Store:
+    async def open(cls, url: str, *, create: bool = True, tables: str = HEAD) -> Store:
         """Open `sqlite:///FILE` or `postgresql://…` and bring its tables up to date.
 
         With `create` false a SQLite file that is not there is an error. SQLite: `?synchronous=full` makes every
-        commit survive a power cut too. Raises StoreError with a sentence that says what to do.
+        commit survive a power cut too. `tables` makes an older version of them, for a backup of that version. Raises
+        StoreError with a sentence that says what to do.
         """
         try:
             parsed = make_url(url)
@@ -63,11 +67,11 @@ class Store:
             raise StoreError(_WANTED.format(url=_SECRET.sub("//…@", url))) from error
         backend = parsed.get_backend_name()
         if backend == "sqlite":
-            return cls(await Sqlite.open(parsed, create=create))
+            return cls(await Sqlite.open(parsed, create=create, tables=tables))
         if backend in ("postgresql", "postgres"):
             from headwater.store.postgres import Postgres  # loads half of SQLAlchemy that SQLite does not need
 
-            return cls(await Postgres.open(parsed))
+            return cls(await Postgres.open(parsed, tables=tables))
         raise StoreError(_WANTED.format(url=parsed.render_as_string(hide_password=True)))
 
     async def close(self) -> None:
@@ -274,3 +278,15 @@ class Store:
 
     async def load_state(self, name: str) -> tuple[int, bytes] | None:
         return await self._database.read(state.load, name)
+
+    # backup
+
+    async def backup(self, file: BackupWriter, now: float, progress: Progress) -> Manifest:
+        """Write everything as of one moment; others go on writing. `progress` is called from another thread."""
+        return await self._database.read(backup.dump, file, now, progress)
+
+    async def restore(self, file: BackupReader, where: str, progress: Progress) -> None:
+        """Fill this database, which must be empty and have the tables of the backup's version, or leave it empty."""
+        async with self.transaction() as transaction:
+            await transaction.run(backup.refuse_full, where)
+            await transaction.run(backup.load, file, progress)
