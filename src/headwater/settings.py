@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from headwater.errors import SettingsError
@@ -52,6 +54,12 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         None, pattern=r"^https?://[^/?#\s\"<>]+[^?#\s\"<>]*$", description="the server's address as others see it"
     )
+    trusted_proxies: tuple[str, ...] = Field(
+        (), description="addresses or networks of proxies whose X-Forwarded-For and -Proto are believed"
+    )
+    tls: bool = Field(False, description="answer by HTTPS; without tls_cert by a certificate made here")
+    tls_cert: Path | None = Field(None, description="the PEM file of the certificate with its chain")
+    tls_key: Path | None = Field(None, description="the PEM file of its key, without a password")
     smtp_url: str | None = Field(
         None,
         pattern=r"^smtps?://[^/?#\s]+(\?starttls=(never|always))?$",
@@ -62,6 +70,16 @@ class Settings(BaseSettings):
     names: tuple[str, ...] = Field(
         (), description="host names under which the server is used, beside localhost and addresses in digits"
     )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for one in given:
+            try:
+                ip_network(one, strict=False)
+            except ValueError as error:
+                raise ValueError(f"“{one}” in trusted_proxies is no address or network, like 10.0.0.0/8.") from error
+        return given
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -79,6 +97,16 @@ class Settings(BaseSettings):
                 f" two refreshes an item waits {self.least_interval / 2:g} s on average."
             )
         return self
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """Host names under which the server may be used to change things."""
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return self.names if public is None else (*self.names, public)
+
+    @property
+    def by_tls(self) -> bool:
+        return self.tls or self.tls_cert is not None or self.tls_key is not None
 
     @property
     def target(self) -> Target | None:

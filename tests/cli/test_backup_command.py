@@ -45,7 +45,7 @@ def health(url: str) -> Any:
 
 
 def limited() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
 
 def test_a_backup_of_a_running_server_makes_another_server(headwater: Callable[..., Any], tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_restoring_wants_to_be_told_where(headwater: Callable[..., Any], monkeyp
 async def hard_to_compress(data: Path) -> None:
     async with await Store.open(f"sqlite:///{data}/headwater.sqlite") as store:
         feed = await one_feed(store)
-        new = [an_item(feed.id, str(n), content=os.urandom(500).hex()) for n in range(100)]
+        new = [an_item(feed.id, str(n), content=os.urandom(500).hex()) for n in range(300)]
         await store.save([a_verdict(feed, *new)])
 
 

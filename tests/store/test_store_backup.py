@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, inspect, select, text
 
 from databases import PostgresServer
 from headwater.errors import HeadwaterError, InputError, StoreError
@@ -228,3 +228,11 @@ def test_what_cannot_be_read_is_said_so(name: str, tmp_path: Path) -> None:
 def test_where_nothing_can_be_written_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be written: No such file"), writing(tmp_path / "no" / "folder"):
         pass
+
+
+async def test_every_table_is_in_a_backup_but_the_index_of_words(database_url: str, tmp_path: Path) -> None:
+    manifest = await backed_up(database_url, tmp_path / "backup")
+    async with await Store.open(database_url) as store, store.transaction() as transaction:
+        found = await transaction.run(lambda connection: inspect(connection).get_table_names())
+    there = {name for name in found if not name.startswith("item_search")}
+    assert there - set(manifest.counts) == {"alembic_version", "unindexed"}

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 import uvicorn
 
@@ -27,6 +28,10 @@ from headwater.settings import Settings, load_settings
 from headwater.store.values import Added, NewFeed
 from headwater.web.app import create_app
 from headwater.web.frame import Add
+from headwater.web.tls import Certificate, certificate, own_names
+
+LOOK_AT_CERTIFICATE = 60.0
+log = structlog.get_logger()
 
 
 def register(app: typer.Typer) -> None:
@@ -55,6 +60,13 @@ def serve(
         float | None, typer.Option(help="Instead of a budget: the share of the windows to have.")
     ] = None,
     target_delay: Annotated[float | None, typer.Option(help="Instead of a budget: the mean delay in seconds.")] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option("--public-url", "--base", help="The server's address as others see it, like https://a.example."),
+    ] = None,
+    tls: Annotated[bool | None, typer.Option("--tls", help="Answer by HTTPS; the certificate is made here.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="The certificate (PEM) to use instead.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the server: refresh the feeds within the budget and show what happens on a page."""
@@ -71,6 +83,10 @@ def serve(
         target_completeness=target_completeness,
         target_freshness=target_freshness,
         target_delay=target_delay,
+        public_url=public_url,
+        tls=tls,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
     )
     run(_serve(given))
 
@@ -121,26 +137,69 @@ async def _demo(given: Settings, farm: Farm) -> None:
 async def _answer(node: Node, listener: socket.socket) -> None:
     """Serve the pages until a signal comes."""
     gc.freeze()  # what was loaded stays: no collection needs to look at every standing query again
-    host, port = listener.getsockname()[:2]
-    address = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}/"
+    given = node.settings
+    secured = await asyncio.to_thread(_certificate, given) if given.by_tls else None
+    address = _address(listener, "http" if secured is None else "https")
     app = create_app(
         node.store,
         node.status,
         add=_adding(node),
-        names=node.settings.names,
-        base=node.settings.public_url or address,
+        names=given.own_names,
+        base=given.public_url or address,
         live=node.live,
         node=node,
     )
     # Live streams never end by themselves: who still listens when we stop is let go after a moment.
-    config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        proxy_headers=bool(given.trusted_proxies),
+        forwarded_allow_ips=list(given.trusted_proxies),
+        ssl_context_factory=None if secured is None else lambda config, default: secured.context,
+    )
     server = _Server(config)
     if as_json():
         print_json({"url": address, "feeds": len(node.crawler.roster)})
     else:
         err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
-    async with _ending_together(node, server):
+    if secured is not None and given.tls_cert is None:
+        err.print(f"Its certificate is signed by itself; SHA-256 {secured.fingerprint()}", style="dim")
+    async with _ending_together(node, server), _renewed(secured):
         await server.serve(sockets=[listener])
+
+
+def _address(listener: socket.socket, scheme: str) -> str:
+    host, port = listener.getsockname()[:2]
+    shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{port}/"
+
+
+def _certificate(given: Settings) -> Certificate:
+    return certificate(given.tls_cert, given.tls_key, given.data, own_names(given.host, given.own_names))
+
+
+@contextlib.asynccontextmanager
+async def _renewed(secured: Certificate | None) -> AsyncIterator[None]:
+    """While the block runs, a certificate whose files change is read again."""
+
+    async def watch(secured: Certificate) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AT_CERTIFICATE)
+            try:
+                if await asyncio.to_thread(secured.look):
+                    log.info("certificate_read_again", file=str(secured.file))
+            except SettingsError as error:
+                log.error("certificate_refused", message=str(error))
+
+    watching = None if secured is None else asyncio.create_task(watch(secured))
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.cancel()
 
 
 def _adding(node: Node) -> Add:
@@ -188,6 +247,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(2048)  # from here on who comes waits instead of being refused
     except OSError as error:
         reason = error.strerror or str(error)
         raise SettingsError(

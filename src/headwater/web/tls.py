@@ -1,0 +1,156 @@
+"""The server's certificate: given by the operator, or made here and signed by itself.
+
+A certificate of our own is made on first use in the folder `tls` of the data folder, for the names by which the server
+is known, and made again before it ends. A given one is read again when its files change, so that whoever renews it
+needs no restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import os
+import socket
+import ssl
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from headwater.errors import SettingsError
+
+VALID = timedelta(days=398)  # browsers refuse longer ones
+RENEW = timedelta(days=30)
+
+
+class Certificate:
+    """A certificate and its key in two files, and the context that serves them."""
+
+    def __init__(self, file: Path, key: Path) -> None:
+        self.file, self.key = file, key
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._load()
+        self._seen = self._changed()
+
+    def look(self) -> bool:
+        """Read the files again if they changed; SettingsError if they cannot be used, and the old ones stay."""
+        changed = self._changed()
+        if changed == self._seen:
+            return False
+        self._seen = changed
+        self._load()
+        return True
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, as browsers show it."""
+        der = ssl.PEM_cert_to_DER_cert(_first(self.file.read_text()))
+        return ":".join(f"{byte:02X}" for byte in hashlib.sha256(der).digest())
+
+    def _load(self) -> None:
+        for what, path in (("certificate", self.file), ("key", self.key)):
+            try:
+                path.open("rb").close()
+            except OSError as error:
+                raise SettingsError(f"The TLS {what} {path} cannot be read: {error.strerror or error}.") from error
+        # First into another context: one half of a pair that does not fit must not be served.
+        for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
+            try:
+                context.load_cert_chain(self.file, self.key, password=_no_password)
+            except (ssl.SSLError, ValueError) as error:
+                reason = getattr(error, "reason", None) or str(error) or "unreadable"
+                raise SettingsError(
+                    f"The TLS certificate {self.file} and the key {self.key} cannot be used ({reason}): both are PEM "
+                    "files, the key has no password, and they belong together."
+                ) from error
+
+    def _changed(self) -> tuple[float, ...]:
+        with suppress(OSError):
+            return (self.file.stat().st_mtime, self.key.stat().st_mtime)
+        return ()
+
+
+def certificate(file: Path | None, key: Path | None, data: Path, names: Iterable[str]) -> Certificate:
+    """The given certificate, or one of our own in the data folder."""
+    if file is not None and key is not None:
+        return Certificate(file, key)
+    if file is not None or key is not None:
+        raise SettingsError(
+            "A TLS certificate needs its key: give tls_cert and tls_key, or neither for one of our own."
+        )
+    folder = data / "tls"
+    file, key = folder / "certificate.pem", folder / "key.pem"
+    if not _holds(file, set(names)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _make(file, key, sorted(set(names)))
+        except OSError as error:
+            raise SettingsError(f"A TLS certificate cannot be made in {folder}: {error.strerror or error}.") from error
+    return Certificate(file, key)
+
+
+def own_names(host: str, names: Iterable[str]) -> list[str]:
+    """By which names the server may be asked for."""
+    given = [host, *names, "localhost", "127.0.0.1", "::1", socket.gethostname()]
+    return [name for name in dict.fromkeys(given) if name not in ("", "0.0.0.0", "::")]
+
+
+def _holds(file: Path, names: set[str]) -> bool:
+    """Is there a certificate of ours for these names that does not end soon?"""
+    from cryptography import x509
+
+    try:
+        found = x509.load_pem_x509_certificate(file.read_bytes())
+        of = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        return False
+    there = {*of.get_values_for_type(x509.DNSName), *map(str, of.get_values_for_type(x509.IPAddress))}
+    return names <= there and found.not_valid_after_utc - RENEW > datetime.now(UTC)
+
+
+def _make(file: Path, key: Path, names: list[str]) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headwater")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + VALID)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    key.unlink(missing_ok=True)
+    with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        stream.write(secret)
+    file.write_bytes(made.public_bytes(pem))
+
+
+def _general(name: str):  # type: ignore[no-untyped-def]  # one of two classes of a package imported late
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name.strip("[]")))
+    except ValueError:
+        return x509.DNSName(name.encode("idna").decode() if not name.isascii() else name)
+
+
+def _first(pem: str) -> str:
+    end = "-----END CERTIFICATE-----"
+    return pem[pem.index("-----BEGIN CERTIFICATE-----") : pem.index(end)] + end + "\n"
+
+
+def _no_password() -> str:
+    raise ValueError("it has a password")
