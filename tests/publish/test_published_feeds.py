@@ -206,7 +206,7 @@ async def test_many_readers_cost_one_reading(store: Store, ask, monkeypatch: pyt
 async def test_the_zipped_bytes_are_the_same_each_time(store: Store) -> None:
     await filled(store)
     one, two = cache.Documents(store, BASE), cache.Documents(store, BASE)
-    first, second = await one.get(("/tags/news", "rss", None)), await two.get(("/tags/news", "rss", None))
+    first, second = await one.get(("/tags/news", "rss", None, None)), await two.get(("/tags/news", "rss", None, None))
     assert first is not None
     assert second is not None
     assert (first.zipped, first.etag) == (second.zipped, second.etag)

@@ -24,6 +24,7 @@ from headwater.errors import SettingsError
 from headwater.lab.farm.server import Farm
 from headwater.node.adding import subscribe
 from headwater.node.node import Node
+from headwater.node.pushing import Pushing
 from headwater.settings import Settings, load_settings
 from headwater.store.values import Added, NewFeed
 from headwater.web.app import create_app
@@ -140,14 +141,17 @@ async def _answer(node: Node, listener: socket.socket) -> None:
     given = node.settings
     secured = await asyncio.to_thread(_certificate, given) if given.by_tls else None
     address = _address(listener, "http" if secured is None else "https")
+    base = given.public_url or address
+    pushing = Pushing(node, base)
     app = create_app(
         node.store,
         node.status,
         add=_adding(node),
         names=given.own_names,
-        base=given.public_url or address,
+        base=base,
         live=node.live,
         node=node,
+        pushing=pushing,
     )
     # Live streams never end by themselves: who still listens when we stop is let go after a moment.
     config = uvicorn.Config(
@@ -167,7 +171,7 @@ async def _answer(node: Node, listener: socket.socket) -> None:
         err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
     if secured is not None and given.tls_cert is None:
         err.print(f"Its certificate is signed by itself; SHA-256 {secured.fingerprint()}", style="dim")
-    async with _ending_together(node, server), _renewed(secured):
+    async with pushing, _ending_together(node, server), _renewed(secured):
         await server.serve(sockets=[listener])
 
 

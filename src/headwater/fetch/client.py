@@ -175,6 +175,10 @@ class Fetcher:
         moved = journey.at if journey.hops and journey.permanent else None
         return Page(reply.status, journey.at, reply.headers, body, reply.headers.get("Content-Type", ""), url, moved)
 
+    def check(self, url: str) -> None:
+        """Raises AddressError for an address that we would not go to, as far as it can be told without asking."""
+        self._transport.check(url)
+
     async def read(self, page: Page) -> Document:
         """Read a page as a feed, with the limits of every document; raises NotAFeed."""
         return await self._reader.read(page.body, page.final_url, page.headers)
@@ -192,9 +196,18 @@ class Fetcher:
         if not isinstance(data, bytes):
             data = urlencode(data).encode()
             sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
+        return await self._once("POST", url, sent, data, max_bytes)
+
+    async def ask(self, url: str, *, max_bytes: int = 64 << 10) -> Page:
+        """One GET; a redirect is returned, never followed."""
+        return await self._once("GET", url, {}, None, max_bytes)
+
+    async def _once(
+        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None, max_bytes: int
+    ) -> Page:
         try:
             _, reply = await self._transport.hop(
-                url, {"Accept": "*/*", **sent}, method="POST", data=data, max_wire=max_bytes, every_body=True
+                url, {"Accept": "*/*", **headers}, method=method, data=data, max_wire=max_bytes, every_body=True
             )
             body = await self._decode(reply, max_bytes) if reply.body else b""
         except Failure as failure:

@@ -130,6 +130,10 @@ class Transport:
     def _timeout_of(self, seconds: float) -> aiohttp.ClientTimeout:
         return aiohttp.ClientTimeout(total=seconds, sock_connect=min(10.0, seconds), ceil_threshold=60)
 
+    def check(self, url: str) -> None:
+        """Raises `Blocked` where the guard says no before any name is resolved."""
+        self._guard.check_url(url)
+
     async def hop(
         self,
         url: str,

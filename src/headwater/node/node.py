@@ -65,7 +65,7 @@ class Node:
         self.processor: Processor
         self.live: Live
         self.deliverer: Deliverer
-        self._on_hits = on_hits
+        self.on_hits = [on_hits]
         self._writers = writers
         self._aims: tuple[Aim, ...] = ()
         self._listeners = [on_settled] if on_settled else []
@@ -164,7 +164,8 @@ class Node:
     def _hits(self, hits: Sequence[StoredHit]) -> None:
         self.live.wake(hits)
         self.deliverer.wake()
-        self._on_hits(hits)
+        for told in self.on_hits:
+            told(hits)
 
     async def quality(self) -> Quality:
         """How good the watching is at this moment."""

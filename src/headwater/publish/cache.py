@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from headwater.model import Document, Entry, Feed, Item
 from headwater.publish import channels
-from headwater.publish.documents import PAGE, TYPES, Place, changed, compose, entries, render, render_list
+from headwater.publish.documents import PAGE, TYPES, Key, Place, changed, compose, entries, render, render_list
 from headwater.store.store import Store
 from headwater.store.values import Access
 
@@ -24,8 +24,6 @@ LOOK = 0.25
 STALE = 60.0  # seconds after which a window is read in any case: KEEP 2 DAYS loses items while nothing arrives
 MOST_BYTES = 64 << 20
 REMEMBERED = 16  # earlier states of a document that RFC 3229 can tell the difference from
-
-Key = tuple[str, str, int | None]  # path, format, page
 
 
 @dataclass(slots=True)
@@ -38,6 +36,7 @@ class Cached:
     modified: float
     type: str
     archive: bool = False
+    links: tuple[tuple[str, str], ...] = ()  # (address, relation): self and hub
     document: Document | None = None
     stamp: Hashable = None
     version: Hashable = None
@@ -59,7 +58,7 @@ class Documents:
         self._store = store
         self.base = base.rstrip("/")
         self._clock = clock
-        self._hub = hub
+        self.hub = hub
         self._kept: OrderedDict[Key, Cached] = OrderedDict()
         self._bytes = 0
         self._version: Hashable = None
@@ -70,7 +69,7 @@ class Documents:
 
     async def may_read(self, path: str, token: str | None) -> bool:
         """Whether a feed is public, or the token opens it."""
-        await self._look()
+        await self.look()
         return not self.is_private(path) or self.opens(token, path)
 
     def opens(self, token: str | None, path: str) -> bool:
@@ -82,16 +81,35 @@ class Documents:
         """As far as was known at the last look."""
         return bool(self._access.private) and path.casefold() in self._access.private
 
+    @property
+    def current(self) -> bool:
+        """Whether the store was asked for changes a moment ago: the way of nearly all requests."""
+        return time.monotonic() - self._looked <= LOOK
+
     def ready(self, key: Key) -> Cached | None:
-        """The document if it is here and was found unchanged a moment ago: the way of nearly all requests."""
+        """The document if it is here and was unchanged at the last look."""
         found = self._kept.get(key)
-        if found is None or time.monotonic() - self._looked > LOOK or not self._fresh(found):
+        return found if found is not None and self._fresh(found) else None
+
+    def expire(self) -> None:
+        """Something has changed: the next who asks looks."""
+        self._looked = float("-inf")
+
+    async def find(self, path: str, format: str, page: int | None, token: str | None) -> Cached | None:
+        """The document for somebody with this token, or without one; the same None for what is not there and for what
+        is not for them: strangers learn nothing."""
+        if not self.current:
+            await self.look()
+        if not self.is_private(path):
+            token = None
+        elif not self.opens(token, path):
             return None
-        return found
+        key = (path, format, page, token)
+        return self.ready(key) or await self.get(key)
 
     async def get(self, key: Key) -> Cached | None:
         """The document as it is now; None where there is nothing of that name."""
-        await self._look()
+        await self.look()
         found = self._kept.get(key)
         if found is not None and self._fresh(found):
             self._kept.move_to_end(key)
@@ -123,7 +141,8 @@ class Documents:
     def _fresh(self, found: Cached) -> bool:
         return found.version == self._version and (found.archive or self._clock() - found.read < STALE)
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Ask the store whether anything has changed, unless that was asked a moment ago."""
         if time.monotonic() - self._looked <= LOOK:
             return
         async with self._looking:
@@ -146,10 +165,10 @@ class Documents:
             self._bytes -= gone.size
 
     async def _make(self, key: Key, old: Cached | None) -> Cached | None:
-        path, format, page = key
+        path, format, page, token = key
         now, at = self._clock(), self._version
         if format == "opml":
-            return await self._list(path, old, now, at)
+            return await self._list(Place(self.base, path, format, None, token), old, now, at)
         channel = await channels.find(self._store, path)
         if channel is None:
             return None
@@ -163,11 +182,12 @@ class Documents:
         if old is not None and old.stamp == signs:
             old.version, old.read = at, now
             return old
-        place = Place(self.base, path, format, page)
+        place = Place(self.base, path, format, page, token)
         shown, when = entries(items, feeds), changed(items, now)
-        document = compose(place, channel.title, shown, when, archives=archives, hub=self._hub)
+        document = compose(place, channel.title, shown, when, archives=archives, hub=self.hub)
         made = await asyncio.to_thread(_cached, render(document), TYPES[format], when, old)
         made.archive, made.document, made.stamp, made.version, made.read = page is not None, document, signs, at, now
+        made.links = self._links(place)
         made.before[made.etag] = frozenset(map(_sign, shown))
         while len(made.before) > REMEMBERED:
             made.before.popitem(last=False)
@@ -176,7 +196,11 @@ class Documents:
     async def _feeds(self, items: Sequence[Item]) -> Mapping[int, Feed]:
         return await self._store.feeds_by_id({item.feed_id for item in items})
 
-    async def _list(self, path: str, old: Cached | None, now: float, at: Hashable) -> Cached | None:
+    def _links(self, place: Place) -> tuple[tuple[str, str], ...]:
+        return ((place.url, "self"), *((hub, "hub") for hub in self.hub))
+
+    async def _list(self, place: Place, old: Cached | None, now: float, at: Hashable) -> Cached | None:
+        path = place.path
         tag = path.removeprefix("/tags/") if path.startswith("/tags/") else None
         if tag is None and path != "/feeds":
             return None
@@ -185,7 +209,7 @@ class Documents:
             return None
         body = await asyncio.to_thread(render_list, feeds, "Subscriptions" if tag is None else tag)
         made = _cached(body, TYPES["opml"], max((feed.added for feed in feeds), default=0.0), old)
-        made.version, made.read = at, now
+        made.version, made.read, made.links = at, now, self._links(place)
         return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from headwater import __version__
 from headwater.formats.opml import Outline
@@ -21,25 +21,64 @@ from headwater.publish.page import write_page
 PAGE = 100  # items of an archive page
 TYPES = CONTENT_TYPES | {"html": "text/html; charset=utf-8"}
 _WRITERS = {"rss": write_rss, "atom": write_atom, "json": write_json, "html": write_page}
+FORMATS = ("rss", "atom", "json", "html", "opml")
 _GLOBAL = ("http://", "https://", "tag:", "urn:")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a document is: `base` is the server's address, `path` the channel's, `page` an archive page or None."""
+    """Where a document is: `base` is the server's address, `path` the channel's, `page` an archive page or None.
+
+    `token` opens a private feed; then every link within the feed carries it.
+    """
 
     base: str
     path: str
     format: str
     page: int | None = None
+    token: str | None = None
 
     @property
     def url(self) -> str:
         return self.of(self.page)
 
     def of(self, page: int | None) -> str:
-        address = f"{self.base}{quote(self.path)}.{self.format}"
-        return address if page is None else f"{address}?page={page}"
+        query = {"page": page, "token": self.token}
+        asked = urlencode({name: value for name, value in query.items() if value is not None})
+        return f"{self.base}{quote(self.path)}.{self.format}{'?' if asked else ''}{asked}"
+
+
+Key = tuple[str, str, int | None, str | None]  # path, format, page, token
+
+
+def asked(path: str, query: str) -> Key | str | None:
+    """The document that is asked for; a sentence where it cannot be one; None where it is none of ours.
+
+    >>> asked("/feeds/quakes.atom", "page=2")
+    ('/feeds/quakes', 'atom', 2, None)
+    >>> asked("/health", "")
+    """
+    name, dot, format = path.rpartition(".")
+    if not dot or format not in FORMATS or (name != "/feeds" and not name.startswith(("/feeds/", "/tags/"))):
+        return None
+    if not query:
+        return name, format, None, None
+    given = dict(parse_qsl(query))
+    page, token = given.get("page"), given.get("token")
+    if page is None:
+        return name, format, None, token
+    if not (page.isascii() and page.isdecimal() and len(page) < 12 and format != "opml"):
+        return f"There is no page “{page[:40]}”: pages are numbered from 1, the oldest."
+    return name, format, int(page), token
+
+
+def topic_of(url: str, base: str) -> Key | None:
+    """The document at one of our own addresses, None where we publish nothing of that kind; pages are no topics."""
+    if not url.startswith(f"{base}/"):
+        return None
+    parts = urlsplit(url[len(base) :])
+    key = asked(unquote(parts.path), parts.query)
+    return key if isinstance(key, tuple) and key[2] is None else None
 
 
 def entry(item: Item, feed: Feed | None) -> Entry:

@@ -17,13 +17,16 @@ _OTHERS = (("rss", "RSS", "rss+xml"), ("atom", "Atom", "atom+xml"), ("json", "JS
 
 def write_page(document: Document) -> bytes:
     """Titles, times and texts of the items. Texts are safe since they were stored; everything else is escaped here."""
-    here = (document.current or document.self or "").removesuffix(".html")
+    here, _, query = (document.current or document.self or "").partition("?")
+    here = here.removesuffix(".html")
+    asked = f"?{query}" if query else ""
     title = document.title or "Untitled"
     lines = [_HEAD.format(language=escaped(document.language or "en")), element("title", title)]
     for suffix, name, kind in _OTHERS:
-        lines.append(f'<link rel="alternate" type="application/{kind}" title="{name}" href="{escaped(here)}.{suffix}">')
+        address = escaped(f"{here}.{suffix}{asked}")
+        lines.append(f'<link rel="alternate" type="application/{kind}" title="{name}" href="{address}">')
     lines += ['</head>\n<body>\n<main class="items">', element("h1", title), "<p>"]
-    lines += [element("a", name, href=f"{here}.{suffix}") for suffix, name, _ in _OTHERS]
+    lines += [element("a", name, href=f"{here}.{suffix}{asked}") for suffix, name, _ in _OTHERS]
     lines += ["</p>", *(line for entry in document.items for line in _article(entry))]
     if not document.items:
         lines.append("<p>Nothing has been published here yet.</p>")

@@ -21,6 +21,7 @@ from headwater.store import backup, feeds, items, known, outbox, refreshes, rete
 from headwater.store.backup import Progress
 from headwater.store.backup_file import BackupReader, BackupWriter, Manifest
 from headwater.store.database import Database, Transaction
+from headwater.store.hub_store import HubStore
 from headwater.store.migrate import HEAD
 from headwater.store.page_store import PageStore
 from headwater.store.publish_store import PublishStore
@@ -52,6 +53,7 @@ class Store:
         self.queries = QueryStore(database)
         self.publishing = PublishStore(database)
         self.pages = PageStore(database)
+        self.hub = HubStore(database)
 
     @classmethod
     async def open(cls, url: str, *, create: bool = True, tables: str = HEAD) -> Store:

@@ -319,6 +319,67 @@ delivery = Table(
     sqlite_autoincrement=True,
 )
 
+# The WebSub hub: what somebody has asked for and must still confirm, and who is told of changes. `key` stands for topic
+# and callback, which are too long for an index.
+hub_request = Table(
+    "hub_request",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+    Column("mode", Text, nullable=False),  # subscribe, unsubscribe, denied
+    Column("topic", Text, nullable=False),
+    Column("callback", Text, nullable=False),
+    Column("secret", Text),
+    Column("lease", Double),
+    Column("reason", Text),  # of a denial
+    Column("due", Double, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    UniqueConstraint("key"),
+    Index(None, "due"),
+    sqlite_autoincrement=True,
+)
+
+subscriber = Table(
+    "subscriber",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("callback", Text, nullable=False),
+    Column("secret", Text),
+    Column("since", Double, nullable=False),
+    Column("until", Double, nullable=False),  # the end of the lease
+    Column("sent", Text),  # the ETag of the state that it was sent last
+    Column("due", Double),  # when to send; None when it has the present state
+    Column("attempts", Integer, nullable=False),
+    Column("message", Text),
+    UniqueConstraint("key"),
+    Index(None, "due"),
+    sqlite_autoincrement=True,
+)
+
+# Our own subscriptions at hubs, one for each feed that offers one.
+subscription = Table(
+    "subscription",
+    metadata,
+    Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False),
+    Column("key", Text, nullable=False),  # the last part of the callback's address, which nobody can guess
+    Column("hub", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("state", Text, nullable=False),  # wanted, asked, active, silent, refused
+    Column("pending", Double),  # until when a verification is expected
+    Column("since", Double),
+    Column("until", Double),  # the end of the lease
+    Column("due", Double, nullable=False),  # when to ask (again)
+    Column("attempts", Integer, nullable=False),
+    Column("pushes", Integer, nullable=False),
+    Column("pushed", Double),  # the last one
+    Column("message", Text),
+    UniqueConstraint("key"),
+    Index(None, "due"),
+)
+
 state = Table(
     "state",
     metadata,

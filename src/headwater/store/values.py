@@ -273,3 +273,33 @@ class Slice:
     since: float | None = None
     until: float | None = None
     feed_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HubRequest:
+    """What somebody asks of our hub, and their callback must confirm. `mode` is subscribe, unsubscribe or denied."""
+
+    mode: str
+    topic: str
+    callback: str
+    secret: str | None = None
+    lease: float | None = None
+    reason: str | None = None
+    attempts: int = 0
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """Somebody who is told by our hub when a topic changes, until the lease ends."""
+
+    topic: str
+    callback: str
+    secret: str | None
+    since: float
+    until: float
+    sent: str | None = None
+    due: float | None = None
+    attempts: int = 0
+    message: str | None = None
+    id: int = 0

@@ -5,7 +5,7 @@ somebody typed and returns the stored feed, or raises an InputError whose senten
 stored as it stands and the node finds out what is there. `names` are the host names under which the server may be
 used to change things, beside localhost and addresses in digits. `base` is the address that published documents give as
 theirs; it is never taken from a request, whose Host header anybody can write. `node` is the aggregator running in this
-process, where there is one.
+process, where there is one; `pushing` has its hub and brings the documents that name it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from headwater import __version__
 from headwater.errors import InputError, NotFound, StoreError
 from headwater.node.crawler import Status
 from headwater.node.node import Node
+from headwater.node.pushing import Pushing
 from headwater.node.quality import last_report
 from headwater.publish.cache import Documents
 from headwater.publish.live import Live
@@ -38,6 +39,7 @@ from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
 from headwater.web.pages import common, feed, feeds
 from headwater.web.pages.status import look
+from headwater.web.websub import WebSub
 
 
 def create_app(
@@ -48,6 +50,7 @@ def create_app(
     names: Sequence[str] = (),
     base: str = "http://localhost:8040",
     live: Live | None = None,
+    pushing: Pushing | None = None,
     node: Node | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
@@ -62,7 +65,7 @@ def create_app(
         node=node,
     )
     site = Site(frame)
-    documents = Documents(store, base, clock=clock)
+    documents = pushing.documents if pushing else Documents(store, base, clock=clock)
     return Starlette(
         routes=[
             *feeds.routes(frame),
@@ -78,6 +81,7 @@ def create_app(
         middleware=[
             Middleware(Feeds, documents=documents),
             Middleware(LiveStreams, store=store, documents=documents, live=live or Live(store)),
+            *([Middleware(WebSub, pushing=pushing)] if pushing else []),
             Middleware(SafeHeaders),
         ],
         exception_handlers={

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import re
 from email.utils import formatdate
-from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.publish.cache import Cached, Documents, Key
+from headwater.publish.cache import Cached, Documents
+from headwater.publish.documents import Key, asked
 from headwater.web.answers import Headers, say
 from headwater.web.headers import HEADERS
 
-FORMATS = ("rss", "atom", "json", "html", "opml")
 MAX_AGE, MAX_AGE_ARCHIVE = 60, 86_400
 _SAFE = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _ZIPPED = "-gz"
@@ -37,18 +36,16 @@ class Feeds:
         self._answers: dict[tuple[int, bool], tuple[Cached, dict[bool, tuple[Headers, Headers]]]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or (asked := _asked(scope["path"], scope["query_string"])) is None:
+        if scope["type"] != "http" or (key := _asked(scope["path"], scope["query_string"])) is None:
             return await self._app(scope, receive, send)
         if scope["method"] not in ("GET", "HEAD"):
             return await say(send, 405, "Only GET and HEAD are answered here.", [(b"allow", b"GET, HEAD")])
-        if isinstance(asked, str):
-            return await say(send, 404, asked)
-        key, token = asked
-        found = self._documents.ready(key) or await self._documents.get(key)
-        private = self._documents.is_private(key[0])
-        # The same words for what is not there and for what is not for this reader: strangers learn nothing.
-        if found is None or (private and not self._documents.opens(token, key[0])):
+        if isinstance(key, str):
+            return await say(send, 404, key)
+        found = await self._documents.find(*key)
+        if found is None:
             return await say(send, 404, _nothing(key))
+        private = self._documents.is_private(key[0])
         return await self._answer(scope, send, found, private)
 
     async def _answer(self, scope: Scope, send: Send, found: Cached, private: bool) -> None:
@@ -121,33 +118,16 @@ def _headers(found: Cached, zipped: bool, private: bool) -> tuple[Headers, Heade
 
 
 def _links(found: Cached) -> Headers:
-    document = found.document
-    if document is None or document.self is None:
-        return []
-    links = [f'<{document.self}>; rel="self"', *(f'<{hub}>; rel="hub"' for hub in document.hub)]
-    return [(b"link", ", ".join(links).encode("ascii", "replace"))]
+    links = ", ".join(f'<{address}>; rel="{relation}"' for address, relation in found.links)
+    return [(b"link", links.encode("ascii", "replace"))] if links else []
 
 
-def _asked(path: str, query: bytes) -> tuple[Key, str | None] | str | None:
-    """The document asked for and the token; a sentence where it cannot be one; None where it is not ours to answer."""
-    if not path.startswith(("/feeds", "/tags/")):
-        return None
-    name, dot, format = path.rpartition(".")
-    if not dot or format not in FORMATS or (name != "/feeds" and not name.startswith(("/feeds/", "/tags/"))):
-        return None
-    if not query:
-        return (name, format, None), None
-    given = dict(parse_qsl(query.decode("latin-1")))
-    page, token = given.get("page"), given.get("token")
-    if page is None:
-        return (name, format, None), token
-    if not (page.isascii() and page.isdecimal() and len(page) < 12 and format != "opml"):
-        return f"There is no page “{page[:40]}”: pages are numbered from 1, the oldest."
-    return (name, format, int(page)), token
+def _asked(path: str, query: bytes) -> Key | str | None:
+    return asked(path, query.decode("latin-1")) if path.startswith(("/feeds", "/tags/")) else None
 
 
-def _nothing(asked: Key) -> str:
-    path, format, page = asked
+def _nothing(key: Key) -> str:
+    path, format, page, _ = key
     if page is not None:
         return f"There is no page {page} of {path}.{format}."
     return f"Nothing is published at {path}.{format}, or not without a valid token."
