@@ -29,7 +29,7 @@ AT_ONCE = 5.0  # seconds within which all items of a document are dated when it 
 
 def unknown(known: Known, outcome: Outcome) -> list[str]:
     """The identities of a fetched document that the last window does not tell about: ask the store for them."""
-    if outcome.document is None:
+    if outcome.document is None or known.last_success is None:  # of a feed never read the store knows nothing
         return []
     window = dict(known.window)
     return [identity for identity in identities(outcome.document, known.unstable) if identity not in window]
@@ -87,15 +87,14 @@ def _judge_document(
         if name in window:  # the same item twice in one document: the first stands
             continue
         window[name] = digest
-        item = _item(known.feed_id, name, digest, entry, at)
-        last = before.get(name, seen.get(name))
+        last = before.get(name) or seen.get(name)
         if last is None:
-            new.append(item)
+            new.append(_item(known.feed_id, name, digest, entry, at))
             believed.append(date)
         else:
             old.append(entry)
             if last != digest:
-                updated.append(item)
+                updated.append(_item(known.feed_id, name, digest, entry, at))
 
     first = known.last_success is None
     complete = outcome.ending is not Ending.PARTIAL  # a partial document says nothing about what is not in it
@@ -150,7 +149,7 @@ def _identity(entry: Entry, trusted: bool) -> str:
         return _short("link:" + normalise(entry.link))
     if entry.id and not (entry.title or entry.content or entry.summary):
         return _short(entry.id)
-    return "hash:" + _digest(entry.title or "", (entry.content or entry.summary or "")[:200])
+    return "hash:" + _digest(f"{entry.title or ''}\0{(entry.content or entry.summary or '')[:200]}")
 
 
 def _short(identity: str) -> str:
@@ -159,12 +158,13 @@ def _short(identity: str) -> str:
 
 def content_hash(entry: Entry) -> str:
     """Two halves, the title's and the text's, so that a changed identity can still be recognised by the title."""
-    files = "\0".join(enclosure.url for enclosure in entry.enclosures)
-    return _digest(entry.title or "")[:8] + _digest(entry.summary or "", entry.content or "", files)[:8]
+    files = "\0".join([enclosure.url for enclosure in entry.enclosures]) if entry.enclosures else ""
+    text = f"{entry.summary or ''}\0{entry.content or ''}\0{files}"
+    return _digest(entry.title or "")[:8] + _digest(text)[:8]
 
 
-def _digest(*parts: str) -> str:
-    return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _renamed(names: Sequence[str], hashes: Sequence[str], known: Known, seen: Mapping[str, str]) -> dict[str, str]:
@@ -264,9 +264,10 @@ def _dates(
     if outcome.ending is Ending.PARTIAL:  # a few new items of one moment are no forgery: only the whole window tells
         return tuple(believable([date], at)[0] for date in dates), ""
     last = known.last_success
-    if dating(dates, at, last) is Kind.ON_THE_FLY and not _made_now(known, names, dates):
-        last = at  # a lively feed, not a forged one
     kind = dating(dates, at, last)
+    if kind is Kind.ON_THE_FLY and not _made_now(known, names, dates):
+        last = at  # a lively feed, not a forged one
+        kind = dating(dates, at, last)
     return believable(dates, at, last), "" if kind is None else kind.value
 
 

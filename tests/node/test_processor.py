@@ -100,6 +100,22 @@ async def test_a_new_query_shows_the_past_and_delivers_only_what_comes_after(wor
     assert world.fresh() == ["New volcano"]
 
 
+async def test_without_queries_items_are_passed_by_unread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unread(*_: Any) -> None:
+        raise AssertionError("items were read that nobody asks for")
+
+    await world.publish("guardian", "One", "Two")
+    with monkeypatch.context() as patched:
+        patched.setattr(world.store, "outbox", unread)
+        await world.process()
+    progress = await world.processor.progress()
+    assert (progress.position, progress.behind) == (await world.store.outbox_end(), 0)
+    await world.run("CREATE FEED F AS RETURN ALL")
+    await world.publish("guardian", "Three")
+    await world.process()
+    assert world.fresh() == ["Three"]
+
+
 async def test_an_item_meets_the_definition_that_held_when_it_arrived(world: World) -> None:
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
     await world.process()

@@ -210,7 +210,8 @@ class Node:
                 lost=round(refresh.lost, 1),
                 reason=refresh.reason,
             )
-        self.processor.wake()
+        if any(one.verdict.new or one.verdict.updated for one in batch):
+            self.processor.wake()
         for listener in self._listeners:
             listener(batch)
 

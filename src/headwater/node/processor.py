@@ -217,6 +217,12 @@ class Processor:
 
     async def step(self) -> bool:
         """Match one batch, or take up one definition; False when there is nothing to do."""
+        if not self._running:
+            end = await self._store.outbox_end()
+            await self._look()
+            if not self._waiting:
+                await self._pass_by(end)
+                return False
         entries = await self._store.outbox(self._position, self._batch)
         # After the entries: a query that existed when one of them arrived is then among those we look at.
         await self._look()
@@ -229,6 +235,14 @@ class Processor:
             return False
         await self._write(entries, await self._match(entries))
         return True
+
+    async def _pass_by(self, end: int) -> None:
+        """Nobody asks for what came up to here: it need not even be read."""
+        if end > self._position:
+            async with self._store.transaction() as transaction:
+                await transaction.run(outbox.advance, CONSUMER, end)
+                await transaction.run(outbox.advance, MEMORY, end)
+            self._position = end
 
     async def _look(self) -> None:
         """Follow what others have changed: feeds with their names and tags, definitions."""

@@ -12,27 +12,37 @@ from headwater.store.clean import clean
 from headwater.store.sql import from_json, to_json
 from headwater.store.tables import feed_tag, item
 
+ITEM_COLUMNS = (
+    *("id", "feed_id", "published", "first_seen", "updated", "version", "dated", "identity", "content_hash"),
+    *("title", "link", "language", "authors", "categories", "enclosures", "summary", "content"),
+)
+
+
+def item_values(value: Item, id: int) -> tuple[Any, ...]:
+    """What `ITEM_COLUMNS` hold of an item."""
+    return (
+        id,
+        value.feed_id,
+        value.published,
+        value.first_seen,
+        value.updated,
+        value.version,
+        value.dated,
+        value.identity,
+        value.content_hash,
+        value.title,
+        value.link,
+        value.language,
+        to_json(value.authors) if value.authors else None,
+        to_json(value.categories) if value.categories else None,
+        to_json([(one.url, one.type, one.length) for one in value.enclosures]) if value.enclosures else None,
+        value.summary,
+        value.content,
+    )
+
 
 def item_row(value: Item, id: int) -> dict[str, Any]:
-    return {
-        "id": id,
-        "feed_id": value.feed_id,
-        "published": value.published,
-        "first_seen": value.first_seen,
-        "updated": value.updated,
-        "version": value.version,
-        "dated": value.dated,
-        "identity": value.identity,
-        "content_hash": value.content_hash,
-        "title": value.title,
-        "link": value.link,
-        "language": value.language,
-        "authors": to_json(value.authors),
-        "categories": to_json(value.categories),
-        "enclosures": to_json([(one.url, one.type, one.length) for one in value.enclosures]),
-        "summary": value.summary,
-        "content": value.content,
-    }
+    return dict(zip(ITEM_COLUMNS, item_values(value, id), strict=True))
 
 
 def read_item(row: Row[Any]) -> Item:

@@ -30,7 +30,7 @@ def in_turn(connection: Connection) -> None:
 
 def append(connection: Connection, kind: str, entries: Iterable[tuple[int, float]]) -> None:
     """(item id, time) of what happened, in the caller's transaction after `in_turn`."""
-    _APPEND.run(connection, ({"kind": kind, "item_id": id, "at": at} for id, at in entries))
+    _APPEND.run_in_order(connection, ((kind, id, at) for id, at in entries))
 
 
 def read(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:

@@ -18,24 +18,31 @@ LAST = 20
 _SUMS = ("refreshes", "new", "updated", "lost", "bytes")
 
 
-def refresh_row(value: Refresh) -> dict[str, Any]:
-    return {
-        "feed_id": value.feed_id,
-        "at": value.at,
-        "ending": value.ending.value,
-        "status": value.status,
-        "elapsed": value.elapsed,
-        "bytes": value.bytes,
-        "new": value.new,
-        "updated": value.updated,
-        "window": value.window,
-        "overlap": value.overlap,
-        "saturated": value.saturated,
-        "lost": value.lost,
-        "reason": value.reason,
-        "message": value.message,
-        "published": to_json(value.published),
-    }
+REFRESH_COLUMNS = (
+    *("feed_id", "at", "ending", "status", "elapsed", "bytes", "new", "updated", "window", "overlap"),
+    *("saturated", "lost", "reason", "message", "published"),
+)
+
+
+def refresh_values(value: Refresh) -> tuple[Any, ...]:
+    """What `REFRESH_COLUMNS` hold of a refresh."""
+    return (
+        value.feed_id,
+        value.at,
+        value.ending.value,
+        value.status,
+        value.elapsed,
+        value.bytes,
+        value.new,
+        value.updated,
+        value.window,
+        value.overlap,
+        value.saturated,
+        value.lost,
+        value.reason,
+        value.message,
+        to_json(value.published),
+    )
 
 
 def read_refresh(row: Row[Any]) -> Refresh:

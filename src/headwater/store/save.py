@@ -12,20 +12,19 @@ from headwater.formats.urls import normalise
 from headwater.model import Item, Verdict
 from headwater.store import outbox, search
 from headwater.store.clean import clean
-from headwater.store.items import item_row
+from headwater.store.items import ITEM_COLUMNS, item_row, item_values
 from headwater.store.known import KNOWN_COLUMNS, known_row, seen_key, window_row
 from headwater.store.problems import is_about_values
-from headwater.store.refreshes import count_up, refresh_row
+from headwater.store.refreshes import REFRESH_COLUMNS, count_up, refresh_values
 from headwater.store.sql import InsertNew, Prepared, chunks, reserve, upsert
 from headwater.store.tables import feed, feed_window, item, known, refresh, seen
 from headwater.store.values import Saved
 
 CHUNK = 1000
 _FEEDS = select(feed.c.id, feed.c.url, feed.c.url_key, feed.c.title, feed.c.link, feed.c.gone_since)
-_REFRESH_COLUMNS = [column.name for column in refresh.columns if column.name != "id"]
-_REFRESH = InsertNew(refresh, _REFRESH_COLUMNS, ["feed_id", "at"])
+_REFRESH = InsertNew(refresh, REFRESH_COLUMNS, ["feed_id", "at"])
 _SEEN = InsertNew(seen, ["feed_id", "key", "item_id", "content_hash"], ["item_id"])
-_ITEM = Prepared(lambda _: insert(item), item.columns.keys())
+_ITEM = Prepared(lambda _: insert(item), ITEM_COLUMNS)
 _KNOWN = Prepared(lambda _: update(known).where(known.c.feed_id == bindparam("of_feed")), KNOWN_COLUMNS)
 _WINDOW = Prepared(lambda dialect: _upsert_window(dialect), ["feed_id", "entries"])
 _UPDATED = (
@@ -35,6 +34,7 @@ _UPDATED = (
 _UPDATE = update(item).where(item.c.id == bindparam("of_item"))
 _UPDATE = _UPDATE.values({name: bindparam(name) for name in _UPDATED} | {"version": item.c.version + 1})
 _REHASH = update(seen).where(seen.c.feed_id == bindparam("of_feed"), seen.c.key == bindparam("of_key"))
+_NAMED = Prepared(lambda _: update(feed).where(feed.c.id == bindparam("of_feed")), ["title", "link"])
 _RECOUNT = update(refresh).where(refresh.c.feed_id == bindparam("of_feed"), refresh.c.at == bindparam("of_at"))
 
 
@@ -142,7 +142,7 @@ def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, 
             here[done.feed_id, done.at] = each
     if not here:
         return []
-    rows = [refresh_row(each.verdict.refresh) for each in here.values()]
+    rows = [refresh_values(each.verdict.refresh) for each in here.values()]
     inserted = set(_REFRESH.run(connection, rows))
     for place, each in here.items():
         if place not in inserted:
@@ -155,24 +155,24 @@ def _new_items(connection: Connection, live: list[_Written]) -> None:
     if brought:
         ids = reserve(connection, item, len(brought))
         rows = [
-            {"feed_id": one.feed_id, "key": seen_key(one.identity), "item_id": id, "content_hash": one.content_hash}
+            (one.feed_id, seen_key(one.identity), id, one.content_hash)
             for (_, one), id in zip(brought, ids, strict=True)
         ]
         really = {id for (id,) in _SEEN.run(connection, rows)}
         kept = [(each, one, id) for (each, one), id in zip(brought, ids, strict=True) if id in really]
         if kept:
-            _ITEM.run(connection, (item_row(one, id) for _, one, id in kept))
+            _ITEM.run_in_order(connection, (item_values(one, id) for _, one, id in kept))
             search.note(connection, (id for _, _, id in kept))
         for each, one, id in kept:
             each.new.append(one)
             each.new_ids.append(id)
     wrong = [each for each in live if len(each.new) != each.verdict.refresh.new]
     if wrong:  # the log says what was stored, not what was hoped for
-        rows = [
+        counts = [
             {"of_feed": each.verdict.refresh.feed_id, "of_at": each.verdict.refresh.at, "new": len(each.new)}
             for each in wrong
         ]
-        connection.execute(_RECOUNT, rows)
+        connection.execute(_RECOUNT, counts)
 
 
 def _updated_items(connection: Connection, live: list[_Written]) -> None:
@@ -218,13 +218,14 @@ def _remember(connection: Connection, live: list[_Written]) -> None:
 
 
 def _changed_feeds(connection: Connection, live: list[_Written], feeds: dict[int, Row[Any]]) -> None:
+    named = []
     for each in live:
         verdict, old = each.verdict, feeds[each.verdict.refresh.feed_id]
+        title = old.title if verdict.title is None else verdict.title
+        link = old.link if verdict.link is None else verdict.link
+        if title != old.title or link != old.link:
+            named.append({"of_feed": old.id, "title": title, "link": link})
         values: dict[str, Any] = {}
-        if verdict.title is not None and verdict.title != old.title:
-            values["title"] = verdict.title
-        if verdict.link is not None and verdict.link != old.link:
-            values["link"] = verdict.link
         if verdict.gone and old.gone_since is None:
             values["gone_since"] = verdict.refresh.at
         elif verdict.refresh.ending.ok and not verdict.gone and old.gone_since is not None:
@@ -235,6 +236,7 @@ def _changed_feeds(connection: Connection, live: list[_Written], feeds: dict[int
                 values |= {"url": verdict.url, "url_key": normalise(verdict.url)}
         if values:
             connection.execute(update(feed).where(feed.c.id == old.id).values(values))
+    _NAMED.run(connection, named)
 
 
 def _owner(connection: Connection, url: str, besides: int) -> int | None:

@@ -40,22 +40,32 @@ class Prepared:
     def __init__(self, build: Callable[[str], Executable], columns: Sequence[str]) -> None:
         self._build = build
         self._columns = list(columns)
-        self._compiled: dict[str, tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]]] = {}
+        self._compiled: dict[str, tuple[str, list[str]]] = {}
 
     def run(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
         """For every row, in one call of the driver."""
-        statement, values = self._for(connection)
-        given = list(map(values, rows))
-        if given:
-            connection.exec_driver_sql(statement, given)
+        statement, order = self._for(connection)
+        self._run(connection, statement, list(map(itemgetter(*order), rows)))
 
-    def _for(self, connection: Connection) -> tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]]:
+    def run_in_order(self, connection: Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+        """The same for rows that are already in the order of the columns, which thousands of items should be."""
+        statement, order = self._for(connection)
+        if order != self._columns:
+            rows = map(itemgetter(*map(self._columns.index, order)), rows)
+        self._run(connection, statement, list(rows))
+
+    def _run(self, connection: Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        if rows:
+            connection.exec_driver_sql(statement, rows)
+
+    def _for(self, connection: Connection) -> tuple[str, list[str]]:
+        """The statement, and the names of its parameters in the order in which the driver takes them."""
         name = connection.dialect.name
         if name not in self._compiled:
             compiled: Any = self._build(name).compile(  # type: ignore[attr-defined]
                 dialect=connection.dialect, column_keys=self._columns
             )
-            self._compiled[name] = (str(compiled), itemgetter(*compiled.positiontup))
+            self._compiled[name] = (str(compiled), list(compiled.positiontup))
         return self._compiled[name]
 
 
@@ -63,17 +73,16 @@ class InsertNew:
     """INSERT … ON CONFLICT DO NOTHING RETURNING …, many rows a statement: tells which rows were not there before."""
 
     def __init__(self, table: Table, columns: Sequence[str], returning: Sequence[str]) -> None:
-        self._values = itemgetter(*columns)
         self._width = len(columns)
         self._head = f"INSERT INTO {table.name} ({_quoted(columns)}) VALUES "
         self._tail = f" ON CONFLICT DO NOTHING RETURNING {_quoted(returning)}"
 
-    def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-        """The returned columns of the rows that were inserted."""
+    def run(self, connection: Connection, rows: Sequence[Iterable[Any]]) -> list[tuple[Any, ...]]:
+        """Rows in the order of the columns → the returned columns of those that were inserted."""
         inserted: list[tuple[Any, ...]] = []
         start = 0
         for size in _powers_of_two(len(rows)):  # few sizes, so that the drivers' caches of statements hold them all
-            given = tuple(chain.from_iterable(map(self._values, rows[start : start + size])))
+            given = tuple(chain.from_iterable(rows[start : start + size]))
             statement = self._head + self._marks(connection.dialect.name, size) + self._tail
             inserted += map(tuple, connection.exec_driver_sql(statement, given).all())
             start += size
