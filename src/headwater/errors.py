@@ -14,6 +14,8 @@ What is left is grouped by what the caller can do about it:
     ├── NotFound             a feed, query, item or name that is not here
     ├── Held                 a server's own word (Retry-After) forbids a refresh until a moment
     ├── StoreError           the database: locked, newer than we are, full, unreachable
+    ├── LeaseLost            another machine does this now: a write of ours was refused
+    ├── ClusterError         the machines do not fit together: servers too old, two clusters, a clock that is wrong
     └── StrategyError        a strategy or estimator broke its contract; the caller falls back
 
 Every message is a whole sentence that says what is wrong, where, and what to do.
@@ -78,6 +80,14 @@ class Held(HeadwaterError):
 
 class StoreError(HeadwaterError):
     """The database is locked, newer than we are, full or unreachable."""
+
+
+class LeaseLost(HeadwaterError):
+    """Another machine does this now; a write under the old epoch was refused."""
+
+
+class ClusterError(HeadwaterError):
+    """The parts of a cluster do not fit together."""
 
 
 class StrategyError(HeadwaterError):

@@ -65,7 +65,7 @@ async def test_a_persons_own_strategy_that_raises_is_replaced_by_round_robin_and
         await eventually(lambda: len(made.log) > before, "round robin goes on")
         items = sum(one.new for one in await node.store.refreshes(limit=1000))
         assert await node.store.count_items() == items
-        report = await node.quality()
+        report = await node.upkeep.quality()
         assert report.problem == status.problem
     async with await Store.open(given().database_url) as store:  # it stopped and saved all the same
         report = await last_report(store)
@@ -85,7 +85,7 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
             return len(await node.store.refreshes(limit=1000)) >= 40
 
         await eventually(again, "they are refreshed again")
-        await node.report()
+        await node.upkeep.report()
     async with await Store.open(settings.database_url) as store:
         refreshes = await store.refreshes(limit=10_000)
         report = await last_report(store)
@@ -106,7 +106,7 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
         assert report.losing
         assert sum(one.lost for one in report.losing) == pytest.approx(report.day.lost)
     async with Node(settings) as node:
-        assert (await node.quality()).day.got >= report.day.got
+        assert (await node.upkeep.quality()).day.got >= report.day.got
 
 
 def test_an_item_waits_since_the_refresh_that_did_not_show_it_at_most() -> None:
@@ -137,12 +137,12 @@ async def test_target_mode_sets_the_least_budget_and_says_what_it_brings(farm, g
     async with Node(settings) as node:
         await node.store.add_feeds([NewFeed(made.url(k)) for k in range(5)], time.time())
         await eventually(lambda: refreshed(node, 5), "all feeds are refreshed")
-        await node._retarget()
+        await node.upkeep.retarget()
         status = node.status()
         assert status.target_reached is True
         assert "requests per minute bring completeness" in str(status.target)
         assert 1 <= status.budget_per_minute < 500
-        assert (await node.quality()).target == status.target
+        assert (await node.upkeep.quality()).target == status.target
 
 
 async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_budget_kept(
@@ -154,7 +154,7 @@ async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_bud
         node.crawler.spending.limit(10_000)
         await node.store.add_feeds([NewFeed(made.url(k)) for k in range(30)], time.time())
         await eventually(lambda: refreshed(node, 30), "all feeds are refreshed")
-        await node._retarget()
+        await node.upkeep.retarget()
         status = node.status()
         assert status.target_reached is False
         assert "can be reached" in str(status.target)
@@ -187,7 +187,7 @@ async def test_saved_state_of_another_version_is_put_aside_with_a_sentence(given
             roster.take(chunk, {})
         strategy.resize(1)
         async with Node(settings) as node:
-            await node.save()
+            await node.upkeep.save()
         assert await memory.load_strategy(store, roster, strategy)
         monkeypatch.setattr(type(strategy), "version", 99)
         assert not await memory.load_strategy(store, roster, strategy)

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import ArgumentError
@@ -21,7 +21,9 @@ from headwater.store import backup, feeds, items, known, outbox, refreshes, rete
 from headwater.store.backup import Progress
 from headwater.store.backup_file import BackupReader, BackupWriter, Manifest
 from headwater.store.database import Database, Transaction
+from headwater.store.fence import Fenced
 from headwater.store.hub_store import HubStore
+from headwater.store.leases import Lease
 from headwater.store.migrate import HEAD
 from headwater.store.page_store import PageStore
 from headwater.store.publish_store import PublishStore
@@ -39,6 +41,8 @@ from headwater.store.values import (
     ScheduleRow,
     Summary,
 )
+
+T = TypeVar("T")
 
 CATCH_UP = 10  # batches that a search indexes itself before it answers
 _SECRET = re.compile("//.*@")
@@ -95,6 +99,18 @@ class Store:
         it is open: do no network inside.
         """
         return self._database.transaction()
+
+    def fenced(self, held: Lease) -> Store:
+        """The same database, but every write is refused (LeaseLost) once the lease has passed to another."""
+        return Store(Fenced(self._database, held))
+
+    async def write(self, function: Callable[..., T], *args: Any) -> T:
+        """`function(connection, *args)` in a transaction of its own, for modules that have rows of their own here."""
+        return await self._database.write(function, *args)
+
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
+        """The same for what only reads."""
+        return await self._database.read(function, *args)
 
     # feeds
 

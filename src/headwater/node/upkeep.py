@@ -1,0 +1,172 @@
+"""What goes on beside the deciding, again and again: following changes, weights, reports, saving, pruning, indexing.
+
+It works on a decider: the crawler of a node, or the controller of a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from headwater.language.ast import Create
+from headwater.node import memory
+from headwater.node.deciding import Decider
+from headwater.node.quality import Quality, Watch
+from headwater.node.targeting import EVERY as RETARGET
+from headwater.node.targeting import require_beliefs, retarget
+from headwater.node.targets import Aim, aims
+from headwater.node.wants import Want, Wanting, owned
+from headwater.query.scope import Scope
+from headwater.settings import Settings
+from headwater.store.store import Store
+from headwater.store.values import Keep
+
+LOOK = 1.0  # seconds between two looks for feeds that another process has added, changed or removed
+SAVE = 300.0
+REPORT = 60.0
+PRUNE = 3600.0
+WANTS = 60.0
+INDEX = 2.0  # a search indexes what is missing itself; this keeps that little
+
+log = structlog.get_logger()
+
+
+class Standing(Protocol):
+    """Who knows the definitions in force: the query processor of this process, or a reader of the store."""
+
+    @property
+    def definitions(self) -> Mapping[int, Create]: ...
+
+    def scope(self) -> Scope: ...
+
+
+class Upkeep:
+    """Keeps a decider and its store in good order. `begin` before it decides anything, `every` while it runs."""
+
+    def __init__(self, store: Store, decider: Decider, settings: Settings) -> None:
+        self._store = store
+        self._decider = decider
+        self._settings = settings
+        self._revision = 0
+        self.watch = Watch(store, decider, settings.least_interval)
+        self.aims: tuple[Aim, ...] = ()
+
+    async def begin(self) -> None:
+        """Take over the feeds and everything that was learned about them."""
+        if self._settings.target is not None:
+            require_beliefs(self._decider.strategy)
+        await memory.load_hosts(self._store, self._decider.courtesy)
+        self._revision = await self._store.revision()
+        await self._decider.load()
+        await memory.load_strategy(self._store, self._decider.roster, self._decider.strategy)
+        await self.watch.load()
+        await self.retarget()
+
+    def tasks(self, standing: Standing, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+        """Everything that is done from time to time, until `stop` is set."""
+
+        async def look() -> None:
+            await self.look(standing)
+
+        async def want() -> None:
+            await self.want(standing)
+
+        works: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
+            (LOOK, look),
+            (WANTS, want),
+            (SAVE, self.save),
+            (REPORT, self.report),
+            (RETARGET, self.retarget),
+            (PRUNE, self.prune),
+            (INDEX, self.index),
+        ]
+        return [asyncio.create_task(every(seconds, work, stop)) for seconds, work in works]
+
+    async def save(self) -> None:
+        """Keep what was learned."""
+        one = self._decider
+        await memory.save(self._store, one.roster, one.strategy, one.courtesy, time.time())
+
+    async def quality(self) -> Quality:
+        """How good the watching is at this moment."""
+        return await self.watch.report(time.time())
+
+    async def report(self) -> None:
+        """Say how good the watching is, and keep it for those who ask from another process."""
+        report = await self.quality()
+        hour = report.hour
+        log.info(
+            "quality",
+            completeness=_rounded(report.completeness),
+            expected_completeness=_rounded(report.expected_completeness),
+            freshness=_rounded(report.freshness),
+            lost_hour=round(hour.lost, 1),
+            delay_median=None if hour.delay is None else round(hour.delay.median),
+            delay_p95=None if hour.delay is None else round(hour.delay.p95),
+            requests=report.used_requests,
+            budget=report.budget_requests,
+            saturated=report.saturated,
+            price=_rounded(report.price),
+            target=report.target,
+            problem=report.problem,
+        )
+        await self.watch.save(report.at, report)
+
+    async def retarget(self) -> None:
+        given = self._settings
+        if given.target is not None:
+            await retarget(self._decider, given.target, given.most_budget, given.least_interval, time.time())
+
+    async def look(self, standing: Standing) -> None:
+        """Feeds that a command or another process added, changed or removed."""
+        revision = await self._store.revision()
+        if revision != self._revision:
+            await self._decider.load()
+            self._revision = revision
+            await self.want(standing)
+
+    async def want(self, standing: Standing) -> None:
+        """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""
+        definitions = dict(standing.definitions)
+        given, queries = self._settings, self._store.queries
+        own = await owned(self._store, given.only_wanted_by_queries)
+        roster = self._decider.roster
+        if not definitions and not given.only_wanted_by_queries:
+            roster.want({feed: Want(weight, 1.0) for feed, weight in own.items()})
+            self.aims = ()
+            return
+        wanting = Wanting(definitions, standing.scope(), await queries.sources(), await queries.offers())
+        roster.want(await asyncio.to_thread(wanting.wants, own))
+        named = list(definitions.items())
+        self.aims = tuple(aims(wanting, named, roster, self._decider.rates(), given.budget, given.least_interval))
+
+    async def prune(self) -> None:
+        keep = Keep(days=self._settings.keep_days, per_feed=self._settings.keep_per_feed)
+        while True:
+            pruned = await self._store.prune(keep, time.time())
+            if not (pruned.items or pruned.refreshes or pruned.outbox):
+                return
+
+    async def index(self) -> None:
+        while await self._store.index():
+            pass
+
+
+async def every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+    """Do some work again and again until `stop` is set; a failure is logged and tried again next time."""
+    while not stop.is_set():
+        try:
+            await asyncio.wait_for(stop.wait(), seconds)
+        except TimeoutError:
+            try:
+                await work()
+            except Exception as error:
+                log.error("upkeep_failed", work=work.__name__, error=str(error))
+
+
+def _rounded(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 5)

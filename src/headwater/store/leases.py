@@ -1,0 +1,160 @@
+"""Leases: rows that one process at a time holds, by the database's clock; and writes that are refused under an old one.
+
+A holder that was away too long finds its epoch passed. `require` takes a lock that lets the holder renew meanwhile but
+makes whoever takes the lease over wait, so that no write of the old holder can come after the new one has begun.
+PostgreSQL only. All in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, func, select, text, update
+
+from headwater.errors import LeaseLost
+from headwater.store.sql import insert_new, upsert
+from headwater.store.tables import lease, member
+
+_CLOCK = text("SELECT extract(epoch FROM clock_timestamp())::float8")
+_RENEW = (
+    update(lease)
+    .where(lease.c.name == bindparam("of_name"), lease.c.holder == bindparam("of_holder"))
+    .where(lease.c.epoch == bindparam("of_epoch"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What somebody holds, under which epoch, until when by the database's clock."""
+
+    name: str
+    holder: str
+    epoch: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A process that takes part, as it said last; `seen` is the database's clock, `info` JSON."""
+
+    name: str
+    role: str
+    seen: float
+    info: str
+
+
+def clock(connection: Connection) -> float:
+    """The database's clock, in seconds since 1970."""
+    now: float = connection.execute(_CLOCK).scalar_one()
+    return now
+
+
+def take(connection: Connection, name: str, holder: str, seconds: float) -> Lease | None:
+    """Take a lease that is free or was ours; None while another holds it."""
+    blank = {"name": name, "holder": "", "epoch": 0, "until": 0.0}
+    connection.execute(insert_new(connection.dialect.name, lease), blank)
+    row = connection.execute(select(lease).where(lease.c.name == name).with_for_update()).one()
+    return _taken(connection, row, holder, clock(connection), seconds)
+
+
+def _taken(connection: Connection, row: Row[Any], holder: str, now: float, seconds: float) -> Lease | None:
+    if row.holder != holder and row.until > now:
+        return None
+    epoch = row.epoch + (row.holder != holder or row.until == 0.0)
+    values = {"holder": holder, "epoch": epoch, "until": now + seconds}
+    connection.execute(update(lease).where(lease.c.name == row.name).values(values))
+    return Lease(row.name, holder, epoch, now + seconds)
+
+
+def renew(connection: Connection, held: Lease, seconds: float) -> Lease | None:
+    """Keep a lease; None when it has passed to another."""
+    until = clock(connection) + seconds
+    key = {"of_name": held.name, "of_holder": held.holder, "of_epoch": held.epoch}
+    done = connection.execute(_RENEW.values(until=until), key).rowcount
+    return Lease(held.name, held.holder, held.epoch, until) if done else None
+
+
+def release(connection: Connection, held: Lease) -> None:
+    """Let others have it at once."""
+    key = {"of_name": held.name, "of_holder": held.holder, "of_epoch": held.epoch}
+    connection.execute(_RENEW.values(until=0.0), key)
+
+
+def require(connection: Connection, held: Lease) -> None:
+    """LeaseLost unless this is still held; nobody else takes it before the caller's transaction ends."""
+    query = select(lease.c.epoch).where(lease.c.name == held.name, lease.c.epoch == held.epoch)
+    if connection.execute(query.with_for_update(read=True, key_share=True)).first() is None:
+        raise LeaseLost(f"The lease “{held.name}” of {held.holder} has passed to another: this write was refused.")
+
+
+def read(connection: Connection, prefix: str) -> list[Lease]:
+    query = select(lease).where(lease.c.name.startswith(prefix, autoescape=True)).order_by(lease.c.name)
+    return [Lease(row.name, row.holder, row.epoch, row.until) for row in connection.execute(query)]
+
+
+def epochs(connection: Connection, names: Collection[str]) -> dict[str, int]:
+    """The present epochs of these leases; nobody takes one over before the caller's transaction ends."""
+    query = select(lease.c.name, lease.c.epoch).where(lease.c.name.in_(sorted(names))).order_by(lease.c.name)
+    return {row.name: row.epoch for row in connection.execute(query.with_for_update(read=True, key_share=True))}
+
+
+# many at once: partitions
+
+
+def prepare(connection: Connection, names: Iterable[str]) -> None:
+    """Rows for leases that nobody has held yet."""
+    rows = [{"name": name, "holder": "", "epoch": 0, "until": 0.0} for name in names]
+    connection.execute(insert_new(connection.dialect.name, lease), rows)
+
+
+def renew_all(connection: Connection, prefix: str, holder: str, seconds: float) -> dict[str, int]:
+    """Keep everything this holder has under a prefix: names with epochs."""
+    until = clock(connection) + seconds
+    statement = update(lease).where(lease.c.name.startswith(prefix, autoescape=True), lease.c.holder == holder)
+    rows = connection.execute(
+        statement.where(lease.c.until > 0).values(until=until).returning(lease.c.name, lease.c.epoch)
+    )
+    return {row.name: row.epoch for row in rows}
+
+
+def release_all(connection: Connection, holder: str, names: Collection[str]) -> None:
+    ours = update(lease).where(lease.c.name.in_(sorted(names)), lease.c.holder == holder)
+    connection.execute(ours.values(until=0.0))
+
+
+def take_free(connection: Connection, prefix: str, holder: str, most: int, seconds: float) -> dict[str, int]:
+    """Up to `most` leases under a prefix that nobody holds: names with their new epochs."""
+    now = clock(connection)
+    free = select(lease).where(lease.c.name.startswith(prefix, autoescape=True), lease.c.until < now)
+    rows = connection.execute(free.order_by(func.random()).limit(most).with_for_update(skip_locked=True)).all()
+    taken = [_taken(connection, row, holder, now, seconds) for row in rows]
+    return {one.name: one.epoch for one in taken if one is not None}
+
+
+# members
+
+
+def greet(connection: Connection, name: str, role: str, info: str) -> float:
+    """Say that a member is there; the database's clock."""
+    now = clock(connection)
+    statement = upsert(connection.dialect.name, member)
+    new = statement.excluded
+    statement = statement.on_conflict_do_update(
+        index_elements=["name"], set_={"role": new.role, "seen": new.seen, "info": new.info}
+    )
+    connection.execute(statement, {"name": name, "role": role, "seen": now, "info": info})
+    return now
+
+
+def members(connection: Connection, within: float) -> list[Member]:
+    """Who was seen within so many seconds."""
+    query = select(member).where(member.c.seen > clock(connection) - within).order_by(member.c.role, member.c.name)
+    return [Member(row.name, row.role, row.seen, row.info) for row in connection.execute(query)]
+
+
+def leave(connection: Connection, name: str, older: float = 3600.0) -> None:
+    """Take a member off the list, and those that have not been seen for an hour."""
+    old = clock(connection) - older
+    connection.execute(delete(member).where((member.c.name == name) | (member.c.seen < old)))

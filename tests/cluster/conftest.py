@@ -1,0 +1,45 @@
+"""Clusters in tests: a fresh PostgreSQL database each, a NATS server that all share with a prefix each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from databases import PostgresServer
+from headwater.store.store import Store
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a fresh PostgreSQL database."""
+    name = postgres.create()
+    yield postgres.url(name)
+    postgres.drop(name)
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with await Store.open(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Awaitable[None]]:
+    """Wait until something holds; fails with what it was waiting for."""
+
+    async def wait(holds: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            result = holds()
+            if asyncio.iscoroutine(result):
+                result = await result
+            if result:
+                return
+            await asyncio.sleep(0.05)
+        pytest.fail(f"not within {seconds} s: {what}")
+
+    return wait

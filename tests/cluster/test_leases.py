@@ -1,0 +1,73 @@
+"""Leases: one holder at a time, by the database's clock; who has lost one cannot write any more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from headwater.errors import LeaseLost
+from headwater.store import leases
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+
+async def test_a_lease_has_one_holder_until_it_ends_and_its_epoch_grows_with_each(store: Store) -> None:
+    first = await store.write(leases.take, "controller", "a", 60.0)
+    assert first is not None
+    assert first.epoch == 1
+    assert await store.write(leases.take, "controller", "b", 60.0) is None
+    again = await store.write(leases.take, "controller", "a", 60.0)
+    assert again is not None
+    assert again.epoch == 1  # its own: nothing has passed to another
+    await store.write(leases.release, again)
+    second = await store.write(leases.take, "controller", "b", 60.0)
+    assert second is not None
+    assert second.epoch == 2
+    assert await store.write(leases.renew, first, 60.0) is None
+
+
+async def test_a_lease_that_ran_out_can_still_be_renewed_while_nobody_wants_it(store: Store) -> None:
+    held = await store.write(leases.take, "controller", "a", -1.0)
+    assert held is not None
+    assert await store.write(leases.renew, held, 60.0) is not None
+    assert await store.write(leases.take, "controller", "b", 60.0) is None
+
+
+async def test_a_write_under_an_old_epoch_is_refused_and_leaves_nothing(store: Store) -> None:
+    old = await store.write(leases.take, "controller", "a", -1.0)
+    assert old is not None
+    fenced = store.fenced(old)
+    await fenced.add_feeds([NewFeed("https://example.org/1")], time.time())
+    assert await store.write(leases.take, "controller", "b", 60.0) is not None
+    with pytest.raises(LeaseLost, match="passed to another"):
+        await fenced.add_feeds([NewFeed("https://example.org/2")], time.time())
+    with pytest.raises(LeaseLost):
+        async with fenced.transaction():
+            pytest.fail("the transaction must not begin")
+    assert await fenced.count_feeds() == 1  # reading is free
+
+
+async def test_who_takes_over_waits_for_a_write_that_has_begun_but_the_holder_may_renew(store: Store) -> None:
+    held = await store.write(leases.take, "controller", "a", -1.0)
+    assert held is not None
+    async with store.fenced(held).transaction() as transaction:
+        await asyncio.wait_for(store.write(leases.renew, held, -1.0), 5)
+        taking = asyncio.create_task(store.write(leases.take, "controller", "b", 60.0))
+        await asyncio.sleep(0.3)
+        assert not taking.done()
+        await transaction.run(leases.greet, "a", "controller", "{}")
+    assert (await asyncio.wait_for(taking, 10)) is not None
+    assert [one.name for one in await store.read(leases.members, 60.0)] == ["a"]
+
+
+async def test_partitions_are_taken_once_however_many_reach_for_them(store: Store) -> None:
+    names = [f"partition/{p:03}" for p in range(256)]
+    await store.write(leases.prepare, names)
+    taken = await asyncio.gather(*(store.write(leases.take_free, "partition/", f"t{k}", 86, 60.0) for k in range(4)))
+    assert sorted(name for some in taken for name in some) == sorted(set().union(*taken))
+    await store.write(leases.take_free, "partition/", "t9", 256, 60.0)
+    held = await store.read(leases.read, "partition/")
+    assert len(held) == 256
+    assert all(one.epoch == 1 for one in held)
