@@ -19,6 +19,7 @@ from headwater.errors import NotFound
 from headwater.estimate.base import DAY, Floats, Rows
 from headwater.model import Feed, Known, Refresh
 from headwater.node.deciding import Decider
+from headwater.node.history import History, Past, figure, load_history, save_history
 from headwater.schedule.quality import Outlook, Stretch, Tally, helps, outlook
 from headwater.store.store import Store
 from headwater.store.values import Loss
@@ -78,6 +79,7 @@ class Watch:
         self._crawler = crawler
         self._least = least_interval
         self.tally = Tally()
+        self.history = History()
 
     def note(self, refreshes: Iterable[tuple[Refresh, float | None]]) -> None:
         """Refreshes, each with the feed's last success before it."""
@@ -188,12 +190,28 @@ class Watch:
         np.savez(packed, **counts)
         await self._store.save_state(TALLY, VERSION, packed.getvalue(), now)
         await self._store.save_state(REPORT, VERSION, msgspec.json.encode(report), now)
+        self.history.note(_line(report))
+        await save_history(self._store, self.history, now)
 
     async def load(self) -> None:
+        self.history = await load_history(self._store)
         saved = await self._store.load_state(TALLY)
         if saved is not None and saved[0] == VERSION:
             with np.load(io.BytesIO(saved[1]), allow_pickle=False) as arrays:
                 self.tally.load({key: arrays[key] for key in arrays.files})
+
+
+def _line(report: Quality) -> Past:
+    return Past(
+        at=report.at,
+        completeness=figure(report.expected_completeness),
+        freshness=figure(report.freshness),
+        delay=figure(None if report.hour.delay is None else report.hour.delay.median),
+        requests=float(report.used_requests),
+        budget=report.budget_requests,
+        price=figure(report.price),
+        lost=report.hour.lost,
+    )
 
 
 def delays(refresh: Refresh, before: float | None) -> Floats:

@@ -35,7 +35,7 @@ def require_beliefs(strategy: Strategy) -> None:
 
 async def retarget(crawler: Decider, target: Target, most: float | None, least_interval: float, now: float) -> None:
     """Find the budget anew and spend it from now on; says so when the answer has changed in kind."""
-    believed = _believed(crawler, now)
+    believed = beliefs(crawler, now)
     if believed is None:
         return
     rates, windows, weights = believed
@@ -47,7 +47,8 @@ async def retarget(crawler: Decider, target: Target, most: float | None, least_i
         say("target", reached=found.reached, budget=round(found.requests_per_minute, 1), message=found.message)
 
 
-def _believed(crawler: Decider, now: float) -> tuple[Floats, Floats, Floats] | None:
+def beliefs(crawler: Decider, now: float) -> tuple[Floats, Floats, Floats] | None:
+    """Rates (items per second), windows and weights of the active feeds; None while nothing is believed."""
     table = crawler.roster.table
     rows = np.flatnonzero(crawler.roster.active & np.isfinite(table.last))
     if not len(rows):

@@ -71,6 +71,14 @@ class PageStore:
         """When the dated items of a feed were published, the latest `most`."""
         return await self._database.read(_published, feed_id, since, most)
 
+    async def times(self, since: float, most: int = 500_000) -> tuple[list[int], list[float]]:
+        """Feed and time of the dated items published since then, the latest `most`."""
+        return await self._database.read(_times, since, most)
+
+    async def windows(self) -> dict[int, int]:
+        """How many items the document of each feed shows; feeds never read are left out."""
+        return await self._database.read(_windows)
+
     async def alike(self, feed_id: int, limit: int = 10) -> list[Feed]:
         """Other feeds that are perhaps the same: with its title, or of the same web page."""
         return await self._database.read(_alike, feed_id, limit)
@@ -168,6 +176,17 @@ def _troubles(connection: Connection, each: int) -> list[Trouble]:
 def _published(connection: Connection, feed_id: int, since: float, most: int) -> list[float]:
     query = select(item.c.published).where(item.c.feed_id == feed_id, item.c.published >= since, item.c.dated)
     return list(connection.execute(query.order_by(item.c.published.desc()).limit(most)).scalars())
+
+
+def _times(connection: Connection, since: float, most: int) -> tuple[list[int], list[float]]:
+    query = select(item.c.feed_id, item.c.published).where(item.c.dated, item.c.published >= since)
+    rows = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most)).all()
+    return [row.feed_id for row in rows], [row.published for row in rows]
+
+
+def _windows(connection: Connection) -> dict[int, int]:
+    rows = connection.execute(select(known.c.feed_id, known.c.window).where(known.c.window > 0))
+    return {row.feed_id: row.window for row in rows}
 
 
 def _alike(connection: Connection, feed_id: int, limit: int) -> list[Feed]:

@@ -72,7 +72,7 @@ class Scale:
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers between.
 
-    >>> ticks(0, 9.3), ticks(0.97, 1.0, 3)
+    >>> ticks(0.0, 9.3), ticks(0.97, 1.0, 3)
     ([0.0, 2.0, 4.0, 6.0, 8.0], [0.97, 0.98, 0.99, 1.0])
     """
     if not high > low:
@@ -81,7 +81,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     size = 10 ** math.floor(math.log10(raw))
     step = next(size * k for k in (1, 2, 5, 10) if size * k >= raw * 0.75)
     first = math.ceil(low / step - 1e-9)
-    return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [round(float(k * step), 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -1,0 +1,76 @@
+"""Strategies compared on a server's own feeds: a trace made of the items it has stored, replayed at equal cost.
+
+What a server has is what it caught: items it lost are missing in the trace, so the comparison flatters whatever polled
+then, a little. Called in a worker process, one strategy at a time, so that progress can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.errors import TraceError
+from headwater.estimate.base import DAY, Floats, Rows
+from headwater.lab.equal import at_equal_cost, sample
+from headwater.lab.experiments.peers import knob
+from headwater.lab.replay import Protocol
+from headwater.lab.scores import score
+from headwater.lab.traces import Trace
+
+COMPARED = ("value", "top_utility", "two_steps", "miniflux_entry_frequency", "freshrss", "round_robin")
+MOST = 150_000  # refreshes of one replay; a longer history is reduced
+LEAST_DAYS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one strategy would have got: shares and seconds."""
+
+    strategy: str
+    completeness: float
+    freshness: float
+    mean_delay: float
+    median_delay: float
+    requests: int
+    off: float  # how far its requests are from the common number, as a share
+
+
+def trace_of(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
+    """A trace of (feed, time) pairs; TraceError says how long to wait where they are too few."""
+    if not len(times) or float(times.max() - times.min()) < LEAST_DAYS * DAY:
+        days = 0.0 if not len(times) else float(times.max() - times.min()) / DAY
+        raise TraceError(
+            f"There are items of {days:.1f} days. A comparison needs {LEAST_DAYS:g} days of dated ones: come back then."
+        )
+    order = np.lexsort((times, feeds))
+    feeds, times = feeds[order], times[order]
+    ids, first = np.unique(feeds, return_index=True)
+    offsets = np.append(first, len(feeds)).astype(np.intp)
+    sizes = np.array([max(windows.get(int(id), 20), 1) for id in ids], np.int64)
+    return Trace(tuple(str(id) for id in ids), offsets, times, windows=sizes)
+
+
+def compare(trace: Trace, name: str, per_day: float) -> Compared:
+    """One strategy at `per_day` refreshes per feed and day; a third of the time is history and warm-up."""
+    if trace.feeds * trace.days * per_day > MOST:
+        trace = sample(trace, max(int(MOST / (trace.days * per_day)), 50))
+    protocol = Protocol(history_days=trace.days * 0.1, warmup_days=trace.days * 0.25)
+    fitted = at_equal_cost(knob(name, trace, protocol, per_day), trace, protocol, per_day)
+    got = score(fitted.replay)
+    return Compared(
+        name,
+        got.completeness.mean,
+        got.freshness.mean,
+        got.mean_delay_s,
+        got.median_delay_s,
+        got.requests,
+        fitted.off,
+    )
+
+
+def best(rows: Sequence[Compared]) -> Compared:
+    """The one with the lowest mean delay among those that lose next to nothing more than the fullest."""
+    fullest = max(row.completeness for row in rows)
+    return min((row for row in rows if row.completeness >= fullest - 0.005), key=lambda row: row.mean_delay)

@@ -1,0 +1,89 @@
+"""What other budgets would buy: completeness, freshness and delay against requests per minute, from the same model.
+
+Feeds are taken as Poisson with windows of W, as in `target`. A budget is spread by the index of `value` for a steady
+rate: refresh feed i every T where w·(λT²/2 + l·W·P(N > W)) = ν, l being what a lost item costs in seconds of waiting;
+ν is the price at which the budget is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from headwater.estimate.base import DAY, Floats
+from headwater.estimate.poisson import at_least
+from headwater.schedule.bounds import LONGEST
+from headwater.schedule.target import reach
+
+LOST = 3 * DAY  # seconds of waiting that a lost item counts for, as in `value`
+_MU = np.geomspace(1e-4, 1e4, 400)  # expected items per interval
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """What a budget (requests per minute) is believed to bring; `used` is less where more would help nobody."""
+
+    budget: float
+    used: float
+    completeness: float
+    freshness: float
+    delay: float
+
+
+def bought(
+    rates: Floats, windows: Floats, weights: Floats, budgets: Sequence[float], *, shortest: float = 120.0
+) -> list[Bought]:
+    """For each budget. `rates` are items per second, `shortest` the shortest interval that manners allow.
+
+    >>> one = np.ones(1)
+    >>> half, full = bought(0.001 * one, 1e6 * one, one, [0.05, 0.1])  # an endless window loses nothing
+    >>> half.completeness, round(half.delay), round(full.delay)  # every 20 and every 10 minutes
+    (1.0, 600, 300)
+    """
+    if not len(rates):
+        return []
+    rates, windows = np.maximum(rates, 1e-9), np.maximum(windows, 1.0)
+    weights = np.where(weights > 0, weights, 1e-12)
+    gains = _gains(rates, windows, weights)
+    found = []
+    for budget in budgets:
+        every = _spread(gains, rates, budget / 60.0, max(shortest, 1.0))
+        completeness, freshness, delay = reach(rates, windows, weights, every)
+        found.append(Bought(budget, float((60.0 / every).sum()), min(completeness, 1.0), freshness, delay))
+    return found
+
+
+def _gains(rates: Floats, windows: Floats, weights: Floats) -> Floats:
+    """Logarithm of the index of each feed (row) at each number of expected items (column); rising along a row."""
+    sizes, place = np.unique(np.rint(windows), return_inverse=True)
+    losses = np.stack([_losing(float(size)) for size in sizes])[place]
+    waiting = _MU**2 / (2 * rates[:, None])
+    return np.asarray(np.log(weights[:, None] * (waiting + LOST * losses)))
+
+
+@lru_cache(maxsize=1000)
+def _losing(size: float) -> Floats:
+    return np.asarray(size * at_least(np.full(len(_MU), size + 1), _MU))
+
+
+def _spread(gains: Floats, rates: Floats, per_second: float, shortest: float) -> Floats:
+    """Intervals at the price where they cost what there is, found by halving its logarithm."""
+    steps = np.log(_MU)
+
+    def intervals(price: float) -> Floats:
+        upto = np.sum(gains < price, axis=1)
+        low, high = np.clip(upto - 1, 0, len(_MU) - 1), np.clip(upto, 0, len(_MU) - 1)
+        rows = np.arange(len(rates))
+        below, above = gains[rows, low], gains[rows, high]
+        share = np.where(above > below, (price - below) / np.where(above > below, above - below, 1.0), 0.0)
+        mu = np.exp(steps[low] + np.clip(share, 0.0, 1.0) * (steps[high] - steps[low]))
+        return np.asarray(np.clip(mu / rates, shortest, LONGEST))
+
+    cheap, dear = float(gains.min()), float(gains.max())
+    for _ in range(40):
+        middle = (cheap + dear) / 2
+        cheap, dear = (middle, dear) if (1.0 / intervals(middle)).sum() > per_second else (cheap, middle)
+    return intervals(dear)

@@ -1,0 +1,229 @@
+"""Quality: what the budget buys, how it went, what other budgets would bring, which feeds lose and what helps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import orjson
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.errors import InputError
+from headwater.estimate.base import DAY
+from headwater.node.buying import what_budgets_buy
+from headwater.node.history import Past, load_history
+from headwater.node.quality import Losing, Quality, last_report
+from headwater.schedule.curve import Bought
+from headwater.store.store import Store
+from headwater.web.charts.lines import along, along_time, line, spark
+from headwater.web.charts.points import Point, points
+from headwater.web.charts.svg import Chart, log_ticks
+from headwater.web.frame import Frame, integer, percent
+from headwater.web.jobs import Job
+from headwater.web.pages.comparing import comparison
+from headwater.web.pages.notes import said, then
+from headwater.when import exactly, span
+
+POINTS = 400  # feeds drawn: the dearest and the most valuable
+ACCEPTED = "accepted_losses"
+SAID = {
+    "weighed": "The weight is doubled; the scheduler knows within a second.",
+    "accepted": "The loss is accepted: the feed is no longer listed here.",
+    "listed": "All losing feeds are listed again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QualityPage:
+    """The page; charts are None where there is nothing to draw yet."""
+
+    report: Quality | None
+    sparks: dict[str, Markup]
+    buys: tuple[Bought, ...]
+    said_curve: str
+    completeness: Chart | None
+    delay: Chart | None
+    price: Chart | None
+    feeds: Chart | None
+    losing: tuple[Losing, ...]
+    accepted: int
+    weights: dict[int, float]
+
+
+async def look(frame: Frame, now: float) -> QualityPage:
+    report = await last_report(frame.store)
+    past = (await load_history(frame.store)).since(now - 2 * 7 * DAY)
+    buys = await curve(frame, now)
+    accepted = await accepted_losses(frame.store)
+    losing = tuple(one for one in report.losing if one.feed_id not in accepted) if report else ()
+    known = await frame.store.pages.by_ids([one.feed_id for one in losing])
+    budget = report.budget_requests if report else 0.0
+    return QualityPage(
+        report=report,
+        sparks=_sparks(past[-180:]),
+        buys=tuple(buys),
+        said_curve=_said(buys, budget),
+        completeness=_curve(buys, budget, lambda one: one.completeness, "completeness"),
+        delay=_curve(buys, budget, lambda one: one.delay / 60, "delay"),
+        price=_price(past),
+        feeds=await _points(frame.store, {one.feed_id for one in (report.losing if report else ())}, now),
+        losing=losing,
+        accepted=len(accepted),
+        weights={id: feed.weight for id, feed in known.items()},
+    )
+
+
+async def curve(frame: Frame, now: float) -> list[Bought]:
+    """What budgets would buy; empty where no node runs in this process, or while it believes nothing."""
+    if frame.node is None:
+        return []
+    return await what_budgets_buy(frame.node.crawler, now, frame.settings.least_interval)
+
+
+def _sparks(past: Sequence[Past]) -> dict[str, Markup]:
+    def drawn(name: str, said: str) -> Markup:
+        values = [getattr(one, name) for one in past]
+        return spark([None if math.isnan(value) else value for value in values], said)
+
+    return {
+        "completeness": drawn("completeness", "Completeness over the last reports"),
+        "freshness": drawn("freshness", "Freshness over the last reports"),
+        "delay": drawn("delay", "Median delay over the last reports"),
+        "requests": drawn("requests", "Requests per minute over the last reports"),
+    }
+
+
+def _near(buys: Sequence[Bought], budget: float) -> Bought | None:
+    return next((one for one in buys if abs(one.budget - budget) <= 0.01 * budget), None)
+
+
+def _said(buys: Sequence[Bought], budget: float) -> str:
+    """Half and twice the budget in words."""
+    half, whole, twice = (_near(buys, budget * factor) for factor in (0.5, 1.0, 2.0))
+    if half is None or whole is None or twice is None:
+        return ""
+    if whole.used < 0.9 * budget:
+        return (
+            f"All feeds together have use for {whole.used:.0f} requests a minute: a larger budget would bring nothing, "
+            f"half of it {percent(half.completeness)} and {span(half.delay)}."
+        )
+    return (
+        f"Half the budget would bring {percent(half.completeness, 2)} and {span(half.delay)}; "
+        f"today's {percent(whole.completeness, 2)} and {span(whole.delay)}; "
+        f"twice the budget {percent(twice.completeness, 2)} and {span(twice.delay)}."
+    )
+
+
+def _curve(buys: Sequence[Bought], budget: float, value: Callable[[Bought], float], what: str) -> Chart | None:
+    half, whole, twice = (_near(buys, budget * factor) for factor in (0.5, 1.0, 2.0))
+    if half is None or whole is None or twice is None:
+        return None
+    low, high = buys[0].budget, buys[-1].budget
+    marks = [mark for factor in (1, 2, 5) for mark in (factor * tick for tick in log_ticks(low / 10, high))]
+    marks = sorted(mark for mark in marks if low <= mark <= high)
+    shown = marks[:: max(len(marks) // 6, 1)]
+    bottom = along(low, high, lambda x: f"{x:g}", "requests per minute", marks=shown, log=True)
+    curve = [(one.budget, value(one)) for one in buys]
+    today = (whole.budget, value(whole), "today")
+    if what == "completeness":
+        gain = twice.completeness - whole.completeness
+        title = (
+            f"Twice the budget would catch {gain * 100:.1f} points more"
+            if gain >= 0.0005
+            else "A larger budget would catch no more"
+        )
+        lowest = min(min(y for _, y in curve), 0.99)
+        return line(title, bottom, curve, "completeness", lambda y: f"{y:.3g}", low=lowest, high=1.0, marked=today)
+    title = f"Half the budget would mean {span(half.delay)} of mean delay instead of {span(whole.delay)}"
+    return line(title, bottom, curve, "mean delay in minutes", lambda y: f"{y:g}"[:6], low=0.0, marked=today)
+
+
+def _price(past: Sequence[Past]) -> Chart | None:
+    known = [(one.at, one.price * 1440) for one in past if not math.isnan(one.price)]
+    if len(known) < 3:
+        return None
+    usual = sorted(price for _, price in known)[int(len(known) * 0.98)]  # the first price is a guess, and far off
+    tenth = max(len(known) // 10, 1)
+    first = sorted(price for _, price in known[:tenth])[tenth // 2]
+    last = known[-1][1]
+    change = "steady" if 0.8 < last / max(first, 1e-12) < 1.25 else "risen" if last > first else "fallen"
+    over = span(known[-1][0] - known[0][0])
+    title = (
+        f"The price of a request has been {change} over {over}"
+        if change == "steady"
+        else (f"The price of a request has {change} over {over}")
+    )
+    bottom = along_time(known[0][0], known[-1][0])
+    unit = "price: what a refresh must be worth, in item-minutes"
+    top = 1.2 * usual
+    return line(title, bottom, known, unit, lambda y: f"{y:.2g}", low=0.0, high=top, breaks=3600.0, say_x=exactly)
+
+
+async def _points(store: Store, losing: set[int], now: float) -> Chart | None:
+    """Feeds by requests and new items of the last day."""
+    activity = await store.queries.activity(now - DAY)
+    if len(activity) < 2:
+        return None
+    dearest = sorted(activity, key=lambda id: -activity[id][0])[: POINTS // 2]
+    richest = sorted(activity, key=lambda id: -activity[id][1])[: POINTS // 2]
+    feeds = await store.pages.by_ids({*dearest, *richest})
+    dots = [
+        Point(feed.title or feed.url, f"/feed/{id}", activity[id][0], activity[id][1] * feed.weight, id in losing)
+        for id, feed in feeds.items()
+    ]
+    idle = sum(new == 0 for _, new in activity.values())
+    title = f"{idle:,} of {len(activity):,} feeds cost requests and brought nothing in a day"
+    if not idle:
+        title = f"Each of {len(activity):,} feeds brought something for its requests"
+    return points(title, dots, "requests a day", "new items a day × weight")
+
+
+async def accepted_losses(store: Store) -> set[int]:
+    """Feeds whose losses somebody accepted."""
+    saved = await store.load_state(ACCEPTED)
+    return set(orjson.loads(saved[1])) if saved else set()
+
+
+def routes(frame: Frame) -> list[Route]:
+    async def show(request: Request) -> Response:
+        page = await look(frame, frame.clock())
+        note = said(request, SAID)
+        return frame.page(request, "quality.html", page=page, note=note, comparing=frame.jobs.last("comparison"))
+
+    async def change(request: Request) -> Response:
+        form = await frame.forms.read(request)
+        feed_id = integer(form.get("feed"))
+        if form.get("do") == "list":
+            await frame.store.save_state(ACCEPTED, 1, b"[]", frame.clock())
+            return then("/quality", said="listed")
+        if feed_id is None:
+            raise InputError("The form does not say which feed is meant: load the page again.")
+        feed = await frame.store.feed(feed_id)
+        if form.get("do") == "accept":
+            accepted = sorted(await accepted_losses(frame.store) | {feed_id})[-10_000:]
+            await frame.store.save_state(ACCEPTED, 1, orjson.dumps(accepted), frame.clock())
+            return then("/quality", said="accepted")
+        await frame.store.update_feed(feed_id, weight=min(feed.weight * 2, 1000.0))
+        return then("/quality", said="weighed")
+
+    async def compare(request: Request) -> Response:
+        await frame.forms.read(request)
+        running = frame.jobs.running("comparison")
+        if running is None:
+            running = frame.jobs.start(
+                "Strategies compared on your own feeds' history", _work, page="comparison", unit="strategies"
+            )
+        return then(f"/jobs/{running.id}")
+
+    async def _work(job: Job) -> object:
+        return await comparison(frame.store, frame.status().budget_per_minute, frame.clock(), job)
+
+    return [
+        Route("/quality", show),
+        Route("/quality", change, methods=["POST"]),
+        Route("/quality/compare", compare, methods=["POST"]),
+    ]
