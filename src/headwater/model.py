@@ -147,6 +147,7 @@ class Outcome:
     bytes: int = 0
     body_hash: str | None = None
     message: str = ""
+    pushed: bool = False  # a hub sent it; nobody was asked
 
 
 @dataclass(frozen=True, slots=True)

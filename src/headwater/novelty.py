@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import islice
 
 from headwater.estimate.kinds import Kind, believable, dating
 from headwater.formats.urls import normalise
@@ -45,7 +46,8 @@ def judge(
     """
     at = outcome.started + outcome.elapsed
     if outcome.document is not None and outcome.ending.ok:
-        return _judge_document(known, outcome, outcome.document, seen, at, reason, rate)
+        verdict = _judge_document(known, outcome, outcome.document, seen, at, reason, rate)
+        return _pushed(known, verdict) if outcome.pushed else verdict
     refresh = Refresh(
         feed_id=known.feed_id,
         at=at,
@@ -101,7 +103,8 @@ def _judge_document(
     saturated = complete and not first and bool(before) and bool(new) and not _reaches_back(believed, old)
     lost = estimated_loss(believed, known.last_success or at, at, rate) if saturated else 0.0
     if not complete:
-        window = {**window, **before}
+        most = max(len(before), len(window)) if outcome.pushed else None  # polls are rare then: it must not only grow
+        window = dict(islice({**window, **before}.items(), most))
     refresh = Refresh(
         feed_id=known.feed_id,
         at=at,
@@ -130,6 +133,27 @@ def _judge_document(
         topic=document.self or outcome.final_url if document.hub else None,
     )
     return _moved(Verdict(refresh, after, tuple(new), tuple(updated), title=document.title, link=document.link))
+
+
+def _pushed(known: Known, verdict: Verdict) -> Verdict:
+    """A push brings items and shows that the feed lives. When the feed is polled next, and what its own server and
+    document ask for, is as it was: nobody has asked them."""
+    after = replace(
+        verdict.known,
+        last_refresh=known.last_refresh,
+        fresh_until=known.fresh_until,
+        not_before=known.not_before,
+        failures=known.failures,
+        failing_since=known.failing_since,
+        last_error=known.last_error,
+        moved_to=known.moved_to,
+        moves=known.moves,
+        body_hash=known.body_hash,
+        hints=known.hints,
+        hub=known.hub,
+        topic=known.topic,
+    )
+    return replace(verdict, known=after, url=None)
 
 
 # identity

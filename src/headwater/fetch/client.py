@@ -19,6 +19,7 @@ from headwater.fetch.encodings import Bomb, Damaged, decode
 from headwater.fetch.etiquette import A_IM, MINUTE, conditions, fresh_for, merged, retry_after, validators_of
 from headwater.fetch.guard import WEB_PORTS, Guard, Lookup, look_up
 from headwater.fetch.hosts import HostGate
+from headwater.fetch.push import with_links
 from headwater.fetch.reader import Read, Reader
 from headwater.fetch.transport import Failure, Limits, Reply, Transport
 from headwater.formats import read as read_feed
@@ -275,6 +276,7 @@ class Fetcher:
             document = await self._reader.read(body, journey.at, reply.headers)
         except NotAFeed as error:
             return journey.end(Ending.UNREADABLE, str(error), status=reply.status)
+        document = with_links(document, reply.headers.getall("Link", ()), journey.at)
         if reply.status == 226:
             found["body_hash"] = None  # of a part, which tells nothing about the next whole document
             return journey.end(Ending.PARTIAL, document=document, **found)

@@ -25,7 +25,8 @@ class Courtesy:
 
     def __init__(self, rng: np.random.Generator, *, least: float = LEAST) -> None:
         self._rng = rng
-        self._least = least
+        self.least = least
+        self.pushed: set[int] = set()  # feeds that a hub pushes: only a slow safety poll remains
         self._hosts: dict[str, Host] = {}  # only hosts that have refused something lately
 
     def allowed(self, known: Sequence[Known], rate: Floats, now: float) -> tuple[Floats, list[Reason]]:
@@ -33,15 +34,18 @@ class Courtesy:
         standing = Standing.of(len(known))
         fill(standing, np.arange(len(known)), list(known))
         believed = np.isfinite(rate)
-        standing.earned[believed] = earned_interval(rate[believed], self._least)
+        standing.earned[believed] = earned_interval(rate[believed], self.least)
+        standing.pushed[:] = [one.feed_id in self.pushed for one in known]
         standing.jitter = self._rng.random(len(known))
-        at, why = allowed_from(standing, now, least=self._least)
+        at, why = allowed_from(standing, now, least=self.least)
         return at, [Reason(code) for code in why.tolist()]
 
     def heard(self, refresh: Refresh, url: str, retry_after: float | None) -> tuple[str, float] | None:
         """Learn what an answer says about the host; the domain and until when it is to be left alone, if it changed."""
         if not self._hosts and refresh.ending is not Ending.THROTTLED:
             return None
+        if refresh.ending is Ending.PARTIAL and refresh.status is None:
+            return None  # pushed by a hub: the host itself has said nothing
         domain = host_of(url)
         host = self._hosts.get(domain)
         if refresh.ending is Ending.THROTTLED:

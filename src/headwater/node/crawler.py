@@ -20,7 +20,7 @@ import structlog
 
 from headwater.errors import Held, NotFound
 from headwater.fetch.client import Fetcher
-from headwater.model import Known, Verdict
+from headwater.model import Document, Ending, Known, Outcome, Verdict
 from headwater.node.courtesy import Courtesy
 from headwater.node.deciding import Decider, Status
 from headwater.node.learning import lesson
@@ -61,6 +61,7 @@ class Crawler(Decider):
         self._results: asyncio.Queue[Fetched] = asyncio.Queue()
         self._fetches: set[asyncio.Task[None]] = set()
         self._urgent: dict[int, list[asyncio.Future[Settled]]] = {}
+        self._pushes: dict[int, asyncio.Future[Settled]] = {}
         self._woken = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -103,6 +104,20 @@ class Crawler(Decider):
         self._urgent.setdefault(feed_id, []).append(wish)
         self._woken.set()
         return await wish
+
+    async def accept(self, feed_id: int, document: Document, size: int) -> Settled:
+        """A hub has pushed items that nobody had to ask for; returns when they are stored."""
+        known = (await self._store.known([feed_id])).get(feed_id)
+        if known is None:
+            raise NotFound(f"There is no feed {feed_id}.")
+        outcome = Outcome(
+            *(Ending.PARTIAL, known.url, known.url, self._clock(), 0.0), document=document, bytes=size, pushed=True
+        )
+        fetched = Fetched(known, outcome, "pushed by its hub")
+        stored: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
+        self._pushes[id(fetched)] = stored
+        self._results.put_nowait(fetched)
+        return await stored
 
     @property
     def under_way(self) -> int:
@@ -161,10 +176,10 @@ class Crawler(Decider):
             except Exception as error:
                 # The feeds stay due and are fetched again; nothing was acknowledged.
                 log.error("batch_not_written", feeds=len(batch), error=str(error))
-                self.release([one.known.feed_id for one in batch])
+                self.release([one.known.feed_id for one in batch if not one.outcome.pushed])
                 self._refuse(batch, error)
             else:
-                self.release([one.fetched.known.feed_id for one in settled])
+                self.release([one.fetched.known.feed_id for one in settled if not one.fetched.outcome.pushed])
                 self._answer(settled)
                 self._on_settled(settled)
             finally:
@@ -177,12 +192,18 @@ class Crawler(Decider):
 
     def _answer(self, settled: Sequence[Settled]) -> None:
         for one in settled:
-            for wish in self._urgent.pop(one.fetched.known.feed_id, ()):
+            for wish in self._waiting(one.fetched):
                 if not wish.done():
                     wish.set_result(one)
 
     def _refuse(self, batch: Sequence[Fetched], error: Exception) -> None:
         for one in batch:
-            for wish in self._urgent.pop(one.known.feed_id, ()):
+            for wish in self._waiting(one):
                 if not wish.done():
                     wish.set_exception(error)
+
+    def _waiting(self, fetched: Fetched) -> list[asyncio.Future[Settled]]:
+        """Who waits for this: the hub that pushed it, or people who asked for a refresh."""
+        if fetched.outcome.pushed:
+            return [self._pushes.pop(id(fetched))]
+        return self._urgent.pop(fetched.known.feed_id, [])

@@ -192,6 +192,7 @@ class Decider:
         seen = observed(table, rows, [lesson for _, lesson in well])
         self.strategy.observe(table, seen)
         table.last[rows] = seen.end
+        table.divergence[rows] = np.nan  # whatever a signal told is in now
         shown = seen.window > 0
         table.window[rows[shown]] = seen.window[shown]
         if self.courtesy.held:
@@ -212,6 +213,28 @@ class Decider:
             said = self.courtesy.heard(lesson.refresh, lesson.url, lesson.retry_after)
             if said is not None:
                 self.roster.hold_host(*said)
+
+    # pushes
+
+    async def tell(self, feed_id: int) -> None:
+        """A signal says that something new waits at a feed. It may be polled as early as if a person asked, and a
+        strategy that heeds signals does."""
+        known = (await self._store.known([feed_id])).get(feed_id)
+        row = self.roster.row(feed_id)
+        if row is not None and known is not None:
+            now = self._clock()
+            self.roster.table.divergence[row] = 1.0
+            earliest = max((known.last_refresh or 0.0) + self.courtesy.least, now)
+            self.roster.allowed[row] = max(self.courtesy.must_wait(known, now) or now, earliest)
+
+    async def reconsider(self, feed_ids: Iterable[int]) -> None:
+        """Judge anew when feeds may be polled, after a hub has begun or ceased to push them."""
+        known = list((await self._store.known(feed_ids)).values())
+        here = [(row, one) for one in known if (row := self.roster.row(one.feed_id)) is not None]
+        if here:
+            rows = np.array([row for row, _ in here], np.intp)
+            allowed, _ = self.courtesy.allowed([one for _, one in here], self._rates(rows), self._clock())
+            self.roster.allowed[rows] = allowed
 
     def believed_rate(self, feed_id: int) -> float | None:
         """Items per second of a feed, as believed now; None where nothing is."""

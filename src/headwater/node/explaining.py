@@ -23,6 +23,8 @@ from headwater.schedule.manners import Reason, next_allowed
 from headwater.schedule.wishes import sy_period
 from headwater.settings import Settings
 from headwater.store.store import Store
+from headwater.store.values import Subscription
+from headwater.when import relative
 
 SIGHTINGS = 50  # refreshes looked at to tell what kind of feed it is
 
@@ -77,7 +79,11 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
     row = roster.row(feed.id) or 0
     belief = _belief(strategy, roster, row, known, now)
     earned = None if belief is None or belief.per_day <= 0 else DAY / belief.per_day
-    allowed, reason = next_allowed(known, now, paused=feed.paused, gone=feed.gone_since is not None, earned=earned)
+    subscription = (await store.subscriptions.by_feed([feed.id])).get(feed.id)
+    pushed = subscription is not None and subscription.state == "active" and (subscription.until or 0) > now
+    allowed, reason = next_allowed(
+        known, now, paused=feed.paused, gone=feed.gone_since is not None, pushed=pushed, earned=earned
+    )
     told = strategy.explain(roster.table, row, now)
     latest = await store.refreshes(feed.id, limit=SIGHTINGS)
     due = max(told.due or now, allowed)
@@ -87,7 +93,7 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
         strategy=strategy.name,
         belief=belief,
         asked=tuple(asked(known, now)),
-        push=_push(known),
+        push=push_said(known, subscription, settings.public_url, now),
         held_until=allowed if allowed > now and math.isfinite(allowed) else None,
         held_by="" if reason is Reason.FREE else reason.said,
         value=told.value,
@@ -190,7 +196,19 @@ def asked(known: Known, now: float) -> list[Asked]:
     return found
 
 
-def _push(known: Known) -> str:
+def push_said(known: Known, one: Subscription | None, public_url: str | None, now: float) -> str:
+    """How the feed's hub stands to us, in words."""
     if known.hub is None:
         return "No hub is offered."
-    return f"A hub is offered ({known.hub}); not subscribed."
+    if one is None or one.hub != known.hub:
+        why = "" if public_url else ": hubs must reach this server, and no public_url is set"
+        return f"A hub is offered ({known.hub}); not subscribed{why}."
+    said = f" {one.message}" if one.message else ""
+    if one.state == "active" and one.until is not None and one.until > now:
+        last = "nothing yet" if one.pushed is None else f"{one.pushes} pushes, the last {relative(one.pushed, now)}"
+        return f"Pushed by {one.hub}: {last}; the lease ends {relative(one.until, now)}.{said}"
+    if one.state == "asked":
+        return f"Asked {one.hub} to push; it has not confirmed yet. Polled meanwhile.{said}"
+    if one.state == "silent":
+        return f"The hub {one.hub} is silent.{said} Asked again {relative(one.due, now)}."
+    return f"The hub {one.hub} does not push.{said} Polled meanwhile; asked again {relative(one.due, now)}."

@@ -54,7 +54,7 @@ class Node:
         self.deliverer: Deliverer
         self.on_hits = [on_hits]
         self._writers = writers
-        self._listeners = [on_settled] if on_settled else []
+        self.on_settled = [on_settled] if on_settled else []
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
@@ -149,7 +149,7 @@ class Node:
             )
         if any(one.verdict.new or one.verdict.updated for one in batch):
             self.processor.wake()
-        for listener in self._listeners:
+        for listener in self.on_settled:
             listener(batch)
 
     async def _want(self) -> None:

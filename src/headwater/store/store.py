@@ -29,6 +29,7 @@ from headwater.store.page_store import PageStore
 from headwater.store.publish_store import PublishStore
 from headwater.store.query_store import QueryStore
 from headwater.store.sqlite import Sqlite
+from headwater.store.subscription_store import SubscriptionStore
 from headwater.store.values import (
     Added,
     Found,
@@ -58,6 +59,7 @@ class Store:
         self.publishing = PublishStore(database)
         self.pages = PageStore(database)
         self.hub = HubStore(database)
+        self.subscriptions = SubscriptionStore(database)
 
     @classmethod
     async def open(cls, url: str, *, create: bool = True, tables: str = HEAD) -> Store:

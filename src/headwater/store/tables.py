@@ -367,7 +367,7 @@ subscription = Table(
     Column("hub", Text, nullable=False),
     Column("topic", Text, nullable=False),
     Column("secret", Text, nullable=False),
-    Column("state", Text, nullable=False),  # wanted, asked, active, silent, refused
+    Column("state", Text, nullable=False),  # asked, active, silent, refused
     Column("pending", Double),  # until when a verification is expected
     Column("since", Double),
     Column("until", Double),  # the end of the lease

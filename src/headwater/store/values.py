@@ -303,3 +303,27 @@ class Subscriber:
     attempts: int = 0
     message: str | None = None
     id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Our subscription of a feed at its hub. `state` is asked, active, silent (it does not push) or refused.
+
+    `key` is the end of the callback's address. A verification is awaited until `pending`; the lease runs until `until`
+    and is asked for again at `due`.
+    """
+
+    feed_id: int
+    key: str
+    hub: str
+    topic: str
+    secret: str
+    due: float
+    state: str = "asked"
+    pending: float | None = None
+    since: float | None = None
+    until: float | None = None
+    attempts: int = 0
+    pushes: int = 0
+    pushed: float | None = None
+    message: str | None = None

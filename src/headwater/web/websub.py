@@ -1,4 +1,4 @@
-"""WebSub over HTTP: `POST /hub` for those who want to be told when our feeds change."""
+"""WebSub over HTTP: `POST /hub` for those who want to be told of our changes, `/push/KEY` for hubs that tell us."""
 
 from __future__ import annotations
 
@@ -7,23 +7,31 @@ from urllib.parse import parse_qsl
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.node.pushing import Pushing
+from headwater.node.subscribing import PATH as CALLBACKS
+from headwater.node.subscribing import Subscriber
 from headwater.publish.hub import PATH
 from headwater.web.answers import say
 
 LONGEST_FORM = 16 << 10
+LONGEST_PUSH = 5 << 20  # as much as a fetched document may weigh
 _FORM = b"application/x-www-form-urlencoded"
 
 
 class WebSub:
-    """Answers for the hub; everything else goes on to the application."""
+    """Answers for the hub and for callbacks; everything else goes on to the application."""
 
     def __init__(self, app: ASGIApp, pushing: Pushing) -> None:
         self._app = app
         self._hub = pushing.hub
+        self._subscriber = pushing.subscriber
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == PATH:
             return await self._ask(scope, receive, send)
+        if scope["type"] == "http" and scope["path"].startswith(CALLBACKS):
+            if self._subscriber is None:
+                return await say(send, 404, "Nobody is expected here.")
+            return await self._called(self._subscriber, scope, receive, send)
         return await self._app(scope, receive, send)
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,6 +50,34 @@ class WebSub:
         status, sentence = await self._hub.take(form)
         more = [(b"retry-after", b"600")] if status == 503 else None
         return await say(send, status, sentence, more)
+
+    async def _called(self, subscriber: Subscriber, scope: Scope, receive: Receive, send: Send) -> None:
+        key = scope["path"].removeprefix(CALLBACKS)
+        if scope["method"] == "GET":
+            answer = await subscriber.confirm(key, dict(parse_qsl(scope["query_string"].decode("latin-1"))))
+            if answer is None:
+                return await say(send, 404, "Nothing of the kind was asked for here.")
+            return await _plainly(send, answer.encode())
+        if scope["method"] != "POST":
+            return await say(send, 405, "Hubs ask by GET and push by POST.", [(b"allow", b"GET, POST")])
+        body = await body_of(receive, LONGEST_PUSH)
+        if body is None:
+            return await say(send, 413, f"A push has at most {LONGEST_PUSH:,} bytes.")
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        status = await subscriber.receive(key, body, headers)
+        return await say(send, status, "There is no such subscription." if status == 410 else "Taken.")
+
+
+async def _plainly(send: Send, body: bytes) -> None:
+    """The very bytes of a challenge, as text that no browser takes for a page."""
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", b"default-src 'none'"),
+        (b"content-length", b"%d" % len(body)),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def body_of(receive: Receive, most: int) -> bytes | None:

@@ -1,0 +1,231 @@
+"""Our subscriptions at the hubs of sources: asked for, confirmed, renewed, and given up when a hub breaks its word.
+
+    a refresh shows a hub ─► asked (POST) ─► it verifies (GET, only while we wait for it) ─► active: pushes are items
+                                 ▲                                                             │ only a slow safety poll
+                                 └── refused, lease over, silent: polled as ever, asked again ◄┘
+
+A hub that verifies and then does not push is noticed by the safety poll: it finds items that should have been pushed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from headwater.errors import HeadwaterError, NotAFeed, NotFound
+from headwater.fetch.client import Fetcher, Page, next_address
+from headwater.fetch.push import signed_by
+from headwater.fetch.transport import Failure
+from headwater.node.crawler import Crawler
+from headwater.node.refresher import Settled
+from headwater.store.store import Store
+from headwater.store.values import Subscription
+
+PATH = "/push/"
+LEASE = 10 * 86_400.0
+SHORTEST, LONGEST = 60.0, 30 * 86_400.0  # leases that are believed
+PATIENCE = 600.0  # seconds in which a verification must come
+FIRST, SLOWEST = 600.0, 86_400.0  # until a request without success is made again, doubled each time
+SILENCE = 86_400.0  # until a hub that did not push is asked again
+RENEW = 0.8  # of the lease, less up to a tenth by chance
+GRACE = 60.0  # an item that a poll found so soon after its publication may still be on its way
+LOOK, SCAN = 1.0, 600.0
+MOST_REDIRECTS = 5
+LONGEST_CHALLENGE = 2_000
+
+log = structlog.get_logger()
+
+
+class Subscriber:
+    """`base` is the address under which hubs reach us."""
+
+    def __init__(
+        self, store: Store, fetcher: Fetcher, crawler: Crawler, base: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._fetcher = fetcher
+        self._crawler = crawler
+        self._callback = base.rstrip("/") + PATH
+        self._clock = clock
+        self._active: dict[int, float] = {}  # feeds that hubs push, and since when
+        self._silent: list[int] = []
+        self._woken = asyncio.Event()
+        self._scanned = float("-inf")
+
+    # the loop
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until it is stopped; a failure of the store is logged and tried again."""
+        while not stop.is_set():
+            self._woken.clear()
+            try:
+                busy = await self.step()
+            except Exception as error:
+                log.error("subscribing_failed", error=repr(error))
+                busy = False
+            if not busy:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), LOOK)
+
+    async def step(self) -> bool:
+        """Do what is due now; False where nothing was."""
+        now = self._clock()
+        if now >= self._scanned + SCAN or now < self._scanned:
+            await self._scan(now)
+        for feed_id in await self._store.subscriptions.lapse(now):
+            await self._resume(feed_id, "lease over")
+        while self._silent:
+            feed_id = self._silent.pop()
+            said = "It did not push items that a poll found; the feed is polled again."
+            await self._store.subscriptions.end(feed_id, "silent", said, now + SILENCE)
+            await self._resume(feed_id, "hub silent")
+        claimed = await self._store.subscriptions.claim(now, now + PATIENCE, now + FIRST)
+        await asyncio.gather(*map(self._ask, claimed))
+        return bool(claimed)
+
+    async def _scan(self, now: float) -> None:
+        """What the store has: feeds with a hub we have not asked, and those that are pushed already."""
+        while found := await self._store.subscriptions.wanted():
+            new = [
+                Subscription(feed, secrets.token_urlsafe(24), hub, topic, secrets.token_urlsafe(32), due=now)
+                for feed, hub, topic in found
+            ]
+            await self._store.subscriptions.add(new)
+        self._active = await self._store.subscriptions.active(now)
+        self._crawler.courtesy.pushed = set(self._active)
+        self._scanned = now
+
+    # asking
+
+    async def _ask(self, one: Subscription) -> None:
+        """The row waits for the verification already: some hubs verify before they answer."""
+        form = {
+            "hub.mode": "subscribe",
+            "hub.topic": one.topic,
+            "hub.callback": self._callback + one.key,
+            "hub.secret": one.secret,
+            "hub.lease_seconds": str(int(LEASE)),
+        }
+        try:
+            answer = await self._post(one.hub, form)
+            said = None if answer.ok else f"It answered {answer.status}: {_words(answer.body)}"
+        except (HeadwaterError, Failure) as error:
+            said = str(error)
+        if said is not None:
+            now = self._clock()
+            due = now + min(FIRST * 2 ** (one.attempts - 1), SLOWEST)
+            await self._store.subscriptions.refuse(one.feed_id, said, due, now)
+        log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=said)
+
+    async def _post(self, hub: str, form: Mapping[str, str]) -> Page:
+        """Hubs may send us to another place, where the same is asked (307 and 308 keep the method)."""
+        for _ in range(MOST_REDIRECTS):
+            answer = await self._fetcher.post(hub, form)
+            if answer.status not in (307, 308):
+                return answer
+            hub = next_address(hub, answer.headers.get("Location"))
+        return answer
+
+    # being asked
+
+    async def confirm(self, key: str, query: Mapping[str, str]) -> str | None:
+        """What to answer to a hub's GET: the challenge for what we have asked, nothing (404) for anything else."""
+        mode, topic = query.get("hub.mode"), query.get("hub.topic", "")
+        now = self._clock()
+        if mode == "denied":
+            return await self._denied(key, topic, query.get("hub.reason", ""))
+        challenge, seconds = query.get("hub.challenge", ""), query.get("hub.lease_seconds", "")
+        if mode != "subscribe" or not 0 < len(challenge) <= LONGEST_CHALLENGE:
+            return None
+        given = float(seconds) if seconds.isascii() and seconds.isdecimal() and len(seconds) < 16 else LEASE
+        lease = min(max(given, SHORTEST), LONGEST)
+        due = now + lease * RENEW * (1 - random.random() / 10)
+        feed_id = await self._store.subscriptions.confirm(key, topic, now, now + lease, due)
+        if feed_id is None:
+            return None
+        self._active.setdefault(feed_id, now)
+        # Its next poll comes when it would have come: what was published before the hub knew us is found by it.
+        self._crawler.courtesy.pushed.add(feed_id)
+        log.info("hub_confirmed", feed=feed_id, lease=lease)
+        return challenge
+
+    async def _denied(self, key: str, topic: str, reason: str) -> str | None:
+        one = await self._store.subscriptions.by_key(key)
+        if one is None or one.topic != topic:
+            return None
+        said = f"It denied the subscription: {_words(reason.encode())}" if reason else "It denied the subscription."
+        await self._store.subscriptions.end(one.feed_id, "refused", said, self._clock() + SILENCE)
+        await self._resume(one.feed_id, said)
+        return ""
+
+    # being pushed to
+
+    async def receive(self, key: str, body: bytes, headers: Mapping[str, str]) -> int:
+        """What to answer to a push: 410 ends what we do not know; a wrong signature is ignored without a word."""
+        one = await self._store.subscriptions.by_key(key)
+        now = self._clock()
+        if one is None or one.until is None or one.until <= now:
+            return 410
+        if not signed_by(one.secret, headers.get("x-hub-signature", ""), body):
+            await self._store.subscriptions.say(one.feed_id, "A push without a valid signature was ignored.")
+            log.warning("push_ignored", feed=one.feed_id, why="signature")
+            return 202
+        page = Page(200, one.topic, {"Content-Type": headers.get("content-type", "")}, body, "")
+        try:
+            document = await self._fetcher.read(page)
+            await self._crawler.accept(one.feed_id, document, len(body))
+        except NotFound:
+            return 410
+        except NotAFeed:
+            await self._crawler.tell(one.feed_id)  # a bare ping: look for ourselves
+        await self._store.subscriptions.pushed(one.feed_id, now)
+        self._active.setdefault(one.feed_id, now)
+        self._crawler.courtesy.pushed.add(one.feed_id)
+        return 200
+
+    # watching hubs
+
+    def settled(self, batch: Sequence[Settled]) -> None:
+        """After refreshes: a hub that has come or changed is asked; one that does not push is noticed."""
+        for one in batch:
+            feed_id = one.verdict.refresh.feed_id
+            after, before = one.verdict.known, one.fetched.known
+            if (after.hub, after.topic) != (before.hub, before.topic) and after.hub is not None:
+                self._scanned = float("-inf")
+                self.wake()
+            since = self._active.get(feed_id)
+            if since is not None and not one.fetched.outcome.pushed and missed(one, since):
+                self._active.pop(feed_id)
+                self._silent.append(feed_id)
+                self.wake()
+
+    async def _resume(self, feed_id: int, why: str) -> None:
+        """Poll as if there were no hub."""
+        self._active.pop(feed_id, None)
+        self._crawler.courtesy.pushed.discard(feed_id)
+        await self._crawler.reconsider([feed_id])
+        log.info("polling_resumed", feed=feed_id, why=why)
+
+
+def missed(one: Settled, since: float) -> bool:
+    """Whether a poll found what the hub should have pushed: something new, not just published, that came after a
+    poll which the hub had already confirmed us before."""
+    last = one.fetched.known.last_refresh
+    if last is None or last < since:
+        return False
+    latest = one.verdict.refresh.at - GRACE
+    return any(not item.dated or item.published <= latest for item in one.verdict.new)
+
+
+def _words(text: bytes) -> str:
+    """Some words of a stranger's answer, on one line."""
+    return " ".join(text[:200].decode("utf-8", "replace").split())[:120]

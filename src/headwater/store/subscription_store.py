@@ -1,0 +1,62 @@
+"""The store's side of our subscriptions at hubs: `store.subscriptions`. Every method is one transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from headwater.store import subscriptions
+from headwater.store.database import Database
+from headwater.store.values import Subscription
+
+
+class SubscriptionStore:
+    """Which hubs push which feeds to us."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def wanted(self, limit: int = 500) -> list[tuple[int, str, str]]:
+        """Feeds that offer a hub at which we have not asked yet: (feed, hub, topic)."""
+        return await self._database.read(subscriptions.wanted, limit)
+
+    async def add(self, new: Sequence[Subscription]) -> None:
+        """Remember what is to be asked for, in place of what stood for these feeds."""
+        await self._database.write(subscriptions.add, new)
+
+    async def claim(self, now: float, pending: float, again: float, limit: int = 20) -> list[Subscription]:
+        """Subscriptions to ask for now; a verification is awaited until `pending`."""
+        return await self._database.write(subscriptions.claim, now, pending, again, limit)
+
+    async def confirm(self, key: str, topic: str, now: float, until: float, due: float) -> int | None:
+        """A hub verifies: the feed, or None where nothing of the kind is awaited."""
+        return await self._database.write(subscriptions.confirm, key, topic, now, until, due)
+
+    async def refuse(self, feed_id: int, message: str, due: float, now: float) -> None:
+        """The request failed; asked again at `due`."""
+        await self._database.write(subscriptions.refuse, feed_id, message, due, now)
+
+    async def end(self, feed_id: int, state: str, message: str, due: float) -> None:
+        """No longer believed in: `state` is refused or silent."""
+        await self._database.write(subscriptions.end, feed_id, state, message, due)
+
+    async def lapse(self, now: float) -> list[int]:
+        """Note which leases have ended; their feeds."""
+        return await self._database.write(subscriptions.lapse, now)
+
+    async def pushed(self, feed_id: int, now: float) -> None:
+        """Count a push, which also shows that the hub lives."""
+        await self._database.write(subscriptions.pushed, feed_id, now)
+
+    async def say(self, feed_id: int, message: str) -> None:
+        """Keep a sentence for whoever asks how the subscription is."""
+        await self._database.write(subscriptions.say, feed_id, message)
+
+    async def by_key(self, key: str) -> Subscription | None:
+        return await self._database.read(subscriptions.by_key, key)
+
+    async def by_feed(self, feed_ids: Collection[int]) -> dict[int, Subscription]:
+        return await self._database.read(subscriptions.by_feed, feed_ids)
+
+    async def active(self, now: float) -> dict[int, float]:
+        """The feeds that hubs push, and since when."""
+        return await self._database.read(subscriptions.active, now)

@@ -1,0 +1,131 @@
+"""The rows of our own subscriptions at hubs, one for each feed. All in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, or_, select, update
+
+from headwater.store.sql import chunks, upsert
+from headwater.store.tables import feed, known, subscription
+from headwater.store.values import Subscription
+
+CHUNK = 500
+_COLUMNS = tuple(subscription.columns.keys())
+_OFFERED = and_(known.c.hub.is_not(None), known.c.topic.is_not(None), ~feed.c.paused, feed.c.gone_since.is_(None))
+
+
+def wanted(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
+    """Feeds that offer a hub at which we have not asked yet: (feed, hub, topic)."""
+    query = select(known.c.feed_id, known.c.hub, known.c.topic).join(feed, feed.c.id == known.c.feed_id)
+    query = query.outerjoin(subscription, subscription.c.feed_id == known.c.feed_id).where(_OFFERED)
+    other = or_(subscription.c.hub != known.c.hub, subscription.c.topic != known.c.topic)
+    query = query.where(or_(subscription.c.feed_id.is_(None), other)).limit(limit)
+    return [(row.feed_id, row.hub, row.topic) for row in connection.execute(query)]
+
+
+def add(connection: Connection, new: Sequence[Subscription]) -> None:
+    """What stood for the same feeds is forgotten: their hub or topic has changed."""
+    statement = upsert(connection.dialect.name, subscription)
+    columns = [name for name in _COLUMNS if name != "feed_id"]
+    statement = statement.on_conflict_do_update(
+        index_elements=["feed_id"], set_={name: statement.excluded[name] for name in columns}
+    )
+    rows = [{name: getattr(one, name) for name in _COLUMNS} for one in new]
+    if rows:
+        connection.execute(statement, rows)
+
+
+def claim(connection: Connection, now: float, pending: float, again: float, limit: int) -> list[Subscription]:
+    """Those to ask for now, waiting for their verification until `pending` and asked again at `again` without it.
+
+    Feeds that no longer offer a hub, or that nobody wants any more, are left to their leases' end.
+    """
+    query = select(subscription).where(subscription.c.due <= now).order_by(subscription.c.due).limit(limit)
+    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
+    ids = [row.feed_id for row in rows]
+    offered = select(known.c.feed_id).join(feed, feed.c.id == known.c.feed_id).where(_OFFERED)
+    still = set(connection.execute(offered.where(known.c.feed_id.in_(ids))).scalars()) if ids else set()
+    dead = [row.feed_id for row in rows if row.feed_id not in still]
+    if dead:
+        connection.execute(delete(subscription).where(subscription.c.feed_id.in_(dead)))
+    if still:
+        values = {"pending": pending, "due": again, "attempts": subscription.c.attempts + 1}
+        connection.execute(update(subscription).where(subscription.c.feed_id.in_(sorted(still))).values(values))
+    return [_read(row, attempts=row.attempts + 1, pending=pending, due=again) for row in rows if row.feed_id in still]
+
+
+def confirm(connection: Connection, key: str, topic: str, now: float, until: float, due: float) -> int | None:
+    """The hub verifies what we have asked for: the feed; None where we have asked for nothing of the kind."""
+    query = select(subscription.c.feed_id, subscription.c.since, subscription.c.state)
+    asked = query.where(subscription.c.key == key, subscription.c.topic == topic, subscription.c.pending > now)
+    row = connection.execute(asked.with_for_update()).first()
+    if row is None:
+        return None
+    since = row.since if row.state == "active" else now
+    values = {"state": "active", "pending": None, "since": since, "until": until, "due": due, "attempts": 0}
+    values |= {"message": None}
+    connection.execute(update(subscription).where(subscription.c.feed_id == row.feed_id).values(values))
+    return int(row.feed_id)
+
+
+def refuse(connection: Connection, feed_id: int, message: str, due: float, now: float) -> None:
+    """The hub does not want us; a lease that still runs stands."""
+    row = connection.execute(select(subscription.c.until).where(subscription.c.feed_id == feed_id)).first()
+    if row is not None:
+        values = {"pending": None, "message": message, "due": due}
+        if row.until is None or row.until <= now:
+            values |= {"state": "refused"}
+        connection.execute(update(subscription).where(subscription.c.feed_id == feed_id).values(values))
+
+
+def end(connection: Connection, feed_id: int, state: str, message: str, due: float) -> None:
+    """The hub is no longer believed in: it has denied us, or it does not push."""
+    values = {"state": state, "message": message, "due": due, "until": None, "pending": None}
+    if state == "silent":
+        values.pop("until")  # should it push after all, it is heard
+    connection.execute(update(subscription).where(subscription.c.feed_id == feed_id).values(values))
+
+
+def lapse(connection: Connection, now: float) -> list[int]:
+    """Leases that have ended; the feeds."""
+    over = and_(subscription.c.state == "active", subscription.c.until <= now)
+    ids = list(connection.execute(select(subscription.c.feed_id).where(over)).scalars())
+    for chunk in chunks(ids, CHUNK):
+        values = {"state": "refused", "message": "The lease has ended without being renewed."}
+        connection.execute(update(subscription).where(subscription.c.feed_id.in_(chunk)).values(values))
+    return ids
+
+
+def pushed(connection: Connection, feed_id: int, now: float) -> None:
+    values: dict[str, Any] = {"pushes": subscription.c.pushes + 1, "pushed": now, "state": "active", "message": None}
+    connection.execute(update(subscription).where(subscription.c.feed_id == feed_id).values(values))
+
+
+def say(connection: Connection, feed_id: int, message: str) -> None:
+    connection.execute(update(subscription).where(subscription.c.feed_id == feed_id).values(message=message))
+
+
+def by_key(connection: Connection, key: str) -> Subscription | None:
+    row = connection.execute(select(subscription).where(subscription.c.key == key)).first()
+    return None if row is None else _read(row)
+
+
+def by_feed(connection: Connection, feed_ids: Collection[int]) -> dict[int, Subscription]:
+    found: dict[int, Subscription] = {}
+    for chunk in chunks(sorted(feed_ids), CHUNK):
+        for row in connection.execute(select(subscription).where(subscription.c.feed_id.in_(chunk))):
+            found[row.feed_id] = _read(row)
+    return found
+
+
+def active(connection: Connection, now: float) -> dict[int, float]:
+    """The feeds that hubs push, and since when."""
+    query = select(subscription.c.feed_id, subscription.c.since)
+    rows = connection.execute(query.where(subscription.c.state == "active", subscription.c.until > now))
+    return {row.feed_id: row.since for row in rows}
+
+
+def _read(row: Row[Any], **other: Any) -> Subscription:
+    return Subscription(**{name: getattr(row, name) for name in _COLUMNS} | other)
