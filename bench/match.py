@@ -1,7 +1,8 @@
 """What matching costs beside cutting an item into words, at 1,000 to 1,000,000 standing queries.
 
 `python -m bench.match [--small] [--queries N …]`. Ratio = time of `Engine.match`, which cuts the item into words
-itself, over the time of the cutting alone, on the same items in turn; process time, the fastest of several rounds.
+itself, over the time of the cutting alone, on the same items in turn; process time, the fastest of several rounds;
+without and, where numba is installed, with compiled code.
 Beside it: every query tried on every item (brute force), and SQLite's FTS5 asked in reverse (a table of one row, the
 item, and one full-text query per standing query).
 """
@@ -21,6 +22,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from bench._workload import NEWS, Workload, written
+from headwater.estimate.compiled import AVAILABLE
 from headwater.language import parse
 from headwater.language.ast import Create, Field
 from headwater.language.normal import leaves
@@ -77,6 +79,7 @@ def measure(size: int, workload: Workload, small: bool) -> None:
     items = workload.items(40 if small else 200)
     warm = workload.items(300, seed=2)
     engine = Engine(remember=1_000)
+    engine.use_compiled(False)
     for item in warm:
         engine.match(item, NEWS)  # what words are rare is known before the queries come, as after a restart
     before = memory()
@@ -89,12 +92,18 @@ def measure(size: int, workload: Workload, small: bool) -> None:
         engine.match(replace(item, identity=f"again {item.identity}"), NEWS)
     rounds = 3 if small else 5
     alone, whole = ratio(engine, items, rounds, _match)
+    if AVAILABLE:
+        engine.use_compiled(True)
+        engine.match(warm[0], NEWS)  # compiles
+        alone_again, compiled = ratio(engine, items, rounds, _match)
     _, read = ratio(engine, workload.items(len(items), seed=3), rounds, _match_and_read)
     hits = [len(engine.match(item, NEWS)) for item in workload.items(50, seed=4)]
     tried = statistics.mean(engine.candidates(item, NEWS) for item in workload.items(50, seed=5))
     print(f"\n{size:,} queries, {statistics.mean(hits):.0f} hits an item")
     print(f"  cutting into words      {alone * 1e6:9.0f} µs an item")
     print(f"  and matching            {whole * 1e6:9.0f} µs an item   ratio {whole / alone:6.2f}")
+    if AVAILABLE:
+        print(f"  and matching, compiled  {compiled * 1e6:9.0f} µs an item   ratio {compiled / alone_again:6.2f}")
     print(f"  and reading every hit   {read * 1e6:9.0f} µs an item   ratio {read / alone:6.2f}")
     print(f"  candidates per hit      {tried / max(1, statistics.mean(hits)):9.2f}")
     print(f"  memory                  {used / size:9.0f} bytes a query ({used / 2**20:.0f} MiB)")

@@ -19,7 +19,8 @@ from headwater.cli.table import read_table
 from headwater.language import parse
 from headwater.language.ast import Create, Drop, Name
 from headwater.model import Item
-from headwater.query import Arrival, Engine, Hit
+from headwater.query import Arrival, Engine, Hit, postings
+from headwater.query import engine as engine_module
 from headwater.query.document import Emission
 from headwater.query.meaning import Meaning
 from headwater.query.text import Origin
@@ -83,9 +84,9 @@ def _meant(name: str, emission: Emission) -> object:
     return name, emission.seen.item, original, emission.update, emission.fresh, branches, related
 
 
-def side_by_side(seed: int, items: int, queries: int) -> Both:
+def side_by_side(seed: int, items: int, queries: int, engine: Engine | None = None) -> Both:
     """Queries are made, replaced and dropped while items come."""
-    random, both, made = Random(seed), Both(), Queries()
+    random, both, made = Random(seed), Both(engine), Queries()
     for number in range(queries):
         both.create(made.create(random, f"q{number:02}"))
     for item, origin in arrivals(random, items):
@@ -94,7 +95,7 @@ def side_by_side(seed: int, items: int, queries: int) -> Both:
         if chance < 0.05:
             queries += 1
             both.create(made.create(random, f"q{queries:02}"))
-        elif chance < 0.08:
+        elif chance < 0.08 and made.made:
             both.create(made.create(random, random.choice(list(made.made)), replace=True))
         elif chance < 0.1 and len(made.made) > 2:
             drop(both, made, random.choice(list(made.made)))
@@ -158,3 +159,44 @@ def test_the_engine_answers_as_the_reference_does_on_real_titles(shared_data: Pa
     for number, title in enumerate(titles):
         both.arrive(sample(number, title), NEWS)
     assert sum(len(arrival.emitted) for arrival in both.past) > len(titles)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32))
+def test_compiled_code_answers_as_the_reference_does(seed: int) -> None:
+    engine = Engine()
+    engine.use_compiled(True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "FEW", 0)
+        side_by_side(seed, items=30, queries=8, engine=engine)
+
+
+def test_entries_move_to_rarer_words_and_the_engine_still_answers_as_the_reference_does() -> None:
+    """Words that were rare when the queries came become common, so that what is posted under them moves away."""
+    random, both = Random(3), Both()
+    vocabulary = [f"word{number}" for number in range(12)]
+    for number in range(120):
+        one, two, three = random.sample(vocabulary, 3)
+        forms = [
+            f'ITEM CONTAINS "{one}" AND "{two}"',
+            f'ITEM CONTAINS "{one} {two}"',
+            f'ITEM CONTAINS ALL ("{one}", "{two}", "{three}")',
+            f'(TITLE CONTAINS "{one}" OR TITLE CONTAINS "{two}") AND ITEM CONTAINS "{three}"',
+            f'TITLE CONTAINS "{one}" AND NOT ITEM CONTAINS "{two}" AND NOT ITEM CONTAINS "{three}"',
+        ]
+        source = random.choice(["ALL", "ALL", "news"])
+        both.create(parse(f"CREATE FEED q{number} AS RETURN {source} WHERE {random.choice(forms)}").queries[0])
+    before = both.engine._index.retune  # counted, not replaced: the moves are the engine's own
+    moved: list[tuple[int, str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "RETUNED", 3)
+        patch.setattr(both.engine._index, "retune", lambda view: moved.extend(found := before(view)) or found)
+        for number in range(400):
+            common = vocabulary[:4] if number < 200 else vocabulary[8:]
+            chosen = [*random.sample(vocabulary, 2), *random.choices(common, k=4)]
+            both.arrive(sample(number, " ".join(chosen)), NEWS)
+            if number % 40 == 20:
+                name = random.choice(both.engine.names())
+                both.meaning.execute(Drop(Name(name)))
+                both.engine.drop(name)
+    assert len(moved) > 10

@@ -1,7 +1,7 @@
 """Loops that numba compiles where it is installed (an optional extra); each has a numpy path that gives the same.
 
-Importing and compiling take seconds, so nothing is imported before a caller asks for speed (the lab does), and a
-server, which decides for a few feeds at a time, never asks.
+Importing and compiling take seconds, so nothing is imported before a caller asks for speed: the lab does, and a
+server with very many queries.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ AVAILABLE = find_spec("numba") is not None
 
 @cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as machine code; compiled at its first call and kept on disk."""
+    """The function as machine code; compiled at its first call and kept on disk where that can be written."""
     import numba
 
-    fast: Callable[..., Any] = numba.njit(cache=True)(function)
+    fast: Callable[..., Any]
+    try:
+        fast = numba.njit(cache=True)(function)
+    except RuntimeError:  # numba finds no folder to keep it in
+        fast = numba.njit(function)
     return fast

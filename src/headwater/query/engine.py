@@ -56,6 +56,10 @@ class Engine:
         """The feed is no more."""
         self._origins.pop(feed_id, None)
 
+    def use_compiled(self, wanted: bool) -> None:
+        """Look up with compiled code always, or never; as it is, where numba is installed and queries are many."""
+        self._index.use_compiled(wanted)
+
     def names(self) -> list[str]:
         return self._standing.names()
 

@@ -1,144 +1,32 @@
 """The index over all conditions: from the features of an item to the queries it could come out of.
 
 Every condition is posted under few features, of which an item must have one to meet it: the rarest word of a
-conjunction, all words of a disjunction, the source where that is rarer. Most need little more than that. A posting
-therefore keeps six kinds of owners apart, so that what is left to ask is asked of all of a kind at once:
+conjunction, all words of a disjunction, the source where that is rarer. Most need little more than that, which an
+entry can say (`postings`); anything else is a rule with its tree and its sources (`rules`), and equal ones are shared.
 
-    sure     nothing more to ask: one word, from any source
-    either   as sure, but posted under several features, so that an item can meet it twice
-    paired   one more feature to ask for: two words, or a word and a source
-    barred   one feature that must not be there
-    phrased  words in a row, to be looked for in the joined words of the field
-    rules    anything else, as a `Rule` with its tree and its sources; equal ones are shared
-
-An owner is a number. Dropping marks it dead and a posting is cleaned when a part of it is, so that a drop never costs
-more than a few steps on average.
+An owner is a number. Dropping marks it dead, and what stands under a feature is cleaned when half of it is or when an
+item meets it, so that a drop never costs more than a few steps on average.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress
-from operator import not_
+from itertools import count
 from sys import intern
 
 from headwater.query import features, nodes
 from headwater.query.features import EVERYTHING, FIELDS, Channels, View, channel
 from headwater.query.nodes import ALWAYS, AllOf, AnyOf, Node, Phrase, Refuse
 from headwater.query.patterns import Patterns
+from headwater.query.postings import ABSENT, EITHER, FEATURE, NAMED, PHRASE, RULE, Postings
 from headwater.query.prefixes import Prefixes
+from headwater.query.rules import Numbers, Rule
 from headwater.query.shares import Shares
 from headwater.query.text import Analysed
 
-CHEAPER = 4.0  # a posting moves only to a feature so many times rarer: shares are noisy
-
-
-Numbers = tuple[tuple[int, ...], ...]
-"""Per source of a rule, the leaves of a query that it stands for."""
-
-
-class Rule:
-    """A condition on the items of some sources, and the owners that hear of it.
-
-    `level` is 0 where all sources are source feeds, else one more than the highest query feed it reads. `plain` are
-    owners that have no other source and only filter; `numbers` is beside `owners`, who are all others.
-    """
-
-    __slots__ = ("forced", "keys", "level", "numbers", "owners", "plain", "sources", "stamp", "tree")
-
-    def __init__(self, tree: Node, sources: tuple[str, ...], level: int, forced: bool) -> None:
-        self.tree = tree
-        self.sources = sources
-        self.level = level
-        self.forced = forced  # found through its sources only, as one of them may change the item
-        self.plain: list[int] = []
-        self.owners: list[int] = []
-        self.numbers: list[Numbers] = []
-        self.keys: tuple[str, ...] = ()
-        self.stamp = -1
-
-
-NOBODY = array("I")  # never changed
-
-
-class Posting:
-    """Who is found through one feature. What is not needed is shared and empty: there are many postings.
-
-    Owners are in arrays of numbers: a list would hold a million objects, and taking a copy would touch each.
-    """
-
-    __slots__ = (
-        "asides",
-        "barred",
-        "bars",
-        "dead",
-        "either",
-        "needles",
-        "needs",
-        "paired",
-        "phrased",
-        "rules",
-        "sure",
-        "texts",
-    )
-
-    def __init__(self) -> None:
-        self.sure = NOBODY
-        self.either = NOBODY
-        self.paired = NOBODY
-        self.needs: list[str] | tuple[()] = ()  # beside `paired`
-        self.barred = NOBODY
-        self.bars: list[str] | tuple[()] = ()  # beside `barred`
-        self.phrased = NOBODY
-        self.needles: list[str] | tuple[()] = ()  # beside `phrased`
-        self.asides: (
-            list[str] | tuple[()]
-        ) = ()  # beside `needles`: a feature of another word of the phrase, asked first
-        self.texts = ""  # the channel whose joined words the needles are looked for in
-        self.rules: list[Rule] | tuple[()] = ()
-        self.dead = 0
-
-    def __len__(self) -> int:
-        owners = len(self.sure) + len(self.either) + len(self.paired) + len(self.barred) + len(self.phrased)
-        return owners + len(self.rules)
-
-    def work(self) -> int:
-        """How many questions are left to ask of an item that has the feature."""
-        return len(self.paired) + len(self.phrased) + 4 * len(self.rules)
-
-    def add(self, kind: str, owner: int) -> None:
-        found = getattr(self, kind)
-        if found:
-            found.append(owner)
-        else:
-            setattr(self, kind, array("I", (owner,)))
-
-    def add_with(self, kind: str, owner: int, beside: str, what: str) -> None:
-        found = getattr(self, kind)
-        if found:
-            found.append(owner)
-            getattr(self, beside).append(what)
-        else:
-            setattr(self, kind, array("I", (owner,)))
-            setattr(self, beside, [what])
-
-    def clean(self, key: str, alive: bytearray) -> None:
-        """Let go what was dropped or has moved away."""
-        self.sure = array("I", [owner for owner in self.sure if alive[owner]])
-        self.either = array("I", [owner for owner in self.either if alive[owner]])
-        self.paired, self.needs = _living(self.paired, self.needs, alive)
-        self.barred, self.bars = _living(self.barred, self.bars, alive)
-        self.asides = [aside for owner, aside in zip(self.phrased, self.asides, strict=True) if alive[owner]]
-        self.phrased, self.needles = _living(self.phrased, self.needles, alive)
-        self.rules = [rule for rule in self.rules if (rule.owners or rule.plain) and key in rule.keys]
-        self.dead = 0
-
-
-def _living(owners: array[int], beside: Sequence[str], alive: bytearray) -> tuple[array[int], list[str]]:
-    left = [(owner, what) for owner, what in zip(owners, beside, strict=True) if alive[owner]]
-    return array("I", [owner for owner, _ in left]), [what for _, what in left]
+CHEAPER = 4.0  # an entry moves only to a feature so many times rarer: shares are noisy
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +44,30 @@ class Index:
     def __init__(self, shares: Shares) -> None:
         self.channels = Channels()
         self._shares = shares
-        self._postings: dict[str, Posting] = {}
+        self._postings = Postings(self._opened, self._closed)
         self._alive = bytearray()
+        self._phrases: dict[int, Phrase] = {}
+        self._rules: dict[int, Rule] = {}
+        self._rule_numbers = count()
         self._shared: dict[tuple[Node, tuple[str, ...]], Rule] = {}
         self._prefixes: dict[str, Prefixes] = {}
         self._patterns: dict[str, Patterns] = {}
+
+    def _opened(self, key: str) -> None:
+        head = channel(key)
+        if head[1] in "*^":
+            self._prefixes.setdefault(head, Prefixes()).add(key[2:])
+        elif head[1] == "~":
+            self._patterns.setdefault(head, Patterns()).add(key[2:])
+        else:
+            self.channels.open(key)
+
+    def _closed(self, key: str) -> None:
+        head = channel(key)
+        if head[1] in "*^":
+            self._prefixes[head].drop(key[2:])
+        elif head[1] == "~":
+            self._patterns[head].drop(key[2:])
 
     # adding
 
@@ -172,69 +79,66 @@ class Index:
         """Post a condition on the items of one source feed (or of all) if it is of a simple kind; else None."""
         if source != EVERYTHING:
             if tree == ALWAYS:
-                return self._post_one("sure", owner, source)
-            return self._post_pair(owner, source, tree) if isinstance(tree, str) else None
+                return self._post_one(owner, source, NAMED)
+            return self._post_pair(owner, source, tree, NAMED) if isinstance(tree, str) else None
         if isinstance(tree, str):
-            return self._post_one("sure", owner, tree) if tree[0] != "@" else None
+            return self._post_one(owner, tree) if tree[0] != "@" else None
         if isinstance(tree, AllOf):
             return self._post_conjunction(owner, tree.parts)
         if isinstance(tree, AnyOf):
             return self._post_either(owner, tree.parts)
-        if isinstance(tree, Phrase):
-            way = nodes.access(tree, self._shares.cost)
-            if way is not None and not way.decides:
-                (key,) = way.keys
-                self._post_phrase(owner, key, tree.needle)
-                return key
         way = nodes.access(tree, self._shares.cost)
-        return self._post_one("sure", owner, way.keys[0]) if way and way.decides and len(way.keys) == 1 else None
+        if way is None:
+            return None
+        if isinstance(tree, Phrase) and not way.decides:
+            return self._post_phrase(owner, way.keys[0], tree)
+        return self._post_one(owner, way.keys[0]) if way.decides and len(way.keys) == 1 else None
 
     def _post_conjunction(self, owner: int, parts: tuple[Node, ...]) -> Place | None:
         if not parts:
-            return self._post_one("sure", owner, EVERYTHING)
+            return self._post_one(owner, EVERYTHING)
         if len(parts) != 2:
             return None
         one, two = parts
         if isinstance(one, Refuse):
             one, two = two, one
-        if not isinstance(one, str) or one[0] == "@":  # ALL and a source: both must hold, and postings know one
+        if not isinstance(one, str) or one[0] == "@":  # ALL and a source: both must hold, and entries know one
             return None
         if isinstance(two, str):
             return self._post_pair(owner, one, two) if two[0] != "@" else None
         if isinstance(two, Refuse) and isinstance(two.part, str):
-            self._posting(one).add_with("barred", owner, "bars", two.part)
-            self.channels.open(two.part)
-            return one
+            return self._post_one(owner, one, self._postings.asking(two.part) | ABSENT)
         return None
 
-    def _post_pair(self, owner: int, one: str, two: str) -> str:
+    def _post_pair(self, owner: int, one: str, two: str, flag: int = 0) -> str:
         cost = self._shares.cost
         if cost(two) < cost(one):
             one, two = two, one
-        self._posting(one).add_with("paired", owner, "needs", two)
-        self.channels.open(two)
-        return one
+        return self._post_one(owner, one, self._postings.asking(two) | flag)
 
-    def _post_phrase(self, owner: int, key: str, needle: str) -> None:
-        head = channel(key)
+    def _post_phrase(self, owner: int, key: str, phrase: Phrase) -> str:
+        """Under one word of the phrase; another, if there is one, is asked for before the text is searched."""
+        needle = phrase.needle
         parts = needle.split() if needle.endswith(" ") else needle.split()[:-1]
-        found = (intern(features.word(FIELDS[head[0]], part, head[1] == "!")) for part in parts)
-        posting = self._posting(key)
-        posting.add_with("phrased", owner, "needles", needle)
-        posting.texts = intern(head)
-        posting.asides = posting.asides or []
-        posting.asides.append(next((each for each in found if each != key), key))
+        found = (features.word(phrase.field, part, phrase.exact) for part in parts)
+        aside = next((each for each in found if each != key), key)
+        self._phrases[owner] = phrase
+        return self._post_one(owner, key, self._postings.asking(aside) | PHRASE)
 
     def _post_either(self, owner: int, parts: tuple[Node, ...]) -> Place | None:
         keys = tuple(part for part in parts if isinstance(part, str) and part[0] != "@")
         if len(keys) < len(parts) or not keys:
             return None
-        for key in keys:
-            self._posting(key).add("either", owner)
+        if len(keys) == 2:  # under one always, under the other where that one is not: an item meets it once
+            self._postings.add(keys[0], owner)
+            self._postings.add(keys[1], owner, self._postings.asking(keys[0]) | ABSENT)
+        else:
+            for key in keys:
+                self._postings.add(key, owner, EITHER)
         return Several(keys)
 
-    def _post_one(self, kind: str, owner: int, key: str) -> str:
-        self._posting(key).add(kind, owner)
+    def _post_one(self, owner: int, key: str, asking: int = 0) -> str:
+        self._postings.add(key, owner, asking)
         return key
 
     def post_rule(self, owner: int, rule: Rule, numbers: Numbers | None) -> Rule:
@@ -243,7 +147,9 @@ class Index:
         if known is rule:
             for feature in nodes.words_asked(rule.tree):
                 self.channels.open(feature)
-            self._post(rule)
+            rule.number = next(self._rule_numbers)
+            self._rules[rule.number] = rule
+            self._post(rule, self._chosen(rule))
         if numbers is None:
             known.plain.append(owner)
         else:
@@ -251,14 +157,12 @@ class Index:
             known.numbers.append(numbers)
         return known
 
-    def _post(self, rule: Rule) -> None:
-        rule.keys = tuple(intern(key) for key in self._chosen(rule))
+    def _post(self, rule: Rule, chosen: tuple[str, ...]) -> None:
+        before, rule.keys = rule.keys, tuple(map(intern, chosen))
+        asking = self._guard(rule) | RULE
         for key in rule.keys:
-            posting = self._posting(key)
-            if posting.rules:
-                posting.rules.append(rule)
-            else:
-                posting.rules = [rule]
+            if key not in before:
+                self._postings.add(key, rule.number, asking)
 
     def _chosen(self, rule: Rule) -> tuple[str, ...]:
         if rule.forced:
@@ -269,30 +173,28 @@ class Index:
             return rule.sources
         return way.keys
 
-    def _posting(self, key: str) -> Posting:
-        found = self._postings.get(key)
-        if found is None:
-            key = intern(key)
-            found = self._postings[key] = Posting()
-            head = channel(key)
-            if head[1] in "*^":
-                self._prefixes.setdefault(head, Prefixes()).add(key[2:])
-            elif head[1] == "~":
-                self._patterns.setdefault(head, Patterns()).add(key[2:])
-            else:
-                self.channels.open(key)
-        return found
+    def _guard(self, rule: Rule) -> int:
+        """The asking for a second feature that every item of the rule must have, the rarest there is; else 0."""
+        if rule.forced:
+            return 0
+        parts: tuple[Node, ...] = rule.tree.parts if isinstance(rule.tree, AllOf) else (rule.tree,)
+        known = [part for part in parts if isinstance(part, str) and part not in rule.keys]
+        if len(rule.sources) == 1 and rule.sources[0] not in (EVERYTHING, *rule.keys):
+            known += rule.sources
+        known = [feature for feature in known if not feature.startswith("@q")]  # there only once that feed has emitted
+        return self._postings.asking(min(known, key=self._shares.cost)) if known else 0
 
     # dropping
 
     def drop(self, owner: int, at: Place) -> None:
-        """Take an owner away; what was posted for it is cleaned when enough of a posting is dead."""
+        """Take an owner away; what was posted for it is cleaned when enough of what stands beside it is dead."""
         if isinstance(at, Rule):
             at.plain.remove(owner)
             if not at.plain and not at.owners:
                 self._drop_unowned(at)
             return
         self._alive[owner] = 0
+        self._phrases.pop(owner, None)
         self._bury((at,) if isinstance(at, str) else at.keys)
 
     def drop_rule(self, owner: int, rule: Rule) -> None:
@@ -304,32 +206,27 @@ class Index:
 
     def _drop_unowned(self, rule: Rule) -> None:
         del self._shared[rule.tree, rule.sources]
+        del self._rules[rule.number]
         self._bury(rule.keys)
 
-    def _bury(self, keys: tuple[str, ...]) -> None:
+    def _bury(self, keys: Iterable[str]) -> None:
         for key in keys:
-            posting = self._postings[key]
-            posting.dead += 1
-            if posting.dead * 2 > len(posting):
-                self._clean(key, posting)
+            if self._postings.bury(key):
+                self._clean(key)
 
-    def _clean(self, key: str, posting: Posting) -> None:
-        posting.clean(key, self._alive)
-        if not len(posting):
-            self._forget(key)
+    def _clean(self, key: str) -> None:
+        self._postings.keep(key, [entry for entry in self._postings.entries(key) if self._stands(key, *entry)])
 
-    def _forget(self, key: str) -> None:
-        del self._postings[key]
-        head = channel(key)
-        if head[1] in "*^":
-            self._prefixes[head].drop(key[2:])
-        elif head[1] == "~":
-            self._patterns[head].drop(key[2:])
+    def _stands(self, key: str, owner: int, asking: int) -> bool:
+        if asking & RULE:
+            rule = self._rules.get(owner)
+            return rule is not None and key in rule.keys
+        return bool(self._alive[owner])
 
     # matching
 
     def view(self, seen: Analysed, sources: Iterable[str]) -> View:
-        """The item with all features that some posting or rule asks for."""
+        """The item with all features that some entry or rule asks for."""
         found = self.channels.features(seen)
         found.update(sources)
         for head, prefixes in self._prefixes.items():
@@ -342,121 +239,73 @@ class Index:
                 found.update([head + each for each in patterns.matching(seen.texts(FIELDS[head[0]]))])
         return View(seen, found)
 
+    def use_compiled(self, wanted: bool) -> None:
+        self._postings.compile = wanted
+
     def candidates(self, view: View) -> tuple[array[int], list[Rule]]:
         """The owners of simple conditions that the item meets, and the rules it could meet."""
-        facts, postings = view.features, self._postings
-        met, either, paired, barred = array("I"), array("I"), array("I"), array("I")
-        needs: list[str] = []
-        bars: list[str] = []
-        phrased: dict[str, tuple[array[int], list[str], list[str]]] = {}
+        facts = view.features
+        for key in self._postings.dead(facts):
+            self._clean(key)
+        met, later = self._postings.met(facts, named=EVERYTHING not in facts)
         rules: list[Rule] = []
-        for key in postings.keys() & facts:
-            posting = postings[key]
-            if posting.dead:
-                self._clean(key, posting)
-            if posting.sure:
-                met += posting.sure
-            if posting.either:
-                either += posting.either
-            if posting.paired:
-                paired += posting.paired
-                needs += posting.needs
-            if posting.barred:
-                barred += posting.barred
-                bars += posting.bars
-            if posting.phrased:
-                asked = phrased.get(posting.texts)
-                if asked is None:
-                    asked = phrased[posting.texts] = array("I"), [], []
-                asked[0].extend(posting.phrased)
-                asked[1].extend(posting.needles)
-                asked[2].extend(posting.asides)
-            if posting.rules:
-                rules += posting.rules
-        if EVERYTHING not in facts:
-            return self._named_only(facts), rules
-        has = facts.__contains__
-        met.fromlist(list(compress(paired, map(has, needs))))
-        if barred:
-            met.fromlist(list(compress(barred, map(not_, map(has, bars)))))
-        for head, (owners, needles, asides) in phrased.items():
-            text = self._text(head, view.seen)
-            possible = compress(zip(owners, needles, strict=True), map(has, asides))
-            met.fromlist([owner for owner, needle in possible if needle in text])
-        if either:
-            met.fromlist(list(set(either)))
+        either: set[int] = set()
+        for owner, asking in zip(later[::2], later[1::2], strict=True):
+            if asking & RULE:
+                rules.append(self._rules[owner])
+            elif asking & EITHER:
+                either.add(owner)
+            elif self._phrases[owner].holds(view):
+                met.append(owner)
+        met.extend(either)
         return met, rules
 
-    def _named_only(self, facts: set[str]) -> array[int]:
-        """Of an item from a feed that ALL does not read: the owners that name its source."""
-        met = array("I")
-        for key in self._postings.keys() & facts:
-            posting = self._postings[key]
-            if key[0] == "@":
-                met += posting.sure
-            for owner, need in zip(posting.paired, posting.needs, strict=True):
-                if need in facts and (key[0] == "@" or need[0] == "@"):
-                    met.append(owner)
-        return met
+    def looked_at(self, view: View) -> int:
+        """How many owners and rules stand under the item's features."""
+        return sum(map(self._postings.count, view.features))
 
-    @staticmethod
-    def _text(head: str, seen: Analysed) -> str:
-        field = FIELDS[head[0]]
-        return seen.exact(field) if head[1] == "!" else seen.joined(field)
+    def rules_of(self, source: str) -> list[Rule]:
+        """The rules posted under a source, whatever else they ask for."""
+        asked = ((owner, asking) for owner, asking in self._postings.entries(source) if asking & RULE)
+        return [self._rules[owner] for owner, asking in asked if self._stands(source, owner, asking)]
 
     # choosing again
 
     def retune(self, view: View) -> list[tuple[int, str]]:
         """Look again at the feature of the item under which most is left to ask: what has a feature by now many times
         rarer moves there. The owners of simple conditions that moved, with their new places."""
-        met = [key for key in self._postings.keys() & view.features if key[0] != "@"]
+        met = [key for key in view.features if key[0] != "@" and self._postings.count(key)]
         if not met:
             return []
-        key = max(met, key=lambda each: self._postings[each].work())
-        posting, here = self._postings[key], self._shares.cost(key) / CHEAPER
-        for rule in posting.rules:
-            self._move_rule(rule, here)
-        return [*self._move_pairs(key, posting, here), *self._move_phrases(key, posting, here)]
+        key = max(met, key=self._postings.open_questions)
+        self._clean(key)
+        below = self._shares.cost(key) / CHEAPER
+        ways = [(entry, self._way(key, *entry, below)) for entry in self._postings.entries(key)]
+        moved = [place for entry, way in ways if way for place in self._move(key, *entry, way)]
+        if key in self._postings and any(way for _, way in ways):
+            self._postings.keep(key, [entry for entry, way in ways if not way])
+        return moved
 
-    def _move_rule(self, rule: Rule, here: float) -> None:
+    def _way(self, key: str, owner: int, asking: int, below: float) -> tuple[str, ...]:
+        """The features under which the entry would rather stand, if these are so much rarer; else none."""
         cost = self._shares.cost
-        chosen = self._chosen(rule)
-        if chosen != rule.keys and sum(map(cost, chosen)) < here:
-            left = rule.keys
-            self._post(rule)
-            self._bury(tuple(key for key in left if key not in rule.keys))
+        chosen: tuple[str, ...] = ()
+        if asking & RULE:
+            chosen = self._chosen(self._rules[owner])
+        elif asking & PHRASE:
+            way = nodes.access(self._phrases[owner], cost)
+            chosen = way.keys if way is not None else ()
+        elif asking & FEATURE and not asking & ABSENT:
+            chosen = (self._postings.name(asking),)
+        return chosen if key not in chosen and sum(map(cost, chosen)) < below else ()
 
-    def _move_pairs(self, key: str, posting: Posting, here: float) -> Iterator[tuple[int, str]]:
-        cost = self._shares.cost
-        pairs = list(zip(posting.paired, posting.needs, strict=True))
-        moved = [(owner, need) for owner, need in pairs if cost(need) < here]
-        if moved:
-            kept = [(owner, need) for owner, need in pairs if cost(need) >= here]
-            posting.paired, posting.needs = array("I", [owner for owner, _ in kept]), [need for _, need in kept]
-            for owner, need in moved:
-                self._posting(need).add_with("paired", owner, "needs", key)
-        yield from moved
-
-    def _move_phrases(self, key: str, posting: Posting, here: float) -> Iterator[tuple[int, str]]:
-        head = channel(key)
-        field, exact = FIELDS[head[0]], head[1] == "!"
-        phrases = [Phrase(field, needle, exact) for needle in posting.needles]
-        ways = [nodes.access(phrase, self._shares.cost) for phrase in phrases]
-        moving = [way is not None and way.cost < here for way in ways]
-        if any(moving):
-            left, stay = list(zip(posting.phrased, posting.needles, ways, strict=True)), list(map(not_, moving))
-            posting.phrased = array("I", compress(posting.phrased, stay))
-            posting.needles = list(compress(posting.needles, stay))
-            posting.asides = list(compress(posting.asides, stay))
-            for owner, needle, way in compress(left, moving):
-                assert way is not None
-                self._post_phrase(owner, way.keys[0], needle)
-                yield owner, way.keys[0]
-
-    def looked_at(self, view: View) -> int:
-        """How many owners and rules stand under the item's features."""
-        return sum(len(self._postings[key]) for key in self._postings.keys() & view.features)
-
-    def rules_of(self, source: str) -> Sequence[Rule]:
-        posting = self._postings.get(source)
-        return posting.rules if posting is not None else ()
+    def _move(self, key: str, owner: int, asking: int, way: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+        if asking & RULE:
+            rule = self._rules[owner]
+            left = [each for each in rule.keys if each != key and each not in way]
+            self._post(rule, way)
+            self._bury(left)
+        elif asking & PHRASE:
+            yield owner, self._post_phrase(owner, way[0], self._phrases[owner])
+        else:
+            yield owner, self._post_one(owner, way[0], self._postings.asking(key) | asking & NAMED)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from headwater.query.features import View
 from headwater.query.hits import Hit
-from headwater.query.index import Index, Rule
+from headwater.query.index import Index
 from headwater.query.layers import Layer
 from headwater.query.nodes import holds
 from headwater.query.recent import Before
+from headwater.query.rules import Rule
 from headwater.query.similar import Frequencies
 from headwater.query.standing import PART, PARTS, Standing
 

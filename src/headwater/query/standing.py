@@ -15,9 +15,10 @@ from headwater.language.ast import Create, Group, Name, Query, Script, conjuncti
 from headwater.language.fmt import format_script
 from headwater.language.normal import Leaf, join_leaves, leaves, reads
 from headwater.query import features
-from headwater.query.index import Index, Numbers, Place, Rule
+from headwater.query.index import Index, Place
 from headwater.query.layers import Layer
 from headwater.query.nodes import Node, node
+from headwater.query.rules import Numbers, Rule
 from headwater.query.similar import Frequencies
 
 PARTS = 12  # bits of a rule's owner that say which part of the query it is: 0 the main side, n the n-th join
@@ -80,7 +81,8 @@ class Standing:
         number = self._numbers.get(key)
         if number is not None and not create.replace:
             raise QueryError(f"Feed {self._record(number).name} exists already; CREATE OR REPLACE FEED changes it.")
-        read = set() if _only_source(query) else {name.key for name in reads(query)}
+        only = _only_source(query)
+        read = set() if only is not None else {name.key for name in reads(query)}
         if read:
             self._refuse_cycle(key, read)
         replaced: tuple[int, ...] = ()
@@ -100,6 +102,9 @@ class Standing:
             self._watch(each).readers.add(key)
         if inner or readers or query.joins or query.distinct is not None or query.settings:
             record.layer = self._new_layer(name, query, readers)
+        elif only is not None:
+            record.places = self._post_plain(number, only)
+            return number
         self._post(number, query)
         if readers:
             self._repost_above(key)
@@ -183,7 +188,7 @@ class Standing:
     def _post(self, number: int, query: Query) -> None:
         record = self._record(number)
         if record.layer is None:
-            found = _only_source(query) or leaves(query)
+            found = leaves(query)
             if len(found) == 1:
                 record.places = self._post_plain(number, found[0])
                 return
@@ -288,14 +293,15 @@ class Standing:
         record.places = None
 
 
-def _only_source(query: Query) -> tuple[Leaf, ...]:
+def _only_source(query: Query) -> Leaf | None:
     """The leaf of a query that reads one thing and names no feed: most do, and this is the quick way to it."""
     if len(query.branches) > 1 or query.joins:
-        return ()
+        return None
     (branch,) = query.branches
     if branch.var is not None or isinstance(branch.source, Name | Group):
-        return ()
-    return (Leaf(branch.source, conjunction((branch.filter, query.where))),)
+        return None
+    where = query.where
+    return Leaf(branch.source, where if branch.filter is None and where else conjunction((branch.filter, where)))
 
 
 def _read(text: str) -> Create:

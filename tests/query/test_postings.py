@@ -1,0 +1,79 @@
+"""Entries of the index: the three ways of asking them agree, and what nobody asks for is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.query import postings
+from headwater.query.postings import ABSENT, EITHER, NAMED, PHRASE, RULE, Postings
+
+WORDS = ["ash", "cloud", "iceland", "lava", "oslo", "@nblog"]
+ENTRIES = st.lists(
+    st.tuples(
+        st.sampled_from(WORDS),
+        st.integers(0, 2**32 - 1),
+        st.sampled_from([None, *WORDS]),
+        st.sampled_from([0, ABSENT, PHRASE, EITHER, RULE]),
+        st.sampled_from([0, NAMED]),
+    )
+)
+
+
+def filled(entries: list[tuple[str, int, str | None, int, int]]) -> Postings:
+    made = Postings(lambda _: None, lambda _: None)
+    for key, owner, asked, kind, named in entries:
+        asking = 0 if asked is None else made.asking(asked)
+        made.add(key, owner, asking | (kind if asked is not None or kind != ABSENT else 0) | named)
+    return made
+
+
+def said(met: tuple[object, object]) -> tuple[list[int], list[tuple[int, int]]]:
+    ready, later = (list(each) for each in met)  # type: ignore[call-overload]
+    return sorted(ready), sorted(zip(later[::2], later[1::2], strict=True))
+
+
+def by_hand(
+    entries: list[tuple[str, int, str | None, int, int]], features: set[str], named: bool, numbers: Postings
+) -> tuple[list[int], list[tuple[int, int]]]:
+    ready, later = [], []
+    for key, owner, asked, given_kind, name in entries:
+        kind = 0 if asked is None and given_kind == ABSENT else given_kind
+        there = asked is None or asked in features
+        if key in features and there != (kind == ABSENT) and (not named or name or kind == RULE):
+            if kind in (PHRASE, EITHER, RULE):
+                later.append((owner, (numbers.asking(asked) if asked else 0) | kind | name))
+            else:
+                ready.append(owner)
+    return sorted(ready), sorted(later)
+
+
+@settings(deadline=None)
+@given(ENTRIES, st.sets(st.sampled_from(WORDS)), st.booleans())
+def test_entries_are_asked_alike_one_by_one_in_arrays_and_compiled(
+    entries: list[tuple[str, int, str | None, int, int]], features: set[str], named: bool
+) -> None:
+    known = filled(entries)
+    expected = by_hand(entries, features, named, known)
+    for few, compiled in ((2**40, False), (0, False), (0, True)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(postings, "FEW", few)
+            known.compile = compiled
+            assert said(known.met(features, named)) == expected
+
+
+def test_a_feature_is_forgotten_when_it_has_no_owner_and_nobody_asks_for_it() -> None:
+    opened: list[str] = []
+    closed: list[str] = []
+    known = Postings(opened.append, closed.append)
+    known.add("ash", 1, known.asking("cloud"))
+    known.add("cloud", 2)
+    assert sorted(opened) == ["ash", "cloud"]
+    known.keep("cloud", [])
+    assert not closed  # it is still asked for
+    known.keep("ash", [])
+    assert sorted(closed) == ["ash", "cloud"]
+    assert "ash" not in known
+    known.add("oslo", 3)
+    assert said(known.met({"oslo", "ash"})) == ([3], [])
