@@ -37,7 +37,7 @@ from headwater.web.forms import Forms, Refused
 from headwater.web.frame import HERE, Add, Frame, as_json
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
-from headwater.web.pages import common, feed, feeds, quality
+from headwater.web.pages import common, editor, feed, feeds, quality
 from headwater.web.pages.status import look
 from headwater.web.websub import WebSub
 
@@ -71,6 +71,7 @@ def create_app(
             *feeds.routes(frame),
             *feed.routes(frame),
             *quality.routes(frame),
+            *editor.routes(frame),
             *common.routes(frame),
             Route("/", site.status),
             Route("/status", site.status),

@@ -1,0 +1,121 @@
+"""Which words of an item a query looked for: to mark them in a preview, and to answer "why am I seeing this?".
+
+Only words that speak for an item count, not those behind NOT. Patterns and likeness have no words of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from headwater.language.ast import And, Contains, Equals, Near, Not, Or, Pred, Query, Scoped
+from headwater.language.normal import leaves
+from headwater.query.words import fold, words
+
+
+class Piece(NamedTuple):
+    """A stretch of a text, and whether it was looked for."""
+
+    text: str
+    found: bool
+
+
+class Needle(NamedTuple):
+    """Words that follow each other; the last may be only a beginning."""
+
+    words: tuple[str, ...]
+    prefix: bool
+
+
+def needles(query: Query) -> tuple[Needle, ...]:
+    """What the conditions of a query look for, each once.
+
+    >>> from headwater.language import parse
+    >>> text = 'CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "Ash cloud" OR "volcan*" AND NOT ITEM CONTAINS "art"'
+    >>> [(" ".join(needle.words), needle.prefix) for needle in needles(parse(text).queries[0].query)]
+    [('ash cloud', False), ('volcan', True)]
+    """
+    found: dict[Needle, None] = {}
+    for leaf in leaves(query):
+        for text in _said(leaf.condition):
+            cut = tuple(words(text))
+            if cut:
+                found[Needle(cut, text.rstrip().endswith("*"))] = None
+    return tuple(found)
+
+
+def _said(condition: Pred) -> Iterator[str]:
+    match condition:
+        case And(parts=parts) | Or(parts=parts):
+            for part in parts:
+                yield from _said(part)
+        case Scoped(part=part):
+            yield from _said(part)
+        case Contains(values=values):
+            yield from values
+        case Equals(values=values, negated=False):
+            yield from values
+        case Near(left=left, right=right):
+            yield left
+            yield right
+        case Not():
+            return
+        case _:
+            return
+
+
+def marked(text: str, wanted: Iterable[Needle]) -> tuple[Piece, ...]:
+    """Plain text in pieces, those that were looked for among them.
+
+    >>> [piece.text for piece in marked("Ash Cloud over Etna", [Needle(("ash", "cloud"), False)]) if piece.found]
+    ['Ash Cloud']
+    """
+    places = list(_words(text))
+    folded = [fold(text[start:end]) for start, end in places]
+    spans = sorted(span for needle in wanted for span in _spans(folded, places, needle))
+    pieces, at = [], 0
+    for start, end in spans:
+        if start < at:
+            continue
+        if start > at:
+            pieces.append(Piece(text[at:start], False))
+        pieces.append(Piece(text[start:end], True))
+        at = end
+    if at < len(text):
+        pieces.append(Piece(text[at:], False))
+    return tuple(pieces)
+
+
+def present(texts: Iterable[str], wanted: Iterable[Needle]) -> tuple[str, ...]:
+    """Those of the needles that stand in one of the texts, as they were searched."""
+    cut = [words(text) for text in texts]
+    found = []
+    for needle in wanted:
+        places = [(0, 0)] * max(map(len, cut), default=0)
+        if any(_spans(one, places, needle) for one in cut):
+            found.append(" ".join(needle.words) + ("*" if needle.prefix else ""))
+    return tuple(found)
+
+
+def _spans(folded: Sequence[str], places: Sequence[tuple[int, int]], needle: Needle) -> list[tuple[int, int]]:
+    wanted, many = needle.words, len(needle.words)
+    found = []
+    for start in range(len(folded) - many + 1):
+        last = folded[start + many - 1]
+        fits = last.startswith(wanted[-1]) if needle.prefix else last == wanted[-1]
+        if fits and all(folded[start + k] == wanted[k] for k in range(many - 1)):
+            found.append((places[start][0], places[start + many - 1][1]))
+    return found
+
+
+def _words(text: str) -> Iterator[tuple[int, int]]:
+    """Where the words of a text are: runs of letters and digits, as `words` cuts them where writing has spaces."""
+    start = None
+    for at, character in enumerate(text):
+        if character.isalnum():
+            start = at if start is None else start
+        elif start is not None:
+            yield start, at
+            start = None
+    if start is not None:
+        yield start, len(text)

@@ -1,0 +1,40 @@
+"""Marks in a text: what was looked for, and nothing else; the text itself is never changed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.language import parse
+from headwater.query.marking import Needle, marked, needles, present
+
+
+def needles_of(condition: str) -> list[str]:
+    (create,) = parse(f"CREATE FEED a AS RETURN ALL WHERE {condition}").queries
+    return [" ".join(needle.words) + ("*" if needle.prefix else "") for needle in needles(create.query)]
+
+
+def test_only_words_that_speak_for_an_item_are_looked_for() -> None:
+    assert needles_of('TITLE CONTAINS "Ash cloud" AND NOT ITEM CONTAINS "film" AND CATEGORY != "x"') == ["ash cloud"]
+    assert needles_of('ITEM CONTAINS "volcan*" OR AUTHOR = "Ann Lee"') == ["volcan*", "ann lee"]
+    assert needles_of("SIZE > 10") == []
+
+
+def test_case_accents_and_punctuation_do_not_hide_a_word() -> None:
+    pieces = marked("L’ÉRUPTION: ash—cloud, Volcanoes!", [
+        Needle(("eruption",), False), Needle(("ash", "cloud"), False), Needle(("volcan",), True),
+    ])  # fmt: skip
+    assert [piece.text for piece in pieces if piece.found] == ["ÉRUPTION", "ash—cloud", "Volcanoes"]
+
+
+def test_present_tells_which_words_stand_in_one_of_the_texts() -> None:
+    wanted = [Needle(("lava",), False), Needle(("ash", "cloud"), False), Needle(("snow",), False)]
+    assert present(["Lava by night", "an ash cloud"], wanted) == ("lava", "ash cloud")
+
+
+@given(
+    st.text(max_size=80), st.lists(st.text(st.characters(categories=("L", "N")), min_size=1, max_size=6), max_size=4)
+)
+def test_the_pieces_are_the_text(text: str, words: list[str]) -> None:
+    pieces = marked(text, [Needle((word.casefold(),), True) for word in words])
+    assert "".join(piece.text for piece in pieces) == text

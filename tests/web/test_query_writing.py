@@ -1,0 +1,97 @@
+"""What the builder writes is always well written, whatever is filled in; messages keep their places."""
+
+from __future__ import annotations
+
+import re
+from html import escape as html_escape
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import InputError, QueryError
+from headwater.language import parse
+from headwater.language.ast import Create
+from headwater.web.pages.editor import coloured, placed, replacing
+from headwater.web.pages.writing import written
+
+WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=30)
+FORM = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": WORDS,
+        "field": st.sampled_from(["ITEM", "TITLE", "AUTHOR"]),
+        "any": WORDS,
+        "all": WORDS,
+        "not": WORDS,
+        "tags": WORDS,
+        "languages": WORDS,
+        "longer": st.sampled_from(["", "100", "x"]),
+        "keep": st.sampled_from(["", "20", "-1"]),
+        "importance": st.sampled_from(["", "3"]),
+        "completeness": st.sampled_from(["", ".9", "2", "x"]),
+        "delay": st.sampled_from(["", "10"]),
+        "deliver": st.sampled_from(["", "EMAIL", "WEBHOOK"]),
+        "address": st.sampled_from(["", "me@example.org", "https://hook.example/"]),
+        "at": st.sampled_from(["", "07:30", "25:00"]),
+        "distinct": st.just("1"),
+    },
+)
+
+
+@given(FORM)
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_filled_in_is_refused_with_a_sentence_or_written_as_one_query(form: dict[str, str]) -> None:
+    try:
+        statements = parse(written(form)).statements
+    except (InputError, QueryError):
+        return  # by the builder, or by the language itself: a search without a letter, a keyword as a name
+    (statement,) = statements  # nothing that was filled in ends the query and begins another
+    assert isinstance(statement, Create)
+
+
+def test_all_fields_together_say_what_was_meant() -> None:
+    text = written(
+        {
+            "name": "My Alerts",
+            "any": 'volcano, say "no"',
+            "not": "film",
+            "tags": "news",
+            "languages": "en",
+            "longer": "500",
+            "distinct": "1",
+            "keep": "20",
+            "importance": "5",
+            "completeness": "0.99",
+            "delay": "10",
+            "deliver": "EMAIL",
+            "address": "me@example.org",
+            "at": "07:30",
+        }
+    )
+    (create,) = parse(text).queries
+    query = create.query
+    assert create.name.name == "MyAlerts"
+    assert query.importance == 5
+    assert query.target is not None
+    assert query.target.delay is not None
+    assert query.target.delay.seconds == 600
+    assert query.deliver is not None
+    assert query.every is not None
+    assert query.keep is not None
+    assert query.keep.count == 20
+
+
+def test_messages_point_into_the_text_as_it_was_typed() -> None:
+    text = 'CREATE FEED x AS RETURN ALL WHERE TITEL CONTAINS "a"'
+    try:
+        parse(replacing(text))
+    except QueryError as error:
+        (message,) = placed(error, text)
+    assert text[message.column - 1 :].startswith("TITEL")
+
+
+@given(st.text(max_size=200))
+def test_colours_never_change_the_text_nor_let_markup_through(text: str) -> None:
+    without = str(coloured(text)).replace("</span>", "")
+    assert "<script" not in without.lower().replace("&lt;script", "")
+    assert re.sub(r'<span class="t-[a-z]+">', "", without) == html_escape(text)
