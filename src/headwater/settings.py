@@ -57,6 +57,10 @@ class Settings(BaseSettings):
     trusted_proxies: tuple[str, ...] = Field(
         (), description="addresses or networks of proxies whose X-Forwarded-For and -Proto are believed"
     )
+    proxy_header: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9-]+$", description="the header by which a trusted proxy names who is signed in"
+    )
+    registration: bool = Field(False, description="whoever comes may make an account (as a reader)")
     tls: bool = Field(False, description="answer by HTTPS; without tls_cert by a certificate made here")
     tls_cert: Path | None = Field(None, description="the PEM file of the certificate with its chain")
     tls_key: Path | None = Field(None, description="the PEM file of its key, without a password")
@@ -96,6 +100,8 @@ class Settings(BaseSettings):
                 f"A mean delay of {target.delay:g} s contradicts least_interval: with {self.least_interval:g} s between"
                 f" two refreshes an item waits {self.least_interval / 2:g} s on average."
             )
+        if self.proxy_header is not None and not self.trusted_proxies:
+            raise ValueError("proxy_header needs trusted_proxies: from anybody else the header is only a claim.")
         return self
 
     @property

@@ -65,7 +65,8 @@ async def rendered(app: Starlette) -> str:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
-    await app({**scope, "scheme": "http", "http_version": "1.1", "server": ("localhost", 80)}, receive, send)
+    scope |= {"client": ("127.0.0.1", 5000), "http_version": "1.1", "server": ("localhost", 80)}
+    await app({**scope, "scheme": "http"}, receive, send)
     return b"".join(message.get("body", b"") for message in sent).decode()
 
 

@@ -27,8 +27,12 @@ from headwater.node.node import Node
 from headwater.node.pushing import Pushing
 from headwater.settings import Settings, load_settings
 from headwater.store.values import Added, NewFeed
+from headwater.web.account_pages import welcome_address
 from headwater.web.app import create_app
 from headwater.web.frame import Add
+from headwater.web.peers import Peers
+from headwater.web.session import Access
+from headwater.web.signing_in import Door
 from headwater.web.tls import Certificate, certificate, own_names
 
 LOOK_AT_CERTIFICATE = 60.0
@@ -152,16 +156,16 @@ async def _answer(node: Node, listener: socket.socket) -> None:
         live=node.live,
         node=node,
         pushing=pushing,
+        access=Access(given.own_names, given.registration, given.proxy_header, given.trusted_proxies),
     )
     # Live streams never end by themselves: who still listens when we stop is let go after a moment.
     config = uvicorn.Config(
-        app,
+        Peers(app, given.trusted_proxies),
         log_config=None,
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=2,
-        proxy_headers=bool(given.trusted_proxies),
-        forwarded_allow_ips=list(given.trusted_proxies),
+        proxy_headers=False,  # Peers does it, and remembers the peer
         ssl_context_factory=None if secured is None else lambda config, default: secured.context,
     )
     server = _Server(config)
@@ -169,10 +173,18 @@ async def _answer(node: Node, listener: socket.socket) -> None:
         print_json({"url": address, "feeds": len(node.crawler.roster)})
     else:
         err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
+    if await app.state.visitors.open_mode():
+        _say_how_to_own(app.state.door, base)
     if secured is not None and given.tls_cert is None:
         err.print(f"Its certificate is signed by itself; SHA-256 {secured.fingerprint()}", style="dim")
     async with pushing, _ending_together(node, server), _renewed(secured):
         await server.serve(sockets=[listener])
+
+
+def _say_how_to_own(door: Door, base: str) -> None:
+    """While the owner has no password only this machine may come in; the link is for those elsewhere."""
+    link = welcome_address(base, door)
+    log.warning("no_owner_yet", note="open to this machine only; the link sets name and password", link=link)
 
 
 def _address(listener: socket.socket, scheme: str) -> str:

@@ -22,7 +22,7 @@ from headwater.store.tables import metadata, unindexed
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
 _LEFT_OUT = {unindexed.name}  # what is to be indexed: after restoring, everything
-_SPARED = {"alembic_version", "state"}  # may have rows in a database that has just been made
+_SPARED = {"alembic_version", "state", "user"}  # may have rows in a database that has just been made
 CHUNK = 1000
 
 
@@ -62,7 +62,8 @@ def load(connection: Connection, file: BackupReader, progress: Progress) -> None
     done, total = 0, sum(manifest.counts.values())
     found = MetaData()
     tables = {name: Table(name, found, autoload_with=connection) for name in manifest.columns}
-    connection.execute(tables["state"].delete())  # what making the tables has noted
+    for name in {"state", "user"} & set(tables):
+        connection.execute(tables[name].delete())  # what making the tables has noted, and the owner it made
     for block in file.blocks():
         _insert(connection, tables[block.table], manifest.columns[block.table], block)
         done += len(block.rows)

@@ -11,8 +11,9 @@ from sqlalchemy import Connection, Row, Select, delete, func, or_, select, updat
 from headwater.errors import InputError, NotFound
 from headwater.formats.urls import normalise
 from headwater.model import Feed
-from headwater.store import search
+from headwater.store import accounts, search, subscribing
 from headwater.store.clean import clean
+from headwater.store.people_tables import mark
 from headwater.store.sql import chunks, insert_new
 from headwater.store.state import changed
 from headwater.store.tables import (
@@ -56,19 +57,29 @@ def add_feeds(
     progress: Callable[[int], None] | None = None,
     *,
     adopt: bool = True,
+    subscriber: int | None = None,
 ) -> list[Added]:
-    """In the caller's transaction. With `adopt` those that are here only for a query are here for themselves now."""
+    """In the caller's transaction. With `adopt` those that are here only for a query are here for themselves now.
+
+    They are subscribed for `subscriber`, else for the owner, with their tags; only the owner's are also the feed's.
+    """
     done: list[Added] = []
+    first = accounts.owner(connection).id
     for chunk in chunks((clean(each) for each in feeds), CHUNK):
-        added = _add_chunk(connection, chunk, now)
-        done += _adopt(connection, chunk, added) if adopt else added
+        added = _add_chunk(connection, chunk, now, tagged=subscriber in (None, first))
+        if adopt:
+            added = _adopt(connection, chunk, added)
+            wanted = [(one.feed.id, each.tags) for each, one in zip(chunk, added, strict=True)]
+            created = {one.feed.id for one in added if one.created}
+            subscribing.subscribe(connection, subscriber or first, wanted, created, now)
+        done += added
         if progress is not None:
             progress(len(done))
     changed(connection)
     return done
 
 
-def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float) -> list[Added]:
+def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float, tagged: bool) -> list[Added]:
     keys = [normalise(each.url) for each in new]
     first: dict[str, NewFeed] = {}
     for key, each in zip(keys, new, strict=True):
@@ -91,9 +102,9 @@ def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float) -> li
         key: id
         for id, key in connection.execute(select(feed.c.id, feed.c.url_key).where(feed.c.url_key.in_(list(first))))
     }
-    tagged = {(ids[key], tag) for key, each in zip(keys, new, strict=True) for tag in each.tags}
-    if tagged:
-        rows = [{"feed_id": id, "tag": tag} for id, tag in sorted(tagged)]
+    tags = {(ids[key], tag) for key, each in zip(keys, new, strict=True) for tag in each.tags}
+    if tags and tagged:
+        rows = [{"feed_id": id, "tag": tag} for id, tag in sorted(tags)]
         connection.execute(insert_new(dialect, feed_tag), rows)
     stored = {each.id: each for each in _read(connection, _FEED.where(feed.c.id.in_(list(ids.values()))))}
     added = []
@@ -248,6 +259,7 @@ def change(connection: Connection, feed_id: int, changes: Mapping[str, Any]) -> 
         rows = [{"feed_id": feed_id, "tag": clean(tag)} for tag in sorted(set(changes["tags"]))]
         if rows:
             connection.execute(insert_new(connection.dialect.name, feed_tag), rows)
+        subscribing.follow_tags(connection, feed_id, [clean(tag) for tag in changes["tags"]])
     changed(connection)
     return find(connection, feed_id)
 
@@ -278,7 +290,7 @@ def remove(connection: Connection, feed_id: int) -> None:
         search.forget(connection, chunk)
     published = select(hit.c.item_id).where(hit.c.feed_id == feed_id)
     connection.execute(delete(edition).where(edition.c.item_id.in_(published)))
-    for table in (item, seen, refresh, hit, offered, query_source):
+    for table in (item, seen, refresh, hit, offered, query_source, mark):
         connection.execute(delete(table).where(table.c.feed_id == feed_id))
     connection.execute(delete(feed).where(feed.c.id == feed_id))  # tags, known and window go with it
     changed(connection)

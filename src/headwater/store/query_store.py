@@ -32,13 +32,14 @@ class QueryStore:
 
     # definitions
 
-    async def execute(self, script: str, now: float) -> Executed:
+    async def execute(self, script: str, now: float, *, subscriber: int | None = None) -> Executed:
         """Check a script against what is here and carry it out, wholly or (QueryError) not at all.
 
         What it defines holds for items that arrive from now on; a running processor fills the window from the past.
         Addresses that stand in it become feeds, wanted by nobody but queries, unless they are here already.
+        What it creates or registers is subscribed for `subscriber` (a user's id), else for the owner.
         """
-        return await self._database.write(scripts.execute, script, now)
+        return await self._database.write(scripts.execute, script, now, subscriber)
 
     async def drop(self, name: str, cascade: bool = False) -> tuple[str, ...]:
         """Drop a query feed and what came of it; InputError names those that read it, unless `cascade` drops them too.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, false, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, select, update
 
-from headwater.store import hits, search
+from headwater.store import hits, marks, search
 from headwater.store.known import seen_key
+from headwater.store.people_tables import mark
 from headwater.store.sql import chunks
 from headwater.store.tables import checkpoint, item, outbox, refresh, seen, tally
 from headwater.store.values import Keep, Pruned
@@ -53,7 +54,7 @@ def _prune_outbox(connection: Connection, keep: Keep, now: float, limit: int) ->
 
 def _prune_items(connection: Connection, keep: Keep, now: float, limit: int) -> int:
     ids: set[int] = set()
-    spared = _unread(connection)
+    spared = _spared(connection)
     if keep.days is not None:
         old = select(item.c.id).where(item.c.first_seen < now - keep.days * DAY, ~spared).order_by(item.c.first_seen)
         ids.update(connection.execute(old.limit(limit)).scalars())
@@ -64,12 +65,13 @@ def _prune_items(connection: Connection, keep: Keep, now: float, limit: int) -> 
     return len(ids)
 
 
-def _unread(connection: Connection) -> ColumnElement[bool]:
-    """Items of which some consumer has not read yet."""
+def _spared(connection: Connection) -> ColumnElement[bool]:
+    """Items that stay: somebody starred them, or some consumer has not read of them yet."""
+    starred = item.c.id.in_(select(mark.c.item_id).where(mark.c.starred.is_not(None)))
     slowest = _slowest(connection)
     if slowest is None:
-        return false()
-    return item.c.id.in_(select(outbox.c.item_id).where(outbox.c.position > slowest))
+        return starred
+    return or_(starred, item.c.id.in_(select(outbox.c.item_id).where(outbox.c.position > slowest)))
 
 
 def _beyond(connection: Connection, per_feed: int, spared: ColumnElement[bool], limit: int) -> list[int]:
@@ -88,7 +90,9 @@ def _beyond(connection: Connection, per_feed: int, spared: ColumnElement[bool], 
 
 def _delete(connection: Connection, ids: Sequence[int]) -> None:
     """The items and their words go; that they have been seen stays. Outbox entries without an item are not shown."""
-    rows = connection.execute(select(item.c.feed_id, item.c.identity).where(item.c.id.in_(ids))).all()
+    rows = connection.execute(select(item.c.id, item.c.feed_id, item.c.identity).where(item.c.id.in_(ids))).all()
     search.forget(connection, ids)
-    connection.execute(_FORGOTTEN, [{"of_feed": id, "of_key": seen_key(identity)} for id, identity in rows])
+    connection.execute(_FORGOTTEN, [{"of_feed": id, "of_key": seen_key(identity)} for _, id, identity in rows])
+    for feed_id in {row.feed_id for row in rows}:
+        marks.forget(connection, feed_id, [row.id for row in rows if row.feed_id == feed_id])
     connection.execute(delete(item).where(item.c.id.in_(ids)))

@@ -13,7 +13,7 @@ from headwater.language import parse
 from headwater.language.ast import Address, Create, Drop, Position, Register
 from headwater.language.messages import Report
 from headwater.language.normal import branches
-from headwater.store import feeds, queries
+from headwater.store import accounts, feeds, queries, subscribing
 from headwater.store.state import changed
 from headwater.store.tables import feed, implicit_feed, query_feed
 from headwater.store.values import Done, Executed, NewFeed
@@ -21,20 +21,23 @@ from headwater.store.values import Done, Executed, NewFeed
 IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it weight
 
 
-def execute(connection: Connection, text: str, now: float) -> Executed:
-    """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it."""
+def execute(connection: Connection, text: str, now: float, subscriber: int | None = None) -> Executed:
+    """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it.
+
+    What it creates is subscribed for `subscriber`, else for the owner.
+    """
     script = parse(text, queries.catalogue(connection))
     report = Report(text)
     done: list[Done] = []
     for kind, run in groupby(script.statements, type):
         if kind is Create:
-            done += _create(connection, [statement for statement in run if isinstance(statement, Create)], now)
+            done += _create(connection, [each for each in run if isinstance(each, Create)], now, subscriber)
             continue
         for statement in run:
             if isinstance(statement, Drop):
                 done += _drop(connection, statement.name.name, statement.cascade)
             elif isinstance(statement, Register):
-                done += _register(connection, statement, now, report)
+                done += _register(connection, statement, now, subscriber, report)
     report.settle()
     if queries.release(connection):
         changed(connection)
@@ -54,10 +57,12 @@ def drop(connection: Connection, name: str, cascade: bool) -> tuple[str, ...]:
     return tuple(one.name for one in done)
 
 
-def _create(connection: Connection, statements: Sequence[Create], now: float) -> list[Done]:
+def _create(connection: Connection, statements: Sequence[Create], now: float, subscriber: int | None) -> list[Done]:
     """Many at a time: a script may hold a hundred thousand."""
     last = {statement.name.key: statement for statement in statements}
     ids, there = queries.put(connection, list(last.values()), now)
+    new = [id for key, id in ids.items() if key not in there]
+    subscribing.subscribe_queries(connection, subscriber or accounts.owner(connection).id, new, now)
     used = {key: _addresses(statement) for key, statement in last.items()}
     feeds_at = _feeds_at(connection, {address: url for each in used.values() for address, url in each.items()}, now)
     queries.refer(
@@ -110,11 +115,14 @@ def _named(connection: Connection, name: str) -> int | None:
     return next((row.id for row in rows if row.name.casefold() == name.casefold()), None)
 
 
-def _register(connection: Connection, statement: Register, now: float, report: Report) -> list[Done]:
+def _register(
+    connection: Connection, statement: Register, now: float, subscriber: int | None, report: Report
+) -> list[Done]:
     """The feed gets the name and the tags; one that was only there for a query is now there for itself."""
     url, name = statement.address.url, statement.name.name
     try:
-        [added] = feeds.add_feeds(connection, [NewFeed(url, name=name, tags=statement.tags)], now)
+        new = NewFeed(url, name=name, tags=statement.tags)
+        [added] = feeds.add_feeds(connection, [new], now, subscriber=subscriber)
     except InputError as error:
         raise QueryError(str(error)) from error
     if added.feed.name is not None and added.feed.name != name:

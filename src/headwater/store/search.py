@@ -108,8 +108,15 @@ def waiting(connection: Connection) -> int:
 
 
 def search(
-    connection: Connection, said: str, limit: int, feed_id: int | None, tag: str | None, before_id: int | None
+    connection: Connection,
+    said: str,
+    limit: int,
+    feed_id: int | None,
+    tag: str | None,
+    before_id: int | None,
+    feeds: Any = None,
 ) -> Found:
+    """`feeds` are ids, or a query for them: only items of these are found."""
     terms = terms_of(said)
     if terms and all(term.without for term in terms):
         raise InputError("A search needs at least one word that is wanted, not only words that are not.")
@@ -121,6 +128,8 @@ def search(
         query = query.where(item.c.feed_id == feed_id)
     if tag is not None:
         query = query.where(item.c.feed_id.in_(feeds_with(tag)))
+    if feeds is not None:
+        query = query.where(item.c.feed_id.in_(feeds))
     if before_id is not None:
         query = query.where(item.c.id < before_id)
     found: list[Item] = [read_item(row) for row in connection.execute(query)]

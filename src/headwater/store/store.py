@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError
 from headwater.errors import StoreError
 from headwater.model import Feed, Item, Known, Refresh, Verdict
 from headwater.store import backup, feeds, items, known, outbox, refreshes, retention, save, search, state
+from headwater.store.account_store import AccountStore
 from headwater.store.backup import Progress
 from headwater.store.backup_file import BackupReader, BackupWriter, Manifest
 from headwater.store.database import Database, Transaction
@@ -28,6 +29,7 @@ from headwater.store.migrate import HEAD
 from headwater.store.page_store import PageStore
 from headwater.store.publish_store import PublishStore
 from headwater.store.query_store import QueryStore
+from headwater.store.reading_store import ReadingStore
 from headwater.store.sqlite import Sqlite
 from headwater.store.subscription_store import SubscriptionStore
 from headwater.store.values import (
@@ -60,6 +62,8 @@ class Store:
         self.pages = PageStore(database)
         self.hub = HubStore(database)
         self.subscriptions = SubscriptionStore(database)
+        self.accounts = AccountStore(database)
+        self.reading = ReadingStore(database)
 
     @classmethod
     async def open(cls, url: str, *, create: bool = True, tables: str = HEAD) -> Store:
@@ -117,15 +121,25 @@ class Store:
     # feeds
 
     async def add_feeds(
-        self, new: Iterable[NewFeed], now: float, *, progress: Callable[[int], None] | None = None
+        self,
+        new: Iterable[NewFeed],
+        now: float,
+        *,
+        progress: Callable[[int], None] | None = None,
+        subscriber: int | None = None,
     ) -> list[Added]:
         """Add all of them in one transaction; answers are in the order given.
 
         An address that is already there (after normalising) is not added again but gets the new tags. A name that
         another feed has is an InputError and nothing is added. `progress` is called with how many are done, maybe
-        from another thread.
+        from another thread. They are subscribed, with their tags, for the user `subscriber`, else for the owner.
         """
-        return await self._database.write(feeds.add_feeds, list(new), now, progress)
+
+        def add(connection: Connection) -> list[Added]:
+            return feeds.add_feeds(connection, wanted, now, progress, subscriber=subscriber)
+
+        wanted = list(new)
+        return await self._database.write(add)
 
     async def feed(self, ref: int | str) -> Feed:
         """By id (also as digits), address or name; NotFound suggests what might have been meant."""

@@ -131,9 +131,11 @@ item = Table(
     Column("enclosures", Text),
     Column("summary", Text),
     Column("content", Text),
-    Index(None, "first_seen"),
-    Index(None, "published", "id"),
+    # Lists of a person's unread items walk these without touching the items, which are wide.
+    Index(None, "first_seen", "id", "feed_id"),
+    Index(None, "published", "id", "feed_id"),
     Index(None, "feed_id", "published", "id"),
+    Index(None, "feed_id", "id", "published", "first_seen"),
     sqlite_autoincrement=True,
 )
 

@@ -5,7 +5,7 @@ somebody typed and returns the stored feed, or raises an InputError whose senten
 stored as it stands and the node finds out what is there. `names` are the host names under which the server may be
 used to change things, beside localhost and addresses in digits. `base` is the address that published documents give as
 theirs; it is never taken from a request, whose Host header anybody can write. `node` is the aggregator running in this
-process, where there is one; `pushing` has its hub and brings the documents that name it.
+process, where there is one; `pushing` has its hub and brings the documents that name it. `access` says who may come in.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ from headwater.publish.cache import Documents
 from headwater.publish.live import Live
 from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
-from headwater.web import metrics
+from headwater.web import account_pages, metrics
+from headwater.web.account_pages import Refusals
 from headwater.web.feeds import Feeds
-from headwater.web.forms import Forms, Refused
+from headwater.web.forms import Forms
 from headwater.web.frame import HERE, Add, Frame, as_json
+from headwater.web.gate import Gate
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
 from headwater.web.pages import common, editor, feed, feeds, quality
 from headwater.web.pages.status import look
+from headwater.web.session import Access, Visitors
+from headwater.web.signing_in import Door
 from headwater.web.websub import WebSub
 
 
@@ -52,6 +56,7 @@ def create_app(
     live: Live | None = None,
     pushing: Pushing | None = None,
     node: Node | None = None,
+    access: Access | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
     """The application over an open store."""
@@ -65,14 +70,17 @@ def create_app(
         node=node,
     )
     site = Site(frame)
+    door = Door(Visitors(store, access or Access(tuple(names)), clock))
+    refusals = Refusals(frame.page)
     documents = pushing.documents if pushing else Documents(store, base, clock=clock)
-    return Starlette(
+    app = Starlette(
         routes=[
             *feeds.routes(frame),
             *feed.routes(frame),
             *quality.routes(frame),
             *editor.routes(frame),
             *common.routes(frame),
+            *account_pages.routes(door, frame.forms, frame.page),
             Route("/", site.status),
             Route("/status", site.status),
             Route("/health", site.health),
@@ -85,15 +93,18 @@ def create_app(
             Middleware(LiveStreams, store=store, documents=documents, live=live or Live(store)),
             *([Middleware(WebSub, pushing=pushing)] if pushing else []),
             Middleware(SafeHeaders),
+            Middleware(Gate, refusals=refusals),
         ],
         exception_handlers={
             StoreError: site.store_failed,
-            Refused: site.refused,
+            **refusals.handlers,
             NotFound: site.not_found,
             404: site.not_found,
             Exception: site.broken,
         },
     )
+    app.state.visitors, app.state.door = door.visitors, door
+    return app
 
 
 class Site:
@@ -144,10 +155,6 @@ class Site:
         if request.url.path == "/health":
             return as_json({"status": "failing", "message": str(error)}, 503)
         return self._problem(request, 503, "The database does not answer", str(error))
-
-    async def refused(self, request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refused)
-        return self._problem(request, error.status, "Nothing was changed", str(error))
 
     async def not_found(self, request: Request, error: Exception) -> Response:
         message = str(error) if isinstance(error, NotFound) else "Nothing has this address: was it mistyped?"

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from itsdangerous import BadSignature, Signer
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from headwater.errors import HeadwaterError
@@ -48,8 +48,8 @@ class Forms:
 
     async def read(self, request: Request) -> dict[str, str]:
         """The fields of a form sent by a page of ours; Refused for all others."""
-        self._check_host(request)
-        _check_sender(request)
+        check_host(request, self._names)
+        check_sender(request)
         body = b""
         async for chunk in request.stream():
             body += chunk
@@ -59,14 +59,6 @@ class Forms:
         self._check_token(request, fields.get("token", ""))
         return fields
 
-    def _check_host(self, request: Request) -> None:
-        host = (request.url.hostname or "").lower()
-        if host != "localhost" and host not in self._names and not _is_address(host):
-            raise Refused(
-                f"Changes are not taken under the name “{host[:100]}”: the operator has to list it in the "
-                "setting names."
-            )
-
     def _check_token(self, request: Request, token: str) -> None:
         try:
             self._signer.unsign(f"{request.cookies.get(COOKIE, '')}.{token}")
@@ -74,7 +66,17 @@ class Forms:
             raise Refused("The form is too old or did not come from this page: load the page again.") from error
 
 
-def _check_sender(request: Request) -> None:
+def check_host(request: HTTPConnection, names: Collection[str]) -> None:
+    """Refused unless the server was reached by a name that is ours."""
+    host = (request.url.hostname or "").lower()
+    if host != "localhost" and host not in names and not _is_address(host):
+        raise Refused(
+            f"Changes are not taken under the name “{host[:100]}”: the operator has to list it in the setting names."
+        )
+
+
+def check_sender(request: HTTPConnection) -> None:
+    """Refused if the browser says that another site sent this."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         if site not in ("same-origin", "none"):

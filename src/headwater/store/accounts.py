@@ -1,0 +1,230 @@
+"""Accounts, sessions and tokens. Only hashes of passwords and secrets come here."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from headwater.errors import InputError, NotFound
+from headwater.store.clean import clean
+from headwater.store.people import OWNER, ROLES, SCOPES, ApiToken, Session, User
+from headwater.store.people_tables import api_token, session, subscribed, user
+
+LONGEST_NAME = 64
+MOST_SESSIONS = 100  # of one person; the longest unused go first
+LATER = 60.0  # seconds before the time of the last use is written again
+
+
+def name_key(name: str) -> str:
+    """What tells names apart.
+
+    >>> name_key("Ada") == name_key("ADA")
+    True
+    """
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def checked_name(name: str) -> str:
+    """The name, if one can be called so; InputError says why not."""
+    name = name.strip()
+    if not name:
+        raise InputError("A name is needed.")
+    if len(name) > LONGEST_NAME:
+        raise InputError(f"A name has {LONGEST_NAME} characters at most.")
+    if not name.isprintable() or set(name) & set("/\\") or name != clean(name):
+        raise InputError("A name has letters, digits and signs, but no slashes and nothing invisible.")
+    return name
+
+
+def _user(row: Row[Any]) -> User:
+    settings: dict[str, Any] = orjson.loads(row.settings) if row.settings else {}
+    return User(row.id, row.name, row.role, row.created, row.password is not None, settings)
+
+
+def users(connection: Connection) -> list[User]:
+    return [_user(row) for row in connection.execute(select(user).order_by(user.c.id))]
+
+
+def find(connection: Connection, ref: int | str) -> User:
+    """By id (an int) or name."""
+    which = user.c.id == ref if isinstance(ref, int) else user.c.name_key == name_key(clean(ref))
+    row = connection.execute(select(user).where(which)).first()
+    if row is None:
+        raise NotFound(f"There is no user “{ref}”.")
+    return _user(row)
+
+
+def owner(connection: Connection) -> User:
+    """The first of the owners: what is added without saying for whom is theirs."""
+    row = connection.execute(select(user).where(user.c.role == OWNER).order_by(user.c.id).limit(1)).first()
+    if row is None:
+        raise NotFound("There is no owner.")
+    return _user(row)
+
+
+def password(connection: Connection, name: str) -> tuple[User | None, str | None]:
+    """The account of this name with the hash of its password; None, None where there is no such account."""
+    row = connection.execute(select(user).where(user.c.name_key == name_key(clean(name)))).first()
+    return (None, None) if row is None else (_user(row), row.password)
+
+
+def add(connection: Connection, name: str, role: str, password: str | None, now: float) -> User:
+    name = checked_name(name)
+    _check_role(role)
+    _refuse_taken(connection, name, None)
+    values = {"name": name, "name_key": name_key(name), "role": role, "password": password, "created": now}
+    connection.execute(insert(user), values)
+    return find(connection, name)
+
+
+def claim(connection: Connection, name: str, password: str) -> User | None:
+    """Give the owner a name and the first password; None if there is one already. Ends open mode."""
+    first = owner(connection)
+    if first.has_password:
+        return None
+    name = checked_name(name)
+    _refuse_taken(connection, name, first.id)
+    values = {"name": name, "name_key": name_key(name), "password": password}
+    done = connection.execute(update(user).where(user.c.id == first.id, user.c.password.is_(None)).values(values))
+    return find(connection, first.id) if done.rowcount else None
+
+
+def change(connection: Connection, user_id: int, changes: Mapping[str, Any]) -> User:
+    """name, role, password (a hash; all sessions end) or settings."""
+    now = find(connection, user_id)
+    values = dict(changes)
+    if "name" in values:
+        values["name"] = checked_name(values["name"])
+        values["name_key"] = name_key(values["name"])
+        _refuse_taken(connection, values["name"], user_id)
+    if "role" in values:
+        _check_role(values["role"])
+        if now.is_owner and values["role"] != OWNER:
+            _keep_an_owner(connection)
+    if "settings" in values:
+        values["settings"] = orjson.dumps(values["settings"]).decode()
+    if "password" in values:
+        connection.execute(delete(session).where(session.c.user_id == user_id))
+    if values:
+        connection.execute(update(user).where(user.c.id == user_id).values(values))
+    return find(connection, user_id)
+
+
+def remove(connection: Connection, user_id: int) -> list[int]:
+    """The account and all that is only theirs; the feeds they read, of which some may now be nobody's."""
+    gone = find(connection, user_id)
+    if gone.is_owner:
+        _keep_an_owner(connection)
+    read = list(connection.execute(select(subscribed.c.feed_id).where(subscribed.c.user_id == user_id)).scalars())
+    connection.execute(delete(user).where(user.c.id == user_id))
+    return read
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise InputError(f"There is no role “{role}”; there are {' and '.join(ROLES)}.")
+
+
+def _keep_an_owner(connection: Connection) -> None:
+    if connection.execute(select(func.count()).select_from(user).where(user.c.role == OWNER)).scalar_one() < 2:
+        raise InputError("This is the only owner. Make somebody else an owner first.")
+
+
+def _refuse_taken(connection: Connection, name: str, besides: int | None) -> None:
+    taken = connection.execute(select(user.c.id).where(user.c.name_key == name_key(name))).scalar()
+    if taken is not None and taken != besides:
+        raise InputError(f"There is a user “{name}” already. Choose another name.")
+
+
+# sessions
+
+
+def sign_in(
+    connection: Connection, hash: bytes, user_id: int, kind: str, label: str, now: float, expires: float
+) -> None:
+    """Begin a session; those that have ended, and the oldest of very many, are forgotten."""
+    connection.execute(delete(session).where(session.c.expires <= now))
+    mine = select(session.c.hash).where(session.c.user_id == user_id).order_by(session.c.last_seen.desc())
+    old = connection.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
+    if old:
+        connection.execute(delete(session).where(session.c.hash.in_(old)))
+    values = {"hash": hash, "user_id": user_id, "kind": kind, "label": clean(label)[:200]}
+    connection.execute(insert(session), values | {"created": now, "last_seen": now, "expires": expires})
+
+
+def signed_in(connection: Connection, hash: bytes, kind: str, now: float) -> Session | None:
+    columns = (session.c.label, session.c.created.label("since"), session.c.last_seen, session.c.expires)
+    query = select(user, *columns).join(session, session.c.user_id == user.c.id)
+    query = query.where(session.c.hash == hash, session.c.kind == kind, session.c.expires > now)
+    row = connection.execute(query).first()
+    return None if row is None else Session(_user(row), kind, row.label, row.since, row.last_seen, row.expires)
+
+
+def prolong(connection: Connection, hash: bytes, now: float, expires: float) -> None:
+    connection.execute(update(session).where(session.c.hash == hash).values(last_seen=now, expires=expires))
+
+
+def sign_out(connection: Connection, hash: bytes) -> None:
+    connection.execute(delete(session).where(session.c.hash == hash))
+
+
+def sign_out_everywhere(connection: Connection, user_id: int, except_hash: bytes | None) -> int:
+    which = [session.c.user_id == user_id] + ([] if except_hash is None else [session.c.hash != except_hash])
+    return connection.execute(delete(session).where(*which)).rowcount
+
+
+def sessions(connection: Connection, user_id: int, now: float) -> list[Session]:
+    of = find(connection, user_id)
+    query = select(session).where(session.c.user_id == user_id, session.c.expires > now)
+    return [
+        Session(of, row.kind, row.label, row.created, row.last_seen, row.expires)
+        for row in connection.execute(query.order_by(session.c.last_seen.desc()))
+    ]
+
+
+# tokens
+
+
+def add_token(
+    connection: Connection, user_id: int, hash: bytes, label: str, scopes: Iterable[str], now: float
+) -> ApiToken:
+    wanted = [scope for scope in SCOPES if scope in (given := set(scopes))]
+    if unknown := given - set(SCOPES):
+        raise InputError(f"There is no scope “{min(unknown)}”; there are {', '.join(SCOPES)}.")
+    if not wanted:
+        raise InputError(f"A token needs a scope at least: {', '.join(SCOPES)}.")
+    label = clean(label.strip())[:200]
+    values = {"hash": hash, "user_id": user_id, "label": label, "scopes": " ".join(wanted), "created": now}
+    id = connection.execute(insert(api_token).returning(api_token.c.id), values).scalar_one()
+    return ApiToken(id, user_id, label, tuple(wanted), now, None)
+
+
+def token_user(connection: Connection, hash: bytes) -> tuple[User, ApiToken] | None:
+    query = select(user, *(column.label(f"token_{column.name}") for column in api_token.c))
+    row = connection.execute(query.join(api_token).where(api_token.c.hash == hash)).first()
+    if row is None:
+        return None
+    scopes = tuple(row.token_scopes.split())
+    return _user(row), ApiToken(row.token_id, row.id, row.token_label, scopes, row.token_created, row.token_last_used)
+
+
+def token_used(connection: Connection, token_id: int, now: float) -> None:
+    connection.execute(update(api_token).where(api_token.c.id == token_id).values(last_used=now))
+
+
+def tokens(connection: Connection, user_id: int) -> list[ApiToken]:
+    rows = connection.execute(select(api_token).where(api_token.c.user_id == user_id).order_by(api_token.c.id))
+    return [
+        ApiToken(row.id, row.user_id, row.label, tuple(row.scopes.split()), row.created, row.last_used) for row in rows
+    ]
+
+
+def revoke_token(connection: Connection, user_id: int, token_id: int) -> None:
+    """NotFound also where it is somebody else's."""
+    done = connection.execute(delete(api_token).where(api_token.c.id == token_id, api_token.c.user_id == user_id))
+    if not done.rowcount:
+        raise NotFound(f"There is no token {token_id}.")

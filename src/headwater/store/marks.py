@@ -1,0 +1,281 @@
+"""Read and starred: single items, whole streams at once, and taking the latter back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, text, update
+
+from headwater.errors import NotFound
+from headwater.store.people import Marked, Stream
+from headwater.store.people_tables import mark, query_subscription, subscribed, undo
+from headwater.store.reading import visible
+from headwater.store.sql import Prepared, chunks, upsert
+from headwater.store.streams import feed_ids, query_ids
+from headwater.store.subscribing import require, require_query
+from headwater.store.tables import hit, item
+
+CHUNK = 1000
+UNDOS = 20  # of one person
+LATE = 3600.0  # seconds between the fetch of an item and its id, at the most
+REST = 7 * 86_400.0  # marks that say what the position says anyway are forgotten after this time
+
+
+def _upserted(*columns: str) -> Prepared:
+    def build(dialect: str) -> Any:
+        statement = upsert(dialect, mark)
+        new = statement.excluded
+        changes = {name: new[name] for name in columns} | {"changed": new.changed}
+        if "starred" in columns:  # starring again does not change since when
+            keeps = new.starred.is_not(None) & mark.c.starred.is_not(None)
+            changes["starred"] = case((keeps, mark.c.starred), else_=new.starred)
+        return statement.on_conflict_do_update(index_elements=["user_id", "feed_id", "item_id"], set_=changes)
+
+    return Prepared(build, ["user_id", "feed_id", "item_id", *columns, "changed"])
+
+
+_READ, _STAR, _BOTH = _upserted("state"), _upserted("starred"), _upserted("state", "starred")
+
+
+def set_marks(
+    connection: Connection, user_id: int, ids: Collection[int], read: bool | None, starred: bool | None, now: float
+) -> int:
+    """Mark those of these items that the person may see; how many. None leaves as it is."""
+    if read is None and starred is None:
+        return 0
+    places = sorted(set(visible(connection, user_id, ids).values()))
+    row: dict[str, Any] = {"user_id": user_id, "changed": now}
+    if read is not None:
+        row["state"] = 1 if read else 0
+    if starred is not None:
+        row["starred"] = now if starred else None
+    statement = _BOTH if read is not None and starred is not None else _READ if starred is None else _STAR
+    statement.run(connection, ({**row, "feed_id": feed_id, "item_id": item_id} for feed_id, item_id in places))
+    return len(places)
+
+
+def mark_all(
+    connection: Connection, user_id: int, which: Stream, up_to: int | None, until: float | None, now: float
+) -> Marked:
+    """Everything of a stream is read: up to the id of an item, or what arrived before a moment, or all there is.
+
+    The positions move; what was marked unread loses its mark; what query feeds show of other feeds is marked.
+    """
+    if which.feed is not None:
+        require(connection, user_id, which.feed)
+    if which.query is not None:
+        require_query(connection, user_id, which.query)
+    last = _last(connection, up_to, until)
+    feeds = [] if which.query is not None else feed_ids(connection, user_id, which)
+    asked = [which.query] if which.query is not None else []
+    if which.query is None and which.feed is None:
+        asked = query_ids(connection, user_id, which)
+    was_unread = _unread(connection, user_id, feeds, last)
+    before: dict[str, Any] = {
+        "feeds": _move(connection, user_id, feeds, last),
+        "kept": _drop_kept(connection, user_id, feeds, last, now),
+    }
+    late = _late(connection, user_id, feeds, last, until) if until is not None else []
+    shown = [place for id in asked for place in _shown(connection, user_id, id, up_to, until)]
+    fresh = sorted(set(late) | set(shown))
+    _READ.run(
+        connection,
+        ({"user_id": user_id, "feed_id": f, "item_id": i, "state": 1, "changed": now} for f, i in fresh),
+    )
+    before |= {"marked": fresh, "queries": _move_queries(connection, user_id, asked, up_to, until)}
+    return Marked(was_unread + len(fresh), _remember(connection, user_id, before, now))
+
+
+def _last(connection: Connection, up_to: int | None, until: float | None) -> int:
+    """The last item that is read; with `until`, such that nothing which arrived later is before it."""
+    newest = connection.execute(select(func.max(item.c.id))).scalar() or 0
+    if up_to is not None:
+        newest = min(newest, up_to)
+    if until is not None:
+        later = connection.execute(select(func.min(item.c.id)).where(item.c.first_seen >= until)).scalar()
+        newest = newest if later is None else min(newest, later - 1)
+    return newest
+
+
+def _unread(connection: Connection, user_id: int, feeds: Iterable[int], last: int) -> int:
+    total = 0
+    for chunk in chunks(feeds, CHUNK):
+        given = {"user": user_id, "last": last, "feeds": chunk}
+        total += sum(int(connection.execute(statement, given).scalar_one()) for statement in (_BEHIND, _KEPT))
+        total -= int(connection.execute(_READ_BEHIND, given).scalar_one())
+    return total
+
+
+def _of_feeds(sql: str) -> Any:
+    return text(sql).bindparams(bindparam("feeds", expanding=True))
+
+
+_BEHIND = _of_feeds(
+    "SELECT COUNT(*) FROM subscribed s CROSS JOIN item i WHERE s.user_id = :user AND s.feed_id IN :feeds "
+    "AND i.feed_id = s.feed_id AND i.id > s.read_up_to AND i.id <= :last"
+)
+_READ_BEHIND = _of_feeds(
+    "SELECT COUNT(*) FROM mark m CROSS JOIN subscribed s WHERE m.user_id = :user AND m.feed_id IN :feeds "
+    "AND m.state = 1 AND s.user_id = :user AND s.feed_id = m.feed_id AND m.item_id > s.read_up_to "
+    "AND m.item_id <= :last"
+)
+_KEPT = _of_feeds(
+    "SELECT COUNT(*) FROM mark m CROSS JOIN subscribed s WHERE m.user_id = :user AND m.state = 0 "
+    "AND m.feed_id IN :feeds AND s.user_id = :user AND s.feed_id = m.feed_id "
+    "AND m.item_id <= s.read_up_to AND m.item_id <= :last"
+)
+
+
+def _move(connection: Connection, user_id: int, feeds: Iterable[int], last: int) -> list[tuple[int, int]]:
+    """Positions go forward to `last`; where they were."""
+    before: list[tuple[int, int]] = []
+    for chunk in chunks(feeds, CHUNK):
+        mine = (
+            subscribed.c.user_id == user_id,
+            subscribed.c.feed_id.in_(chunk),
+            subscribed.c.read_up_to < last,
+        )
+        rows = connection.execute(select(subscribed.c.feed_id, subscribed.c.read_up_to).where(*mine))
+        before += [(row.feed_id, row.read_up_to) for row in rows]
+        connection.execute(update(subscribed).where(*mine).values(read_up_to=last))
+    return before
+
+
+def _drop_kept(
+    connection: Connection, user_id: int, feeds: Iterable[int], last: int, now: float
+) -> list[tuple[int, int]]:
+    """What was marked unread becomes read; which those were."""
+    kept: list[tuple[int, int]] = []
+    for chunk in chunks(feeds, CHUNK):
+        mine = (
+            mark.c.user_id == user_id,
+            mark.c.feed_id.in_(chunk),
+            text("state = 0"),  # as the index has it
+            mark.c.item_id <= last,
+        )
+        kept += [(f, i) for f, i in connection.execute(select(mark.c.feed_id, mark.c.item_id).where(*mine))]
+        connection.execute(update(mark).where(*mine).values(state=1, changed=now))
+    return kept
+
+
+def _late(
+    connection: Connection, user_id: int, feeds: Collection[int], last: int, until: float
+) -> list[tuple[int, int]]:
+    """Unread items with an id beyond `last` that yet arrived before: batches are not saved in the order of fetches."""
+    wanted = set(feeds)
+    rows = connection.execute(_LATE, {"user": user_id, "last": last, "from": until - LATE, "until": until})
+    return [(feed_id, id) for feed_id, id in rows if feed_id in wanted]
+
+
+_LATE = text(
+    "SELECT i.feed_id, i.id FROM item i CROSS JOIN subscribed s "
+    "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
+    "WHERE i.first_seen >= :from AND i.first_seen < :until AND i.id > :last "
+    "AND s.user_id = :user AND s.feed_id = i.feed_id "
+    "AND (m.state = 0 OR (m.state IS NULL AND i.id > s.read_up_to))"
+)
+
+
+def _shown(
+    connection: Connection, user_id: int, query_id: int, up_to: int | None, until: float | None
+) -> list[tuple[int, int]]:
+    """What a query feed shows and is still unread."""
+    given = {"user": user_id, "query": query_id, "last": up_to or 2**62, "until": until or 1e300}
+    return [(f, i) for f, i in connection.execute(_SHOWN, given)]
+
+
+_SHOWN = text(
+    "SELECT h.feed_id, h.item_id FROM hit h "
+    "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
+    "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
+    "WHERE h.query_id = :query AND h.current AND h.item_id <= :last AND h.arrived < :until "
+    "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0)))"
+)
+
+
+def _move_queries(
+    connection: Connection, user_id: int, asked: Iterable[int], up_to: int | None, until: float | None
+) -> list[tuple[int, int]]:
+    before: list[tuple[int, int]] = []
+    for id in asked:
+        mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == id)
+        old = connection.execute(select(query_subscription.c.read_up_to).where(*mine)).scalar_one()
+        last = connection.execute(select(func.max(hit.c.id)).where(hit.c.query_id == id)).scalar() or 0
+        later = select(func.min(hit.c.id)).where(hit.c.query_id == id)
+        for bound in ([] if up_to is None else [hit.c.item_id > up_to]) + (
+            [] if until is None else [hit.c.arrived >= until]
+        ):
+            first = connection.execute(later.where(bound)).scalar()
+            last = last if first is None else min(last, first - 1)
+        if last > old:
+            before.append((id, old))
+            connection.execute(update(query_subscription).where(*mine).values(read_up_to=last))
+    return before
+
+
+# taking it back
+
+
+def _remember(connection: Connection, user_id: int, before: Mapping[str, Any], now: float) -> int | None:
+    if not any(before.values()):
+        return None
+    values = {"user_id": user_id, "at": now, "before": orjson.dumps(before).decode()}
+    id: int = connection.execute(insert(undo).returning(undo.c.id), values).scalar_one()
+    mine = select(undo.c.id).where(undo.c.user_id == user_id).order_by(undo.c.id.desc())
+    old = connection.execute(mine.offset(UNDOS)).scalars().all()
+    if old:
+        connection.execute(delete(undo).where(undo.c.id.in_(old)))
+    return id
+
+
+def take_back(connection: Connection, user_id: int, undo_id: int, now: float) -> None:
+    """Everything is as it was before “mark all as read”, except for what was marked by itself since."""
+    gone = delete(undo).where(undo.c.id == undo_id, undo.c.user_id == user_id).returning(undo.c.before)
+    row = connection.execute(gone).first()
+    if row is None:
+        raise NotFound("There is nothing to take back, or no longer.")
+    before = orjson.loads(row.before)
+    if before["feeds"]:
+        connection.execute(_BACK, [{"of_user": user_id, "of_feed": f, "read_up_to": at} for f, at in before["feeds"]])
+    if before["queries"]:
+        rows = [{"of_user": user_id, "of_query": q, "read_up_to": at} for q, at in before["queries"]]
+        connection.execute(_BACK_QUERY, rows)
+    for places, state in ((before["kept"], 0), (before["marked"], None)):
+        _READ.run(
+            connection,
+            ({"user_id": user_id, "feed_id": f, "item_id": i, "state": state, "changed": now} for f, i in places),
+        )
+
+
+_BACK = update(subscribed).where(
+    subscribed.c.user_id == bindparam("of_user"), subscribed.c.feed_id == bindparam("of_feed")
+)
+_BACK = _BACK.values(read_up_to=bindparam("read_up_to"))
+_BACK_QUERY = update(query_subscription).where(
+    query_subscription.c.user_id == bindparam("of_user"), query_subscription.c.query_id == bindparam("of_query")
+)
+_BACK_QUERY = _BACK_QUERY.values(read_up_to=bindparam("read_up_to"))
+
+
+# upkeep
+
+
+def forget(connection: Connection, feed_id: int, item_ids: Collection[int]) -> None:
+    """Marks of items that are deleted: counts rely on every mark having its item."""
+    for chunk in chunks(item_ids, CHUNK):
+        readers = select(subscribed.c.user_id).where(subscribed.c.feed_id == feed_id)
+        which = (mark.c.user_id.in_(readers), mark.c.feed_id == feed_id, mark.c.item_id.in_(chunk))
+        connection.execute(delete(mark).where(*which))
+
+
+def compact(connection: Connection, now: float) -> int:
+    """Forget marks that say what the position says anyway; how many."""
+    return connection.execute(_COMPACT, {"old": now - REST}).rowcount
+
+
+_COMPACT = text(
+    "DELETE FROM mark WHERE state = 1 AND starred IS NULL AND changed < :old AND item_id <= "
+    "(SELECT s.read_up_to FROM subscribed s WHERE s.user_id = mark.user_id AND s.feed_id = mark.feed_id)"
+)

@@ -1,0 +1,230 @@
+"""Items as one person has them: pages of streams, chosen items, unread counts, search."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, func, select, text
+
+from headwater.store import hits, search
+from headwater.store.items import read_item
+from headwater.store.people import HIT, Counts, Page, Part, Reading, Stream, Unread
+from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag
+from headwater.store.sql import chunks
+from headwater.store.streams import places
+from headwater.store.subscribing import query_tags
+from headwater.store.tables import hit, item
+from headwater.store.values import Found
+
+CHUNK = 1000
+MOST = 10_000  # items of a page, whatever is asked for
+_STATE = (mark.c.state, mark.c.starred, subscribed.c.read_up_to)
+
+
+def stream(connection: Connection, user_id: int, which: Stream, part: Part) -> Page:
+    """A page of a stream, with the items."""
+    found = places(connection, user_id, which, part)
+    shown = found[: part.limit]
+    loaded = {one.id: one for one in load(connection, user_id, [id for _, id in shown])}
+    more = shown[-1] if len(found) > part.limit and shown else None
+    return Page(tuple(loaded[id] for _, id in shown if id in loaded), more)
+
+
+def load(connection: Connection, user_id: int, ids: Sequence[int]) -> list[Reading]:
+    """These items as the person has them, in the order given, whoever's they are: callers know that they may be."""
+    found: dict[int, Reading] = {}
+    for chunk in chunks((id for id in ids if id < HIT), CHUNK):
+        for row in connection.execute(_ITEMS, {"user": user_id, "ids": chunk}):
+            read = row.id <= (row.read_up_to or 0) if row.state is None else row.state == 1
+            found[row.id] = Reading(read_item(row), read, row.starred is not None, arrived=row.first_seen)
+    asked = [id - HIT for id in ids if id >= HIT]
+    for chunk in chunks(asked, CHUNK):
+        states = {row.id: row for row in connection.execute(_HITS, {"user": user_id, "ids": chunk})}
+        for one in hits.by_ids(connection, chunk):
+            state = states.get(one.id)
+            starred = state is not None and state.starred is not None
+            found[HIT + one.id] = Reading(one.item, _hit_read(state), starred, one.query_id, one.id, one.arrived)
+    return [found[id] for id in dict.fromkeys(ids) if id in found]
+
+
+_JOINED = item.outerjoin(
+    subscribed, and_(subscribed.c.user_id == bindparam("user"), subscribed.c.feed_id == item.c.feed_id)
+).outerjoin(
+    mark,
+    and_(mark.c.user_id == bindparam("user"), mark.c.feed_id == item.c.feed_id, mark.c.item_id == item.c.id),
+)
+_ITEMS = select(item, *_STATE).select_from(_JOINED).where(item.c.id.in_(bindparam("ids", expanding=True)))
+_HITS = (
+    select(hit.c.id, hit.c.item_id, *_STATE, query_subscription.c.read_up_to.label("query_read_up_to"))
+    .select_from(
+        hit.outerjoin(
+            query_subscription,
+            and_(query_subscription.c.user_id == bindparam("user"), query_subscription.c.query_id == hit.c.query_id),
+        )
+        .outerjoin(subscribed, and_(subscribed.c.user_id == bindparam("user"), subscribed.c.feed_id == hit.c.feed_id))
+        .outerjoin(
+            mark,
+            and_(
+                mark.c.user_id == bindparam("user"),
+                mark.c.feed_id == hit.c.feed_id,
+                mark.c.item_id == hit.c.item_id,
+            ),
+        )
+    )
+    .where(hit.c.id.in_(bindparam("ids", expanding=True)))
+)
+
+
+def _hit_read(row: Any) -> bool:
+    if row is None:
+        return False
+    if row.state is not None:
+        return bool(row.state == 1)
+    return bool(row.id <= (row.query_read_up_to or 0) or row.item_id <= (row.read_up_to or 0))
+
+
+def chosen(connection: Connection, user_id: int, ids: Iterable[int]) -> list[Reading]:
+    """Those of these items that the person may see: of feeds and query feeds subscribed, or starred."""
+    every = list(dict.fromkeys(ids))
+    allowed = set(visible(connection, user_id, every))
+    return load(connection, user_id, [id for id in every if id in allowed])
+
+
+def visible(connection: Connection, user_id: int, ids: Collection[int]) -> dict[int, tuple[int, int]]:
+    """Of these ids, those that the person may see: to which feed and item each belongs."""
+    found: dict[int, tuple[int, int]] = {}
+    mine = set(connection.execute(_MY_FEEDS, {"user": user_id}).scalars())
+    others: list[int] = []
+    for chunk in chunks((id for id in ids if 0 <= id < HIT), CHUNK):
+        for id, feed_id in connection.execute(_FEED_OF, {"ids": chunk}):
+            found[id] = (feed_id, id)
+            if feed_id not in mine:
+                others.append(id)
+    seen: set[int] = set()
+    for chunk in chunks(others, CHUNK):
+        seen.update(connection.execute(_THROUGH_QUERIES, {"user": user_id, "ids": chunk}).scalars())
+        seen.update(connection.execute(_STARRED, {"user": user_id, "ids": chunk}).scalars())
+    for id in others:
+        if id not in seen:
+            del found[id]
+    for chunk in chunks((id - HIT for id in ids if id >= HIT), CHUNK):
+        for id, feed_id, item_id in connection.execute(_MY_HITS, {"user": user_id, "ids": chunk}):
+            found[HIT + id] = (feed_id, item_id)
+    return found
+
+
+_MY_FEEDS = select(subscribed.c.feed_id).where(subscribed.c.user_id == bindparam("user"))
+_FEED_OF = select(item.c.id, item.c.feed_id).where(item.c.id.in_(bindparam("ids", expanding=True)))
+_MY_QUERIES = select(query_subscription.c.query_id).where(query_subscription.c.user_id == bindparam("user"))
+_THROUGH_QUERIES = select(hit.c.item_id).where(
+    hit.c.item_id.in_(bindparam("ids", expanding=True)), hit.c.query_id.in_(_MY_QUERIES), hit.c.current
+)
+_STARRED = select(mark.c.item_id).where(
+    mark.c.user_id == bindparam("user"),
+    mark.c.item_id.in_(bindparam("ids", expanding=True)),
+    mark.c.starred.is_not(None),
+)
+_MY_HITS = select(hit.c.id, hit.c.feed_id, hit.c.item_id).where(
+    hit.c.id.in_(bindparam("ids", expanding=True)), hit.c.query_id.in_(_MY_QUERIES), hit.c.current
+)
+
+
+# counts
+
+# Per feed: items behind the position, less those marked read there, and those marked unread before it.
+_COUNTS = text(
+    "SELECT s.feed_id, "
+    "(SELECT COUNT(*) FROM item i WHERE i.feed_id = s.feed_id AND i.id > s.read_up_to) AS behind, "
+    "(SELECT MAX(i.id) FROM item i WHERE i.feed_id = s.feed_id) AS newest "
+    "FROM subscribed s WHERE s.user_id = :user"
+)
+_READ_BEHIND = text(
+    "SELECT m.feed_id, COUNT(*) FROM mark m CROSS JOIN subscribed s "
+    "WHERE m.user_id = :user AND m.state = 1 AND s.user_id = :user AND s.feed_id = m.feed_id "
+    "AND m.item_id > s.read_up_to GROUP BY m.feed_id"
+)
+_KEPT_UNREAD = text(
+    "SELECT m.feed_id, COUNT(*) FROM mark m CROSS JOIN subscribed s "
+    "WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
+    "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
+)
+_ARRIVALS = text("SELECT id, first_seen FROM item WHERE id IN :ids").bindparams(bindparam("ids", expanding=True))
+_QUERY_COUNTS = text(
+    "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
+    "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
+    "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
+    "WHERE q.user_id = :user AND h.query_id = q.query_id AND h.id > q.read_up_to AND h.current "
+    "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0))) GROUP BY h.query_id"
+)
+_QUERY_KEPT = text(
+    "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM mark m CROSS JOIN hit h CROSS JOIN query_subscription q "
+    "WHERE m.user_id = :user AND m.state = 0 AND h.item_id = m.item_id AND h.current "
+    "AND q.user_id = :user AND q.query_id = h.query_id AND h.id <= q.read_up_to GROUP BY h.query_id"
+)
+
+
+def counts(connection: Connection, user_id: int) -> Counts:
+    """Unread items of everything that a person reads."""
+    user = {"user": user_id}
+    read: dict[int, int] = {row[0]: row[1] for row in connection.execute(_READ_BEHIND, user)}
+    kept: dict[int, int] = {row[0]: row[1] for row in connection.execute(_KEPT_UNREAD, user)}
+    numbers: dict[int, int] = {}
+    newest: dict[int, int] = {}
+    for id, behind, last in connection.execute(_COUNTS, user):
+        if (number := behind - read.get(id, 0) + kept.get(id, 0)) > 0:
+            numbers[id], newest[id] = number, last
+    arrived = _arrivals(connection, newest.values())
+    feeds = {id: Unread(number, arrived.get(newest[id], 0.0)) for id, number in numbers.items()}
+    queries: dict[int, Unread] = {}
+    for statement in (_QUERY_COUNTS, _QUERY_KEPT):
+        for id, number, last in connection.execute(statement, user):
+            before = queries.get(id, Unread(0, 0.0))
+            queries[id] = Unread(before.count + number, max(before.newest, last))
+    starred = select(func.count()).select_from(mark).where(mark.c.user_id == user_id, mark.c.starred.is_not(None))
+    return Counts(
+        feeds,
+        queries,
+        _by_tag(connection, user_id, feeds, queries),
+        sum(numbers.values()),
+        connection.execute(starred).scalar_one(),
+    )
+
+
+def _arrivals(connection: Connection, ids: Iterable[int]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for chunk in chunks(ids, CHUNK):
+        found |= {row[0]: row[1] for row in connection.execute(_ARRIVALS, {"ids": chunk})}
+    return found
+
+
+def _by_tag(
+    connection: Connection, user_id: int, feeds: dict[int, Unread], queries: dict[int, Unread]
+) -> dict[str, Unread]:
+    tags: dict[str, Unread] = {}
+
+    def add(tag: str, more: Unread | None) -> None:
+        if more is not None:
+            before = tags.get(tag, Unread(0, 0.0))
+            tags[tag] = Unread(before.count + more.count, max(before.newest, more.newest))
+
+    tagged = select(subscribed_tag.c.tag, subscribed_tag.c.feed_id).where(subscribed_tag.c.user_id == user_id)
+    for tag, id in connection.execute(tagged):
+        add(tag, feeds.get(id))
+    mine = select(query_subscription.c.query_id, query_subscription.c.tags)
+    for row in connection.execute(mine.where(query_subscription.c.user_id == user_id)):
+        for tag in query_tags(row.tags):
+            add(tag, queries.get(row.query_id))
+    return tags
+
+
+def find(
+    connection: Connection, user_id: int, said: str, which: Stream, limit: int, before_id: int | None
+) -> tuple[Found, list[Reading]]:
+    """Full text over what a person reads; items as the person has them."""
+    mine = select(subscribed.c.feed_id).where(subscribed.c.user_id == user_id)
+    if which.tag is not None:
+        mine = select(subscribed_tag.c.feed_id)
+        mine = mine.where(subscribed_tag.c.user_id == user_id, subscribed_tag.c.tag == which.tag)
+    found = search.search(connection, said, limit, which.feed, None, before_id, mine)
+    return found, load(connection, user_id, [one.id for one in found.items if one.id is not None])

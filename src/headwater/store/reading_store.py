@@ -1,0 +1,146 @@
+"""The store's side of reading: `store.reading`. Every method is one transaction of its own.
+
+All of it is for one person, whose id comes first; what is not theirs is NotFound, as if it were not there.
+Feeds are added by `Store.add_feeds(…, subscriber=user_id)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from headwater.store import marks, reading, search, streams, subscribing
+from headwater.store.database import Database
+from headwater.store.people import Counts, Marked, Page, Part, Reading, Stream, Subscription
+from headwater.store.values import Found
+
+ALL = Stream()
+CATCH_UP = 10
+
+
+class ReadingStore:
+    """Subscriptions, streams and marks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # subscriptions
+
+    async def subscriptions(self, user_id: int) -> list[Subscription]:
+        """Feeds by id, then query feeds."""
+        return await self._database.read(subscribing.listed, user_id)
+
+    async def subscribe(self, user_id: int, feed_id: int, now: float, *, tags: Collection[str] = ()) -> None:
+        """To a feed that is here already."""
+        await self._database.write(subscribing.subscribe_existing, user_id, feed_id, tags, now)
+
+    async def subscribe_query(self, user_id: int, query_id: int, now: float) -> None:
+        await self._database.write(subscribing.subscribe_queries, user_id, [query_id], now)
+
+    async def unsubscribe(self, user_id: int, feed_id: int) -> None:
+        """What is starred stays. A feed that nobody else reads and no query names is no longer refreshed."""
+        await self._database.write(subscribing.unsubscribe, user_id, [feed_id])
+
+    async def unsubscribe_query(self, user_id: int, query_id: int) -> None:
+        """The query feed itself stays."""
+        await self._database.write(subscribing.unsubscribe_query, user_id, query_id)
+
+    async def retitle(
+        self, user_id: int, title: str | None, *, feed_id: int | None = None, query_id: int | None = None
+    ) -> None:
+        """A title of one's own; None shows the feed's again."""
+        await self._database.write(subscribing.retitle, user_id, feed_id, query_id, title)
+
+    async def retag(
+        self,
+        user_id: int,
+        *,
+        feed_id: int | None = None,
+        query_id: int | None = None,
+        add: Collection[str] = (),
+        remove: Collection[str] = (),
+    ) -> None:
+        """Tags of a feed or query feed. The owner's tags are also those that queries and published lists go by."""
+        if query_id is not None:
+            await self._database.write(subscribing.retag_query, user_id, query_id, add, remove)
+        elif feed_id is not None:
+            await self._database.write(subscribing.retag, user_id, feed_id, add, remove)
+
+    async def rename_tag(self, user_id: int, old: str, new: str | None) -> None:
+        """None takes the tag off everything; NotFound if nothing has it."""
+        await self._database.write(subscribing.rename_tag, user_id, old, new)
+
+    async def subscribers(self, feed_ids: Collection[int]) -> dict[int, int]:
+        """How many people read each of these feeds."""
+        return await self._database.read(subscribing.subscribers, feed_ids)
+
+    # streams
+
+    async def stream(
+        self,
+        user_id: int,
+        which: Stream = ALL,
+        *,
+        unread: bool | None = None,
+        starred: bool = False,
+        since: float | None = None,
+        until: float | None = None,
+        before: tuple[float, int] | None = None,
+        limit: int = 100,
+        oldest_first: bool = False,
+        by_arrival: bool = False,
+        queries: bool = False,
+    ) -> Page:
+        """A page of what a person reads; `people.Part` says what the options mean. `limit` is 1 to 10,000."""
+        limit = max(1, min(limit, reading.MOST))
+        part = Part(unread, starred, since, until, before, limit, oldest_first, by_arrival, queries)
+        return await self._database.read(reading.stream, user_id, which, part)
+
+    async def places(self, user_id: int, which: Stream, part: Part) -> list[streams.Place]:
+        """(time, id) of a part of a stream; one more than its limit, where there are more."""
+        return await self._database.read(streams.places, user_id, which, replace(part, limit=max(1, part.limit)))
+
+    async def items(self, user_id: int, ids: Iterable[int]) -> list[Reading]:
+        """Those of these that the person may see, in the order given; ids of items, or of places in query feeds."""
+        return await self._database.read(reading.chosen, user_id, list(ids))
+
+    async def counts(self, user_id: int) -> Counts:
+        """How much is unread."""
+        return await self._database.read(reading.counts, user_id)
+
+    async def search(
+        self, user_id: int, text: str, which: Stream = ALL, *, limit: int = 50, before_id: int | None = None
+    ) -> tuple[Found, list[Reading]]:
+        """Like `Store.search`, over what the person reads."""
+        for _ in range(CATCH_UP):
+            if not await self._database.write(search.index, 500):
+                break
+        return await self._database.read(reading.find, user_id, text, which, max(1, min(limit, 1000)), before_id)
+
+    # marks
+
+    async def mark(
+        self, user_id: int, ids: Sequence[int], now: float, *, read: bool | None = None, starred: bool | None = None
+    ) -> int:
+        """How many there were; those that the person may not see are passed over."""
+        return await self._database.write(marks.set_marks, user_id, ids, read, starred, now)
+
+    async def mark_all_read(
+        self,
+        user_id: int,
+        which: Stream = ALL,
+        *,
+        now: float,
+        up_to: int | None = None,
+        until: float | None = None,
+    ) -> Marked:
+        """All of a stream, up to the id of an item, or what arrived before a moment. `Marked.undo` is for `undo`."""
+        return await self._database.write(marks.mark_all, user_id, which, up_to, until, now)
+
+    async def undo(self, user_id: int, undo_id: int, now: float) -> None:
+        """Take “mark all as read” back; NotFound if it was, or is too long ago."""
+        await self._database.write(marks.take_back, user_id, undo_id, now)
+
+    async def compact(self, now: float) -> int:
+        """Forget marks that say nothing; how many. The node does so with retention."""
+        return await self._database.write(marks.compact, now)

@@ -1,0 +1,264 @@
+"""Who subscribes to what. A feed is fetched once for all its subscribers; what nobody wants is left alone.
+
+The owner's tags are the server's: they are what queries and published lists go by, and both change together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+
+from headwater.errors import InputError, NotFound
+from headwater.store import queries
+from headwater.store.accounts import owner
+from headwater.store.clean import clean
+from headwater.store.people import QUERY_LABEL, Subscription
+from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag
+from headwater.store.sql import chunks, from_json, insert_new, to_json
+from headwater.store.state import changed
+from headwater.store.tables import feed, feed_tag, hit, implicit_feed, item, known, query_feed
+
+CHUNK = 1000
+LEAST_UNREAD = 10  # of what a feed had before somebody subscribed, this many (or its window) are unread
+LONGEST = 200
+
+
+def checked_tag(tag: str) -> str:
+    """The tag, if there can be one; InputError says why not."""
+    tag = clean(tag).strip()
+    if not tag or len(tag) > LONGEST or not tag.isprintable():
+        raise InputError(f"A tag has 1 to {LONGEST} visible characters.")
+    return tag
+
+
+def subscribe(
+    connection: Connection,
+    user_id: int,
+    feeds: Iterable[tuple[int, Collection[str]]],
+    created: Collection[int],
+    now: float,
+) -> None:
+    """These feeds with these tags, beside those they may have; `created` are new here and have no items yet."""
+    wanted = {id: set(tags) for id, tags in feeds}
+    there: set[int] = set()
+    for chunk in chunks(wanted, CHUNK):
+        mine = (subscribed.c.user_id == user_id, subscribed.c.feed_id.in_(chunk))
+        there.update(connection.execute(select(subscribed.c.feed_id).where(*mine)).scalars())
+    rows = [
+        {
+            "user_id": user_id,
+            "feed_id": id,
+            "added": now,
+            "read_up_to": 0 if id in created else _before_window(connection, id),
+        }
+        for id in wanted
+        if id not in there
+    ]
+    dialect = connection.dialect.name
+    if rows:
+        connection.execute(insert_new(dialect, subscribed), rows)
+    tagged = [{"user_id": user_id, "feed_id": id, "tag": tag} for id, tags in wanted.items() for tag in sorted(tags)]
+    if tagged:
+        connection.execute(insert_new(dialect, subscribed_tag), tagged)
+
+
+def _before_window(connection: Connection, feed_id: int) -> int:
+    """The last item that the feed's document does not show any more: a new subscriber need not read ten years."""
+    window = connection.execute(select(known.c.window).where(known.c.feed_id == feed_id)).scalar() or 0
+    older = select(item.c.id).where(item.c.feed_id == feed_id).order_by(item.c.id.desc())
+    return connection.execute(older.offset(max(window, LEAST_UNREAD)).limit(1)).scalar() or 0
+
+
+def subscribe_existing(connection: Connection, user_id: int, feed_id: int, tags: Collection[str], now: float) -> None:
+    """To a feed that is here already; NotFound if it is not. One that was left alone is refreshed again."""
+    if connection.execute(select(feed.c.id).where(feed.c.id == feed_id)).first() is None:
+        raise NotFound(f"There is no feed {feed_id}.")
+    subscribe(connection, user_id, [(feed_id, [checked_tag(tag) for tag in tags])], (), now)
+    if connection.execute(delete(implicit_feed).where(implicit_feed.c.feed_id == feed_id)).rowcount:
+        connection.execute(update(feed).where(feed.c.id == feed_id).values(weight=1.0, paused=False))
+        changed(connection)
+
+
+def subscribe_queries(connection: Connection, user_id: int, query_ids: Iterable[int], now: float) -> None:
+    rows = [{"user_id": user_id, "query_id": id, "added": now, "read_up_to": 0} for id in query_ids]
+    if rows:
+        connection.execute(insert_new(connection.dialect.name, query_subscription), rows)
+
+
+def unsubscribe(connection: Connection, user_id: int, feed_ids: Collection[int]) -> None:
+    """NotFound if one is not subscribed. What is starred stays starred."""
+    for id in feed_ids:
+        require(connection, user_id, id)
+    for chunk in chunks(feed_ids, CHUNK):
+        for table in (subscribed, subscribed_tag):
+            connection.execute(delete(table).where(table.c.user_id == user_id, table.c.feed_id.in_(chunk)))
+        theirs = (mark.c.user_id == user_id, mark.c.feed_id.in_(chunk))
+        connection.execute(delete(mark).where(*theirs, mark.c.starred.is_(None)))
+    leave_alone(connection, feed_ids)
+
+
+def unsubscribe_query(connection: Connection, user_id: int, query_id: int) -> None:
+    """The query feed itself stays: it is dropped by DROP FEED."""
+    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+    if not connection.execute(delete(query_subscription).where(*mine)).rowcount:
+        raise NotFound(f"There is no subscription to query feed {query_id}.")
+
+
+def leave_alone(connection: Connection, feed_ids: Collection[int]) -> None:
+    """Feeds that nobody subscribes to are no longer refreshed unless queries name them; their past stays."""
+    idle: list[Any] = []
+    for chunk in chunks(sorted(feed_ids), CHUNK):
+        wanted = select(subscribed.c.feed_id).where(subscribed.c.feed_id.in_(chunk))
+        query = select(feed.c.id, feed.c.name).where(feed.c.id.in_(chunk), feed.c.id.not_in(wanted))
+        idle += connection.execute(query).all()
+    alone = [row.id for row in idle if row.name is None or not queries.readers(connection, [row.name])]
+    if alone:
+        rows = [{"feed_id": id} for id in alone]
+        connection.execute(insert_new(connection.dialect.name, implicit_feed), rows)
+        for chunk in chunks(alone, CHUNK):
+            connection.execute(update(feed).where(feed.c.id.in_(chunk)).values(weight=0.0))
+        queries.release(connection)
+        changed(connection)
+
+
+def require(connection: Connection, user_id: int, feed_id: int) -> None:
+    """NotFound, in the words for what is not there at all: nobody learns what others read."""
+    mine = (subscribed.c.user_id == user_id, subscribed.c.feed_id == feed_id)
+    if connection.execute(select(subscribed.c.feed_id).where(*mine)).first() is None:
+        raise NotFound(f"There is no subscription to feed {feed_id}.")
+
+
+def require_query(connection: Connection, user_id: int, query_id: int) -> None:
+    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+    if connection.execute(select(query_subscription.c.query_id).where(*mine)).first() is None:
+        raise NotFound(f"There is no subscription to query feed {query_id}.")
+
+
+def retitle(connection: Connection, user_id: int, feed_id: int | None, query_id: int | None, title: str | None) -> None:
+    """A title of one's own; None or nothing shows the feed's again."""
+    title = clean(title or "").strip()[:LONGEST] or None
+    if feed_id is not None:
+        require(connection, user_id, feed_id)
+        mine: tuple[ColumnElement[bool], ...] = (
+            subscribed.c.user_id == user_id,
+            subscribed.c.feed_id == feed_id,
+        )
+        connection.execute(update(subscribed).where(*mine).values(title=title))
+    elif query_id is not None:
+        require_query(connection, user_id, query_id)
+        mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+        connection.execute(update(query_subscription).where(*mine).values(title=title))
+
+
+def retag(connection: Connection, user_id: int, feed_id: int, add: Collection[str], remove: Collection[str]) -> None:
+    """Some tags more, some less, of a feed."""
+    require(connection, user_id, feed_id)
+    added, dialect = [checked_tag(tag) for tag in add], connection.dialect.name
+    mine = (subscribed_tag.c.user_id == user_id, subscribed_tag.c.feed_id == feed_id)
+    if remove:
+        connection.execute(delete(subscribed_tag).where(*mine, subscribed_tag.c.tag.in_(list(remove))))
+    if added:
+        rows = [{"user_id": user_id, "feed_id": feed_id, "tag": tag} for tag in added]
+        connection.execute(insert_new(dialect, subscribed_tag), rows)
+    if owner(connection).id == user_id:
+        if remove:
+            connection.execute(delete(feed_tag).where(feed_tag.c.feed_id == feed_id, feed_tag.c.tag.in_(list(remove))))
+        if added:
+            connection.execute(insert_new(dialect, feed_tag), [{"feed_id": feed_id, "tag": tag} for tag in added])
+        changed(connection)
+
+
+def retag_query(
+    connection: Connection, user_id: int, query_id: int, add: Collection[str], remove: Collection[str]
+) -> None:
+    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+    row = connection.execute(select(query_subscription.c.tags).where(*mine)).first()
+    if row is None:
+        raise NotFound(f"There is no subscription to query feed {query_id}.")
+    tags = [tag for tag in query_tags(row.tags) if tag not in remove]
+    tags += [tag for tag in map(checked_tag, add) if tag not in tags]
+    connection.execute(update(query_subscription).where(*mine).values(tags=to_json(tags) or "[]"))
+
+
+def query_tags(stored: str | None) -> tuple[str, ...]:
+    return (QUERY_LABEL,) if stored is None else tuple(from_json(stored))
+
+
+def follow_tags(connection: Connection, feed_id: int, tags: Iterable[str]) -> None:
+    """The owner's tags of a feed become the feed's, which have just been set."""
+    first = owner(connection).id
+    mine = (subscribed.c.user_id == first, subscribed.c.feed_id == feed_id)
+    if connection.execute(select(subscribed.c.feed_id).where(*mine)).first() is None:
+        return
+    theirs = (subscribed_tag.c.user_id == first, subscribed_tag.c.feed_id == feed_id)
+    connection.execute(delete(subscribed_tag).where(*theirs))
+    rows = [{"user_id": first, "feed_id": feed_id, "tag": tag} for tag in sorted(set(tags))]
+    if rows:
+        connection.execute(insert(subscribed_tag), rows)
+
+
+def rename_tag(connection: Connection, user_id: int, old: str, new: str | None) -> None:
+    """Under another name, maybe one that is there; None takes the tag off everything. NotFound if there is none."""
+    feeds = _tagged(connection, user_id, old)
+    rows = connection.execute(select(query_subscription).where(query_subscription.c.user_id == user_id)).all()
+    asked = [row.query_id for row in rows if old in query_tags(row.tags)]
+    if not feeds and not asked:
+        raise NotFound(f"There is no tag “{old}”.")
+    more = () if new is None else (checked_tag(new),)
+    gone = () if old in more else (old,)
+    for id in feeds:
+        retag(connection, user_id, id, more, gone)
+    for id in asked:
+        retag_query(connection, user_id, id, more, gone)
+
+
+def _tagged(connection: Connection, user_id: int, tag: str) -> Sequence[int]:
+    mine = (subscribed_tag.c.user_id == user_id, subscribed_tag.c.tag == clean(tag))
+    return connection.execute(select(subscribed_tag.c.feed_id).where(*mine)).scalars().all()
+
+
+def listed(connection: Connection, user_id: int) -> list[Subscription]:
+    """Feeds by id, then query feeds."""
+    tags: dict[int, list[str]] = {}
+    mine = select(subscribed_tag.c.feed_id, subscribed_tag.c.tag).where(subscribed_tag.c.user_id == user_id)
+    for id, tag in connection.execute(mine.order_by(subscribed_tag.c.tag)):
+        tags.setdefault(id, []).append(tag)
+    shown = func.coalesce(feed.c.given_title, feed.c.title).label("shown")
+    query = select(subscribed, feed.c.url, feed.c.link, shown).join(feed, feed.c.id == subscribed.c.feed_id)
+    query = query.where(subscribed.c.user_id == user_id).order_by(subscribed.c.feed_id)
+    found = [
+        Subscription(
+            row.feed_id,
+            None,
+            row.title or row.shown or row.url,
+            row.url,
+            row.link,
+            tuple(tags.get(row.feed_id, ())),
+            row.added,
+            row.read_up_to,
+            row.title,
+        )
+        for row in connection.execute(query)
+    ]
+    query = select(query_subscription, query_feed.c.name).join(query_feed)
+    query = query.where(query_subscription.c.user_id == user_id).order_by(query_subscription.c.query_id)
+    for row in connection.execute(query):
+        tagged, path = query_tags(row.tags), f"/feeds/{row.name}"
+        title = row.title or row.name
+        found.append(Subscription(None, row.query_id, title, path, None, tagged, row.added, row.read_up_to, row.title))
+    return found
+
+
+def last_hit(connection: Connection, query_id: int) -> int:
+    return connection.execute(select(func.max(hit.c.id)).where(hit.c.query_id == query_id)).scalar() or 0
+
+
+def subscribers(connection: Connection, feed_ids: Collection[int]) -> dict[int, int]:
+    """How many people subscribe to each of these feeds; those without any are left out."""
+    found: dict[int, int] = {}
+    for chunk in chunks(sorted(feed_ids), CHUNK):
+        query = select(subscribed.c.feed_id, func.count()).where(subscribed.c.feed_id.in_(chunk))
+        found |= {row[0]: row[1] for row in connection.execute(query.group_by(subscribed.c.feed_id))}
+    return found

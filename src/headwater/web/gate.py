@@ -1,0 +1,47 @@
+"""In front of every page: who is not signed in is sent to the login, unless the page is for everybody.
+
+A page that is not named here is closed, so that nobody can forget to close one. Pages ask `session.current` for the
+user, and with "admin" for what only owners may do.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headwater.errors import StoreError
+from headwater.store.people import READ, WRITE
+from headwater.web.account_pages import Refusals
+from headwater.web.forms import Refused
+from headwater.web.session import SAFE, Forbidden, NotSignedIn, who
+
+# Published documents and the hub are answered before; the Google Reader API has its own way to sign in.
+OPEN = ("/login", "/logout", "/welcome", "/register", "/health", "/metrics", "/favicon.ico", "/robots.txt", "/hub")
+OPEN_UNDER = ("/static/", "/accounts/", "/reader/", "/api/greader.php/", "/oidc/")
+
+
+class Gate:
+    """Lets pass who may."""
+
+    def __init__(self, app: ASGIApp, refusals: Refusals) -> None:
+        self._app = app
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        if scope["type"] != "http" or path in OPEN or path.startswith(OPEN_UNDER):
+            return await self._app(scope, receive, send)
+        request = Request(scope, receive)
+        try:
+            await who(request, READ if request.method in SAFE else WRITE)
+        except NotSignedIn as error:
+            response = await self._refusals.not_signed_in(request, error)
+        except Forbidden as error:
+            response = await self._refusals.forbidden(request, error)
+        except Refused as error:
+            response = await self._refusals.refused(request, error)
+        except StoreError:
+            return await self._app(scope, receive, send)  # whose handler says what is wrong; nothing can be read anyway
+        else:
+            return await self._app(scope, receive, send)
+        return await response(scope, receive, send)

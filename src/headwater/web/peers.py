@@ -1,0 +1,23 @@
+"""Behind a proxy: believe what trusted proxies say about the visitor, and remember who really sent the request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+PEER = "headwater.peer"
+
+
+class Peers:
+    """Around the whole application. Without trusted proxies nothing changes."""
+
+    def __init__(self, app: ASGIApp, trusted: Sequence[str]) -> None:
+        self._app: Any = ProxyHeadersMiddleware(app, list(trusted)) if trusted else app  # type: ignore[arg-type]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("client"):
+            scope[PEER] = scope["client"][0]
+        await self._app(scope, receive, send)

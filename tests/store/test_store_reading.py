@@ -1,0 +1,290 @@
+"""Streams, marks and counts: whatever is read, starred, marked all at once and taken back, on both databases, they say
+what a plain list of everything would say."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from headwater.errors import InputError, NotFound
+from headwater.store import streams
+from headwater.store.people import HIT, Part, Reading, Stream, User
+from headwater.store.store import Store
+from headwater.store.values import Keep, NewFeed
+from store_samples import NOW, a_verdict, an_item, one_feed
+
+BIG = 10_000
+
+
+@dataclass
+class Oracle:
+    """One person's view of all items, kept as simply as can be."""
+
+    feed_of: dict[int, int]
+    published: dict[int, float]
+    arrived: dict[int, float]
+    tags: dict[int, set[str]]
+    read: set[int] = field(default_factory=set)
+    starred: set[int] = field(default_factory=set)
+
+    def ids(self, which: Stream, part: Part) -> list[int]:
+        when = self.arrived if part.by_arrival else self.published
+        found = [
+            id
+            for id, feed in self.feed_of.items()
+            if (which.feed is None or feed == which.feed)
+            and (which.tag is None or which.tag in self.tags[feed])
+            and (part.unread is None or part.unread == (id not in self.read))
+            and (not part.starred or id in self.starred)
+            and (part.since is None or self.arrived[id] >= part.since)
+            and (part.until is None or self.arrived[id] < part.until)
+        ]
+        return sorted(found, key=lambda id: (when[id], id), reverse=not part.oldest_first)
+
+
+async def lived_in(store: Store, seed: int) -> tuple[User, Oracle]:
+    """Thirty feeds, some tagged, with items whose dates have nothing to do with their arrival."""
+    dice = random.Random(seed)
+    new = [NewFeed(f"https://{n}.example/", tags=("few",) if n < 2 else ("many",)) for n in range(30)]
+    feeds = [one.feed for one in await store.add_feeds(new, NOW)]
+    for batch in range(4):
+        verdicts = []
+        for feed in feeds:
+            at = NOW + 60 * batch + dice.random()
+            items = [
+                an_item(feed.id, f"{batch}-{n}", published=NOW + dice.randrange(20), first_seen=at)
+                for n in range(dice.randrange(5))
+            ]
+            verdicts.append(a_verdict(feed, *items, at=at))
+        dice.shuffle(verdicts)
+        await store.save(verdicts)
+    every = await store.items(limit=BIG)
+    return await store.accounts.owner(), Oracle(
+        {one.id: one.feed_id for one in every if one.id},
+        {one.id: one.published for one in every if one.id},
+        {one.id: one.first_seen for one in every if one.id},
+        {feed.id: set(feed.tags) for feed in feeds},
+    )
+
+
+async def all_of(store: Store, user: User, which: Stream, part: Part) -> list[Reading]:
+    """Page by page."""
+    found: list[Reading] = []
+    before = None
+    while True:
+        page = await store.reading.stream(
+            user.id,
+            which,
+            unread=part.unread,
+            starred=part.starred,
+            since=part.since,
+            until=part.until,
+            before=before,
+            limit=part.limit,
+            oldest_first=part.oldest_first,
+            by_arrival=part.by_arrival,
+        )
+        found += page.items
+        before = page.next
+        if before is None:
+            return found
+
+
+async def agree(store: Store, user: User, oracle: Oracle) -> None:
+    some_feed = min(oracle.tags)
+    for which in (Stream(), Stream(feed=some_feed), Stream(tag="few"), Stream(tag="many"), Stream(tag="none")):
+        for part in (
+            Part(limit=7),
+            Part(unread=True, limit=5),
+            Part(unread=False, limit=11, oldest_first=True),
+            Part(unread=True, by_arrival=True, limit=1000, since=NOW + 60, until=NOW + 120.5),
+            Part(starred=True, limit=3),
+        ):
+            found = await all_of(store, user, which, part)
+            assert [one.item.id for one in found] == oracle.ids(which, part), (which, part)
+            assert [one.read for one in found] == [one.item.id in oracle.read for one in found]
+            assert [one.starred for one in found] == [one.item.id in oracle.starred for one in found]
+    counts = await store.reading.counts(user.id)
+    unread = oracle.ids(Stream(), Part(unread=True))
+    assert counts.total == len(unread)
+    assert {id: each.count for id, each in counts.feeds.items()} == {
+        feed: number for feed in oracle.tags if (number := sum(oracle.feed_of[id] == feed for id in unread))
+    }
+    for tag in ("few", "many"):
+        number = len(oracle.ids(Stream(tag=tag), Part(unread=True)))
+        assert (counts.tags[tag].count if tag in counts.tags else 0) == number
+    assert counts.starred == len(oracle.starred)
+
+
+@pytest.mark.parametrize("steps", [(400, 6000), (3, 10), (1,)])
+async def test_streams_and_counts_say_what_was_marked(
+    store: Store, steps: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few steps, the ways that are taken where wanted items are rare."""
+    monkeypatch.setattr(streams, "STEPS", steps)
+    user, oracle = await lived_in(store, seed=len(steps))
+    dice = random.Random(5)
+    undos: list[tuple[int, set[int]]] = []
+    await agree(store, user, oracle)
+    for turn in range(6):
+        some = dice.sample(sorted(oracle.feed_of), 25)
+        read, star = dice.random() < 0.6, dice.choice([None, True, False])
+        assert await store.reading.mark(user.id, some, NOW + turn, read=read, starred=star) == 25
+        oracle.read = oracle.read | set(some) if read else oracle.read - set(some)
+        if star is not None:
+            oracle.starred = oracle.starred | set(some) if star else oracle.starred - set(some)
+        which = dice.choice([Stream(), Stream(feed=dice.choice(sorted(oracle.tags))), Stream(tag="many")])
+        bound = {"until": NOW + dice.random() * 200} if turn % 2 else {"up_to": dice.choice(sorted(oracle.feed_of))}
+        now_read = {
+            id
+            for id in oracle.ids(which, Part(unread=True))
+            if (oracle.arrived[id] < bound["until"] if "until" in bound else id <= bound["up_to"])
+        }
+        done = await store.reading.mark_all_read(user.id, which, now=NOW, **bound)
+        assert done.count == len(now_read)
+        oracle.read |= now_read
+        await agree(store, user, oracle)
+        if done.undo is not None and dice.random() < 0.6:
+            await store.reading.undo(user.id, done.undo, NOW)
+            oracle.read -= now_read
+            undos.append((done.undo, now_read))
+            with pytest.raises(NotFound):
+                await store.reading.undo(user.id, done.undo, NOW)
+            await agree(store, user, oracle)
+    assert undos
+    await store.reading.compact(NOW + 1e9)
+    await agree(store, user, oracle)
+
+
+async def test_what_is_not_subscribed_is_not_reachable(store: Store) -> None:
+    feed = await one_feed(store)
+    await store.save([a_verdict(feed, an_item(feed.id, "a"))])
+    (item,) = await store.items()
+    owner = await store.accounts.owner()
+    other = await store.accounts.add("Other", None, NOW)
+    assert item.id is not None
+    assert await store.reading.mark(other.id, [item.id], NOW, starred=True, read=True) == 0
+    assert await store.reading.items(other.id, [item.id, 999, HIT + 1, -5, 2**63 - 1]) == []
+    assert (await store.reading.stream(other.id)).items == ()
+    assert (await store.reading.search(other.id, "title"))[1] == []
+    for work in (
+        store.reading.stream(other.id, Stream(feed=feed.id)),
+        store.reading.unsubscribe(other.id, feed.id),
+        store.reading.retitle(other.id, "mine", feed_id=feed.id),
+        store.reading.retag(other.id, feed_id=feed.id, add=["x"]),
+        store.reading.mark_all_read(other.id, Stream(feed=feed.id), now=NOW),
+        store.reading.stream(other.id, Stream(query=1)),
+    ):
+        with pytest.raises(NotFound):
+            await work
+    assert [one.item.id for one in (await store.reading.stream(owner.id)).items] == [item.id]
+    assert len((await store.reading.search(owner.id, "title"))[1]) == 1
+
+
+async def test_marks_of_one_person_are_not_those_of_another(store: Store) -> None:
+    feed = await one_feed(store)
+    await store.save([a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(5)))])
+    owner = await store.accounts.owner()
+    other = await store.accounts.add("Other", None, NOW)
+    await store.reading.subscribe(other.id, feed.id, NOW)
+    ids = [one.id for one in await store.items() if one.id]
+    await store.reading.mark(owner.id, ids[:2], NOW, starred=True)
+    done = await store.reading.mark_all_read(owner.id, now=NOW)
+    assert (await store.reading.counts(owner.id)).total == 0
+    theirs = await store.reading.counts(other.id)
+    assert (theirs.total, theirs.starred) == (5, 0)
+    assert done.undo is not None
+    with pytest.raises(NotFound):
+        await store.reading.undo(other.id, done.undo, NOW)
+
+
+async def test_a_new_subscriber_need_not_read_what_the_feed_no_longer_shows(store: Store) -> None:
+    feed = await one_feed(store)
+    for batch in range(3):
+        items = [an_item(feed.id, f"{batch}-{n}") for n in range(20)]
+        await store.save([a_verdict(feed, *items, at=NOW + batch)])
+    other = await store.accounts.add("Other", None, NOW)
+    await store.reading.subscribe(other.id, feed.id, NOW)
+    assert (await store.reading.counts(other.id)).total == 20  # its window
+    assert len((await store.reading.stream(other.id, limit=100)).items) == 60
+
+
+async def test_what_nobody_reads_is_left_alone_and_comes_back(store: Store) -> None:
+    feed = await one_feed(store, weight=3.0)
+    named = await one_feed(store, "https://example.org/named", name="news")
+    await store.queries.execute("CREATE FEED q AS FROM news", NOW)
+    await store.save([a_verdict(feed, an_item(feed.id, "a"))])
+    owner = await store.accounts.owner()
+    other = await store.accounts.add("Other", None, NOW)
+    await store.reading.subscribe(other.id, feed.id, NOW)
+    await store.reading.unsubscribe(owner.id, feed.id)
+    assert not (await store.feed(feed.id)).paused
+    before = await store.revision()
+    await store.accounts.remove(other.id)
+    assert (await store.feed(feed.id)).paused
+    assert await store.revision() > before
+    await store.reading.unsubscribe(owner.id, named.id)
+    assert not (await store.feed(named.id)).paused  # a query names it
+    assert await store.count_items() == 1
+    await store.reading.subscribe(owner.id, feed.id, NOW)
+    again = await store.feed(feed.id)
+    assert not again.paused
+    assert again.weight == 1.0
+
+
+async def test_the_owners_tags_are_the_feeds_and_nobody_elses_are(store: Store) -> None:
+    feed = await one_feed(store, tags=("a",))
+    owner = await store.accounts.owner()
+    other = await store.accounts.add("Other", None, NOW)
+    await store.add_feeds([NewFeed(feed.url, tags=("mine",))], NOW, subscriber=other.id)
+    await store.reading.retag(owner.id, feed_id=feed.id, add=["b"], remove=["a"])
+    assert (await store.feed(feed.id)).tags == ("b",)
+    await store.update_feed(feed.id, tags=["c", "d"])
+    tags = {user.id: (await store.reading.subscriptions(user.id))[0].tags for user in (owner, other)}
+    assert tags == {owner.id: ("c", "d"), other.id: ("mine",)}
+    await store.reading.rename_tag(owner.id, "c", "d")
+    assert (await store.feed(feed.id)).tags == ("d",)
+    await store.reading.rename_tag(owner.id, "d", None)
+    assert (await store.feed(feed.id)).tags == ()
+    with pytest.raises(NotFound):
+        await store.reading.rename_tag(other.id, "c", "x")
+    with pytest.raises(InputError):
+        await store.reading.retag(owner.id, feed_id=feed.id, add=["\n"])
+
+
+async def test_what_is_starred_survives_retention_and_other_marks_go_with_their_items(store: Store) -> None:
+    feed = await one_feed(store)
+    await store.save([a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(6)))])
+    owner = await store.accounts.owner()
+    ids = sorted(one.id for one in await store.items() if one.id)
+    await store.reading.mark(owner.id, ids[:4], NOW, read=True)
+    await store.reading.mark(owner.id, ids[:1], NOW, starred=True)
+    await store.prune(Keep(days=1), NOW + 2 * 86_400)
+    left = (await store.reading.stream(owner.id)).items
+    assert [(one.item.id, one.starred) for one in left] == [(ids[0], True)]
+    assert (await store.reading.counts(owner.id)).total == 0
+    await store.reading.unsubscribe(owner.id, feed.id)
+    assert len((await store.reading.stream(owner.id, starred=True)).items) == 1
+    assert len(await store.reading.items(owner.id, ids)) == 1
+
+
+async def test_feeds_in_the_store_belong_to_the_owner_with_their_tags(store: Store) -> None:
+    feed = await one_feed(store, tags=("news", "world"), title="Gazette")
+    owner = await store.accounts.owner()
+    assert (owner.name, owner.role, owner.has_password) == ("owner", "owner", False)
+    (mine,) = await store.reading.subscriptions(owner.id)
+    assert (mine.feed_id, mine.title, mine.tags) == (feed.id, "Gazette", ("news", "world"))
+    await store.reading.retitle(owner.id, "My own", feed_id=feed.id)
+    assert (await store.reading.subscriptions(owner.id))[0].title == "My own"
+    await store.reading.retitle(owner.id, None, feed_id=feed.id)
+    assert (await store.reading.subscriptions(owner.id))[0].title == "Gazette"
+
+
+@pytest.mark.parametrize("limit", [-5, 0, 10**9])
+async def test_absurd_limits_are_bounded(store: Store, limit: int) -> None:
+    feed = await one_feed(store)
+    await store.save([a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(3)))])
+    owner = await store.accounts.owner()
+    assert len((await store.reading.stream(owner.id, limit=limit)).items) == (1 if limit < 1 else 3)
