@@ -10,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from headwater.quick import quick
 
+
+@quick
 @dataclass(frozen=True, slots=True)
 class Enclosure:
     """A file attached to an item: a podcast episode, a picture."""
@@ -20,6 +23,7 @@ class Enclosure:
     length: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Source:
     """The feed that a republished item was taken from: its address and title (atom:source, RSS source)."""
@@ -28,6 +32,7 @@ class Source:
     title: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Hints:
     """What a document asks of its pollers: `ttl` in seconds, RSS skip hours (0–23) and days, sy:*."""
@@ -40,6 +45,7 @@ class Hints:
     update_base: float | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One item as its document shows it. `content` and `summary` are safe HTML, `title` is plain text."""
@@ -58,6 +64,7 @@ class Entry:
     source: Source | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Document:
     """A feed document, read. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
@@ -115,6 +122,7 @@ class Ending(StrEnum):
         return self in (Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Validators:
     """ETag and Last-Modified, byte for byte as received."""
@@ -123,6 +131,7 @@ class Validators:
     last_modified: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one fetch of a feed brought.
@@ -166,6 +175,7 @@ class Feed:
     gone_since: float | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Known:
     """What we keep of a feed between refreshes: everything the next refresh needs, and nothing to recompute.
@@ -197,6 +207,7 @@ class Known:
     topic: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Item:
     """One item of a feed, as stored. Unique by (feed_id, identity); `version` counts its updates.
@@ -223,6 +234,7 @@ class Item:
     id: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Refresh:
     """One poll of a feed and what came of it: the one record scheduler, pages, metrics and lab read.
@@ -249,6 +261,7 @@ class Refresh:
     published: tuple[float, ...] = field(default=(), repr=False)  # believable dates of the new items
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What novelty decided about an outcome: everything one refresh writes, in one transaction."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 import socket
 import tempfile
@@ -24,6 +23,7 @@ from headwater.errors import SettingsError
 from headwater.lab.farm.server import Farm
 from headwater.node.adding import subscribe
 from headwater.node.node import Node
+from headwater.node.process import settle_in
 from headwater.node.pushing import Pushing
 from headwater.settings import Settings, load_settings
 from headwater.store.values import Added, NewFeed
@@ -141,7 +141,7 @@ async def _demo(given: Settings, farm: Farm) -> None:
 
 async def _answer(node: Node, listener: socket.socket) -> None:
     """Serve the pages until a signal comes."""
-    gc.freeze()  # what was loaded stays: no collection needs to look at every standing query again
+    settle_in()
     given = node.settings
     secured = await asyncio.to_thread(_certificate, given) if given.by_tls else None
     address = _address(listener, "http" if secured is None else "https")

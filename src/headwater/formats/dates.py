@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from functools import lru_cache
 
 from headwater.formats.calendars import AFTERNOON, LONG_ZONES, MONTHS, MORNING, WEEKDAYS, ZONES
 
@@ -75,7 +76,7 @@ def _rfc822(text: str) -> float | None:
     try:
         if text[19] != ":" or text[22] != ":" or text[16] != " ":
             return None
-        days = date(int(text[12:16]), _MONTHS[text[8:11]], int(text[5:7])).toordinal() - _EPOCH
+        midnight = _midnight(text[5:16])
         hours, minutes, seconds = int(text[17:19]), int(text[20:22]), int(text[23:25])
         zone = text[26:]
         if zone in _GREENWICH:
@@ -88,7 +89,13 @@ def _rfc822(text: str) -> float | None:
         return None
     if hours > 23 or minutes > 59 or seconds > 59 or not -86400 < offset < 86400:
         return None
-    return days * _DAY + hours * 3600 + minutes * 60 + seconds - offset
+    return midnight + hours * 3600 + minutes * 60 + seconds - offset
+
+
+@lru_cache(maxsize=4_096)
+def _midnight(text: str) -> float:
+    """`01 Jan 2004` in seconds; remembered, because most items of all feeds are of the last few days."""
+    return (date(int(text[7:]), _MONTHS[text[3:6]], int(text[:2])).toordinal() - _EPOCH) * _DAY
 
 
 def _slowly(text: str) -> float | None:

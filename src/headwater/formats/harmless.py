@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Set
 from html.entities import html5
 
+from headwater.formats.joining import HOST, PLACE, as_cleaned, joined, marked
+
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _PHRASING = frozenset({
     "a", "abbr", "acronym", "b", "bdi", "big", "br", "cite", "code", "del", "dfn", "em", "font", "i", "img", "ins",
@@ -58,21 +60,7 @@ _ATTRIBUTE = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='(
 _TAG = re.compile(r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)""")
 _NAME_ENDS = re.compile(r"[ \t\n\f/]")
 _COMMENT = re.compile(r"!--(?!-)(?:[^-]|-(?!-))*--")
-# Hosts that every parser of addresses takes: names (not punycode, which can be wrong), four numbers, and no others.
-_BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_NAMED = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}"
-_HOST = rf"(?:{_NAMED}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})(?::(?:[0-9]{{1,4}}|[1-5][0-9]{{4}}))?"
-_COMPLETE = re.compile(rf"https?://{_HOST}(?:[/?#][^\x00-\x20\x7f]*)?|mailto:[a-z0-9@._+-]*", re.IGNORECASE)
-# Paths and fragments that joining to a base does not change: nothing to encode, no `.` and no `..` to resolve.
-_SAFE = r"(?:[A-Za-z0-9_~/@:!$*(),;=+.-]|%(?!2[eE]))*+"
-_LOCAL = re.compile(rf"(?!//)(?!.*/\.\.?(?:[/?#]|$))(?:/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?")
-_BASE = re.compile(
-    rf"(https?://(?:(?!xn--|[a-z0-9.-]*\.xn--)[a-z0-9.-]+\.[a-z]{{2,24}}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})"
-    rf"(?::(?!80(?![0-9])|443(?![0-9]))(?:[1-9][0-9]{{1,3}}|[1-5][0-9]{{4}}))?)"
-    rf"((?!.*/\.\.?(?:[/?#]|$))/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?"
-)
-_PLACE = "\0"  # stands for the base while a tag is remembered; harmless markup has none of its own
-_LINK = re.compile(rf'a (href="https?://{_HOST}(?:[/?#][!#-%\'-~]*+)?")(?: style="[^"]*+")?')
+_LINK = re.compile(rf'a (href="https?://{HOST}(?:[/?#][!#-%\'-~]*+)?")(?: style="[^"]*+")?')
 _REFERENCE = re.compile(r"&(?:#[0-9]{2,6};|#[xX][0-9a-fA-F]{2,5};|#|[A-Za-z0-9]+;?)?")
 _UNENDED = tuple(name for name in html5 if name[-1] != ";")  # references that need no semicolon
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -94,7 +82,7 @@ class Plain:
 
     def cleaned(self, html: str, base: str | None) -> str | None:
         """The markup as nh3 writes it, its addresses joined to the base; None when it takes nh3 to know."""
-        if _PLACE in html:
+        if PLACE in html:
             return None
         if "\r" in html:
             html = html.replace("\r\n", "\n").replace("\r", "\n")
@@ -103,7 +91,7 @@ class Plain:
         except Unsure:
             return None
         found = found.replace("\u00a0", "&nbsp;")
-        return _joined(found, base) if _PLACE in found else found
+        return joined(found, base) if PLACE in found else found
 
     def _pieces(self, html: str, odd: bool = False) -> list[str]:
         """Tags and texts as nh3 writes them; the latter are looked into when there is something `odd` in one."""
@@ -223,23 +211,19 @@ class _Tags(dict[str, Tag]):
             if name in kept:
                 if name in written:
                     raise Unsure
-                if name in _ADDRESSES and not _COMPLETE.fullmatch(value):
-                    if not value or not _LOCAL.fullmatch(value):
-                        raise Unsure
-                    value = f"{_PLACE}{value}"
+                if name in _ADDRESSES:
+                    address = marked(value)
+                    if name == "cite" and address != value:
+                        raise Unsure  # of some elements nh3 takes it for an address and of others not
+                    if address is None:
+                        address = as_cleaned(value, "'" if single else '"', self._clean)
+                        if address is None:
+                            raise Unsure
+                        written[name] = address
+                        continue
+                    value = address
                 written[name] = _prose(value).replace('"', "&quot;") if "&" in value or single else value
-        return "".join([f' {name}="{value}"' for name, value in written.items()])
-
-
-def _joined(html: str, base: str | None) -> str | None:
-    """The markup with the base put where it belongs; without a base on the web, addresses stay as they are."""
-    if base is None or not base.startswith(("http://", "https://")):
-        return html.replace(_PLACE, "")
-    found = _BASE.fullmatch(base)
-    if found is None:
-        return None
-    site, path = found[1], found[2] or "/"
-    return html.replace(f"{_PLACE}/", f"{site}/").replace(f"{_PLACE}#", f"{site}{path}#".replace("&", "&amp;"))
+        return "".join([f' {name}="{value}"' for name, value in written.items() if value or name not in _ADDRESSES])
 
 
 def _within(name: str, around: Around) -> bool:

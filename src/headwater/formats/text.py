@@ -51,8 +51,10 @@ def cut(text: str, limit: int) -> str:
 
 def one_line(text: str, limit: int = TITLE_LIMIT) -> str | None:
     """Plain text on one line, or None when nothing is left."""
-    text = renumbered(text.strip())
-    if "\n" in text or "\t" in text or "\r" in text:
+    text = text.strip()
+    if not text.isascii():
+        text = renumbered(text)
+    if not text.isprintable():  # a line end, maybe
         text = _LINES.sub(" ", text)
     if len(text) > 500:
         text = cut(text, limit)

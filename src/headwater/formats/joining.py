@@ -1,0 +1,79 @@
+"""Addresses in harmless markup: which stand as they are, and how others are joined to a base, as nh3 would do it.
+
+Tags are remembered whatever document they are in, so an address that needs a base is marked when its tag is written and
+joined when the markup is complete. What is not sure to come out as nh3 writes it is None, and nh3's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from urllib.parse import quote
+
+PLACE = "\0"  # where the base belongs; harmless markup has none of its own
+# Behind it stands a path from the root (/), a fragment (#), or one of these: a path from the document, a host, and a
+# fragment that is percent-encoded when it is joined.
+_BESIDE, _HOSTED, _ENCODED = "\0@", "\0:", "\0%"
+
+# Hosts that every parser of addresses takes: names (not punycode, which can be wrong), four numbers, and no others.
+_BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_NAMED = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}"
+HOST = rf"(?:{_NAMED}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})(?::(?:[0-9]{{1,4}}|[1-5][0-9]{{4}}))?"
+_COMPLETE = re.compile(rf"https?://{HOST}(?:[/?#][^\x00-\x20\x7f]*)?|mailto:[a-z0-9@._+-]*", re.IGNORECASE)
+# Absolute whatever the base is. `http:x` is not: with a base of that scheme it is relative (RFC 3986 §5.2.2).
+_ABSOLUTE = re.compile(r"[ \t\n]*(?:https?://|(?!https?:|ftp:|file:|wss?:)[a-z][a-z0-9+.-]*:)", re.IGNORECASE)
+# Paths and fragments that joining to a base does not change: nothing to encode, no `.` and no `..` to resolve.
+_SAFE = r"(?:[A-Za-z0-9_~/@:!$*(),;=+.-]|%(?!2[eE]))*+"
+_NO_DOTS = r"(?!\.\.?(?:[/?#]|$))(?!.*/\.\.?(?:[/?#]|$))"
+_TAIL = rf"(?:\?{_SAFE})?(?:#{_SAFE})?"
+_LOCAL = re.compile(rf"(?!//){_NO_DOTS}(?:/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?")
+_RELATIVE = re.compile(rf"{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
+_OTHER_HOST = re.compile(rf"//{_NAMED}{_NO_DOTS}/{_SAFE}{_TAIL}")
+_FRAGMENT = re.compile(r"#[A-Za-z0-9_~/@:!$*(),;=+.?\x80-\ud7ff\ue000-\ufdcf-]*+")
+_BASE = re.compile(
+    rf"((https?:)//(?:(?!xn--|[a-z0-9.-]*\.xn--)[a-z0-9.-]+\.[a-z]{{2,24}}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})"
+    rf"(?::(?!80(?![0-9])|443(?![0-9]))(?:[1-9][0-9]{{1,3}}|[1-5][0-9]{{4}}))?)"
+    rf"((?!.*/\.\.?(?:[/?#]|$))/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?"
+)
+
+
+def marked(address: str) -> str | None:
+    """An address as it stands in an attribute's value: itself when it is complete, else with the mark of a base."""
+    if _COMPLETE.fullmatch(address):
+        return address
+    if not address:
+        return None
+    if _LOCAL.fullmatch(address):
+        return f"{PLACE}{address}"
+    if _RELATIVE.fullmatch(address):
+        return f"{_BESIDE}{address}"
+    if _OTHER_HOST.fullmatch(address):
+        return f"{_HOSTED}{address}"
+    if _FRAGMENT.fullmatch(address):
+        return f"{_ENCODED}#{quote(address[1:], safe='/@:!$*(),;=+?~')}"
+    return None
+
+
+def as_cleaned(address: str, mark: str, clean: Callable[[str], str]) -> str | None:
+    """What nh3 makes of an absolute address in these quotation marks, "" when it takes it out; asked for one address
+    and not for the whole markup around it. None for addresses that depend on a base."""
+    if not _ABSOLUTE.match(address):
+        return None
+    written = clean(f"<a href={mark}{address}{mark}>")
+    return written.removesuffix(' rel="noopener noreferrer"></a>').removeprefix("<a").removeprefix(' href="')[:-1]
+
+
+def joined(html: str, base: str | None) -> str | None:
+    """The markup with the base put where it belongs; without a base on the web, addresses stay as they are."""
+    if base is None or not base.startswith(("http://", "https://")):
+        return None if _ENCODED in html else html.replace(_BESIDE, "").replace(_HOSTED, "").replace(PLACE, "")
+    found = _BASE.fullmatch(base)
+    if found is None:
+        return None
+    site, scheme, path = found[1], found[2], found[3] or "/"
+    here = f"{site}{path}".replace("&", "&amp;")
+    html = html.replace("\0/", f"{site}/").replace("\0#", f"{here}#")
+    if PLACE in html:
+        beside = path.partition("?")[0].rpartition("/")[0]
+        html = html.replace(_BESIDE, f"{site}{beside}/").replace(_HOSTED, scheme).replace(_ENCODED, here)
+    return html
