@@ -3,6 +3,10 @@
 All against one feed farm in one run, each contender in a process of its own, so that CPU time and memory are its own.
 The floor is what nobody can avoid: an aiohttp GET, an lxml parse, one SQLite transaction for each feed. reader does a
 part of the feeds (its cost per feed does not depend on how many there are) so that the run ends in minutes.
+
+What is compared is fetching, reading and storing. Headwater also cleans HTML (so does reader), writes the outbox of its
+query processor and a log of refreshes, and indexes the words of items for searching; neither of the others does the
+last, and reader's search is a step of its own. So the index is made, and measured, after the cold refreshes.
 """
 
 from __future__ import annotations
@@ -102,11 +106,14 @@ async def headwater(base: str, feeds: int, folder: Path) -> dict[str, Any]:
     import numpy as np
     import structlog
 
+    from headwater.node import upkeep
     from headwater.node.node import Node
+    from headwater.node.process import settle_in
     from headwater.settings import Settings
     from headwater.store.values import NewFeed
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    upkeep.INDEX = 1e9  # indexing has a measurement of its own
     settled = 0
     done = asyncio.Event()
 
@@ -122,11 +129,14 @@ async def headwater(base: str, feeds: int, folder: Path) -> dict[str, Any]:
     result: dict[str, Any] = {}
     async with Node(given, on_settled=count) as node:
         await node.store.add_feeds([NewFeed(f"{base}/feeds/{k}") for k in range(feeds)], time.time())
+        settle_in()
         with measured(result, "cold", feeds):
             await node.crawler.load()
             node.crawler._woken.set()
             await done.wait()
-        await asyncio.sleep(3)
+        with measured(result, "index", feeds):
+            while await node.store.index():
+                pass
         settled = 0
         done.clear()
         with measured(result, "warm", feeds):
@@ -183,6 +193,8 @@ def main(small: bool) -> dict[str, float]:
             f"{name:12}{cold['per_second']:15.0f}{cold['per_cpu_second']:12.0f}"
             f"{warm['per_second']:16.0f}{warm['per_cpu_second']:12.0f}{result['peak_mb']:10.0f}"
         )
+    index = 1e3 / results["headwater"]["index"]["per_cpu_second"]
+    print(f"headwater indexes the words of a cold feed in {index:.2f} ms CPU, which are not in its line")
     ratios: dict[str, float] = {}
     for state in ("cold", "warm"):
         ours = results["headwater"][state]["per_cpu_second"]
