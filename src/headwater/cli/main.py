@@ -25,6 +25,7 @@ COMMANDS = {
     "query": "headwater.cli.query_live",
     "publish": "headwater.cli.publish",
     "deliveries": "headwater.cli.deliveries",
+    "users": "headwater.cli.users",
     "export": "headwater.cli.export",
     "backup": "headwater.cli.backup",
     "restore": "headwater.cli.backup",

@@ -221,8 +221,15 @@ async def _renewed(secured: Certificate | None) -> AsyncIterator[None]:
 def _adding(node: Node) -> Add:
     """What the page's form does with an address: the same as `headwater feeds add`, with the page's first feed."""
 
-    async def add(address: str) -> Added:
-        done = await subscribe(node.store, node.fetcher, address, now=time.time(), choose=lambda _, found: found[0])
+    async def add(address: str, user_id: int) -> Added:
+        done = await subscribe(
+            node.store,
+            node.fetcher,
+            address,
+            now=time.time(),
+            choose=lambda _, found: found[0],
+            subscriber=user_id,
+        )
         return Added(done.feed, done.created)
 
     return add

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headwater.errors import InputError
+from headwater.errors import InputError, NotFound
 from headwater.fetch.client import Fetcher
 from headwater.fetch.discover import Candidate, discover
 from headwater.model import Ending, Feed, Known, Outcome, Refresh
@@ -36,8 +36,16 @@ async def subscribe(
     name: str | None = None,
     tags: Sequence[str] = (),
     weight: float = 1.0,
+    subscriber: int | None = None,
 ) -> Subscribed:
-    """Find the feed at an address (the address itself, or what its page offers), add it and store its first items."""
+    """Find the feed at an address (the address itself, or what its page offers), add it and store its first items.
+
+    The user `subscriber` subscribes, else the owner. A feed that is here already is not fetched again.
+    """
+    if (there := await _there(store, address)) is not None:
+        new = NewFeed(there.url, name=name, tags=tuple(tags), weight=weight)
+        [added] = await store.add_feeds([new], now, subscriber=subscriber)
+        return Subscribed(added.feed, False, None)
     outcome = await fetcher.fetch(address) if address.startswith(("http://", "https://")) else None
     others: tuple[Candidate, ...] = ()
     if outcome is None or outcome.ending is Ending.UNREADABLE:
@@ -49,10 +57,22 @@ async def subscribe(
         raise InputError(f"{outcome.url} was not added: {outcome.message}")
     url = outcome.moved_to or outcome.url
     title = outcome.document.title if outcome.document else None
-    [added] = await store.add_feeds([NewFeed(url, title=title, name=name, tags=tuple(tags), weight=weight)], now)
+    new = NewFeed(url, title=title, name=name, tags=tuple(tags), weight=weight)
+    [added] = await store.add_feeds([new], now, subscriber=subscriber)
     if not added.created:
         return Subscribed(added.feed, False, None, others)
     return Subscribed(added.feed, True, await _first_refresh(store, fetcher, added.feed, outcome), others)
+
+
+async def _there(store: Store, address: str) -> Feed | None:
+    """The feed of this very address, if it is here and is refreshed."""
+    if not address.startswith(("http://", "https://")):
+        return None
+    try:
+        found = await store.feed(address)
+    except NotFound:
+        return None
+    return None if found.paused or found.gone_since is not None else found
 
 
 async def _first_refresh(store: Store, fetcher: Fetcher, feed: Feed, outcome: Outcome) -> Refresh:

@@ -74,7 +74,7 @@ def password(connection: Connection, name: str) -> tuple[User | None, str | None
 
 def add(connection: Connection, name: str, role: str, password: str | None, now: float) -> User:
     name = checked_name(name)
-    _check_role(role)
+    check_role(role)
     _refuse_taken(connection, name, None)
     values = {"name": name, "name_key": name_key(name), "role": role, "password": password, "created": now}
     connection.execute(insert(user), values)
@@ -102,7 +102,7 @@ def change(connection: Connection, user_id: int, changes: Mapping[str, Any]) -> 
         values["name_key"] = name_key(values["name"])
         _refuse_taken(connection, values["name"], user_id)
     if "role" in values:
-        _check_role(values["role"])
+        check_role(values["role"])
         if now.is_owner and values["role"] != OWNER:
             _keep_an_owner(connection)
     if "settings" in values:
@@ -124,7 +124,8 @@ def remove(connection: Connection, user_id: int) -> list[int]:
     return read
 
 
-def _check_role(role: str) -> None:
+def check_role(role: str) -> None:
+    """InputError for what is no role."""
     if role not in ROLES:
         raise InputError(f"There is no role “{role}”; there are {' and '.join(ROLES)}.")
 

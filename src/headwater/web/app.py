@@ -172,10 +172,10 @@ class Site:
 
 
 def _as_it_stands(store: Store, clock: Callable[[], float]) -> Add:
-    async def add(address: str) -> Added:
+    async def add(address: str, user_id: int) -> Added:
         if not address.lower().startswith(("http://", "https://")):
             raise InputError(f"“{address[:200]}” is no web address: it should begin with https:// or http://.")
-        (added,) = await store.add_feeds([NewFeed(address)], clock())
+        (added,) = await store.add_feeds([NewFeed(address)], clock(), subscriber=user_id)
         return added
 
     return add

@@ -26,7 +26,7 @@ from headwater.store.values import Added
 from headwater.web.forms import Forms
 from headwater.web.jobs import Jobs
 
-Add = Callable[[str], Awaitable[Added]]
+Add = Callable[[str, int], Awaitable[Added]]  # what somebody typed, and the id of who subscribes
 HERE = Path(__file__).parent
 THEMES = ("light", "dark")
 # Where the navigation leads: address, word, and the tooltip that says what is there.

@@ -15,6 +15,7 @@ from headwater.store.page_store import STATES, FeedRow
 from headwater.store.store import Store
 from headwater.web.frame import Frame, back, integer
 from headwater.web.pages.notes import Note, said, then
+from headwater.web.session import current
 
 SIZE = 100
 TAGS = 500  # offered in the field for tags
@@ -78,7 +79,7 @@ def routes(frame: Frame) -> list[Route]:
         try:
             if not address:
                 raise InputError("No address was given: paste the address of a feed, or of a page that has one.")
-            added = await frame.add(address)
+            added = await frame.add(address, (await current(request, "write")).id)
         except StoreError:
             raise
         except HeadwaterError as error:
