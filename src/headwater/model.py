@@ -232,6 +232,7 @@ class Item:
     language: str | None = None
     version: int = 1
     id: int | None = None
+    source: Source | None = None  # the feed it was first published in, where the one it came by is not that
 
 
 @quick

@@ -330,6 +330,7 @@ def _item(feed_id: int, identity: str, digest: str, entry: Entry, at: float) -> 
         categories=entry.categories,
         enclosures=entry.enclosures,
         language=entry.language,
+        source=entry.source,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,3 +113,18 @@ async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterat
                 server.should_exit = True
                 await task
                 listener.close()
+
+
+async def until(holds: Callable[[], Any | Awaitable[Any]], what: str, seconds: float = 90.0) -> None:
+    """Wait until something holds; fails with what it was waiting for."""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                result = holds()
+                if asyncio.iscoroutine(result):
+                    result = await result
+                if result:
+                    return
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"not within {seconds:g} s: {what}") from None

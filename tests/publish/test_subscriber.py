@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from pushing_source import Source, running, source
+from pushing_source import Source, running, source, until
 
 from headwater.formats import read
 from headwater.model import Feed, Known
@@ -21,17 +20,6 @@ from headwater.node.pushing import Pushing
 from headwater.node.subscribing import Subscriber
 from headwater.store.values import NewFeed, Subscription
 from headwater.web.websub import LONGEST_PUSH
-
-
-async def until(holds: Callable[[], Any | Awaitable[Any]], what: str) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            result = holds()
-            if asyncio.iscoroutine(result):
-                result = await result
-            if result:
-                return
-            await asyncio.sleep(0.02)
 
 
 async def follow(node: Node, origin: Source) -> Feed:

@@ -6,15 +6,14 @@ it on two ways (this feed and its source, two nodes that read each other) sees t
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from headwater import __version__
+from headwater.formats.identity import published_identity, without_token
 from headwater.formats.opml import Outline
 from headwater.formats.write import CONTENT_TYPES, write_atom, write_json, write_opml, write_rss
-from headwater.formats.write.atom import iri
 from headwater.model import Document, Entry, Feed, Item, Source
 from headwater.publish.page import write_page
 
@@ -22,7 +21,6 @@ PAGE = 100  # items of an archive page
 TYPES = CONTENT_TYPES | {"html": "text/html; charset=utf-8"}
 _WRITERS = {"rss": write_rss, "atom": write_atom, "json": write_json, "html": write_page}
 FORMATS = ("rss", "atom", "json", "html", "opml")
-_GLOBAL = ("http://", "https://", "tag:", "urn:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +93,13 @@ def entry(item: Item, feed: Feed | None) -> Entry:
         categories=item.categories,
         enclosures=item.enclosures,
         language=item.language,
-        source=None if feed is None else Source(feed.url, feed.title),
+        source=item.source or (None if feed is None else Source(without_token(feed.url), feed.title)),
     )
 
 
 def identity(item: Item, feed: Feed | None) -> str:
-    """An address or name that is unique in the world stays; “123” becomes a name made of the feed's address and it.
-
-    A guid that was not to be trusted is stored as the item's link, with a mark that nobody else knows.
-    """
-    known = item.identity.removeprefix("link:")
-    if known.startswith(_GLOBAL):
-        return iri(known, known)  # Atom takes no spaces, and the formats must agree
-    return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{feed.url if feed else item.feed_id}#{known}')}"
+    """What the item is called wherever it is published."""
+    return published_identity(item.identity, feed.url if feed else str(item.feed_id))
 
 
 def entries(items: Iterable[Item], feeds: Mapping[int, Feed]) -> tuple[Entry, ...]:

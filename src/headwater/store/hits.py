@@ -14,8 +14,10 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, delete, func, insert, select, update
 
+from headwater import model
 from headwater.model import Enclosure, Item
 from headwater.query.hits import Related
+from headwater.store import origins
 from headwater.store.clean import clean
 from headwater.store.sql import Prepared, chunks, from_json, insert_new, reserve, upsert
 from headwater.store.tables import edition, hit, item, offered, outbox, query_feed, query_source, refresh
@@ -44,7 +46,9 @@ def unpack(blob: bytes) -> Item:
 
 def _item(given: dict[str, Any]) -> Item:
     lists = {name: tuple(given[name]) for name in _LISTS}
-    return Item(**given | lists | {"enclosures": tuple(Enclosure(**one) for one in given["enclosures"])})
+    source = given.get("source")
+    of_old = {"source": model.Source(**source) if source else None}
+    return Item(**given | lists | of_old | {"enclosures": tuple(Enclosure(**one) for one in given["enclosures"])})
 
 
 def _with_changes(value: Item, changes: str | None) -> Item:
@@ -78,6 +82,7 @@ def write(connection: Connection, matched: Iterable[Matched]) -> list[StoredHit]
             new.append(one)
         elif row.version != one.hit.original.version or not row.current:
             again.append((row, one))
+    new = origins.without_returns(connection, new) if new else new
     originals = {(one.original.id, one.original.version): one.original for one in (m.hit for m in new)}
     originals |= {(one.hit.original.id, one.hit.original.version): one.hit.original for _, one in again}
     _EDITION.run(
@@ -176,6 +181,7 @@ def forget(connection: Connection, query_ids: Sequence[int]) -> None:
     """The hits of query feeds that are dropped, and the versions that only they show."""
     items = set(connection.execute(select(hit.c.item_id).where(hit.c.query_id.in_(query_ids))).scalars())
     connection.execute(delete(hit).where(hit.c.query_id.in_(query_ids)))
+    origins.forget(connection, query_ids)
     _forget_editions(connection, items)
 
 

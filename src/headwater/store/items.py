@@ -7,14 +7,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select, tuple_
 
 from headwater.errors import NotFound
-from headwater.model import Enclosure, Item
+from headwater.model import Enclosure, Item, Source
 from headwater.store.clean import clean
 from headwater.store.sql import from_json, to_json
 from headwater.store.tables import feed_tag, item
 
 ITEM_COLUMNS = (
     *("id", "feed_id", "published", "first_seen", "updated", "version", "dated", "identity", "content_hash"),
-    *("title", "link", "language", "authors", "categories", "enclosures", "summary", "content"),
+    *("title", "link", "language", "authors", "categories", "enclosures", "summary", "content", "source"),
 )
 
 
@@ -38,6 +38,7 @@ def item_values(value: Item, id: int) -> tuple[Any, ...]:
         to_json([(one.url, one.type, one.length) for one in value.enclosures]) if value.enclosures else None,
         value.summary,
         value.content,
+        to_json((value.source.url, value.source.title)) if value.source else None,
     )
 
 
@@ -65,6 +66,7 @@ def read_item(row: Row[Any]) -> Item:
         language=row.language,
         version=row.version,
         id=row.id,
+        source=Source(*from_json(row.source)) if row.source else None,
     )
 
 

@@ -29,7 +29,7 @@ _KNOWN = Prepared(lambda _: update(known).where(known.c.feed_id == bindparam("of
 _WINDOW = Prepared(lambda dialect: _upsert_window(dialect), ["feed_id", "entries"])
 _UPDATED = (
     *("published", "updated", "dated", "content_hash", "title", "link", "language"),
-    *("authors", "categories", "enclosures", "summary", "content"),
+    *("authors", "categories", "enclosures", "summary", "content", "source"),
 )
 _UPDATE = update(item).where(item.c.id == bindparam("of_item"))
 _UPDATE = _UPDATE.values({name: bindparam(name) for name in _UPDATED} | {"version": item.c.version + 1})

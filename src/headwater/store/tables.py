@@ -131,6 +131,7 @@ item = Table(
     Column("enclosures", Text),
     Column("summary", Text),
     Column("content", Text),
+    Column("source", Text),  # [address, title] of the feed it was first published in, where it was published again
     # Lists of a person's unread items walk these without touching the items, which are wide.
     Index(None, "first_seen", "id", "feed_id"),
     Index(None, "published", "id", "feed_id"),
@@ -253,6 +254,17 @@ hit = Table(
     Index(None, "query_id", "published"),
     Index(None, "query_id", "arrived"),
     sqlite_autoincrement=True,
+)
+
+# What query feeds have published, by where it was published first and under which identity: what comes back from
+# another aggregator is known by it. `item_id` is the item that stands for it.
+published = Table(
+    "published",
+    metadata,
+    Column("query_id", Id, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary, primary_key=True),
+    Column("item_id", Id, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 # The versions of items that query feeds have published: they stay as they were when the item changes or is deleted.

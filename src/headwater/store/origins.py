@@ -1,0 +1,73 @@
+"""What query feeds have published, known again by its origin when it comes back. All in the caller's transaction.
+
+An aggregator that publishes an item of ours again names the feed it was first published in, and keeps its identity. So
+an item that names a feed, under an identity that this query feed has published from there, is no news to it, by
+however many others it came. What comes from the first feed itself is never taken for a return: nobody can keep an item
+from being published by claiming to have published it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, select, tuple_
+
+from headwater.formats.identity import published_identity, without_token
+from headwater.formats.urls import normalise
+from headwater.model import Item
+from headwater.store.sql import chunks, insert_new
+from headwater.store.tables import feed, published
+from headwater.store.values import Matched
+
+CHUNK = 200
+
+
+def origin_key(item: Item, feed_url: str) -> bytes:
+    """128 bits of where an item was first published and what it is called."""
+    first = without_token(feed_url) if item.source is None else item.source.url
+    name = published_identity(item.identity, feed_url)
+    return hashlib.sha256(f"{normalise(first)}\0{name}".encode("utf-8", "replace")).digest()[:16]
+
+
+def without_returns(connection: Connection, new: Sequence[Matched]) -> list[Matched]:
+    """Those of the new hits that are not returns; what they publish is remembered."""
+    urls = _urls(connection, {one.hit.original.feed_id for one in new})
+    keys = [origin_key(one.hit.original, urls.get(one.hit.original.feed_id, "")) for one in new]
+    named = [(one.query_id, key) for one, key in zip(new, keys, strict=True) if one.hit.original.source is not None]
+    known = _known(connection, named)
+    kept: list[Matched] = []
+    rows = []
+    for one, key in zip(new, keys, strict=True):
+        place, item_id = (one.query_id, key), one.hit.original.id or 0
+        if one.hit.original.source is not None and known.get(place, item_id) != item_id:
+            continue
+        if place not in known:
+            rows.append({"query_id": one.query_id, "key": key, "item_id": item_id})
+        known.setdefault(place, item_id)
+        kept.append(one)
+    if rows:
+        connection.execute(insert_new(connection.dialect.name, published), rows)
+    return kept
+
+
+def forget(connection: Connection, query_ids: Sequence[int]) -> None:
+    """Query feeds that are dropped."""
+    connection.execute(delete(published).where(published.c.query_id.in_(query_ids)))
+
+
+def _urls(connection: Connection, ids: set[int]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for chunk in chunks(sorted(ids), CHUNK):
+        rows = connection.execute(select(feed.c.id, feed.c.url).where(feed.c.id.in_(chunk)))
+        found.update((row.id, row.url) for row in rows)
+    return found
+
+
+def _known(connection: Connection, places: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
+    found: dict[tuple[int, bytes], int] = {}
+    for chunk in chunks(places, CHUNK):
+        here = tuple_(published.c.query_id, published.c.key).in_(chunk)
+        for row in connection.execute(select(published).where(here)):
+            found[row.query_id, bytes(row.key)] = row.item_id
+    return found
