@@ -1,0 +1,119 @@
+"""What stands at the left of the reading page: all, starred, query feeds, tags and feeds with how much is unread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from headwater.errors import NotFound
+from headwater.store.people import Counts, Stream, Subscription
+from headwater.store.store import Store
+
+MANY = 300  # feeds listed at once; more are found by the list of feeds
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One line: a title, where it leads, how many are unread."""
+
+    title: str
+    path: str
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A tag and its feeds."""
+
+    place: Place
+    feeds: tuple[Place, ...]
+    opened: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sidebar:
+    total: int
+    starred: int
+    queries: tuple[Place, ...]
+    folders: tuple[Folder, ...]
+    loose: tuple[Place, ...]  # feeds without a tag
+    left_out: int
+    subscribed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The stream that is read: by its address below /read, and what the store calls it."""
+
+    path: str
+    title: str
+    stream: Stream
+    starred: bool = False
+    feed_id: int | None = None
+    query: str | None = None
+
+
+async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscription], at: str) -> Sidebar:
+    """Gather it; `at` is the path of the stream that is open, whose folder is shown open."""
+    counts = await store.reading.counts(user_id)
+    names = {query.id: query.name for query in await store.queries.all()}
+    feeds = [one for one in subscriptions if one.feed_id is not None]
+    # Where there are many, those with something to read come first.
+    feeds.sort(key=lambda one: (_unread(counts, one) == 0 and len(feeds) > MANY, one.title.casefold()))
+    shown = feeds[:MANY]
+    by_tag: dict[str, list[Place]] = {}
+    loose = []
+    for one in shown:
+        place = Place(one.title, f"/read/feed/{one.feed_id}", _unread(counts, one))
+        for tag in one.tags:
+            by_tag.setdefault(tag, []).append(place)
+        if not one.tags:
+            loose.append(place)
+    tags = sorted({tag for one in feeds for tag in one.tags}, key=str.casefold)
+    folders = []
+    for tag in tags:
+        path = f"/read/tag/{quote(tag, safe='')}"
+        mine = tuple(by_tag.get(tag, ()))
+        unread = counts.tags[tag].count if tag in counts.tags else 0
+        opened = at == path or any(place.path == at for place in mine) or len(feeds) <= 12
+        folders.append(Folder(Place(tag, path, unread), mine, opened))
+    queries = tuple(
+        Place(one.title, f"/read/query/{quote(names[one.query_id], safe='')}", _unread(counts, one))
+        for one in subscriptions
+        if one.query_id is not None and one.query_id in names
+    )
+    return Sidebar(
+        counts.total,
+        counts.starred,
+        queries,
+        tuple(folders),
+        tuple(loose),
+        len(feeds) - len(shown),
+        len(feeds),
+    )
+
+
+def _unread(counts: Counts, one: Subscription) -> int:
+    found = counts.feeds.get(one.feed_id) if one.feed_id is not None else counts.queries.get(one.query_id or 0)
+    return found.count if found else 0
+
+
+async def where(store: Store, subscriptions: Sequence[Subscription], kind: str, key: str) -> Where:
+    """The stream of an address; NotFound if there is none that this person reads."""
+    if kind == "all":
+        return Where("/read/all", "All items", Stream())
+    if kind == "starred":
+        return Where("/read/starred", "Starred", Stream(), starred=True)
+    if kind == "tag":
+        return Where(f"/read/tag/{quote(key, safe='')}", key, Stream(tag=key))
+    if kind == "feed":
+        for one in subscriptions:
+            if one.feed_id is not None and str(one.feed_id) == key:
+                return Where(f"/read/feed/{key}", one.title, Stream(feed=one.feed_id), feed_id=one.feed_id)
+    if kind == "query":
+        query = await store.queries.find(key)
+        return Where(
+            f"/read/query/{quote(query.name, safe='')}", query.name, Stream(query=query.id), query=query.name
+        )
+    raise NotFound("You do not read this. Look among your feeds at the left.")
