@@ -39,7 +39,7 @@ from headwater.web.frame import HERE, Add, Frame, as_json
 from headwater.web.gate import Gate
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
-from headwater.web.pages import common, editor, feed, feeds, quality
+from headwater.web.pages import common, editor, feed, feeds, quality, reading
 from headwater.web.pages.status import look
 from headwater.web.session import Access, Visitors
 from headwater.web.signing_in import Door
@@ -75,13 +75,13 @@ def create_app(
     documents = pushing.documents if pushing else Documents(store, base, clock=clock)
     app = Starlette(
         routes=[
+            *reading.routes(frame),
             *feeds.routes(frame),
             *feed.routes(frame),
             *quality.routes(frame),
             *editor.routes(frame),
             *common.routes(frame),
             *account_pages.routes(door, frame.forms, frame.page),
-            Route("/", site.status),
             Route("/status", site.status),
             Route("/health", site.health),
             Route("/metrics", site.metrics),

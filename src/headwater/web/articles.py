@@ -51,6 +51,6 @@ def shown(content: str | None, picture: Callable[[str], str | None]) -> Markup:
             set_tag_attribute_values=_FIXED,
             link_rel="noopener noreferrer",
             url_schemes={"http", "https"},
-            url_relative="passthrough",
+            url_relative="pass_through",
         )
     )

@@ -1,4 +1,4 @@
-"""Pictures of items through our own address: publishers do not learn who reads what, and pages load nothing from elsewhere.
+"""Pictures of items through our own address: publishers do not learn who reads, pages load nothing from elsewhere.
 
 An address is only fetched when it carries our signature, so nobody can use the server to fetch what they like. Fetching
 goes through the one guarded client. Only the common kinds of pixels pass: an SVG is a document that can hold scripts.

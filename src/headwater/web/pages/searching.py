@@ -50,7 +50,11 @@ def as_query(said: str) -> str | None:
     begin = said.lstrip().split(None, 1)[0].upper() if said.strip() else ""
     if begin == "CREATE":
         return said
-    return f"CREATE FEED Search AS {said}" if begin in ("RETURN", "FROM") else f"CREATE FEED Search AS RETURN ALL WHERE {said}"
+    return (
+        f"CREATE FEED Search AS {said}"
+        if begin in ("RETURN", "FROM")
+        else f"CREATE FEED Search AS RETURN ALL WHERE {said}"
+    )
 
 
 async def search(store: Store, user_id: int, said: str, now: float, *, before_id: int | None, limit: int) -> Search:

@@ -49,9 +49,9 @@ class Where:
     path: str
     title: str
     stream: Stream
+    kind: str = "all"
+    key: str = ""
     starred: bool = False
-    feed_id: int | None = None
-    query: str | None = None
 
 
 async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscription], at: str) -> Sidebar:
@@ -104,16 +104,16 @@ async def where(store: Store, subscriptions: Sequence[Subscription], kind: str, 
     if kind == "all":
         return Where("/read/all", "All items", Stream())
     if kind == "starred":
-        return Where("/read/starred", "Starred", Stream(), starred=True)
+        return Where("/read/starred", "Starred", Stream(), "starred", starred=True)
     if kind == "tag":
-        return Where(f"/read/tag/{quote(key, safe='')}", key, Stream(tag=key))
+        return Where(f"/read/tag/{quote(key, safe='')}", key, Stream(tag=key), "tag", key)
     if kind == "feed":
         for one in subscriptions:
             if one.feed_id is not None and str(one.feed_id) == key:
-                return Where(f"/read/feed/{key}", one.title, Stream(feed=one.feed_id), feed_id=one.feed_id)
+                return Where(f"/read/feed/{key}", one.title, Stream(feed=one.feed_id), "feed", key)
     if kind == "query":
         query = await store.queries.find(key)
         return Where(
-            f"/read/query/{quote(query.name, safe='')}", query.name, Stream(query=query.id), query=query.name
+            f"/read/query/{quote(query.name, safe='')}", query.name, Stream(query=query.id), "query", query.name
         )
     raise NotFound("You do not read this. Look among your feeds at the left.")

@@ -1,0 +1,151 @@
+// Reading with the keyboard: the article is put beside the list without loading the page anew, opening marks as read,
+// older items join the list, and new ones wait until they are asked for.
+import { send, typing } from "./keys.js";
+
+const columns = document.querySelector(".columns");
+const list = columns.querySelector(".list");
+const pane = columns.querySelector(".article");
+const rows = () => [...list.querySelectorAll(".row-item")];
+const opened = () => list.querySelector(".row-item.is-open");
+const narrow = matchMedia("(max-width: 43.74rem)");
+
+function part(address, name) {
+  return fetch(address, { headers: { "X-Part": name } });
+}
+
+async function open(row, { push = true } = {}) {
+  const link = row.querySelector(".open");
+  const answer = await part(link.href, "article");
+  if (!answer.ok) return (location.href = link.href);
+  pane.innerHTML = await answer.text();
+  for (const other of rows()) {
+    other.classList.toggle("is-open", other === row);
+    const title = other.querySelector(".open");
+    if (other === row) title.setAttribute("aria-current", "true");
+    else title.removeAttribute("aria-current");
+  }
+  columns.dataset.view = "article";
+  pane.scrollTop = 0;
+  if (narrow.matches) scrollTo(0, 0);
+  if (push) history.pushState({ id: row.dataset.id }, "", link.href);
+  document.title = `${pane.querySelector(".title").textContent} – Headwater`;
+  row.scrollIntoView({ block: "nearest" });
+  if (row.classList.contains("is-unread")) set(row, "read", true);
+}
+
+function count(by) {
+  for (const number of columns.querySelectorAll('.side a[aria-current] .count, .side a[href="/read/all"] .count')) {
+    const left = Math.max(0, Number(number.firstChild.textContent.replaceAll(",", "")) + by);
+    number.firstChild.textContent = left.toLocaleString("en");
+    number.hidden = !left;
+  }
+}
+
+async function set(row, field, on) {
+  const form = pane.querySelector(`form[data-field="${field}"]`);
+  if (!form) return;
+  const answer = await send(form, { ids: row.dataset.id, [field]: on ? "1" : "0" });
+  if (!answer.ok) return;
+  if (field === "read") {
+    if (row.classList.contains("is-unread") === on) count(on ? -1 : 1);
+    row.classList.toggle("is-unread", !on);
+  } else {
+    row.dataset.starred = on ? "1" : "0";
+    row.querySelector(".star").textContent = on ? "★" : "";
+  }
+  const button = form.querySelector("button");
+  if (row === opened()) {
+    button.value = on ? "0" : "1";
+    button.textContent = field === "read" ? (on ? "mark unread" : "mark read") : on ? "★ starred" : "☆ star";
+  }
+}
+
+function move(by) {
+  const all = rows();
+  const at = all.indexOf(opened());
+  const next = all[at < 0 ? 0 : at + by];
+  if (next) open(next);
+  else if (by > 0) older().then((more) => more && move(1));
+}
+
+let asking = false;
+async function older() {
+  const link = list.querySelector("a.older");
+  if (!link || asking) return false;
+  asking = true;
+  link.textContent = "— loading —";
+  const answer = await part(link.href, "rows");
+  asking = false;
+  if (!answer.ok) return false;
+  const more = document.createElement("div");
+  more.innerHTML = await answer.text();
+  link.closest(".turn").remove();
+  list.querySelector(".rows").append(...more.querySelectorAll(".row-item"));
+  const turn = more.querySelector("a.older")?.closest(".turn");
+  if (turn) list.append(turn);
+  return true;
+}
+
+list.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  const link = event.target.closest("a.open, a.older");
+  if (!link) return;
+  event.preventDefault();
+  if (link.classList.contains("older")) older();
+  else open(link.closest(".row-item"));
+});
+pane.addEventListener("click", (event) => {
+  const back = event.target.closest(".back a");
+  if (!back || !list.querySelector(".rows")) return;
+  event.preventDefault();
+  columns.dataset.view = "list";
+  history.pushState({}, "", back.href);
+  opened()?.scrollIntoView({ block: "center" });
+});
+pane.addEventListener("submit", (event) => {
+  const row = opened();
+  if (!row || !event.target.matches(".mark")) return;
+  event.preventDefault();
+  set(row, event.target.dataset.field, event.submitter.value === "1");
+});
+addEventListener("popstate", () => {
+  const id = new URL(location.href).searchParams.get("item");
+  const row = id && rows().find((one) => one.dataset.id === id);
+  if (row) open(row, { push: false });
+  else location.reload();
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || typing(event.target)) return;
+  if (document.querySelector("dialog[open]")) return;
+  const row = opened();
+  const act = {
+    j: () => move(1),
+    k: () => move(-1),
+    o: () => row ?? move(1),
+    v: () => pane.querySelector("a.original")?.click(),
+    m: () => row && set(row, "read", row.classList.contains("is-unread")),
+    s: () => row && set(row, "starred", row.dataset.starred !== "1"),
+    A: () => document.getElementById("all-read")?.requestSubmit(),
+  }[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+const first = opened();
+if (first?.classList.contains("is-unread")) set(first, "read", true);
+
+// New items wait: nothing moves by itself while one reads.
+async function look() {
+  if (document.hidden || columns.dataset.search || columns.dataset.kind === "starred") return;
+  const { kind, key, since } = columns.dataset;
+  const answer = await fetch(`/read/waiting?${new URLSearchParams({ kind, key, since })}`);
+  if (!answer.ok) return;
+  const { new: number, more } = await answer.json();
+  const waiting = list.querySelector(".waiting");
+  waiting.hidden = !number;
+  waiting.firstElementChild.textContent = `${number}${more ? "+" : ""} new item${number === 1 ? "" : "s"}`;
+}
+setInterval(look, Number(document.body.dataset.look ?? 30_000));
+addEventListener("focus", look);
