@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from email.utils import formatdate
 
 import pytest
 from hypothesis import given, settings
@@ -229,3 +230,16 @@ def test_the_loss_is_never_negative_nor_infinite() -> None:
     for rate in (None, 0.0, 1e-9, 1e6):
         for dates in [None], [NOW - 50, NOW - 20]:
             assert 0 <= estimated_loss(dates, NOW - 1e7, NOW, rate) < 1e14
+
+
+def test_a_feed_without_dates_is_dated_by_its_last_modified() -> None:
+    def undated(*numbers: int, at: float, modified: float) -> Outcome:
+        stamp = Validators(last_modified=formatdate(modified, usegmt=True))
+        return fetched(*[entry(k, published=None) for k in numbers], at=at, validators=stamp)
+
+    first = undated(1, at=NOW - 1000, modified=NOW - 5000)
+    assert after(first, undated(1, 2, 3, at=NOW, modified=NOW - 400)).refresh.published == (NOW - 700, NOW - 400)
+    made_anew = undated(1, 2, at=NOW, modified=NOW)
+    assert after(first, made_anew).refresh.published == ()
+    before_we_looked = undated(1, 2, at=NOW, modified=NOW - 2000)
+    assert after(first, before_we_looked).refresh.published == ()

@@ -17,7 +17,8 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 
-from headwater.estimate.kinds import Kind, believable, dating
+from headwater.estimate.kinds import ALL_NOW, Kind, believable, dating
+from headwater.formats.dates import parse_date
 from headwater.formats.urls import normalise
 from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
 
@@ -62,6 +63,16 @@ def judge(
     )
     after = _succeeded(known, outcome, at) if outcome.ending.ok else _failed(known, outcome, at)
     return _moved(Verdict(refresh, after, gone=outcome.ending is Ending.GONE))
+
+
+def _by_last_modified(known: Known, outcome: Outcome, new: int, at: float) -> tuple[float, ...]:
+    """Dates of new items that have none of their own: the newest is as old as the document, the others lie evenly
+    since the last refresh. A document made anew for every request tells nothing."""
+    since = known.last_success
+    changed = parse_date(outcome.validators.last_modified) if outcome.validators else None
+    if not new or since is None or changed is None or not since < changed < at - ALL_NOW:
+        return ()
+    return tuple(since + (changed - since) * (place + 1) / new for place in range(new))
 
 
 def _judge_document(
@@ -120,7 +131,8 @@ def _judge_document(
         lost=lost,
         reason=reason,
         message="; ".join(filter(None, [outcome.message, odd])),
-        published=tuple(sorted(min(date, at) for date in believed if date is not None)),
+        published=tuple(sorted(min(date, at) for date in believed if date is not None))
+        or _by_last_modified(known, outcome, len(new), at),
     )
     after = replace(
         _succeeded(known, outcome, at),

@@ -43,7 +43,8 @@ class WorldSettings:
     `burst` items on average within `burst_minutes`. At each of `changes` (shares of the time) the rates and
     shapes of the share `changing` of the feeds are drawn anew. Items carry `words` of a dictionary as titles;
     `windows` are the sizes among which documents are drawn (none: whatever the protocol of the replay says), and
-    `undated` is the share of feeds that give no dates.
+    `undated` is the share of feeds that give no dates. `past` is how many older items each feed has: a document shows
+    its last items however long ago they were written.
     """
 
     feeds: int = 200
@@ -61,6 +62,7 @@ class WorldSettings:
     words: int = 0
     windows: tuple[int, ...] = ()
     undated: float = 0.0
+    past: int = 0
 
     def __post_init__(self) -> None:
         if self.feeds < 1 or not self.days > 0:
@@ -118,6 +120,9 @@ def draw(settings: WorldSettings, rng: np.random.Generator) -> World:
         span = (MONDAY + begin * settings.days * DAY, MONDAY + end * settings.days * DAY)
         for feed in range(settings.feeds):
             parts[feed].append(_times(settings, rng, rates[feed], choices[kinds[feed]], *span))
+    if settings.past:
+        for feed, (rate, kind) in enumerate(zip(*truth[0], strict=True)):
+            parts[feed].insert(0, _past(settings, rng, rate, choices[kind]))
     times = [np.concatenate(part) for part in parts]
     first_rates, first_kinds = truth[0]
     windows = np.asarray(rng.choice(settings.windows, settings.feeds), dtype=np.int64) if settings.windows else None
@@ -162,6 +167,12 @@ def _times(
         events = np.sort(np.repeat(events, sizes) + late)
         events = events[events < end]
     return events
+
+
+def _past(settings: WorldSettings, rng: np.random.Generator, rate: float, shape: Floats) -> Floats:
+    """The last items before the world begins; fewer where even twice the time they take on average brought fewer."""
+    long_ago = MONDAY - np.ceil(2 * (settings.past + settings.burst) / rate) * DAY
+    return _times(settings, rng, rate, shape, long_ago, MONDAY)[-settings.past :]
 
 
 def _titles(settings: WorldSettings, rng: np.random.Generator, counts: list[int]) -> tuple[str, ...] | None:

@@ -166,26 +166,22 @@ class Value(Interval):
         pause = in_blocks(lambda part: self._pause(table, part), rows)
         self.due[rows] = table.last[rows] + np.clip(pause * self.scale, SHORTEST, LONGEST)
 
-    def heed(self, table: Table, rows: Rows, now: float) -> None:
-        """A signal (a ping, a sibling that changed, a count) says that `rows` have items waiting: be due in time.
+    def heed(self, table: Table, rows: Rows, waiting: Floats, now: float) -> None:
+        """A signal (a ping, a count) tells of so many `waiting` items: be due in time.
 
-        One item waits and more may come at rate λ: the best pause before fetching them together is
-        (√(2λν − 1) − 1)/λ, and none where λν ≤ 1.
+        More come at rate λ. At the best interval √(2ν/λ) there are √(2λν) items to fetch, so the best pause before
+        fetching them together is (√(2λν) − waiting)/λ, and none where that many wait already.
         """
-        worth = self.worth(table, rows)
-        price = self.price * table.cost[rows] / worth
+        price = self.price * table.cost[rows] / self.worth(table, rows)
         rate = np.maximum(self.beliefs.slow(rows), 1e-9)
-        told = table.divergence[rows]
-        waiting = np.where(np.isnan(told), 1.0, told)
-        pause = np.maximum(np.sqrt(np.maximum(2 * rate * price - waiting, 1.0)) - 1.0, 0.0) / rate
-        soon = now + np.where(waiting > 0, pause * DAY, np.inf)
-        self.due[rows] = np.minimum(self.due[rows], soon)
+        pause = np.maximum(np.sqrt(2 * rate * price) - waiting, 0.0) / rate
+        self.due[rows] = np.minimum(self.due[rows], now + pause * DAY)
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         self.steer(table, now, budget)
         told = np.flatnonzero(table.divergence[: len(self)] > 0)
         if len(told):
-            self.heed(table, told, now)
+            self.heed(table, told, table.divergence[told], now)
         return super().choose(table, now, budget, candidates)
 
     # — explaining —

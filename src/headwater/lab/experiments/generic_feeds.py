@@ -2,27 +2,29 @@
 
 Their feeds are not at hand. The synthetic world has what they tell of them: 19 million items of 180,000 feeds in three
 weeks (five a day on average), a large part of the feeds with intervals above three weeks, 30 % that change their rate.
-A power law x^−1.3 on .003 … 300 items a day has that mean and that median. Every feed weighs the same in the mode
-"feeds", every poll in "polls".
+A power law x^−1.3 on .003 … 300 items a day has that mean and that median, and a document shows its last items however
+old they are. Every feed weighs the same in the mode "feeds", every poll in "polls"; `finds` says what is counted.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.base import Floats
+from headwater.estimate.base import DAY, Floats
 from headwater.lab.cycles import generator
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.replay import Protocol, Replay, replay
+from headwater.lab.finds import Finds, finds
+from headwater.lab.replay import ENTRY, HEADERS, Protocol, Replay, replay
 from headwater.lab.scores import Scores, score
 from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import Job, run_all
 from headwater.lab.traces import Trace, load_trace
-from headwater.lab.worlds import WorldSettings, as_trace, draw
+from headwater.lab.worlds import MONDAY, WorldSettings, as_trace, draw
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +50,17 @@ PAPER: dict[str, dict[str, tuple[float, float, float]]] = {
 WINDOW = 20
 
 
-def synthetic(name: str, feeds: int, window: int, seeds: int) -> list[tuple[Scores, dict[str, Floats]]]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measured:
+    """One replay of one strategy."""
+
+    scores: Scores
+    finds: Finds
+    whole: float  # bytes if every poll brought the whole document
+    intervals: dict[str, Floats]
+
+
+def synthetic(name: str, feeds: int, window: int, seeds: int) -> list[Measured]:
     """Interval strategies poll every feed for itself, so the worlds of all seeds run as one array of feeds."""
     settings = WorldSettings(
         feeds=feeds,
@@ -61,10 +73,11 @@ def synthetic(name: str, feeds: int, window: int, seeds: int) -> list[tuple[Scor
         burst=2.0,
         changes=(0.6,),
         changing=0.3,
+        past=window,
     )
     worlds = [draw(settings, generator(seed, 6)).trace for seed in range(seeds)]
     together = as_trace([world.of(feed) for world in worlds for feed in range(feeds)])
-    done = _replayed(name, together, window, 7.0)
+    done = _replayed(name, together, window, 7.0, MONDAY + 14 * DAY)
     found = []
     for seed in range(seeds):
         rows = np.arange(seed * feeds, (seed + 1) * feeds)
@@ -76,25 +89,31 @@ def synthetic(name: str, feeds: int, window: int, seeds: int) -> list[tuple[Scor
             polls=done.polls[rows],
             bytes=done.bytes / seeds,
         )
-        found.append((score(part), _intervals(part)))
+        found.append(_measured(part))
     return found
 
 
-def on_trace(name: str, path: Path, window: int, warmup: float) -> tuple[Scores, dict[str, Floats]]:
-    done = _replayed(name, load_trace(path), window, warmup)
-    return score(done), _intervals(done)
+def on_trace(name: str, path: Path, window: int, warmup: float) -> list[Measured]:
+    trace = load_trace(path)
+    return [_measured(_replayed(name, trace, window, warmup, trace.start + 14 * DAY))]
 
 
-def _replayed(name: str, trace: Trace, window: int, warmup: float) -> Replay:
-    return replay(make(name, trace.feeds), trace, Protocol(window=window, history_days=14.0, warmup_days=warmup))
+def _replayed(name: str, trace: Trace, window: int, warmup: float, begin: float) -> Replay:
+    history = (begin - trace.start) / DAY
+    return replay(make(name, trace.feeds), trace, Protocol(window=window, history_days=history, warmup_days=warmup))
 
 
-def _intervals(done: Replay) -> dict[str, Floats]:
-    """Mean seconds between two items and between two polls of each feed."""
+def _measured(done: Replay) -> Measured:
     trace, span = done.trace, done.end - done.measured
     inside = (trace.times >= done.measured) & (trace.times <= done.end)
     items = np.bincount(trace.owner()[inside], minlength=trace.feeds)
-    return {"real": span / np.maximum(items, 1e-9), "polled": span / np.maximum(done.polls, 1e-9)}
+    shown = np.minimum(done.windows, np.diff(trace.offsets))
+    return Measured(
+        score(done),
+        finds(done),
+        float((done.polls * (HEADERS + ENTRY * shown)).sum()),
+        {"real": span / np.maximum(items, 1e-9), "polled": span / np.maximum(done.polls, 1e-9)},
+    )
 
 
 def run(given: LabSettings, progress: Progress) -> Result:
@@ -102,75 +121,66 @@ def run(given: LabSettings, progress: Progress) -> Result:
     feeds = 150 if given.quick else 400
     window = given.window or WINDOW
     names = check_names(given.strategies) or NAMES
-    found = run_all([Job(synthetic, (name, feeds, window, seeds)) for name in names], given, progress)
-    rows: list[Row] = []
-    means: dict[str, dict[str, dict[str, float]]] = {"feeds": {}, "polls": {}}
-    for mode in means:
-        for place, name in enumerate(names):
-            scores = [each for each, _ in found[place]]
-            rows.append(_row(name, mode, scores))
-            means[mode][name] = {
-                key: rows[-1][key] for key in ("mean_delay_s", "polls_per_item", "error", "bytes", "requests")
-            }
     settings: dict[str, Any] = {"seeds": seeds, "feeds": feeds, "window": window, "days": 21}
-    intervals = {name: found[place][0][1] for place, name in enumerate(names)}
-    result = Result("generic-feeds", settings, rows, data={"intervals": intervals})
-    complete = set(NAMES) <= set(names)
-    if complete:
-        result.checks += _checks(means, "synthetic feeds")
+    result = Result("generic-feeds", settings, [])
+    found = run_all([Job(synthetic, (name, feeds, window, seeds)) for name in names], given, progress)
+    _take(result, names, found, "synthetic feeds")
+    result.data["intervals"] = {name: found[place][0].intervals for place, name in enumerate(names)}
     if given.trace is not None:
         warmup = 14.0 if given.warmup_days is None else given.warmup_days
-        jobs = [Job(on_trace, (name, given.trace, window, warmup)) for name in names]
-        real = run_all(jobs, given, progress, "trace")
         settings["trace"] = given.trace.name
-        for mode in means:
-            for name, (scores_of, _) in zip(names, real, strict=True):
-                row = _row(name, mode, [scores_of])
-                means[mode][name] = {
-                    key: row[key] for key in ("mean_delay_s", "polls_per_item", "error", "bytes", "requests")
-                }
-                row["strategy"] = f"{name} on {given.trace.name}"
-                row.pop("paper", None)
-                rows.append(row)
-        if complete:
-            result.checks += _checks(means, given.trace.name)
+        jobs = [Job(on_trace, (name, given.trace, window, warmup)) for name in names]
+        _take(result, names, run_all(jobs, given, progress, "trace"), given.trace.name, on=f" on {given.trace.name}")
     return result
 
 
-def _row(name: str, mode: str, scores: list[Scores]) -> Row:
+def _take(result: Result, names: Sequence[str], found: list[list[Measured]], where: str, on: str = "") -> None:
+    """The rows of one world or trace, and what they say of the paper's statements if nothing is missing."""
+    means: dict[str, dict[str, Row]] = {"feeds": {}, "polls": {}}
+    for mode, mine in means.items():
+        for name, measured in zip(names, found, strict=True):
+            mine[name] = _row(name, mode, measured)
+            result.rows.append(mine[name] | {"strategy": f"{name}{on}"})
+            if on:
+                result.rows[-1].pop("paper", None)
+    if set(NAMES) <= set(names):
+        result.checks += _checks(means, where)
+
+
+def _row(name: str, mode: str, measured: list[Measured]) -> Row:
     """Means of one averaging mode; the error is minutes × polls per item, as in the paper's eq. 4."""
 
-    def mean(values: list[float]) -> float:
-        return float(np.mean(values))
+    def mean(of: Callable[[Measured], float]) -> float:
+        return float(np.mean([of(each) for each in measured]))
 
-    feeds = mode == "feeds"
-    delay = mean([each.mean_delay_per_feed_s if feeds else each.mean_delay_s for each in scores])
-    polls = mean([each.polls_per_item_per_feed if feeds else each.polls_per_item for each in scores])
+    minutes = mean(lambda each: getattr(each.finds, f"delay_of_{mode}"))
+    polls = mean(lambda each: getattr(each.finds, f"polls_of_{mode}"))
     row: Row = {
         "strategy": name,
         "mode": mode,
-        "requests": mean([float(each.requests) for each in scores]),
-        "completeness": mean_sd([each.completeness.mean for each in scores]),
-        "mean_delay_s": delay,
+        "requests": mean(lambda each: each.scores.requests),
+        "completeness": mean_sd([each.scores.completeness.mean for each in measured]),
+        "mean_delay_s": 60.0 * minutes,
         "polls_per_item": polls,
-        "error": delay / 60 * polls,
-        "lost": mean([float(each.lost) for each in scores]),
-        "bytes": mean([each.bytes for each in scores]),
+        "error": minutes * polls,
+        "lost": mean(lambda each: each.scores.lost),
+        "bytes": mean(lambda each: each.scores.bytes),
+        "bytes_whole": mean(lambda each: each.whole),
     }
-    if not feeds:
-        row["median_delay_s"] = mean([each.median_delay_s for each in scores])
-        row["p95_delay_s"] = mean([each.p95_delay_s for each in scores])
+    if mode == "polls":
+        row["median_delay_s"] = mean(lambda each: each.scores.median_delay_s)
+        row["p95_delay_s"] = mean(lambda each: each.scores.p95_delay_s)
     if name in PAPER[mode]:
         minutes, paper_polls, error = PAPER[mode][name]
         row["paper"] = {"mean_delay_s": 60.0 * minutes, "polls_per_item": paper_polls, "error": error}
     return row
 
 
-def _checks(means: dict[str, dict[str, dict[str, float]]], where: str) -> list[Check]:
+def _checks(means: dict[str, dict[str, Row]], where: str) -> list[Check]:
     feeds, polls = means["feeds"], means["polls"]
-    traffic = {name: each["bytes"] for name, each in polls.items()}
+    traffic = {name: each["bytes_whole"] for name, each in polls.items()}
 
-    def of(mode: dict[str, dict[str, float]], key: str, scale: float = 1.0) -> dict[str, float]:
+    def of(mode: dict[str, Row], key: str, scale: float = 1.0) -> dict[str, float]:
         return {name: each[key] / scale for name, each in mode.items()}
 
     least = {mode: min(each, key=lambda name: each[name]["polls_per_item"]) for mode, each in means.items()}
@@ -188,9 +198,9 @@ def _checks(means: dict[str, dict[str, dict[str, float]]], where: str) -> list[C
             f"{where}: fix_1h has the highest traffic, and the learning strategies save most of it",
             max(traffic, key=lambda name: traffic[name]) == "fix_1h"
             and max(traffic["moving_average"], traffic["post_rate"]) <= 0.5 * traffic["fix_1h"],
-            "bytes of moving_average and post_rate at most half of fix_1h's (paper: a tenth); unchanged is a 304 here",
-            {f"{name}, bytes": value / traffic["fix_1h"] for name, value in traffic.items()}
-            | {f"{name}, requests": each["requests"] / polls["fix_1h"]["requests"] for name, each in polls.items()},
+            "whole documents: moving_average and post_rate at most half of fix_1h's bytes (paper: a tenth)",
+            {f"{name}, whole": value / traffic["fix_1h"] for name, value in traffic.items()}
+            | {f"{name}, unchanged as 304": each["bytes"] / polls["fix_1h"]["bytes"] for name, each in polls.items()},
             "fig. 2",
         ),
         Check(

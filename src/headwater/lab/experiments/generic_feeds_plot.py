@@ -20,11 +20,13 @@ def generic_figure(result: Result) -> Figure:
     figure, axes = new_figure(1, 2 + len(learning), width=4.3)
     rows = [row for row in result.rows if " on " not in row["strategy"]]
     polls = [row for row in rows if row["mode"] == "polls"]
-    bars = axes[0].bar([row["strategy"] for row in polls], [row["bytes"] / 1e9 for row in polls], color=COLOURS[0])
+    bars = axes[0].bar(
+        [row["strategy"] for row in polls], [row["bytes_whole"] / 1e9 for row in polls], color=COLOURS[0]
+    )
     axes[0].bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
     axes[0].tick_params(axis="x", rotation=30, labelsize=8)
     axes[0].set_ylabel("transferred in three weeks (GB)")
-    axes[0].set_title("Traffic where unchanged documents cost a 304", fontsize=10)
+    axes[0].set_title("Traffic if every poll brings the whole document", fontsize=10)
     for place, row in enumerate(rows):
         name = row["strategy"]
         colour = COLOURS[[each["strategy"] for each in polls].index(name)]
@@ -34,7 +36,7 @@ def generic_figure(result: Result) -> Figure:
         axes[1].annotate(name, at, fontsize=7, xytext=(5, 4 + 3 * (place % 2)), textcoords="offset points")
     axes[1].set_xscale("log")
     axes[1].set_yscale("log")
-    axes[1].set_xlabel("polls per item")
+    axes[1].set_xlabel("polls per find")
     axes[1].set_ylabel("mean delay (min)")
     axes[1].set_title("Delay against polls (● per poll, ■ per feed)", fontsize=10)
     for axis, name in zip(axes[2:], learning, strict=True):
