@@ -265,7 +265,11 @@ class Refresh:
 @quick
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What novelty decided about an outcome: everything one refresh writes, in one transaction."""
+    """What novelty decided about an outcome: everything one refresh writes, in one transaction.
+
+    `late` says that somebody else was to fetch the feed by then: its items count, but what is known of the feed and
+    when it is due are the other's.
+    """
 
     refresh: Refresh
     known: Known
@@ -275,6 +279,7 @@ class Verdict:
     link: str | None = None
     url: str | None = None  # the feed's new address, when it has moved for good
     gone: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

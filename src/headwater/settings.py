@@ -27,6 +27,18 @@ class Settings(BaseSettings):
     database: str | None = Field(
         None, description="sqlite:///FILE or postgresql://…; default: a file in the data folder"
     )
+    nats: str | None = Field(None, description="nats://…: jobs and items go by NATS JetStream; needs PostgreSQL")
+    nats_prefix: str = Field(
+        "", pattern=r"^[A-Za-z0-9_-]*$", description="before the names of streams, where several clusters share a NATS"
+    )
+    cluster_lease: float = Field(
+        60.0, ge=1.0, le=3600.0, description="seconds after which a silent machine's hosts pass to another"
+    )
+    member: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.-]+$",
+        description="the name of this process in the cluster",
+    )
     allow_private: bool = Field(False, description="feeds on private and local addresses may be fetched")
     contact: str | None = Field(None, description="an address of yours, told to every server in the User-Agent")
     budget: float = Field(60.0, description="requests per minute that may be spent on feeds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 
 from databases import PostgresServer
+from headwater.cluster.servers import NatsServer, nats_server
 from headwater.store.store import Store
+
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -43,3 +47,15 @@ def eventually() -> Callable[..., Awaitable[None]]:
         pytest.fail(f"not within {seconds} s: {what}")
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """A NATS server of this test process; each test has streams under a prefix of its own."""
+    with nats_server(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"t{next(_NUMBERS)}"

@@ -31,6 +31,12 @@ COMMANDS = {
     "restore": "headwater.cli.backup",
     "lab": "headwater.cli.lab",
     "farm": "headwater.cli.farm",
+    "cluster": "headwater.cli.cluster",
+    "controller": "headwater.cli.roles",
+    "terminal": "headwater.cli.roles",
+    "storer": "headwater.cli.roles",
+    "processor": "headwater.cli.roles",
+    "publisher": "headwater.cli.roles",
 }
 
 

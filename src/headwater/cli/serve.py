@@ -19,6 +19,7 @@ import uvicorn
 from headwater.cli import logs
 from headwater.cli.common import as_json, command, err, print_json, settings
 from headwater.cli.work import run
+from headwater.cluster.node import SharedNode, shared
 from headwater.errors import SettingsError
 from headwater.lab.farm.server import Farm
 from headwater.node.adding import subscribe
@@ -100,7 +101,7 @@ async def _serve(given: Settings) -> None:
     if given.database is None:
         given.data.mkdir(parents=True, exist_ok=True)
     with listening(given.host, given.port) as listener:
-        async with Node(given) as node:
+        async with (SharedNode if shared(given) else Node)(given) as node:
             await _answer(node, listener)
 
 

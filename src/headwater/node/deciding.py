@@ -6,6 +6,7 @@ One process fetches what it decides (`crawler`); in a cluster the controller dec
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import numpy as np
 import structlog
 
 from headwater.estimate.base import Floats, Rows
+from headwater.model import Known, Refresh
 from headwater.node.courtesy import Courtesy
 from headwater.node.learning import Lesson, observed
 from headwater.node.roster import Roster
@@ -183,6 +185,27 @@ class Decider:
         next_at = allowed if due is None else np.maximum(allowed, due[rows])
         at = dict(zip(rows.tolist(), next_at.tolist(), strict=True))
         return [None if row is None else at[row] for row, _ in found]
+
+    def relearn(self, refreshes: Sequence[Refresh]) -> None:
+        """Learn from the log what was learned but not saved, when we take over from somebody who was killed.
+
+        In the order of time; nothing becomes due by it. A feed's first refresh of the log counts as its first.
+        """
+        turns: list[list[tuple[int, Lesson]]] = []
+        seen: Counter[int] = Counter()
+        for refresh in sorted(refreshes, key=lambda one: one.at):
+            row = self.roster.row(refresh.feed_id)
+            if row is None or not refresh.ending.ok:
+                continue
+            if seen[row] == len(turns):
+                turns.append([])
+            turns[seen[row]].append((row, Lesson(refresh, Known(refresh.feed_id, ""), "", shown=refresh.published)))
+            seen[row] += 1
+        last = self.roster.table.last.copy()
+        self.roster.table.last[np.array(list(seen), np.intp)] = -np.inf
+        for turn in turns:
+            self._learn(turn)
+        self.roster.table.last[:] = last
 
     def _learn(self, well: Sequence[tuple[int, Lesson]]) -> None:
         if not well:

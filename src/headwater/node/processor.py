@@ -45,6 +45,8 @@ _NONE = Emitted()
 
 log = structlog.get_logger()
 
+Entries = Callable[[int, int], Awaitable[list[OutboxEntry]]]
+
 Write = Callable[[Connection, Sequence[StoredHit]], None]
 """Writes what must not be lost because of hits, in their transaction: deliveries."""
 
@@ -73,8 +75,11 @@ class Processor:
         on_taken: Callable[[], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
         batch: int = BATCH,
+        entries: Entries | None = None,
     ) -> None:
+        """`entries` reads the outbox beyond a position by another way, which may be a little behind the store."""
         self._store = store
+        self._entries = entries or store.outbox
         self._detect = detect
         self.writers = list(writers)
         self._on_hits = on_hits
@@ -223,10 +228,12 @@ class Processor:
             if not self._waiting:
                 await self._pass_by(end)
                 return False
-        entries = await self._store.outbox(self._position, self._batch)
+        entries = await self._entries(self._position, self._batch)
         # After the entries: a query that existed when one of them arrived is then among those we look at.
         await self._look()
         if self._waiting:
+            if self._entries != self._store.outbox:  # whether nothing is left before a position only the store knows
+                entries = await self._store.outbox(self._position, self._batch)
             entries = [entry for entry in entries if entry.position <= self._waiting[0].position]
             if not entries:
                 await self._take_up()

@@ -67,9 +67,12 @@ class Spending:
         if outcome is None:
             self._purse.end(now + self._back, reserved, reserved)
             return
-        hops = 1 if outcome.final_url == outcome.url else 2
-        self._purse.end(now + self._back, reserved, float(outcome.bytes), hops)
-        self._typical += LEARN * (outcome.bytes - self._typical)
+        self.ended(now, reserved, outcome.bytes, outcome.final_url != outcome.url)
+
+    def ended(self, now: float, reserved: float, weight: int, redirected: bool) -> None:
+        """A fetch is over that weighed so many bytes."""
+        self._purse.end(now + self._back, reserved, float(weight), 2 if redirected else 1)
+        self._typical += LEARN * (weight - self._typical)
 
     def spent(self, now: float) -> Spent:
         requests, weight = self._purse.used(now + self._back)

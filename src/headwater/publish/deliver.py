@@ -82,10 +82,11 @@ class Deliverer:
     async def step(self) -> bool:
         """Send what is due now; False where nothing was."""
         batches = await self._store.publishing.claim(self._clock(), self._lease)
-        await asyncio.gather(*map(self._deliver, batches))
+        await asyncio.gather(*map(self.deliver, batches))
         return bool(batches)
 
-    async def _deliver(self, batch: Sequence[Delivery]) -> None:
+    async def deliver(self, batch: Sequence[Delivery]) -> None:
+        """Send what has been claimed, and write down what became of it."""
         async with self._free:
             state, due, said = await self._attempt(batch)
         ids = [one.id for one in batch]

@@ -113,8 +113,9 @@ def _save(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
     if live:
         _new_items(connection, live)
         _updated_items(connection, live)
-        _remember(connection, live)
-        _changed_feeds(connection, live, feeds)
+        in_time = [each for each in live if not each.verdict.late]
+        _remember(connection, in_time)
+        _changed_feeds(connection, in_time, feeds)
         _announce(connection, live)
     return [each.saved() for each in written]
 

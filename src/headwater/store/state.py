@@ -22,6 +22,11 @@ def load(connection: Connection, name: str) -> tuple[int, bytes] | None:
     return None if row is None else (row.version, bytes(row.blob))
 
 
+def saved(connection: Connection, name: str) -> float | None:
+    """When something was last kept under a name."""
+    return connection.execute(select(state.c.saved).where(state.c.name == name)).scalar()
+
+
 FEEDS, QUERIES, PUBLISHED = "feeds changed", "queries changed", "published changed"
 
 

@@ -1,0 +1,108 @@
+"""`headwater cluster`: what a cluster is doing, and one on this machine to watch and to harm."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
+from headwater.cli.work import opened, run
+from headwater.cluster.link import connect
+from headwater.cluster.node import shared
+from headwater.cluster.status import ClusterStatus, cluster_status, holdings
+from headwater.cluster.streams import Streams
+from headwater.cluster.timing import Timing
+from headwater.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    cluster = group("Several machines: what they are doing.")
+    command(cluster, epilog="Example:  headwater cluster status --database postgresql://headwater@db/headwater")(status)
+    command(cluster, epilog="Example:  headwater cluster demo --terminals 3 --chaos --seconds 60")(demo)
+    app.add_typer(cluster, name="cluster")
+
+
+def status(
+    nats: Annotated[str | None, typer.Option(help="The address of NATS, to tell the streams' fill too.")] = None,
+) -> None:
+    """Show who leads, who holds which partitions, what waits in every buffer, rates and problems."""
+    given = settings(nats=nats)
+    if not shared(given):
+        fail("A cluster is on PostgreSQL: give its address by --database postgresql://USER@HOST/NAME.")
+    found = run(_status(given))
+    if as_json():
+        print_json({**asdict(found), "leader": found.leader})
+    else:
+        show(found)
+
+
+async def _status(given: Settings) -> ClusterStatus:
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(opened(given))
+        streams = None
+        if given.nats is not None:
+            link = await connect(given.nats, "status", patience=2.0)
+            stack.push_async_callback(link.close)
+            streams = Streams(link, given.nats_prefix, Timing(given.cluster_lease))
+        return await cluster_status(store, streams)
+
+
+def show(found: ClusterStatus) -> None:
+    for one in found.seats:
+        if one.holder is not None:
+            out.print(f"{one.seat:<11} {one.holder} (epoch {one.epoch}, {one.left:.0f} s left)")
+        elif one.epoch or one.seat == "controller":
+            out.print(f"{one.seat:<11} nobody")
+    out.print(members_table(found))
+    for name, held in holdings(found).items():
+        out.print(f"partitions of {name}: {held}", style="dim")
+    out.print("waiting:    " + ", ".join(f"{name} {count:,}" for name, count in found.buffers.items()))
+    rates = found.rates
+    out.print(
+        f"last minute: {rates['refreshes']:.1f} refreshes/s, {rates['items']:.1f} new items/s, "
+        f"{rates['bytes'] / 1000:.0f} kB/s"
+    )
+    for problem in found.problems:
+        out.print(f"! {problem}", style="yellow")
+
+
+def members_table(found: ClusterStatus) -> Table:
+    table = Table("member", "role", "partitions", "seen", "CPU s", "done", "problem", box=None)
+    for one in found.members:
+        done = ", ".join(f"{name} {count:,}" for name, count in one.counts.items() if count)
+        table.add_row(
+            one.name,
+            one.role,
+            str(one.partitions or ""),
+            f"{one.seen_ago:.0f} s ago",
+            f"{one.cpu:.1f}",
+            done,
+            one.problem or "",
+        )
+    return table
+
+
+def demo(
+    terminals: Annotated[int, typer.Option(min=1, max=32, help="How many terminals.")] = 3,
+    chaos: Annotated[bool, typer.Option("--chaos", help="Kill things at random while it runs.")] = False,
+    seconds: Annotated[float, typer.Option(min=5, help="How long to run.")] = 60.0,
+    feeds: Annotated[int, typer.Option(min=1, help="How many feeds the farm has.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed gives other feeds and other mishaps.")] = 1,
+) -> None:
+    """Run a whole cluster on this machine: PostgreSQL, NATS, a feed farm, every role as a process.
+
+    At the end it says whether anything was lost; the exit code is 1 if so.
+    """
+    from headwater.cli.cluster_demo import Plan, play
+
+    verdict = run(play(Plan(terminals, chaos, seconds, feeds, seed), quiet=as_json()))
+    if as_json():
+        print_json(asdict(verdict))
+    else:
+        out.print(verdict.sentence, style="green" if verdict.ok else "red")
+    if not verdict.ok:
+        raise SystemExit(1)

@@ -1,0 +1,234 @@
+"""A whole cluster on one machine: real servers, a feed farm, every role a process, and mishaps if they are wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from headwater.cli.cluster import members_table
+from headwater.cli.common import err
+from headwater.cluster.link import connect
+from headwater.cluster.reckoning import Reckoning, reckon
+from headwater.cluster.servers import NatsServer, nats_server, postgres_server
+from headwater.cluster.status import ClusterStatus, cluster_status
+from headwater.cluster.streams import Streams
+from headwater.cluster.timing import Timing
+from headwater.errors import ClusterError, HeadwaterError
+from headwater.lab.farm.server import Farm
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+LEASE = 9.0
+PATIENCE = 120.0  # seconds that what is under way may take to come to rest at the end
+ALWAYS = ("controller", "controller", "storer", "storer", "processor", "processor", "publisher")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    terminals: int
+    chaos: bool
+    seconds: float
+    feeds: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class DemoVerdict:
+    ok: bool
+    sentence: str
+    kills: int
+    seconds: float
+    reckoning: Reckoning
+
+
+class Crew:
+    """The processes of the demonstration; who is killed comes back after a moment."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], database: str) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._database = database
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.roles: dict[str, str] = {}
+
+    def start(self, name: str, role: str) -> None:
+        given = {**self._environment, "HEADWATER_MEMBER": name}
+        if role != "terminal":
+            given["HEADWATER_DATABASE"] = self._database
+        with (self._folder / f"{name}.log").open("ab") as log:
+            command = [sys.executable, "-m", "headwater", role, "--log-level", "warning"]
+            self._running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=given, start_new_session=True)
+        self.roles[name] = role
+
+    def kill(self, name: str) -> None:
+        process = self._running.pop(name)
+        with_group(process, signal.SIGKILL)
+        process.wait()
+
+    def end(self) -> None:
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                with_group(process, signal.SIGKILL)
+                process.wait()
+        self._running.clear()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._running)
+
+
+def with_group(process: subprocess.Popen[bytes], number: int) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, number)
+
+
+async def play(plan: Plan, *, quiet: bool = False) -> DemoVerdict:
+    """Run it; what it says at the end is measured, not assumed."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="headwater-cluster-") as place:
+        folder = Path(place)
+        for name in ("postgres", "nats"):
+            (folder / name).mkdir()
+        if not quiet:
+            err.print("Starting PostgreSQL, NATS, a feed farm and every role …")
+        with postgres_server(folder / "postgres") as database, nats_server(folder / "nats") as broker:
+            hosts = max(plan.feeds // 2, 1)
+            farm = Farm(plan.feeds, plan.seed, 500.0, hosts=hosts, rates=(2, 20), hints=False, latency=0.03)
+            async with farm, await Store.open(database) as store:
+                await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+                await store.add_feeds([NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())
+                with _crew(folder, plan, database, broker) as crew:
+                    kills = await _run(plan, crew, store, broker, farm, quiet)
+                    await _rest(store, broker)
+                found = await reckon(farm, store, "Everything")
+    return _verdict(found, kills, time.monotonic() - began)
+
+
+@contextmanager
+def _crew(folder: Path, plan: Plan, database: str, broker: NatsServer) -> Iterator[Crew]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
+    environment |= {
+        "HEADWATER_NATS": broker.url,
+        "HEADWATER_ALLOW_PRIVATE": "1",
+        "HEADWATER_CLUSTER_LEASE": str(LEASE),
+        "HEADWATER_LEAST_INTERVAL": "2",
+        "HEADWATER_BUDGET": "100000",
+        "HEADWATER_STRATEGY": "top_utility",
+        "HEADWATER_CONCURRENCY": "16",
+    }
+    crew = Crew(folder, environment, database)
+    try:
+        for number, role in enumerate(ALWAYS):
+            crew.start(f"{role}{number}", role)
+        for number in range(plan.terminals):
+            crew.start(f"terminal{number}", "terminal")
+        yield crew
+    finally:
+        crew.end()
+
+
+async def _run(plan: Plan, crew: Crew, store: Store, broker: NatsServer, farm: Farm, quiet: bool) -> int:
+    chance = random.Random(plan.seed)
+    kills, end, next_mishap = 0, time.monotonic() + plan.seconds, time.monotonic() + 10.0
+    mishaps: list[str] = []
+    async with AsyncExitStack() as stack:
+        streams = await stack.enter_async_context(_streams(broker))
+        shown = None if quiet else stack.enter_context(Live(console=err, refresh_per_second=2))
+        while time.monotonic() < end:
+            await asyncio.sleep(1.0)
+            if plan.chaos and time.monotonic() > next_mishap and time.monotonic() < end - 10:
+                mishaps.append(await _mishap(crew, broker, chance))
+                kills += 1
+                next_mishap = time.monotonic() + chance.uniform(2.0, 6.0)
+            if shown is not None:
+                shown.update(_picture(await cluster_status(store, streams), farm, mishaps, await store.count_items()))
+    return kills
+
+
+async def _mishap(crew: Crew, broker: NatsServer, chance: random.Random) -> str:
+    """kill −9 of somebody, who comes back after a moment; one time in eight it is NATS itself."""
+    if chance.random() < 0.125:
+        broker.kill()
+        await asyncio.sleep(chance.uniform(0.2, 1.0))
+        await asyncio.to_thread(broker.start)
+        return "NATS was killed and started again"
+    name = chance.choice(crew.names)
+    crew.kill(name)
+    await asyncio.sleep(chance.uniform(0.2, 2.0))
+    crew.start(name, crew.roles[name])
+    return f"{name} was killed and started again"
+
+
+def _picture(found: ClusterStatus, farm: Farm, mishaps: list[str], items: int) -> Group:
+    lines = [
+        f"leads: {found.leader or 'nobody'}   items stored: {items:,}   requests: {len(farm.log):,}   "
+        f"most at once to a host: {max(farm.log.most_at_once.values(), default=0)}",
+        "waiting: " + ", ".join(f"{name} {count}" for name, count in found.buffers.items()),
+        *mishaps[-3:],
+    ]
+    return Group(members_table(found), Text("\n".join(lines)))
+
+
+@asynccontextmanager
+async def _streams(broker: NatsServer) -> AsyncIterator[Streams]:
+    link: Any = await connect(broker.url, "demo")
+    try:
+        yield Streams(link, "", Timing(LEASE))
+    finally:
+        await link.close()
+
+
+async def _rest(store: Store, broker: NatsServer) -> None:
+    """Let what is under way arrive: the controllers stop choosing first, by having no feeds that are due."""
+    for feed in await store.feeds():
+        await store.update_feed(feed.id, paused=True)
+    end = time.monotonic() + PATIENCE
+    async with _streams(broker) as streams:
+        quiet = 0
+        while time.monotonic() < end and quiet < 4:
+            await asyncio.sleep(1.0)
+            try:
+                waiting = (await cluster_status(store, streams)).buffers
+            except HeadwaterError:
+                continue
+            here = ("JOBS", "RESULTS", "to_learn", "queries_behind", "relay_behind")
+            quiet = quiet + 1 if all(waiting.get(name, 1) == 0 for name in here) else 0
+        if quiet < 4:
+            raise ClusterError(f"The cluster did not come to rest within {PATIENCE:.0f} seconds: {waiting}.")
+
+
+def _verdict(found: Reckoning, kills: int, seconds: float) -> DemoVerdict:
+    ok = found.whole and found.at_once <= 1 and found.stored > 0
+    story = (
+        f"{found.published:,} items were published and due, {found.stored:,} are stored (with what feeds showed at the "
+        f"beginning), {found.processed:,} went through the query processor; {found.requests:,} requests, never more "
+        f"than {found.at_once} at once to a host; {kills} processes were killed."
+    )
+    faults = {
+        "missing": found.missing,
+        "stored twice": found.doubled,
+        "not announced once": found.unannounced,
+        "not matched once": found.unmatched,
+    }
+    wrong = ", ".join(f"{count} {name}" for name, count in faults.items() if count)
+    end = "Nothing was lost." if ok else f"WRONG: {wrong or 'a host saw two at once'}."
+    return DemoVerdict(ok, f"{story} {end}", kills, seconds, found)

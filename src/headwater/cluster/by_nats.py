@@ -1,0 +1,285 @@
+"""NATS carries jobs and results: the controller's side and the terminal's side of both.
+
+A terminal asks the leading controller for partitions by request and reply, because it holds no key to the database;
+jobs come to it from the durable consumers of those partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import structlog
+from sqlalchemy import Connection
+
+from headwater.cluster import by_postgres
+from headwater.cluster.carried import pack
+from headwater.cluster.link import patiently
+from headwater.cluster.membership import CLUSTER
+from headwater.cluster.messages import Grant, Hello, Job, Report, Result, encode, read_grant, read_hello, read_job
+from headwater.cluster.seat import pause
+from headwater.cluster.streams import Streams, consumer
+from headwater.cluster.terminal import Taken, Terminal
+from headwater.cluster.timing import awake
+from headwater.errors import ClusterError
+from headwater.store import jobs, leases
+from headwater.store.store import Store
+
+AT_ONCE = 256  # publishes under way
+PULL = 5.0  # seconds that a wish for jobs stands
+REFUSED_TWICE = 2
+_PER_SUBJECT = "per subject"
+
+log = structlog.get_logger()
+
+
+class NatsOutgoing:
+    """The controller's side: publishes jobs; the broker refuses a second one for a feed."""
+
+    def __init__(self, streams: Streams, store: Store, valid: Callable[[], bool]) -> None:
+        self._streams = streams
+        self._store = store
+        self._valid = valid
+        self._refused: dict[int, int] = {}
+
+    async def offer(self, given: Sequence[Job]) -> set[int]:
+        taken: set[int] = set()
+        for start in range(0, len(given), AT_ONCE):
+            if not self._valid():
+                raise ClusterError("The controller's lease could not be renewed: no jobs are given out.")
+            part = given[start : start + AT_ONCE]
+            for job, done in zip(part, await asyncio.gather(*map(self._offer, part)), strict=True):
+                if done:
+                    taken.add(job.feed_id)
+                    self._refused.pop(job.feed_id, None)
+                else:
+                    await self._again(job)
+        return taken
+
+    async def _offer(self, job: Job) -> bool:
+        from nats.js.errors import APIError
+
+        subject = self._streams.subject(f"jobs.{job.partition}.{job.feed_id}")
+        try:
+            await self._streams.context.publish(subject, encode(job))
+        except APIError as error:
+            if _PER_SUBJECT in (error.description or ""):
+                return False
+            raise
+        return True
+
+    async def _again(self, job: Job) -> None:
+        """A job that is refused again and again has been given up by NATS: put it aside, so that it blocks nothing."""
+        self._refused[job.feed_id] = self._refused.get(job.feed_id, 0) + 1
+        if self._refused[job.feed_id] >= REFUSED_TWICE:
+            del self._refused[job.feed_id]
+            subject = self._streams.subject(f"jobs.{job.partition}.{job.feed_id}")
+            await put_aside(self._streams, self._store, "JOBS", subject)
+
+    async def unstored(self) -> int:
+        return await self._streams.waiting("RESULTS")
+
+
+async def put_aside(streams: Streams, store: Store, stream: str, subject: str) -> None:
+    """Keep the body of a message that nobody could deal with, and take it out of the stream."""
+    from nats.js.errors import NotFoundError
+
+    try:
+        message = await streams.context.get_last_msg(streams.stream(stream), subject)
+    except NotFoundError:
+        return
+    log.error("message_put_aside", subject=subject)
+    why = "Nobody who took it came back."
+    await store.write(jobs.put_aside, streams.strip(subject), message.data or b"", why)
+    await streams.context.delete_msg(streams.stream(stream), message.seq)
+
+
+class Desk:
+    """Where terminals get their partitions: run by the leading controller, with its fenced store."""
+
+    def __init__(self, streams: Streams, store: Store) -> None:
+        self._streams = streams
+        self._store = store
+
+    async def run(self, over: asyncio.Event) -> None:
+        subject = self._streams.subject("terminals")
+        given_up = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{self._streams.stream('JOBS')}.>"
+        greeting = await self._streams.link.subscribe(subject, cb=self._greeted)
+        advising = await self._streams.link.subscribe(given_up, cb=self._given_up)
+        try:
+            await over.wait()
+        finally:
+            for subscription in (greeting, advising):
+                if not self._streams.link.is_closed:
+                    await subscription.unsubscribe()
+
+    async def _greeted(self, message: Any) -> None:
+        asyncio.get_running_loop().create_task(self._answer(message))
+
+    async def _answer(self, message: Any) -> None:
+        try:
+            hello = read_hello(message.data)
+            if hello.leaving:
+                await self._store.write(by_postgres.leave, hello.report.name)
+                await message.respond(b"")
+                return
+            timing = self._streams.timing
+            grant = await self._store.write(by_postgres.tend, hello.report, hello.drained, timing)
+            await message.respond(encode(grant))
+        except Exception as error:  # a terminal that hears nothing asks again
+            log.error("terminal_not_answered", error=repr(error))
+
+    async def _given_up(self, message: Any) -> None:
+        """NATS has delivered a job as often as it may and nobody has said that it is done."""
+        try:
+            sequence = int(orjson.loads(message.data)["stream_seq"])
+            stream = self._streams.stream("JOBS")
+            found = await self._streams.context.get_msg(stream, seq=sequence)
+            why = "Nobody who took it came back."
+            await self._store.write(jobs.put_aside, self._streams.strip(found.subject), found.data or b"", why)
+            await self._streams.context.delete_msg(stream, sequence)
+            log.error("message_put_aside", subject=found.subject)
+        except Exception as error:
+            log.error("advisory_not_followed", error=repr(error))
+
+
+class NatsLandlord:
+    """The terminal's side of the desk."""
+
+    def __init__(self, streams: Streams, report: Callable[[], Report]) -> None:
+        self._streams = streams
+        self._report = report
+
+    async def tend(self, drained: tuple[int, ...]) -> Grant:
+        return read_grant(await self._ask(Hello(self._report(), drained)))
+
+    async def leave(self) -> None:
+        await self._ask(Hello(self._report(), leaving=True))
+
+    async def _ask(self, hello: Hello) -> bytes:
+        from nats.errors import Error as NatsError
+
+        subject = self._streams.subject("terminals")
+        try:
+            answer = await self._streams.link.request(subject, encode(hello), timeout=2 * self._streams.timing.beat)
+        except (NatsError, TimeoutError) as error:
+            said = str(error) or type(error).__name__
+            raise ClusterError(
+                f"No controller answers ({said}). Start one, or wait until one leads; until then nothing is fetched."
+            ) from error
+        return bytes(answer.data)
+
+
+@dataclass(slots=True)
+class _Wish:
+    left: int
+    until: float
+
+
+class NatsJobs:
+    """Asks the consumers of the terminal's partitions for jobs; all of them answer to one inbox."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._wishes: dict[int, _Wish] = {}
+
+    async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
+        link = self._streams.link
+        inbox = link.new_inbox()
+        api = f"$JS.API.CONSUMER.MSG.NEXT.{self._streams.stream('JOBS')}."
+
+        async def come(message: Any) -> None:
+            await self._come(terminal, message)
+
+        subscription = await link.subscribe(f"{inbox}.*", cb=come)
+        try:
+            while not stop.is_set():
+                terminal.changed.clear()
+                mine = terminal.mine if terminal.room > 0 else []
+                each = max(terminal.concurrency // max(len(mine), 1), 1)
+                now = awake()
+                for p in mine:
+                    wish = self._wishes.get(p)
+                    if wish is None or wish.left <= 0 or wish.until < now:
+                        self._wishes[p] = _Wish(each, now + PULL)
+                        asked = orjson.dumps({"batch": each, "expires": int(PULL * 1e9)})
+                        await link.publish(api + consumer(p), asked, reply=f"{inbox}.{p}")
+                await pause(terminal.changed, 0.1)
+        finally:
+            await subscription.unsubscribe()
+
+    async def _come(self, terminal: Terminal, message: Any) -> None:
+        partition = int(message.subject.rpartition(".")[2]) if not message.reply else -1
+        if partition >= 0:  # no job: a wish that has run out, or a consumer that is not there
+            wish = self._wishes.get(partition)
+            if wish is not None:
+                wish.left, wish.until = 0, 0.0
+                if message.headers and message.headers.get("Status") not in ("404", "408"):
+                    wish.left, wish.until = 1, awake() + random.uniform(0.5, 1.5)  # not again at once
+            terminal.changed.set()
+            return
+        job = read_job(message.data)
+        wish = self._wishes.get(job.partition)
+        if wish is not None:
+            wish.left -= 1
+            if wish.left <= 0:
+                terminal.changed.set()
+
+        async def give_back() -> None:
+            await message.nak(delay=random.uniform(0.2, 1.0))
+
+        terminal.take(Taken(job, message.ack, give_back))
+
+
+class NatsResults:
+    """The terminal's side: a result is safe when the broker has said so. A full stream is waited for."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    async def put(self, result: Result) -> None:
+        job, outcome = result.job, result.outcome
+        largest = max(self._streams.link.max_payload - 4096, 4096)
+        body = pack(result, largest) if outcome.document else encode(result)
+        subject = self._streams.subject(f"res.{job.partition}")
+        identity = {"Nats-Msg-Id": f"{job.feed_id}-{job.generation}-{result.terminal}-{outcome.started:.6f}"}
+
+        async def publish() -> None:
+            await self._streams.context.publish(subject, body, headers=identity)
+
+        await patiently("result", publish)
+
+
+async def carrier(streams: Streams, store: Store) -> str:
+    """The identity of this cluster's streams: what they say themselves; where there are none yet, one process gives it.
+
+    ClusterError where the database's cluster is alive but its streams are not here: they are on another NATS.
+    """
+    mine = f"{random.getrandbits(64):016x}"
+    end = awake() + streams.timing.lease
+    while True:
+        there = await streams.identity()
+        if there is not None:
+            return there
+        given = await store.write(_identity, mine, streams.timing.lease)
+        if given is not None:
+            return given
+        if awake() > end:
+            raise ClusterError(
+                "Another cluster lives on this database, and this NATS has no streams of it. Give the address of its "
+                "NATS, or a database of its own."
+            )
+        await asyncio.sleep(0.2)
+
+
+def _identity(connection: Connection, mine: str, seconds: float) -> str | None:
+    """The identity that new streams get; None while somebody else is making them, or has made them elsewhere."""
+    held = leases.read(connection, CLUSTER)
+    if held and held[0].until > leases.clock(connection):
+        return None
+    name = held[0].holder if held and held[0].holder not in ("", "postgresql") else mine
+    return name if leases.take(connection, CLUSTER, name, seconds) is not None else None

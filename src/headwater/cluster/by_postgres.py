@@ -1,0 +1,160 @@
+"""PostgreSQL alone carries everything: jobs are rows that are taken under locks others skip, results go straight in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import structlog
+from sqlalchemy import Connection
+
+from headwater.cluster import sharing
+from headwater.cluster.messages import Grant, Job, Report, Result, encode, read_job
+from headwater.cluster.seat import pause
+from headwater.cluster.storer import Storer
+from headwater.cluster.terminal import Taken, Terminal
+from headwater.cluster.timing import Timing
+from headwater.errors import HeadwaterError
+from headwater.store import jobs, leases
+from headwater.store.jobs import JobRow
+from headwater.store.store import Store
+
+LOOK = 0.25  # seconds between two looks for jobs while there are none
+MOST_TRIES = 3
+LARGEST_BATCH = 256
+
+log = structlog.get_logger()
+
+
+class PostgresOutgoing:
+    """Jobs as rows; under the controller's lease when its store is fenced."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def offer(self, given: Sequence[Job]) -> set[int]:
+        rows = [JobRow(job.feed_id, job.partition, encode(job)) for job in given]
+        return await self._store.write(jobs.offer, rows)
+
+    async def unstored(self) -> int:
+        return 0  # a result is stored by who fetched it: what was not heard of is not there
+
+
+class PostgresLandlord:
+    """Partitions straight from the leases."""
+
+    def __init__(self, store: Store, report: Callable[[], Report], timing: Timing) -> None:
+        self._store = store
+        self._report = report
+        self._timing = timing
+
+    async def tend(self, drained: tuple[int, ...]) -> Grant:
+        return await self._store.write(tend, self._report(), drained, self._timing)
+
+    async def leave(self) -> None:
+        await self._store.write(leave, self._report().name)
+
+
+def tend(connection: Connection, report: Report, drained: Sequence[int], timing: Timing) -> Grant:
+    """Greet a terminal and give it its share, in the caller's transaction."""
+    now = leases.greet(connection, report.name, report.role, encode_json(report))
+    others = [one for one in leases.members(connection, timing.lease) if one.role in (report.role, "node")]
+    share = sharing.tend(connection, report.name, len(others), drained, timing.lease)
+    leading = leases.read(connection, "controller")
+    return Grant(share.partitions, share.surplus, timing.lease, leading[0].epoch if leading else 0, now)
+
+
+def leave(connection: Connection, name: str) -> None:
+    sharing.leave(connection, name)
+    leases.leave(connection, name)
+
+
+def encode_json(report: Report) -> str:
+    import msgspec
+
+    return msgspec.json.encode(report).decode()
+
+
+class PostgresJobs:
+    """Looks for jobs of the partitions that a terminal holds."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            mine, found = terminal.mine, 0
+            room = min(terminal.room, 2 * terminal.concurrency)
+            if mine and room > 0:
+                try:
+                    rows = await self._store.write(jobs.take, mine, room, terminal.timing.ack)
+                except HeadwaterError as error:
+                    log.warning("jobs_not_taken", error=str(error))
+                    rows = []
+                found = len(rows)
+                for row in rows:
+                    await self._hand_over(terminal, row)
+            await pause(stop, 0.0 if found == room else LOOK)
+
+    async def _hand_over(self, terminal: Terminal, row: JobRow) -> None:
+        if row.tries > MOST_TRIES:  # whoever took it before did not live to tell
+            log.error("job_put_aside", feed=row.feed_id, tries=row.tries)
+            await self._store.write(_put_aside, row)
+            return
+
+        async def done() -> None:
+            """The job went with its result's transaction."""
+
+        async def give_back() -> None:
+            await self._store.write(jobs.give_back, [row.feed_id])
+
+        terminal.take(Taken(read_job(row.body), done, give_back))
+
+
+def _put_aside(connection: Connection, row: JobRow) -> None:
+    jobs.put_aside(connection, f"jobs.{row.partition}.{row.feed_id}", row.body, "Nobody who took it came back.")
+    jobs.finish(connection, [row.feed_id])
+
+
+class StoredAtOnce:
+    """Results of this process, written by its own storer in batches that grow with the load."""
+
+    def __init__(self, storer: Storer, on_saved: Callable[[], None] = lambda: None) -> None:
+        self._storer = storer
+        self._on_saved = on_saved
+        self._queue: asyncio.Queue[tuple[Result, asyncio.Future[None]]] = asyncio.Queue()
+
+    async def put(self, result: Result) -> None:
+        safe: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait((result, safe))
+        await safe
+
+    async def run(self) -> None:
+        """Until cancelled. A batch that cannot be written is tried again until it can: nothing is thrown away."""
+        while True:
+            batch = [await self._queue.get()]
+            while len(batch) < LARGEST_BATCH and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            await self._settle(batch)
+
+    async def _settle(self, batch: Sequence[tuple[Result, asyncio.Future[None]]]) -> None:
+        wait = 0.5
+        while True:
+            try:
+                saved = await self._storer.settle([result for result, _ in batch])
+                break
+            except HeadwaterError as error:
+                log.warning("batch_waits", results=len(batch), error=str(error))
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, 10.0)
+            except Exception as error:
+                log.error("batch_not_written", results=len(batch), error=repr(error))
+                for _, safe in batch:
+                    if not safe.done():
+                        safe.set_exception(error)
+                return
+        for _, safe in batch:
+            if not safe.done():
+                safe.set_result(None)
+        if any(one.new_ids or one.updated_ids for one in saved):
+            self._on_saved()

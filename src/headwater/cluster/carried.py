@@ -1,0 +1,52 @@
+"""The form of results on the way: compressed where it pays, and never larger than NATS takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+import zstandard
+
+from headwater.cluster.messages import Result, encode, read_result
+from headwater.model import Document
+
+SMALL = 16 << 10
+MARK = b"(\xb5/\xfd"  # how zstandard begins; MessagePack of a value of ours begins otherwise
+LARGEST = 64 << 20
+SHORTENED = "Texts were shortened: the document was too large for NATS (max_payload)."
+
+log = structlog.get_logger()
+
+
+def pack(result: Result, largest: int) -> bytes:
+    """A document that is too large loses the texts of its items, the longest first, but none of its items."""
+    body = _compressed(result)
+    longest = 100_000
+    while len(body) > largest and result.outcome.document is not None and longest >= 100:
+        log.warning("result_shortened", feed=result.job.feed_id, bytes=len(body), texts_of=longest)
+        result = replace(result, outcome=replace(result.outcome, document=_shortened(result.outcome.document, longest)))
+        body = _compressed(result)
+        longest //= 10
+    return body
+
+
+def unpack(body: bytes) -> Result:
+    if body.startswith(MARK):
+        body = zstandard.ZstdDecompressor().decompress(body, max_output_size=LARGEST)
+    return read_result(body)
+
+
+def _compressed(result: Result) -> bytes:
+    body = encode(result)
+    return body if len(body) < SMALL else zstandard.ZstdCompressor(level=1).compress(body)
+
+
+def _shortened(document: Document, longest: int) -> Document:
+    items = tuple(
+        replace(entry, content=(entry.content or "")[:0] or None, summary=(entry.summary or "")[:longest] or None)
+        if len(entry.content or "") + len(entry.summary or "") > longest
+        else entry
+        for entry in document.items
+    )
+    problems = document.problems if SHORTENED in document.problems else (*document.problems, SHORTENED)
+    return replace(document, items=items, problems=problems)

@@ -1,0 +1,210 @@
+"""The controller: decides what to refresh, hands the jobs out, and learns from what storers have written.
+
+    choose ─► jobs ─► (terminals fetch, storers write) ─► settled ─► learn ─► choose …
+
+It keeps what is in flight with a deadline: a job of which nothing was heard by then is due again, so that whatever
+becomes of jobs and results on their way, minutes are lost and nothing else. How much may be in flight depends on the
+terminals that are there, so that a standstill further on stops the choosing, and what is most valuable then is chosen
+when it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import structlog
+
+from headwater.cluster.messages import EPOCH_SHIFT, Job, Taught, job_for, read_taught
+from headwater.cluster.partition import partition_of
+from headwater.cluster.timing import Timing, awake
+from headwater.node.courtesy import Courtesy
+from headwater.node.deciding import Decider
+from headwater.node.learning import Lesson
+from headwater.node.spending import Spending
+from headwater.schedule.base import Strategy
+from headwater.store import jobs as job_rows
+from headwater.store.store import Store
+
+TICK = 0.25
+LEARN_AT_ONCE = 1000
+
+log = structlog.get_logger()
+
+
+class Outgoing(Protocol):
+    """What carries jobs to terminals."""
+
+    async def offer(self, jobs: Sequence[Job]) -> set[int]:
+        """Feeds whose jobs were taken on; one whose feed has a job on its way already is refused."""
+        ...
+
+    async def unstored(self) -> int:
+        """Results that wait to be stored: while there are any, a job of which nothing was heard may be among them."""
+        ...
+
+
+@dataclass(slots=True)
+class Flight:
+    """A job that was handed out."""
+
+    generation: int
+    deadline: float
+    reserved: float
+
+
+class Controller(Decider):
+    """Decides for a cluster, under the lease whose epoch its jobs carry."""
+
+    def __init__(
+        self,
+        store: Store,
+        strategy: Strategy,
+        spending: Spending,
+        courtesy: Courtesy,
+        outgoing: Outgoing,
+        *,
+        epoch: int,
+        timing: Timing,
+        per_host: int = 1,
+        capacity: Callable[[], int],
+        on_learned: Callable[[Sequence[Lesson]], None] = lambda lessons: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(store, strategy, spending, courtesy, per_host=per_host, clock=clock)
+        self._outgoing = outgoing
+        self._timing = timing
+        self._capacity = capacity
+        self._on_learned = on_learned
+        self._next = epoch << EPOCH_SHIFT
+        self.flights: dict[int, Flight] = {}
+        self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0}
+        self.problem: str | None = None
+
+    @property
+    def under_way(self) -> int:
+        return len(self.flights)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set. A failure is logged and tried again; LeaseLost ends it through the seat."""
+        while not stop.is_set():
+            started = time.perf_counter()
+            try:
+                busy = await self.step()
+                self.problem = None
+            except Exception as error:
+                self.problem = str(error)
+                log.error("controller_failed", error=repr(error))
+                busy = False
+            wait = max(0.02 if busy else TICK, 4 * (time.perf_counter() - started) if not busy else 0.0)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), wait)
+
+    async def step(self) -> bool:
+        """Learn what there is, expire, choose; whether anything happened."""
+        learned = await self.catch_up()
+        await self._expire()
+        return await self._dispatch() or learned > 0
+
+    # learning
+
+    async def catch_up(self) -> int:
+        """Learn from everything that was stored since; how many refreshes that were."""
+        total = 0
+        while bodies := await self._store.write(job_rows.learn, LEARN_AT_ONCE):
+            self._take([read_taught(body) for body in bodies])
+            total += len(bodies)
+        return total
+
+    def _take(self, taught: Sequence[Taught]) -> None:
+        self.counts["late"] += sum(one.late for one in taught)
+        current = [one for one in taught if not one.late]
+        now = self._clock()
+        for one in current:
+            self._land(one, now)
+        lessons = [one.lesson for one in current]
+        if lessons:
+            self.learn(lessons)
+            self.counts["learned"] += len(lessons)
+            self._on_learned(lessons)
+
+    def _land(self, one: Taught, now: float) -> None:
+        refresh = one.lesson.refresh
+        flight = self.flights.pop(refresh.feed_id, None)
+        row = self.roster.row(refresh.feed_id)
+        if flight is None and row is not None:  # a person's wish, or of the controller before us: spent all the same
+            reserved = self.spending.begin(now, int(self.roster.host[row]))
+            self.spending.ended(now, reserved, refresh.bytes, one.lesson.redirected)
+        elif flight is not None:
+            self.spending.ended(now, flight.reserved, refresh.bytes, one.lesson.redirected)
+        self.release([refresh.feed_id])
+
+    async def _expire(self) -> None:
+        now = awake()
+        late = [feed for feed, flight in self.flights.items() if flight.deadline < now]
+        if not late:
+            return
+        if await self._outgoing.unstored():
+            for feed in late:
+                self.flights[feed].deadline = now + self._timing.beat
+            return
+        self.counts["expired"] += len(late)
+        log.warning("jobs_expired", jobs=len(late))
+        for feed in late:
+            self.spending.end(self._clock(), self.flights.pop(feed).reserved, None)
+        self.release(late)
+
+    # choosing
+
+    async def _dispatch(self) -> bool:
+        now = self._clock()
+        self.follow(now)
+        tokens = min(self._capacity() - len(self.flights), self.spending.available(now))
+        if tokens <= 0:
+            return False
+        chosen = self.choose(tokens, now)
+        if not chosen:
+            return False
+        rows = np.array([row for row, _ in chosen], np.intp)
+        self.roster.busy[rows] = True
+        try:
+            await self._begin(chosen, now)
+        except BaseException:
+            self.release(feed for feed in self.roster.ids[rows].tolist() if feed not in self.flights)
+            raise
+        return True
+
+    async def _begin(self, chosen: Sequence[tuple[int, str]], now: float) -> None:
+        ids = [int(self.roster.ids[row]) for row, _ in chosen]
+        known = await self._store.known(ids)
+        rates = self._rates(np.array([row for row, _ in chosen], np.intp)).tolist()
+        jobs = []
+        for (row, reason), feed, rate in zip(chosen, ids, rates, strict=True):
+            if feed not in known:  # removed since it was chosen
+                self.roster.drop([feed])
+                continue
+            self._next += 1
+            believed = None if np.isnan(rate) else rate
+            jobs.append(job_for(known[feed], partition_of(known[feed].url), self._next, reason, believed))
+            reserved = self.spending.begin(now, int(self.roster.host[row]))
+            self.flights[feed] = Flight(self._next, awake() + self._timing.flight, reserved)
+        try:
+            taken = await self._outgoing.offer(jobs)
+        except BaseException:
+            self._unsend([job.feed_id for job in jobs])
+            raise
+        self.counts["chosen"] += len(taken)
+        # A feed that has a job on its way, from the controller before us: it stays in flight and its result will come.
+        self.counts["refused"] += len(jobs) - len(taken)
+
+    def _unsend(self, feeds: Sequence[int]) -> None:
+        for feed in feeds:
+            flight = self.flights.pop(feed, None)
+            if flight is not None:
+                self.spending.end(self._clock(), flight.reserved, None)
+        self.release(feeds)

@@ -1,0 +1,179 @@
+"""Items on their way from the database to query processors: the relay that publishes the outbox, and who follows it.
+
+The outbox has one order and the relay keeps it: each message names its position and the one before. Who follows sees a
+gap by that (the stream ends sooner than the outbox, or was wiped) and reads the database instead, until both meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+
+from headwater.cluster import fail_points
+from headwater.cluster.link import patiently
+from headwater.cluster.messages import encode
+from headwater.cluster.partition import partition_of
+from headwater.cluster.seat import pause
+from headwater.cluster.streams import Streams
+from headwater.store.leases import Lease
+from headwater.store.store import Store
+from headwater.store.values import OutboxEntry
+
+RELAY = "relay"
+BATCH = 200
+LOOK = 0.25
+BEFORE = 60.0  # seconds before an entry's time from which the stream is read: clocks differ
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """An entry of the outbox on its way; `previous` is the position before it."""
+
+    entry: OutboxEntry
+    previous: int
+
+
+read_announced = msgspec.msgpack.Decoder(Announced).decode
+log = structlog.get_logger()
+
+
+class Relay:
+    """Publishes the outbox to ITEMS; one at a time, under a lease."""
+
+    def __init__(self, streams: Streams, store: Store) -> None:
+        self._streams = streams
+        self._store = store
+        self._woken = asyncio.Event()
+        self.counts = {"relayed": 0}
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def run(self, held: Lease, over: asyncio.Event) -> None:
+        """Work of the seat."""
+        store = self._store.fenced(held)
+        async with store.transaction() as transaction:
+            await transaction.run(Store.advance, RELAY, 0)  # from here on retention spares what was not relayed
+        position = await store.checkpoint(RELAY)
+        while not over.is_set():
+            self._woken.clear()
+            entries = await store.outbox(position, BATCH)
+            if not entries:
+                await pause(self._woken, LOOK)
+                continue
+            fail_points.here("relay: read")
+            await patiently("items", partial(self._publish, entries, position), until=over.is_set)
+            fail_points.here("relay: published")
+            async with store.transaction() as transaction:
+                await transaction.run(Store.advance, RELAY, entries[-1].position)
+            fail_points.here("relay: advanced")
+            position = entries[-1].position
+            self.counts["relayed"] += len(entries)
+
+    async def _publish(self, entries: Sequence[OutboxEntry], previous: int) -> None:
+        feeds = await self._store.feeds_by_id({entry.item.feed_id for entry in entries})
+        done = []
+        for entry in entries:
+            feed = feeds.get(entry.item.feed_id)
+            partition = partition_of(feed.url) if feed is not None else 0
+            subject = self._streams.subject(f"it.{partition}.{entry.item.feed_id}")
+            body = encode(Announced(entry, previous))
+            identity = {"Nats-Msg-Id": str(entry.position)}
+            done.append(await self._streams.context.publish_async(subject, body, headers=identity))
+            previous = entry.position
+        await asyncio.wait_for(asyncio.gather(*done), 30)
+
+
+class Followed:
+    """The outbox as the stream tells it; what the stream does not have comes from the database."""
+
+    def __init__(self, streams: Streams, store: Store) -> None:
+        self._streams = streams
+        self._store = store
+        self._subscription: Any = None
+        self._waiting: deque[Announced] = deque()
+        self._looked = 0.0
+        self.counts = {"from_stream": 0, "from_database": 0}
+
+    async def read(self, after: int, limit: int) -> list[OutboxEntry]:
+        """Entries beyond a position, in order; nothing is left out, but the latest may come a moment later."""
+        try:
+            if self._subscription is None:
+                await self._begin(after)
+            await self._fetch(limit)
+        except Exception as error:
+            log.warning("items_not_followed", error=repr(error))
+            await self.close()
+            return await self._from_database(after, limit)
+        while self._waiting and self._waiting[0].entry.position <= after:
+            self._waiting.popleft()
+        if not self._waiting:
+            return await self._in_silence(after, limit)
+        if self._waiting[0].previous > after:
+            entries = await self._from_database(after, limit)
+            if entries:
+                return entries
+            after = self._waiting[0].previous  # what was between is no more: removed, or read by everybody
+        return self._ready(after, limit)
+
+    def _ready(self, after: int, limit: int) -> list[OutboxEntry]:
+        ready: list[OutboxEntry] = []
+        while self._waiting and len(ready) < limit and self._waiting[0].previous <= after:
+            one = self._waiting.popleft()
+            if one.entry.position > after:
+                ready.append(one.entry)
+                after = one.entry.position
+        self.counts["from_stream"] += len(ready)
+        return ready
+
+    async def _in_silence(self, after: int, limit: int) -> list[OutboxEntry]:
+        """Nothing comes: look into the database from time to time, whether the stream has been lost."""
+        if time.monotonic() - self._looked < 2.0:
+            return []
+        self._looked = time.monotonic()
+        return await self._from_database(after, limit)
+
+    async def _from_database(self, after: int, limit: int) -> list[OutboxEntry]:
+        entries = await self._store.outbox(after, limit)
+        self.counts["from_database"] += len(entries)
+        return entries
+
+    async def _begin(self, after: int) -> None:
+        from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+
+        first = await self._store.outbox(after, 1)
+        common: dict[str, Any] = {"ack_policy": AckPolicy.NONE, "inactive_threshold": 60.0}
+        if first:
+            start = datetime.fromtimestamp(first[0].at - BEFORE, UTC)
+            config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=start, **common)
+        else:
+            config = ConsumerConfig(deliver_policy=DeliverPolicy.NEW, **common)
+        stream, context = self._streams.stream("ITEMS"), self._streams.context
+        made = await context.add_consumer(stream, config)
+        self._subscription = await context.pull_subscribe_bind(made.name, stream)
+
+    async def _fetch(self, limit: int) -> None:
+        room = 4 * limit - len(self._waiting)
+        if room <= 0:
+            return
+        with contextlib.suppress(TimeoutError):
+            wait = 0.02 if self._waiting else 0.25
+            for message in await self._subscription.fetch(min(room, 500), timeout=wait):
+                self._waiting.append(read_announced(message.data))
+
+    async def close(self) -> None:
+        self._waiting.clear()
+        if self._subscription is not None:
+            with contextlib.suppress(Exception):
+                await self._subscription.unsubscribe()
+            self._subscription = None

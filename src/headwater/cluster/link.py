@@ -1,0 +1,88 @@
+"""The connection to NATS: found, checked, kept; what goes wrong is said in sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+
+from headwater.errors import ClusterError
+
+T = TypeVar("T")
+
+OLDEST = (2, 10)
+PATIENCE = 60.0  # seconds that a server is waited for when we start
+_SECRET = re.compile("//.*@")
+
+log = structlog.get_logger()
+
+
+def shown(url: str) -> str:
+    """The address without what nobody else may know."""
+    return ",".join(_SECRET.sub("//", one.strip()) for one in url.split(","))
+
+
+async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
+    """A connection that mends itself. A server that is not there is waited for; ClusterError for what will not mend.
+
+    `nats://user:password@host:4222`, `tls://…`, several with commas between.
+    """
+    try:
+        import nats
+        from nats.errors import Error as NatsError
+    except ImportError as error:
+        raise ClusterError("NATS needs one more package: install headwater[cluster].") from error
+    servers = [one.strip() for one in url.split(",")]
+    end, wait = asyncio.get_running_loop().time() + patience, 0.25
+    while True:
+        try:
+            link = await nats.connect(
+                servers, name=name, max_reconnect_attempts=1, reconnect_time_wait=1, connect_timeout=5, error_cb=_said
+            )
+            break
+        except (NatsError, OSError, TimeoutError, ValueError) as error:
+            says = str(error) or type(error).__name__
+            if "uthorization" in says or "uthentication" in says:
+                raise ClusterError(
+                    f"NATS at {shown(url)} refused our credentials. Check user and password in the address, or the "
+                    "permissions of this role."
+                ) from error
+            if asyncio.get_running_loop().time() + wait > end:
+                raise ClusterError(
+                    f"NATS at {shown(url)} cannot be reached ({says}). Check that it runs and what its address is."
+                ) from error
+            log.warning("nats_not_reached", server=shown(url), error=says, again_in=round(wait, 2))
+            await asyncio.sleep(wait * random.uniform(0.75, 1.25))
+            wait = min(2 * wait, 5.0)
+    link.options["max_reconnect_attempts"] = -1  # from here on it is waited for, however long
+    version = (link.connected_server_version.major, link.connected_server_version.minor)
+    if version < OLDEST:
+        await link.close()
+        raise ClusterError(f"NATS at {shown(url)} is version {version[0]}.{version[1]}; Headwater needs 2.10 or newer.")
+    return link
+
+
+async def _said(error: Exception) -> None:
+    log.warning("nats_says", error=str(error) or type(error).__name__)
+
+
+async def patiently(
+    what: str, work: Callable[[], Awaitable[T]], *, longest: float = 5.0, until: Callable[[], bool] = lambda: False
+) -> T:
+    """Do something until it succeeds, backing off with jitter: while a cluster has no leader NATS fails at once."""
+    wait = 0.1
+    while True:
+        try:
+            return await work()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            if until():
+                raise
+            log.warning("nats_waits", what=what, error=str(error) or type(error).__name__, again_in=round(wait, 2))
+            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+            wait = min(2 * wait, longest)

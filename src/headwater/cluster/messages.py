@@ -1,0 +1,114 @@
+"""What goes between the machines, and its form on the way: MessagePack of these values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from headwater.model import Known, Outcome, Validators
+from headwater.node.learning import Lesson
+
+EPOCH_SHIFT = 32  # a generation begins with the epoch of the controller that gave it out
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A refresh to be made. `rate` is what the controller believes of the feed, for the estimate of a loss."""
+
+    feed_id: int
+    partition: int
+    generation: int
+    url: str
+    reason: str
+    validators: Validators = field(default_factory=Validators)
+    body_hash: str | None = None
+    delta: bool = False
+    rate: float | None = None
+
+    @property
+    def epoch(self) -> int:
+        """Of the controller that wanted it."""
+        return self.generation >> EPOCH_SHIFT
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a job, by whom, under which epoch of the partition's lease."""
+
+    job: Job
+    outcome: Outcome
+    terminal: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """What the controller learns from a result that was stored; `late` results teach nothing but that they came."""
+
+    generation: int
+    lesson: Lesson
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a member is doing, for those who look: `counts` since it started, `problem` the last one, in words."""
+
+    name: str
+    role: str
+    version: str = ""
+    started: float = 0.0
+    clock: float = 0.0  # its wall clock when it said so
+    capacity: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    cpu: float = 0.0  # seconds of CPU since it started
+    problem: str | None = None
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A terminal that wants partitions, or keeps them; `drained` are those it no longer works on."""
+
+    report: Report
+    drained: tuple[int, ...] = ()
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The answer: partitions with the epochs of their leases, for so many seconds from when it was asked for.
+
+    `surplus` are to be drained: others have fewer. `controller` is the epoch of who leads, `clock` the database's.
+    """
+
+    partitions: dict[int, int]
+    surplus: tuple[int, ...]
+    seconds: float
+    controller: int
+    clock: float
+    problem: str | None = None
+
+
+def job_for(known: Known, partition: int, generation: int, reason: str, rate: float | None) -> Job:
+    return Job(
+        known.feed_id,
+        partition,
+        generation,
+        known.url,
+        reason,
+        known.validators,
+        known.body_hash,
+        # A delta is merged into the window we keep, so it is only asked for where there is one.
+        bool(known.window),
+        rate,
+    )
+
+
+encode = msgspec.msgpack.Encoder().encode
+read_job = msgspec.msgpack.Decoder(Job).decode
+read_result = msgspec.msgpack.Decoder(Result).decode
+read_taught = msgspec.msgpack.Decoder(Taught).decode
+read_hello = msgspec.msgpack.Decoder(Hello).decode
+read_grant = msgspec.msgpack.Decoder(Grant).decode

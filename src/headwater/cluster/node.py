@@ -1,0 +1,186 @@
+"""A node that shares its PostgreSQL database with others: rung 1. Several of them are one aggregator.
+
+Every node fetches for the hosts of its partitions and stores what it fetched; one of them decides (the controller's
+lease) and one follows the outbox (the processor's lease); deliveries are claimed one by one. When a node falls silent
+the others take over what it held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import structlog
+
+from headwater.cluster import sharing
+from headwater.cluster.by_postgres import PostgresJobs, PostgresLandlord, PostgresOutgoing, StoredAtOnce
+from headwater.cluster.identity import Identity
+from headwater.cluster.leading import SEAT, Leader, last_status
+from headwater.cluster.membership import Membership
+from headwater.cluster.messages import EPOCH_SHIFT, job_for
+from headwater.cluster.partition import partition_of
+from headwater.cluster.seat import Seat
+from headwater.cluster.storer import Storer
+from headwater.cluster.terminal import Terminal
+from headwater.cluster.timing import Timing
+from headwater.errors import Held, NotFound, Unreachable
+from headwater.fetch.client import Fetcher
+from headwater.model import Known, Outcome, Refresh, Verdict
+from headwater.node.courtesy import Courtesy
+from headwater.node.crawler import Crawler, Status
+from headwater.node.delivering import delivering, zone
+from headwater.node.node import Node
+from headwater.node.processor import Processor
+from headwater.node.refresher import Fetched, Settled
+from headwater.node.setting_up import build_strategy, spending
+from headwater.node.upkeep import every
+from headwater.publish.duties import Duties
+from headwater.publish.live import Live
+from headwater.query.tongues import detector
+from headwater.settings import Settings
+from headwater.store import leases
+from headwater.store.leases import Lease
+from headwater.store.store import Store
+from headwater.store.values import Saved
+
+PROCESSOR = "processor"
+WISH = 60.0  # seconds that a person waits for a refresh
+
+log = structlog.get_logger()
+
+
+class SharedNode(Node):
+    """One of several nodes on one database. It is used like a `Node`."""
+
+    async def __aenter__(self) -> Self:
+        given = self.settings
+        timing = Timing(given.cluster_lease)
+        self.identity = Identity(given, "node", capacity=given.concurrency, counts=self._counts, problem=self._problem)
+        try:
+            self.store = await self._stack.enter_async_context(await Store.open(given.database_url))
+            self.membership = Membership(self.store, "postgresql", timing)
+            await self.membership.join()
+            await self.store.write(sharing.prepare)
+            self.fetcher = await self._stack.enter_async_context(
+                Fetcher(
+                    allow_private=given.allow_private,
+                    contact=given.contact,
+                    per_host=given.per_host,
+                    connections=2 * given.concurrency,
+                    deadline=timing.fetch,
+                    clock=lambda: self.terminal.clock(),
+                )
+            )
+            courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
+            self.crawler = Wishing(self.store, self.fetcher, build_strategy(given), spending(given), courtesy)
+            self.storer = Storer(self.store, courtesy)
+            self.live = Live(self.store)
+            self.deliverer = await delivering(self.store, self.fetcher, given)
+            self._new_processor(self.store)
+            results = StoredAtOnce(self.storer, lambda: self.processor.wake())
+            self.terminal = Terminal(
+                self.identity.name,
+                self.fetcher,
+                PostgresLandlord(self.store, self.identity.report, timing),
+                PostgresJobs(self.store),
+                results,
+                timing=timing,
+                concurrency=given.concurrency,
+            )
+            self.leader = Leader(self.store, given, lambda store, held: PostgresOutgoing(store), roles=["node"])
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._status: Status | None = None
+        self._storing = asyncio.create_task(results.run())
+        name = self.identity.name
+        self._tasks = [
+            asyncio.create_task(self.terminal.run(self._stop)),
+            asyncio.create_task(Seat(self.store, SEAT, name, timing.lead).run(self.leader.lead, self._stop)),
+            asyncio.create_task(Seat(self.store, PROCESSOR, name, timing.lead).run(self._process, self._stop)),
+            asyncio.create_task(self.deliverer.run(self._stop)),
+            asyncio.create_task(every(1.0, self._look, self._stop)),
+            asyncio.create_task(every(timing.beat, self.membership.stay, self._stop)),
+        ]
+        self._tasks[0].add_done_callback(self._ended)
+        await self._look()
+        log.info("started", member=name, database="shared")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self.deliverer.wake()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._storing.cancel()
+        await asyncio.gather(self._storing, return_exceptions=True)
+        await self._stack.aclose()
+        log.info("stopped")
+
+    def status(self) -> Status:
+        """What the leader does, whichever node that is."""
+        status = self.leader.status() or self._status or self.crawler.status()
+        return replace(status, queries=len(self.processor.definitions) or status.queries)
+
+    async def _look(self) -> None:
+        self._status = await last_status(self.store)
+
+    def _new_processor(self, store: Store) -> None:
+        self.processor = Processor(
+            store,
+            detect=detector(),
+            writers=(*self._writers, Duties(zone(self.settings.time_zone))),
+            on_hits=self._hits,
+        )
+
+    async def _process(self, held: Lease, over: asyncio.Event) -> None:
+        """A new processor each time: what the last one remembered may be older than what another has written."""
+        self._new_processor(self.store.fenced(held))
+        await self.processor.run(over)
+
+    def _counts(self) -> Mapping[str, int]:
+        return {**self.terminal.counts, **self.storer.counts, "held": len(self.terminal.held)}
+
+    def _problem(self) -> str | None:
+        return self.terminal.problem or self.membership.problem
+
+
+class Wishing(Crawler):
+    """What pages talk to: a person's wish becomes a job for whoever holds the host's partition."""
+
+    async def refresh_now(self, feed_id: int) -> Settled:
+        known = (await self._store.known([feed_id])).get(feed_id)
+        if known is None:
+            raise NotFound(f"There is no feed {feed_id}.")
+        until = self.courtesy.must_wait(known, self._clock())
+        if until is not None:
+            raise Held(f"The server of {known.url} asked to be left alone (Retry-After).", until)
+        leading = await self._store.read(leases.read, SEAT)
+        generation = (leading[0].epoch if leading else 0) << EPOCH_SHIFT
+        job = job_for(known, partition_of(known.url), generation, "asked for by a person", None)
+        await PostgresOutgoing(self._store).offer([job])
+        end = time.monotonic() + WISH
+        while time.monotonic() < end:
+            await asyncio.sleep(0.1)
+            last = await self._store.refreshes(feed_id, limit=1)
+            if last and last[0].at != known.last_refresh:
+                return await self._settled(known, last[0])
+        raise Unreachable(f"No machine has refreshed {known.url} within {WISH:.0f} seconds.", "timeout")
+
+    async def _settled(self, before: Known, refresh: Refresh) -> Settled:
+        """A refresh that another machine may have made, in the form of one of ours."""
+        after = (await self._store.known([before.feed_id])).get(before.feed_id, before)
+        outcome = Outcome(refresh.ending, before.url, before.url, refresh.at, refresh.elapsed, refresh.status)
+        fetched = Fetched(before, outcome, refresh.reason)
+        return Settled(fetched, Verdict(refresh, after), Saved(before.feed_id))
+
+
+def shared(settings: Settings) -> bool:
+    """Whether these settings mean a database that other machines can share."""
+    return settings.database_url.startswith(("postgresql", "postgres"))

@@ -1,0 +1,100 @@
+"""Deliveries by NATS: one publisher claims what is due and hands it out, all publishers send.
+
+The table of deliveries stays the truth: a claim that comes to nothing is due again when its time has passed, a message
+that fails is due later by the same back-off, and what never succeeds is dead there and shown to its owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+
+from headwater.cluster.link import patiently
+from headwater.cluster.messages import encode
+from headwater.cluster.seat import pause
+from headwater.cluster.streams import KINDS, Streams
+from headwater.publish.deliver import LEASE, Deliverer
+from headwater.store.leases import Lease
+from headwater.store.store import Store
+from headwater.store.values import Delivery
+
+DISPATCHER = "dispatcher"
+LOOK = 0.5
+AT_ONCE = 8
+
+read_batch = msgspec.msgpack.Decoder(list[Delivery]).decode
+log = structlog.get_logger()
+
+
+class Dispatch:
+    """Claims what is due and publishes it to OUT; one at a time, under a lease."""
+
+    def __init__(self, streams: Streams, store: Store) -> None:
+        self._streams = streams
+        self._store = store
+        self.counts = {"dispatched": 0}
+
+    async def run(self, held: Lease, over: asyncio.Event) -> None:
+        """Work of the seat."""
+        store = self._store.fenced(held)
+        while not over.is_set():
+            batches = await store.publishing.claim(time.time(), LEASE)
+            for batch in batches:
+                await patiently("delivery", partial(self._publish, batch), until=over.is_set)
+            self.counts["dispatched"] += len(batches)
+            if not batches:
+                await pause(over, LOOK)
+
+    async def _publish(self, batch: list[Delivery]) -> None:
+        first = batch[0]
+        identity = {"Nats-Msg-Id": f"{first.batch or first.id}-{first.attempts}"}
+        await self._streams.context.publish(self._streams.subject(f"out.{first.kind}"), encode(batch), headers=identity)
+
+
+class Publisher:
+    """Sends what comes from OUT until it is stopped."""
+
+    def __init__(self, streams: Streams, deliverer: Deliverer) -> None:
+        self._streams = streams
+        self._deliverer = deliverer
+        self.counts = {"delivered": 0}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await asyncio.gather(*(self._follow(kind, stop) for kind in KINDS))
+
+    async def _follow(self, kind: str, stop: asyncio.Event) -> None:
+        subscription: Any = None
+        while not stop.is_set():
+            try:
+                if subscription is None:
+                    stream = self._streams.stream("OUT")
+                    subscription = await self._streams.context.pull_subscribe_bind(kind, stream)
+                messages = await subscription.fetch(AT_ONCE, timeout=1.0)
+            except TimeoutError:
+                continue
+            except Exception as error:
+                log.warning("deliveries_not_fetched", kind=kind, error=repr(error))
+                if subscription is not None:
+                    with contextlib.suppress(Exception):
+                        await subscription.unsubscribe()
+                subscription = None
+                await pause(stop, random.uniform(0.5, 1.5))
+                continue
+            await asyncio.gather(*map(self._send, messages))
+
+    async def _send(self, message: Any) -> None:
+        try:
+            await self._deliverer.deliver(read_batch(message.data))
+        except Exception as error:  # the claim in the table passes, and it is due again
+            log.error("delivery_failed", error=repr(error))
+            await message.nak(delay=5.0)
+            return
+        self.counts["delivered"] += 1
+        await message.ack()

@@ -1,0 +1,251 @@
+"""The roles of a cluster with NATS, each a process of its own: controller, terminal, storer, processor, publisher.
+
+Each connects, checks that it belongs, works until it is stopped, and says how it is doing. Only a terminal works
+without a database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import structlog
+
+from headwater.cluster import sharing
+from headwater.cluster.by_nats import Desk, NatsJobs, NatsLandlord, NatsOutgoing, NatsResults, carrier
+from headwater.cluster.by_postgres import encode_json
+from headwater.cluster.identity import Identity
+from headwater.cluster.items import RELAY, Followed, Relay
+from headwater.cluster.leading import SEAT, Leader
+from headwater.cluster.link import connect
+from headwater.cluster.membership import Membership
+from headwater.cluster.node import PROCESSOR
+from headwater.cluster.out import DISPATCHER, Dispatch, Publisher
+from headwater.cluster.seat import Seat
+from headwater.cluster.storer import Storer
+from headwater.cluster.storing import NatsStoring
+from headwater.cluster.streams import Streams
+from headwater.cluster.terminal import Terminal
+from headwater.cluster.timing import Timing
+from headwater.errors import HeadwaterError, SettingsError
+from headwater.fetch.client import Fetcher
+from headwater.node.courtesy import Courtesy
+from headwater.node.delivering import delivering, zone
+from headwater.node.processor import Processor
+from headwater.node.upkeep import every
+from headwater.publish.duties import Duties
+from headwater.query.tongues import detector
+from headwater.settings import Settings
+from headwater.store import leases
+from headwater.store.leases import Lease
+from headwater.store.store import Store
+
+STREAMS = 5.0  # seconds between two looks whether the streams are still there
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Joined:
+    """A process that has joined: its streams, and its store where it may have one."""
+
+    settings: Settings
+    identity: Identity
+    streams: Streams
+    timing: Timing
+    store: Store
+    membership: Membership
+    carrier: str
+
+
+def fetcher(settings: Settings, timing: Timing, clock: Callable[[], float] | None = None) -> Fetcher:
+    more: dict[str, Any] = {} if clock is None else {"clock": clock}
+    return Fetcher(
+        allow_private=settings.allow_private,
+        contact=settings.contact,
+        per_host=settings.per_host,
+        connections=2 * settings.concurrency,
+        deadline=timing.fetch,
+        **more,
+    )
+
+
+def address(settings: Settings) -> str:
+    if settings.nats is None:
+        raise SettingsError("This role needs NATS: give its address by --nats nats://HOST:4222 (or HEADWATER_NATS).")
+    return settings.nats
+
+
+@asynccontextmanager
+async def joined(settings: Settings, identity: Identity) -> AsyncIterator[Joined]:
+    """With database and NATS, both checked; leaves the list of members at the end."""
+    if not settings.database_url.startswith("postgres"):
+        raise SettingsError("A cluster needs PostgreSQL: give its address by --database postgresql://USER@HOST/NAME.")
+    link = await connect(address(settings), identity.name)
+    timing = Timing(settings.cluster_lease)
+    streams = Streams(link, settings.nats_prefix, timing)
+    try:
+        async with await Store.open(settings.database_url) as store:
+            name = await carrier(streams, store)
+            membership = Membership(store, name, timing)
+            await membership.join()
+            await streams.ensure(name)
+            stop = asyncio.Event()
+            told = identity.problem
+            identity.problem = lambda: told() or membership.problem
+
+            async def stay() -> None:
+                await membership.stay()
+                await store.write(leases.greet, identity.name, identity.role, encode_json(identity.report()))
+
+            await stay()
+            staying = asyncio.create_task(every(timing.beat, stay, stop))
+            log.info("joined", member=identity.name, role=identity.role)
+            try:
+                yield Joined(settings, identity, streams, timing, store, membership, name)
+            finally:
+                stop.set()
+                await asyncio.gather(staying, return_exceptions=True)
+                try:
+                    await store.write(leases.leave, identity.name)
+                except HeadwaterError as error:
+                    log.warning("not_taken_leave", error=str(error))
+    finally:
+        if not link.is_closed:
+            await link.close()
+    log.info("stopped", member=identity.name)
+
+
+async def controller(settings: Settings, stop: asyncio.Event) -> None:
+    """Decides, if it leads; else stands by."""
+    identity = Identity(settings, "controller")
+    async with joined(settings, identity) as here:
+        await here.store.write(sharing.prepare)
+        seat = Seat(here.store, SEAT, identity.name, here.timing.lead)
+
+        async def mend() -> None:
+            """A stream that was deleted, or a broker that was wiped, is made anew; what was on its way is due again."""
+            made = await here.streams.ensure(here.carrier)
+            if made:
+                log.warning("streams_made_anew", streams=made)
+
+        def beside(store: Store, held: Lease, over: asyncio.Event) -> list[asyncio.Task[None]]:
+            return [
+                asyncio.create_task(Desk(here.streams, store).run(over)),
+                asyncio.create_task(every(STREAMS, mend, over)),
+            ]
+
+        leader = Leader(
+            here.store,
+            settings,
+            lambda store, held: NatsOutgoing(here.streams, store, lambda: seat.valid),
+            roles=["terminal"],
+            beside=beside,
+        )
+
+        def counts() -> Mapping[str, int]:
+            leads = leader.controller
+            return {} if leads is None else {**leads.counts, "in_flight": len(leads.flights)}
+
+        def problem() -> str | None:
+            return None if leader.controller is None else leader.controller.problem
+
+        identity.counts, identity.problem = counts, problem
+        await seat.run(leader.lead, stop)
+
+
+async def terminal(settings: Settings, stop: asyncio.Event) -> None:
+    """Fetches. It needs NATS and nothing else."""
+    if settings.database is not None:
+        log.warning("database_not_needed", message="A terminal needs no database; better not to give it the address.")
+    identity = Identity(settings, "terminal", capacity=settings.concurrency)
+    timing = Timing(settings.cluster_lease)
+    link = await connect(address(settings), identity.name)
+    streams = Streams(link, settings.nats_prefix, timing)
+    try:
+        async with fetcher(settings, timing, lambda: works.clock()) as client:
+            works = Terminal(
+                identity.name,
+                client,
+                NatsLandlord(streams, identity.report),
+                NatsJobs(streams),
+                NatsResults(streams),
+                timing=timing,
+                concurrency=settings.concurrency,
+            )
+            identity.counts = lambda: {**works.counts, "held": len(works.held)}
+            identity.problem = lambda: works.problem
+            log.info("joined", member=identity.name, role="terminal")
+            await works.run(stop)
+    finally:
+        if not link.is_closed:
+            await link.close()
+    log.info("stopped", member=identity.name)
+
+
+async def storer(settings: Settings, stop: asyncio.Event) -> None:
+    """Writes what terminals bring; one storer relays what is new to query processors."""
+    identity = Identity(settings, "storer")
+    async with joined(settings, identity) as here:
+        relay = Relay(here.streams, here.store)
+        writes = Storer(here.store, Courtesy(np.random.default_rng(), least=settings.least_interval))
+        storing = NatsStoring(here.streams, here.store, writes, relay.wake)
+        identity.counts = lambda: {**writes.counts, **relay.counts, "put_aside": storing.put_aside}
+        identity.problem = lambda: storing.problem or here.membership.problem
+        seat = Seat(here.store, RELAY, identity.name, here.timing.lead)
+        await asyncio.gather(storing.run(stop), seat.run(relay.run, stop))
+
+
+async def processor(settings: Settings, stop: asyncio.Event) -> None:
+    """Matches items with standing queries; one at a time does, others are ready."""
+    identity = Identity(settings, "processor")
+    async with joined(settings, identity) as here:
+        matched = {"matched": 0, "hits": 0}
+
+        async def process(held: Lease, over: asyncio.Event) -> None:
+            store = here.store.fenced(held)
+            followed = Followed(here.streams, store)
+            works = Processor(
+                store,
+                detect=detector(),
+                writers=(Duties(zone(settings.time_zone)),),
+                entries=followed.read,
+            )
+
+            async def count() -> None:
+                progress = await works.progress()
+                matched.update(matched=progress.matched, hits=progress.hits, behind=progress.behind, **followed.counts)
+
+            counting = asyncio.create_task(every(1.0, count, over))
+            try:
+                await works.run(over)
+            finally:
+                counting.cancel()
+                await followed.close()
+
+        identity.counts = lambda: matched
+        await Seat(here.store, PROCESSOR, identity.name, here.timing.lead).run(process, stop)
+
+
+async def publisher(settings: Settings, stop: asyncio.Event) -> None:
+    """Sends mails, web hooks and notices."""
+    identity = Identity(settings, "publisher")
+    async with joined(settings, identity) as here, fetcher(settings, here.timing) as client:
+        sends = Publisher(here.streams, await delivering(here.store, client, settings))
+        dispatch = Dispatch(here.streams, here.store)
+        identity.counts = lambda: {**sends.counts, **dispatch.counts}
+        seat = Seat(here.store, DISPATCHER, identity.name, here.timing.lead)
+        await asyncio.gather(sends.run(stop), seat.run(dispatch.run, stop))
+
+
+ROLES: dict[str, Callable[[Settings, asyncio.Event], Any]] = {
+    "controller": controller,
+    "terminal": terminal,
+    "storer": storer,
+    "processor": processor,
+    "publisher": publisher,
+}

@@ -1,0 +1,100 @@
+"""Something that one process at a time does: it waits for the lease, works while it holds it, and lets go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from headwater.cluster.timing import awake
+from headwater.errors import HeadwaterError
+from headwater.store import leases
+from headwater.store.leases import Lease
+from headwater.store.store import Store
+
+log = structlog.get_logger()
+
+Work = Callable[[Lease, asyncio.Event], Awaitable[None]]
+
+
+class Seat:
+    """A lease that many want. `run` calls the work with the lease and an event that is set when it has to end."""
+
+    def __init__(self, store: Store, name: str, holder: str, seconds: float) -> None:
+        self._store = store
+        self.name = name
+        self._holder = holder
+        self._seconds = seconds
+        self.held: Lease | None = None
+        self._valid = 0.0
+
+    @property
+    def valid(self) -> bool:
+        """Whether it is ours by our own clock, which began before the database's."""
+        return self.held is not None and awake() < self._valid
+
+    async def run(self, work: Work, stop: asyncio.Event) -> None:
+        """Until `stop` is set. A failure of the work is logged; the seat is given up and taken again later."""
+        while not stop.is_set():
+            held = await self._take()
+            if held is None:
+                await pause(stop, self._seconds / 5)
+                continue
+            log.info("seat_taken", seat=self.name, epoch=held.epoch)
+            await self._sit(held, work, stop)
+            log.info("seat_left", seat=self.name, epoch=held.epoch)
+
+    async def _take(self) -> Lease | None:
+        asked = awake()
+        try:
+            self.held = await self._store.write(leases.take, self.name, self._holder, self._seconds)
+        except HeadwaterError as error:
+            log.warning("seat_not_asked_for", seat=self.name, error=str(error))
+            return None
+        self._valid = asked + self._seconds
+        return self.held
+
+    async def _sit(self, held: Lease, work: Work, stop: asyncio.Event) -> None:
+        over = asyncio.Event()
+        keeping = asyncio.create_task(self._keep(held, stop, over))
+        try:
+            await work(held, over)
+        except Exception as error:
+            log.error("seat_failed", seat=self.name, error=repr(error))
+            await pause(stop, self._seconds / 5)
+        finally:
+            over.set()
+            await asyncio.gather(keeping, return_exceptions=True)
+            self.held = None
+            with contextlib.suppress(HeadwaterError):
+                await self._store.write(leases.release, held)
+
+    async def _keep(self, held: Lease, stop: asyncio.Event, over: asyncio.Event) -> None:
+        stopping = asyncio.create_task(stop.wait())
+        stopping.add_done_callback(lambda _: over.set())
+        try:
+            while not over.is_set():
+                await pause(over, self._seconds / 4)
+                asked = awake()
+                try:
+                    kept = await asyncio.wait_for(self._store.write(leases.renew, held, self._seconds), self._seconds)
+                except (HeadwaterError, TimeoutError) as error:
+                    log.warning("seat_not_renewed", seat=self.name, error=str(error))
+                    if not self.valid:
+                        over.set()
+                    continue
+                if kept is None:
+                    log.warning("seat_lost", seat=self.name, epoch=held.epoch)
+                    over.set()
+                else:
+                    self._valid = asked + self._seconds
+        finally:
+            stopping.cancel()
+
+
+async def pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait, but not longer than until the event."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

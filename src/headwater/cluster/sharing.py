@@ -1,0 +1,51 @@
+"""Sharing out the partitions: who has too few takes free ones, who has too many drains some and lets go.
+
+Nobody is told to hand a partition over while it is being worked on: surplus is drained first, so that a host never
+sees two at once. In the database's transaction of the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from headwater.cluster.partition import PARTITIONS
+from headwater.store import leases
+
+PREFIX = "partition/"
+NAMES = {f"{PREFIX}{p:03}": p for p in range(PARTITIONS)}
+LEASES = {p: name for name, p in NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The partitions of one holder with their epochs, and those of them that others should have."""
+
+    partitions: dict[int, int]
+    surplus: tuple[int, ...]
+
+
+def prepare(connection: Connection) -> None:
+    leases.prepare(connection, NAMES)
+
+
+def tend(connection: Connection, holder: str, members: int, drained: Collection[int], seconds: float) -> Share:
+    """Let go of what is drained, keep the rest, take what is free up to a fair share of the members.
+
+    A partition that is drained but not surplus any more is taken again like any other that is free.
+    """
+    if drained:
+        leases.release_all(connection, holder, [LEASES[p] for p in drained])
+    held = leases.renew_all(connection, PREFIX, holder, seconds)
+    fair = -(-PARTITIONS // max(members, 1))
+    if len(held) < fair:
+        held |= leases.take_free(connection, PREFIX, holder, fair - len(held), seconds)
+    mine = {NAMES[name]: epoch for name, epoch in sorted(held.items())}
+    return Share(mine, tuple(sorted(mine)[fair:]))
+
+
+def leave(connection: Connection, holder: str) -> None:
+    """Somebody has stopped and works on nothing any more."""
+    leases.release_all(connection, holder, list(NAMES))

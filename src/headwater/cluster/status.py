@@ -1,0 +1,187 @@
+"""What a cluster is doing: who leads, who holds which partitions, how far each buffer is behind, rates, problems.
+
+Everything but the fill of the streams is read from the database, so that any machine with its address can tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, func, select
+
+from headwater.cluster.membership import CLUSTER, SKEW
+from headwater.cluster.messages import Report
+from headwater.cluster.partition import PARTITIONS
+from headwater.cluster.sharing import NAMES
+from headwater.cluster.streams import Streams
+from headwater.store import jobs, leases
+from headwater.store.leases import Lease, Member
+from headwater.store.store import Store
+from headwater.store.tables import checkpoint, delivery, outbox, quarantine, refresh
+
+RECENT = 60.0
+SILENT = 60.0  # seconds after which a member is no longer shown
+SEATS = ("controller", "processor", "relay", "dispatcher")
+
+
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """Who does something that one at a time does; `holder` is None while nobody does."""
+
+    seat: str
+    holder: str | None
+    epoch: int
+    left: float  # seconds of the lease
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A member: when it was last heard of, what it holds, what it did, what is wrong."""
+
+    name: str
+    role: str
+    seen_ago: float
+    uptime: float
+    version: str
+    partitions: int
+    counts: dict[str, int]
+    rates: dict[str, float]  # per second since it started
+    cpu: float
+    skew: float  # seconds that its clock is ahead of the database's
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """`buffers` are things that wait, by name; `rates` are per second over the last minute."""
+
+    at: float
+    carrier: str | None
+    seats: tuple[Seated, ...]
+    partitions: dict[str, list[int]]
+    unheld: int
+    members: tuple[Standing, ...]
+    buffers: dict[str, int]
+    rates: dict[str, float]
+    put_aside: int
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def leader(self) -> str | None:
+        return next((one.holder for one in self.seats if one.seat == "controller"), None)
+
+
+async def cluster_status(store: Store, streams: Streams | None = None) -> ClusterStatus:
+    """As of now. With `streams` the buffers in NATS are told too."""
+    found = await store.read(_look)
+    buffers: dict[str, int] = dict(found["buffers"])
+    problems: list[str] = []
+    if streams is not None:
+        for name in ("JOBS", "RESULTS", "OUT"):
+            try:
+                buffers[name] = await streams.waiting(name)
+            except Exception as error:
+                problems.append(f"The stream {streams.stream(name)} cannot be asked ({error or type(error).__name__}).")
+    now: float = found["now"]
+    held = [one for one in found["leases"] if one.until > now and one.name in NAMES]
+    by_holder: dict[str, list[int]] = {}
+    for one in held:
+        by_holder.setdefault(one.holder, []).append(NAMES[one.name])
+    members = tuple(_standing(one, len(by_holder.get(one.name, ())), now) for one in found["members"])
+    seats = tuple(_seated(name, found["leases"], now) for name in SEATS)
+    problems += _problems(seats, members, PARTITIONS - len(held), found)
+    carrier = next((one.holder for one in found["leases"] if one.name == CLUSTER), None)
+    return ClusterStatus(
+        now, carrier, seats, by_holder, PARTITIONS - len(held), members, buffers, found["rates"], found["put_aside"],
+        tuple(problems),
+    )  # fmt: skip
+
+
+def _look(connection: Connection) -> dict[str, Any]:
+    now = leases.clock(connection)
+    end = connection.execute(select(func.max(outbox.c.position))).scalar() or 0
+    behind = {row.consumer: max(end - row.position, 0) for row in connection.execute(select(checkpoint))}
+    due = select(func.count()).select_from(delivery).where(delivery.c.due <= now)
+    recent = select(func.count(), func.sum(refresh.c.new), func.sum(refresh.c.bytes)).where(refresh.c.at > now - RECENT)
+    made, new, size = connection.execute(recent).one()
+    buffers = {
+        "jobs": jobs.waiting(connection),
+        "to_learn": jobs.to_learn(connection),
+        "queries_behind": behind.get("queries", 0),
+        "relay_behind": behind.get("relay", 0),
+        "deliveries_due": connection.execute(due).scalar_one(),
+    }
+    return {
+        "now": now,
+        "leases": leases.read(connection, ""),
+        "members": leases.members(connection, SILENT),
+        "buffers": buffers,
+        "rates": {"refreshes": made / RECENT, "items": float(new or 0) / RECENT, "bytes": float(size or 0) / RECENT},
+        "put_aside": connection.execute(select(func.count()).select_from(quarantine)).scalar_one(),
+    }
+
+
+def _seated(name: str, held: Sequence[Lease], now: float) -> Seated:
+    one = next((lease for lease in held if lease.name == name), None)
+    if one is None or one.until <= now:
+        return Seated(name, None, 0 if one is None else one.epoch, 0.0)
+    return Seated(name, one.holder, one.epoch, one.until - now)
+
+
+def _standing(member: Member, partitions: int, now: float) -> Standing:
+    report = msgspec.json.decode(member.info, type=Report)
+    uptime = max(report.clock - report.started, 1e-9)
+    return Standing(
+        member.name,
+        member.role,
+        now - member.seen,
+        uptime,
+        report.version,
+        partitions,
+        report.counts,
+        {name: round(count / uptime, 3) for name, count in report.counts.items()},
+        round(report.cpu, 2),
+        round(report.clock - member.seen, 3),
+        report.problem,
+    )
+
+
+def _problems(seats: Sequence[Seated], members: Sequence[Standing], unheld: int, found: dict[str, Any]) -> list[str]:
+    said = []
+    roles = Counter(one.role for one in members)
+    if seats[0].holder is None:
+        said.append("Nobody leads: start a controller, or wait until one has taken over.")
+    if unheld and (roles["terminal"] or roles["node"]):
+        said.append(f"{unheld} partitions are held by nobody; their hosts are not asked until somebody takes them.")
+    said += [f"{one.name}: {one.problem}" for one in members if one.problem]
+    said += [
+        f"{one.name}: its clock is {abs(one.skew):.0f} s {'ahead of' if one.skew > 0 else 'behind'} the database's."
+        for one in members
+        if abs(one.skew) > SKEW + 1
+    ]
+    if found["put_aside"]:
+        said.append(f"{found['put_aside']} messages were put aside: look at the table quarantine.")
+    return said
+
+
+def holdings(status: ClusterStatus) -> dict[str, str]:
+    """The partitions of each holder in words: “0–12, 40”."""
+    return {name: _ranges(sorted(held)) for name, held in status.partitions.items()}
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """
+    >>> _ranges([0, 1, 2, 7])
+    '0–2, 7'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in parts)

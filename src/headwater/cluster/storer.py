@@ -1,0 +1,99 @@
+"""A storer: judges what terminals brought and writes it, with what the controller is to learn, in one transaction.
+
+What is known of a feed is read anew, not carried along with the job: so a result that comes twice, or late, is judged
+by what is true now. A result under an old epoch of its partition is late: its items are stored, the schedule is not
+touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from sqlalchemy import Connection
+
+from headwater.cluster import fail_points
+from headwater.cluster.messages import Result, Taught, encode
+from headwater.cluster.sharing import LEASES
+from headwater.model import Known, Verdict
+from headwater.node.courtesy import Courtesy
+from headwater.node.learning import Lesson, lesson
+from headwater.novelty import judge, unknown
+from headwater.store import jobs, leases, save
+from headwater.store.store import Store
+from headwater.store.values import Saved
+
+
+class Storer:
+    """Writes batches of results. `courtesy` says when a feed may be asked again, until the controller says more."""
+
+    def __init__(self, store: Store, courtesy: Courtesy, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._courtesy = courtesy
+        self._clock = clock
+        self.counts = {"stored": 0, "new": 0, "updated": 0, "late": 0, "skipped": 0}
+
+    async def settle(self, results: Sequence[Result]) -> list[Saved]:
+        """When this returns, everything new is safe and the jobs are gone."""
+        fail_points.here("storer: taken")
+        known = await self._store.known({one.job.feed_id for one in results})
+        here = [(one, known[one.job.feed_id]) for one in results if one.job.feed_id in known]
+        wanted = {before.feed_id: unknown(before, one.outcome) for one, before in here if one.outcome.document}
+        seen = await self._store.identities_of(wanted) if any(wanted.values()) else {}
+        verdicts = [
+            judge(before, one.outcome, seen.get(before.feed_id, {}), reason=one.job.reason, rate=one.job.rate)
+            for one, before in here
+        ]
+        verdicts = self._planned([one for one, _ in here], verdicts)
+        fail_points.here("storer: judged")
+        done = {one.job.feed_id for one in results}
+        saved = await self._store.write(_settle, here, verdicts, done)
+        fail_points.here("storer: saved")
+        self._count(verdicts, saved)
+        return saved
+
+    def _planned(self, results: Sequence[Result], verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """With when each may be asked again: who takes the lead over must not find everything due."""
+        if not verdicts:
+            return []
+        rates = np.array([np.nan if one.job.rate is None else one.job.rate for one in results])
+        allowed, _ = self._courtesy.allowed([verdict.known for verdict in verdicts], rates, self._clock())
+        return [
+            replace(verdict, known=replace(verdict.known, next_refresh=at))
+            for verdict, at in zip(verdicts, allowed.tolist(), strict=True)
+        ]
+
+    def _count(self, verdicts: Sequence[Verdict], saved: Sequence[Saved]) -> None:
+        self.counts["stored"] += len(saved)
+        self.counts["new"] += sum(len(one.new) for one in saved)
+        self.counts["updated"] += sum(len(one.updated_ids) for one in saved)
+        self.counts["skipped"] += sum(one.skipped is not None for one in saved)
+
+
+def _settle(
+    connection: Connection, here: Sequence[tuple[Result, Known]], verdicts: Sequence[Verdict], done: set[int]
+) -> list[Saved]:
+    epochs = leases.epochs(connection, {LEASES[one.job.partition] for one, _ in here})
+    judged = [
+        replace(verdict, late=one.epoch < epochs.get(LEASES[one.job.partition], 0))
+        for (one, _), verdict in zip(here, verdicts, strict=True)
+    ]
+    late = {verdict.refresh.feed_id for verdict in judged if verdict.late}
+    jobs.finish(connection, done - late)
+    saved = save.save(connection, judged)
+    jobs.teach(
+        connection,
+        (
+            encode(Taught(one.job.generation, _taught(before, one, verdict), verdict.late))
+            for (one, before), verdict in zip(here, judged, strict=True)
+            if before.last_refresh != verdict.refresh.at  # else it came before, and was learned from
+        ),
+    )
+    return saved
+
+
+def _taught(before: Known, result: Result, verdict: Verdict) -> Lesson:
+    told = lesson(before, result.outcome, verdict)
+    return replace(told, known=replace(told.known, window=()))

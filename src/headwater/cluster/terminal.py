@@ -1,0 +1,208 @@
+"""A terminal: fetches and reads what it is told to, for the hosts of the partitions it holds, and decides nothing.
+
+It holds no key to the database. A fetch begins only while enough of the partition's lease is left for it to end in
+time, by a clock that goes on while the machine sleeps: whoever hung and comes back begins nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from headwater.cluster.messages import Grant, Job, Result
+from headwater.cluster.seat import pause
+from headwater.cluster.timing import Timing, awake
+from headwater.errors import HeadwaterError
+from headwater.fetch.client import Fetcher
+from headwater.fetch.hosts import is_local
+from headwater.node.roster import host_of
+
+GAP = 1.0  # seconds that the last holder of a partition may have left a host alone before us
+LARGEST_QUEUE = 4  # times the concurrency: jobs that wait in here
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A job in our hands: `done` when its result is safe, `give_back` when we did not begin it."""
+
+    job: Job
+    done: Callable[[], Awaitable[None]]
+    give_back: Callable[[], Awaitable[None]]
+
+
+class Landlord(Protocol):
+    """Who says which partitions are ours."""
+
+    async def tend(self, drained: tuple[int, ...]) -> Grant: ...
+
+    async def leave(self) -> None: ...
+
+
+class Jobs(Protocol):
+    """Where jobs come from."""
+
+    async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None: ...
+
+
+class Results(Protocol):
+    """Where results go: when `put` returns, the result is safe."""
+
+    async def put(self, result: Result) -> None: ...
+
+
+class Terminal:
+    """Fetches until it is stopped."""
+
+    def __init__(
+        self,
+        name: str,
+        fetcher: Fetcher,
+        landlord: Landlord,
+        jobs: Jobs,
+        results: Results,
+        *,
+        timing: Timing,
+        concurrency: int = 64,
+    ) -> None:
+        self.name = name
+        self._fetcher = fetcher
+        self._landlord = landlord
+        self._jobs = jobs
+        self._results = results
+        self.timing = timing
+        self.concurrency = concurrency
+        self.held: dict[int, int] = {}  # partition → epoch
+        self.draining: set[int] = set()
+        self.changed = asyncio.Event()  # something is held that was not before, or there is room again
+        self._since: dict[int, float] = {}
+        self._until = 0.0
+        self._controller = 0
+        self.offset = 0.0  # what our wall clock lacks to the database's
+        self._working: dict[int, int] = {}  # partition → jobs in our hands
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Semaphore(concurrency)
+        self.counts = {"fetched": 0, "refused": 0, "failed": 0, "bytes": 0}
+        self.problem: str | None = None
+
+    def clock(self) -> float:
+        """The database's time, as far as we know it."""
+        return time.time() + self.offset
+
+    @property
+    def room(self) -> int:
+        """How many more jobs are welcome."""
+        return LARGEST_QUEUE * self.concurrency - len(self._tasks)
+
+    @property
+    def mine(self) -> list[int]:
+        """The partitions whose jobs we want."""
+        if awake() + self.timing.fetch > self._until:
+            return []
+        return [p for p in self.held if p not in self.draining]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set: then what is under way ends, and the partitions are free for others."""
+        following = asyncio.create_task(self._jobs.follow(self, stop))
+        try:
+            while not stop.is_set():
+                await self._tend()
+                await pause(stop, self.timing.beat if self.held else self.timing.beat / 4)
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=self.timing.fetch)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            try:
+                await asyncio.wait_for(self._landlord.leave(), 5)
+            except (HeadwaterError, TimeoutError) as error:
+                log.warning("not_taken_leave", error=str(error))
+
+    async def _tend(self) -> None:
+        asked, at = awake(), time.time()
+        drained = tuple(p for p in self.draining if not self._working.get(p))
+        for p in drained:  # from here on nothing of them is begun, whatever becomes of the answer
+            self.held.pop(p, None)
+        try:
+            grant = await asyncio.wait_for(self._landlord.tend(drained), self.timing.beat * 4)
+        except (HeadwaterError, TimeoutError) as error:
+            said = str(error) or "Whoever shares out the partitions did not answer."
+            if said != self.problem:
+                log.warning("partitions_not_tended", error=said)
+            self.problem = said
+            return
+        fresh = grant.partitions.keys() - self.held.keys()
+        self._since |= dict.fromkeys(fresh, awake())
+        self.held, self.draining = dict(grant.partitions), set(grant.surplus)
+        self._until, self._controller = asked + grant.seconds, max(self._controller, grant.controller)
+        self._follow(grant.clock - (at + time.time()) / 2)
+        self.problem = grant.problem
+        if fresh:
+            log.info("partitions", held=len(self.held), new=len(fresh), surplus=len(self.draining))
+        self.changed.set()
+
+    def _follow(self, offset: float) -> None:
+        """Times of refreshes are the database's: a wrong clock here must not look like a feed that posts early."""
+        if abs(offset - self.offset) > 0.5:
+            if abs(offset) > 2.0:
+                log.warning("clock_is_wrong", seconds=round(-offset, 1), correction="the database's clock is used")
+            self.offset = offset
+
+    # jobs
+
+    def take(self, taken: Taken) -> None:
+        """A job has come."""
+        partition = taken.job.partition
+        self._working[partition] = self._working.get(partition, 0) + 1
+        task = asyncio.create_task(self._work(taken))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _may(self, job: Job) -> int | None:
+        """The epoch under which the job may be begun now, None if it may not."""
+        if job.epoch < self._controller or job.partition in self.draining or awake() + self.timing.fetch > self._until:
+            return None
+        return self.held.get(job.partition)
+
+    async def _work(self, taken: Taken) -> None:
+        job = taken.job
+        self._controller = max(self._controller, job.epoch)
+        try:
+            async with self._free:
+                await self._wait_after_a_move(job)
+                epoch = self._may(job)
+                if epoch is None:
+                    self.counts["refused"] += 1
+                    await taken.give_back()
+                    return
+                result = await self._fetch(job, epoch)
+            await self._results.put(result)
+            await taken.done()
+        except Exception as error:
+            self.counts["failed"] += 1
+            self.problem = f"A job failed: {error}"
+            log.error("job_failed", feed=job.feed_id, error=repr(error))
+        finally:
+            self._working[job.partition] -= 1
+            self.changed.set()
+
+    async def _wait_after_a_move(self, job: Job) -> None:
+        """The last holder's pause between two fetches of a host holds for us too."""
+        left = self._since.get(job.partition, 0.0) + GAP - awake()
+        if left > 0 and not is_local(host_of(job.url)):
+            await asyncio.sleep(left)
+
+    async def _fetch(self, job: Job, epoch: int) -> Result:
+        outcome = await self._fetcher.fetch(job.url, job.validators, body_hash=job.body_hash, delta=job.delta)
+        self.counts["fetched"] += 1
+        self.counts["bytes"] += outcome.bytes
+        return Result(job, outcome, self.name, epoch)

@@ -1,0 +1,45 @@
+"""The clocks and the spans of time of a cluster, all in proportion to one setting: how long a partition is leased."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+FETCH = 30.0  # seconds a fetch may take
+
+
+def awake() -> float:
+    """A clock that nobody sets and that goes on while the machine sleeps: what leases are measured by on our side."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """`lease` is for partitions; who leads is replaced sooner, because nothing is asked of hosts by leading."""
+
+    lease: float = 60.0
+
+    @property
+    def lead(self) -> float:
+        """How long a leader that falls silent is waited for."""
+        return self.lease / 6
+
+    @property
+    def beat(self) -> float:
+        """Between two signs of life."""
+        return self.lease / 12
+
+    @property
+    def fetch(self) -> float:
+        """A fetch must end before its partition can pass on, so it begins only with so much of the lease left."""
+        return min(FETCH, self.lease / 2)
+
+    @property
+    def ack(self) -> float:
+        """After which a job that was taken is given to another: its taker's lease has passed by then."""
+        return self.lease * 1.5
+
+    @property
+    def flight(self) -> float:
+        """After which the controller wants a job again of which it has heard nothing."""
+        return self.lease * 3

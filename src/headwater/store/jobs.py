@@ -1,0 +1,90 @@
+"""Jobs and lessons of a cluster: refreshes to be made, and what the controller has still to learn from those made.
+
+A job is there once for a feed. Whoever holds its partition takes it under row locks that others skip; it is not taken
+again before its time has passed, and goes in the transaction that stores its result. All in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from headwater.store.leases import clock
+from headwater.store.sql import InsertNew, Prepared, chunks
+from headwater.store.tables import job, quarantine, settled
+
+CHUNK = 1000
+_OFFER = InsertNew(job, ["feed_id", "partition", "body", "taken_until", "tries"], ["feed_id"])
+_SETTLED = Prepared(lambda _: insert(settled), ["body"])
+
+
+class JobRow(NamedTuple):
+    """A job as it is carried: `tries` counts how often it was taken, this time included."""
+
+    feed_id: int
+    partition: int
+    body: bytes
+    tries: int = 0
+
+
+def offer(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
+    """Add jobs; the feeds of those that were added. One that is still there for the same feed stays."""
+    rows = [(one.feed_id, one.partition, one.body, 0.0, 0) for one in jobs]
+    return {feed for (feed,) in _OFFER.run(connection, rows)}
+
+
+def take(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
+    """Jobs of these partitions that nobody has, or whose taker has let its time pass."""
+    now = clock(connection)
+    free = select(job).where(job.c.partition.in_(sorted(partitions)), job.c.taken_until < now)
+    rows = connection.execute(free.limit(limit).with_for_update(skip_locked=True)).all()
+    taken = [JobRow(row.feed_id, row.partition, bytes(row.body), row.tries + 1) for row in rows]
+    if taken:
+        mine = update(job).where(job.c.feed_id.in_([one.feed_id for one in taken]))
+        connection.execute(mine.values(taken_until=now + seconds, tries=job.c.tries + 1))
+    return taken
+
+
+def give_back(connection: Connection, feed_ids: Collection[int]) -> None:
+    """Jobs that were taken but not begun: others may have them at once, and it was no try."""
+    ours = update(job).where(job.c.feed_id.in_(sorted(feed_ids)))
+    connection.execute(ours.values(taken_until=0.0, tries=func.greatest(job.c.tries - 1, 0)))
+
+
+def finish(connection: Connection, feed_ids: Collection[int]) -> None:
+    for chunk in chunks(sorted(feed_ids), CHUNK):
+        connection.execute(delete(job).where(job.c.feed_id.in_(chunk)))
+
+
+def waiting(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(job)).scalar_one()
+
+
+def teach(connection: Connection, bodies: Iterable[bytes]) -> None:
+    """Something for the controller to learn, in the transaction that stores the refresh."""
+    _SETTLED.run_in_order(connection, ((body,) for body in bodies))
+
+
+def learn(connection: Connection, limit: int) -> list[bytes]:
+    """Take what is to be learned, oldest first: once the caller has committed it is not there any more."""
+    first = select(settled.c.id).order_by(settled.c.id).limit(limit).with_for_update(skip_locked=True)
+    rows = connection.execute(delete(settled).where(settled.c.id.in_(first)).returning(settled.c.id, settled.c.body))
+    return [bytes(body) for _, body in sorted((row.id, row.body) for row in rows)]
+
+
+def to_learn(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(settled)).scalar_one()
+
+
+def put_aside(connection: Connection, subject: str, body: bytes, problem: str) -> None:
+    """Keep what could not be dealt with for a person to look at."""
+    row = {"at": clock(connection), "subject": subject, "body": body, "problem": problem}
+    connection.execute(insert(quarantine), row)
+
+
+def set_aside(connection: Connection) -> list[tuple[float, str, str, bytes]]:
+    """(when, subject, problem, body) of everything that was put aside, the latest first."""
+    rows = connection.execute(select(quarantine).order_by(quarantine.c.id.desc()).limit(CHUNK))
+    return [(row.at, row.subject, row.problem, bytes(row.body)) for row in rows]

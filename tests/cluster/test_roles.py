@@ -1,0 +1,54 @@
+"""Rung 2: the roles as real processes on PostgreSQL and NATS."""
+
+from __future__ import annotations
+
+import time
+
+from cluster_processes import processes
+
+from headwater.cluster.reckoning import reckon
+from headwater.cluster.servers import NatsServer
+from headwater.store import leases
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+
+async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_killed(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await farm(feeds=24, hosts=12, speed=2000, latency=0.05, hints=False, seed=3)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(24)], time.time())
+    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    with processes(NATS=nats.url, NATS_PREFIX=prefix) as running:
+        for name in ("controller", "storer", "processor"):
+            running.start(f"{name}1", name, DATABASE=url)
+        for number in (1, 2):
+            running.start(f"terminal{number}", "terminal")
+
+        async def stored() -> bool:
+            return await store.count_items() > 300
+
+        await eventually(stored, "items are stored")
+        running.start("controller2", "controller", DATABASE=url)
+        running.start("storer2", "storer", DATABASE=url)
+        running.start("processor2", "processor", DATABASE=url)
+
+        async def all_there() -> bool:
+            return len(await store.read(leases.members, 9.0)) >= 8
+
+        await eventually(all_there, "everybody has joined")
+        for name in ("terminal1", "controller1", "storer1", "processor1"):
+            running.kill(name)
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + 12, "the others go on")
+
+        async def matched() -> bool:
+            return (await reckon(made, store, "Everything")).unmatched == 0
+
+        await eventually(matched, "everything stored has met the query")
+        for name in ("terminal2", "controller2", "storer2", "processor2"):
+            assert running.stop(name) == 0
+    found = await reckon(made, store, "Everything")
+    assert found.whole, found
+    assert found.at_once == 1  # no host ever saw two at once
+    assert found.published > 0

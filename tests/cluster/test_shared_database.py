@@ -1,0 +1,59 @@
+"""Rung 1: several nodes on one PostgreSQL database are one aggregator."""
+
+from __future__ import annotations
+
+import time
+
+from cluster_processes import processes
+
+from headwater.cluster.reckoning import reckon
+from headwater.store import leases
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+
+async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_on(
+    farm, url: str, store: Store, eventually
+) -> None:
+    made = await farm(feeds=24, hosts=12, speed=2000, latency=0.05, hints=False, seed=3)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(24)], time.time())
+    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+
+    async def partitions() -> dict[str, int]:
+        now = await store.read(leases.clock)
+        held = [one.holder for one in await store.read(leases.read, "partition/") if one.until > now]
+        return {name: held.count(name) for name in set(held)}
+
+    with processes(DATABASE=url) as running:
+        running.start("a", "serve", "--port", "0", "--log-level", "info")
+        running.start("b", "serve", "--port", "0", "--log-level", "info")
+
+        async def balanced() -> bool:
+            return await partitions() == {"a": 128, "b": 128}
+
+        await eventually(balanced, "each has half of the partitions")
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + 30, "feeds are refreshed")
+        leader = (await store.read(leases.read, "controller"))[0].holder
+        other = "b" if leader == "a" else "a"
+        running.kill(leader)
+
+        async def took_over() -> bool:
+            return (
+                await partitions() == {other: 256} and (await store.read(leases.read, "controller"))[0].holder == other
+            )
+
+        await eventually(took_over, "the other has everything and leads")
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + 5, "all goes on")
+
+        async def processed() -> bool:
+            return await store.checkpoint("queries") == await store.outbox_end() > 0
+
+        assert running.stop(other) == 0
+        running.start("c", "serve", "--port", "0", "--log-level", "info")
+        await eventually(processed, "a third one catches up with the queries")
+    found = await reckon(made, store, "Everything")
+    assert found.whole, found
+    assert found.at_once == 1  # no host ever saw two at once
+    assert found.published > 0
