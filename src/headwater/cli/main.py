@@ -32,6 +32,7 @@ COMMANDS = {
     "lab": "headwater.cli.lab",
     "farm": "headwater.cli.farm",
     "cluster": "headwater.cli.cluster",
+    "web": "headwater.cli.serve",
     "controller": "headwater.cli.roles",
     "terminal": "headwater.cli.roles",
     "storer": "headwater.cli.roles",

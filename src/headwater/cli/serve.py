@@ -20,6 +20,7 @@ from headwater.cli import logs
 from headwater.cli.common import as_json, command, err, print_json, settings
 from headwater.cli.work import run
 from headwater.cluster.node import SharedNode, shared
+from headwater.cluster.web_node import WebNode
 from headwater.errors import SettingsError
 from headwater.lab.farm.server import Farm
 from headwater.node.adding import subscribe
@@ -45,6 +46,9 @@ def register(app: typer.Typer) -> None:
         serve
     )
     command(app, epilog="Example:  headwater demo --feeds 50")(demo)
+    command(
+        app, epilog="Example:  headwater web --database postgresql://headwater@db/headwater --nats nats://nats:4222"
+    )(web)
 
 
 def serve(
@@ -102,7 +106,33 @@ async def _serve(given: Settings) -> None:
         given.data.mkdir(parents=True, exist_ok=True)
     with listening(given.host, given.port) as listener:
         async with (SharedNode if shared(given) else Node)(given) as node:
-            await _answer(node, listener)
+            await answer(node, listener)
+
+
+def web(
+    host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")] = None,
+    nats: Annotated[str | None, typer.Option(help="The address of NATS, where jobs go by it.")] = None,
+    nats_prefix: Annotated[str | None, typer.Option(help="Before the names of streams.")] = None,
+    member: Annotated[str | None, typer.Option(help="The name of this process in the cluster.")] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option("--public-url", "--base", help="The server's address as others see it, like https://a.example."),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Serve the pages of a cluster from a process of their own; refreshing is done elsewhere."""
+    logs.configure(log_level, as_json=as_json())
+    given = settings(host=host, port=port, nats=nats, nats_prefix=nats_prefix, member=member, public_url=public_url)
+    if not shared(given):
+        raise SettingsError("The pages of a cluster need its database: --database postgresql://USER@HOST/NAME.")
+    run(_web(given))
+
+
+async def _web(given: Settings) -> None:
+    with listening(given.host, given.port) as listener:
+        async with WebNode(given) as node:
+            await answer(node, listener)
 
 
 def demo(
@@ -137,10 +167,10 @@ async def _demo(given: Settings, farm: Farm) -> None:
                 addresses = [NewFeed(farm.url(k), tags=("demo",)) for k in range(farm.feeds)]
                 await node.store.add_feeds(addresses, time.time())
                 err.print(f"{farm.feeds} feeds publish at {farm.base()}/ and are being refreshed.")
-                await _answer(node, listener)
+                await answer(node, listener)
 
 
-async def _answer(node: Node, listener: socket.socket) -> None:
+async def answer(node: Node, listener: socket.socket) -> None:
     """Serve the pages until a signal comes."""
     settle_in()
     given = node.settings

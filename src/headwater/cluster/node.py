@@ -8,8 +8,8 @@ the others take over what it held.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -18,26 +18,27 @@ import numpy as np
 import structlog
 
 from headwater.cluster import sharing
-from headwater.cluster.by_postgres import PostgresJobs, PostgresLandlord, PostgresOutgoing, StoredAtOnce
+from headwater.cluster.by_postgres import (
+    PostgresJobs,
+    PostgresLandlord,
+    PostgresOutgoing,
+    StoredAtOnce,
+    encode_json,
+)
 from headwater.cluster.identity import Identity
 from headwater.cluster.leading import SEAT, Leader, last_status
 from headwater.cluster.membership import Membership
-from headwater.cluster.messages import EPOCH_SHIFT, job_for
-from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import Seat
 from headwater.cluster.storer import Storer
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
-from headwater.errors import Held, NotFound, Unreachable
+from headwater.cluster.wishing import Wishing
 from headwater.fetch.client import Fetcher
-from headwater.model import Known, Outcome, Refresh, Verdict
 from headwater.node.courtesy import Courtesy
-from headwater.node.crawler import Crawler, Status
+from headwater.node.crawler import Status
 from headwater.node.delivering import delivering, zone
 from headwater.node.node import Node
 from headwater.node.processor import Processor
-from headwater.node.refresher import Fetched, Settled
-from headwater.node.setting_up import build_strategy, spending
 from headwater.node.upkeep import every
 from headwater.publish.duties import Duties
 from headwater.publish.live import Live
@@ -46,10 +47,8 @@ from headwater.settings import Settings
 from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.store import Store
-from headwater.store.values import Saved
 
 PROCESSOR = "processor"
-WISH = 60.0  # seconds that a person waits for a refresh
 
 log = structlog.get_logger()
 
@@ -77,7 +76,7 @@ class SharedNode(Node):
                 )
             )
             courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
-            self.crawler = Wishing(self.store, self.fetcher, build_strategy(given), spending(given), courtesy)
+            self.crawler = Wishing(self.store, self.fetcher, given, courtesy, PostgresOutgoing(self.store))
             self.storer = Storer(self.store, courtesy)
             self.live = Live(self.store)
             self.deliverer = await delivering(self.store, self.fetcher, given)
@@ -151,34 +150,27 @@ class SharedNode(Node):
         return self.terminal.problem or self.membership.problem
 
 
-class Wishing(Crawler):
-    """What pages talk to: a person's wish becomes a job for whoever holds the host's partition."""
+@asynccontextmanager
+async def joined_by_postgres(settings: Settings, identity: Identity) -> AsyncIterator[Store]:
+    """A store for a member that only looks: on the list of members while the block runs."""
+    timing = Timing(settings.cluster_lease)
+    async with await Store.open(settings.database_url) as store:
+        membership = Membership(store, "postgresql", timing)
+        await membership.join()
 
-    async def refresh_now(self, feed_id: int) -> Settled:
-        known = (await self._store.known([feed_id])).get(feed_id)
-        if known is None:
-            raise NotFound(f"There is no feed {feed_id}.")
-        until = self.courtesy.must_wait(known, self._clock())
-        if until is not None:
-            raise Held(f"The server of {known.url} asked to be left alone (Retry-After).", until)
-        leading = await self._store.read(leases.read, SEAT)
-        generation = (leading[0].epoch if leading else 0) << EPOCH_SHIFT
-        job = job_for(known, partition_of(known.url), generation, "asked for by a person", None)
-        await PostgresOutgoing(self._store).offer([job])
-        end = time.monotonic() + WISH
-        while time.monotonic() < end:
-            await asyncio.sleep(0.1)
-            last = await self._store.refreshes(feed_id, limit=1)
-            if last and last[0].at != known.last_refresh:
-                return await self._settled(known, last[0])
-        raise Unreachable(f"No machine has refreshed {known.url} within {WISH:.0f} seconds.", "timeout")
+        async def stay() -> None:
+            await membership.stay()
+            await store.write(leases.greet, identity.name, identity.role, encode_json(identity.report()))
 
-    async def _settled(self, before: Known, refresh: Refresh) -> Settled:
-        """A refresh that another machine may have made, in the form of one of ours."""
-        after = (await self._store.known([before.feed_id])).get(before.feed_id, before)
-        outcome = Outcome(refresh.ending, before.url, before.url, refresh.at, refresh.elapsed, refresh.status)
-        fetched = Fetched(before, outcome, refresh.reason)
-        return Settled(fetched, Verdict(refresh, after), Saved(before.feed_id))
+        await stay()
+        stop = asyncio.Event()
+        staying = asyncio.create_task(every(timing.beat, stay, stop))
+        try:
+            yield store
+        finally:
+            stop.set()
+            await asyncio.gather(staying, return_exceptions=True)
+            await store.write(leases.leave, identity.name)
 
 
 def shared(settings: Settings) -> bool:

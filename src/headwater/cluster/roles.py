@@ -28,7 +28,7 @@ from headwater.cluster.out import DISPATCHER, Dispatch, Publisher
 from headwater.cluster.seat import Seat
 from headwater.cluster.storer import Storer
 from headwater.cluster.storing import NatsStoring
-from headwater.cluster.streams import Streams
+from headwater.cluster.streams import BUFFERS, Streams
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError, SettingsError
@@ -126,12 +126,15 @@ async def controller(settings: Settings, stop: asyncio.Event) -> None:
     async with joined(settings, identity) as here:
         await here.store.write(sharing.prepare)
         seat = Seat(here.store, SEAT, identity.name, here.timing.lead)
+        waiting: dict[str, int] = {}
 
         async def mend() -> None:
             """A stream that was deleted, or a broker that was wiped, is made anew; what was on its way is due again."""
             made = await here.streams.ensure(here.carrier)
             if made:
                 log.warning("streams_made_anew", streams=made)
+            for name in BUFFERS:
+                waiting[f"waiting_{name}"] = await here.streams.waiting(name)
 
         def beside(store: Store, held: Lease, over: asyncio.Event) -> list[asyncio.Task[None]]:
             return [
@@ -149,7 +152,7 @@ async def controller(settings: Settings, stop: asyncio.Event) -> None:
 
         def counts() -> Mapping[str, int]:
             leads = leader.controller
-            return {} if leads is None else {**leads.counts, "in_flight": len(leads.flights)}
+            return {} if leads is None else {**leads.counts, "in_flight": len(leads.flights), **waiting}
 
         def problem() -> str | None:
             return None if leader.controller is None else leader.controller.problem

@@ -17,7 +17,7 @@ from headwater.cluster.membership import CLUSTER, SKEW
 from headwater.cluster.messages import Report
 from headwater.cluster.partition import PARTITIONS
 from headwater.cluster.sharing import NAMES
-from headwater.cluster.streams import Streams
+from headwater.cluster.streams import BUFFERS, Streams
 from headwater.store import jobs, leases
 from headwater.store.leases import Lease, Member
 from headwater.store.store import Store
@@ -81,7 +81,7 @@ async def cluster_status(store: Store, streams: Streams | None = None) -> Cluste
     buffers: dict[str, int] = dict(found["buffers"])
     problems: list[str] = []
     if streams is not None:
-        for name in ("JOBS", "RESULTS", "OUT"):
+        for name in BUFFERS:
             try:
                 buffers[name] = await streams.waiting(name)
             except Exception as error:
@@ -92,6 +92,9 @@ async def cluster_status(store: Store, streams: Streams | None = None) -> Cluste
     for one in held:
         by_holder.setdefault(one.holder, []).append(NAMES[one.name])
     members = tuple(_standing(one, len(by_holder.get(one.name, ())), now) for one in found["members"])
+    if streams is None:  # as the leader saw them last
+        for one in members:
+            buffers |= {name: one.counts[f"waiting_{name}"] for name in BUFFERS if f"waiting_{name}" in one.counts}
     seats = tuple(_seated(name, found["leases"], now) for name in SEATS)
     problems += _problems(seats, members, PARTITIONS - len(held), found)
     carrier = next((one.holder for one in found["leases"] if one.name == CLUSTER), None)

@@ -19,6 +19,7 @@ from headwater.cluster.partition import PARTITIONS
 from headwater.cluster.timing import Timing
 from headwater.errors import ClusterError
 
+BUFFERS = ("JOBS", "RESULTS", "OUT")  # streams that empty when nothing is behind
 KINDS = ("email", "webhook", "notify")
 RESULTS_BYTES = 1 << 30
 JOBS_BYTES = 256 << 20

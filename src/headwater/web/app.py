@@ -22,6 +22,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater import __version__
+from headwater.cluster.node import shared
+from headwater.cluster.status import cluster_status
 from headwater.errors import InputError, NotFound, StoreError
 from headwater.node.crawler import Status
 from headwater.node.node import Node
@@ -33,13 +35,14 @@ from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
 from headwater.web import account_pages, metrics
 from headwater.web.account_pages import Refusals
+from headwater.web.cluster_metrics import ClusterFigures
 from headwater.web.feeds import Feeds
 from headwater.web.forms import Forms
 from headwater.web.frame import HERE, Add, Frame, as_json
 from headwater.web.gate import Gate
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
-from headwater.web.pages import common, editor, feed, feeds, quality, reading
+from headwater.web.pages import cluster, common, editor, feed, feeds, quality, reading
 from headwater.web.pages.status import look
 from headwater.web.session import Access, Visitors
 from headwater.web.signing_in import Door
@@ -81,6 +84,7 @@ def create_app(
             *quality.routes(frame),
             *editor.routes(frame),
             *common.routes(frame),
+            *cluster.routes(frame),
             *account_pages.routes(door, frame.forms, frame.page),
             Route("/status", site.status),
             Route("/health", site.health),
@@ -141,7 +145,8 @@ class Site:
 
     async def metrics(self, request: Request) -> Response:
         summary = await self._store.summary(self._frame.clock())
-        figures = metrics.text(summary, self._frame.status(), await last_report(self._store))
+        more = [ClusterFigures(await cluster_status(self._store))] if shared(self._frame.settings) else []
+        figures = metrics.text(summary, self._frame.status(), await last_report(self._store), more)
         return Response(figures, media_type=metrics.TYPE)
 
     async def quality(self, request: Request) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -16,12 +16,14 @@ from headwater.store.values import Summary
 TYPE = CONTENT_TYPE_LATEST
 
 
-def text(summary: Summary, status: Status, quality: Quality | None = None) -> bytes:
+def text(summary: Summary, status: Status, quality: Quality | None = None, more: Sequence[Collector] = ()) -> bytes:
     """The exposition format. Figures of a period are gauges: they cover the present hour and 1 or 24 before it."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(summary, status))
     if quality is not None:
         registry.register(_Quality(quality))
+    for collector in more:
+        registry.register(collector)
     return generate_latest(registry)
 
 
