@@ -115,7 +115,7 @@ def test_lists_go_out_and_come_back(headwater, tmp_path: Path) -> None:
     assert sorted(tags) == [[], ["news"]]
 
 
-@pytest.mark.parametrize("text", ["", "<html><body>hello</body></html>", "\x00\x01"])
+@pytest.mark.parametrize("text", ["", "<html><body>hello</body></html>", "\x00\x01", "<opml><body><outline"])
 def test_a_broken_list_is_one_sentence_and_adds_nothing(headwater, text: str) -> None:
     answer = headwater("feeds", "import", "-", input=text)
     assert answer.code == 1

@@ -171,6 +171,8 @@ def test_what_an_element_gives(fragment: str, field: str, expected: object) -> N
         (b'<html><body><form><input type="password"></form></body></html>', "login"),
         (b'<opml version="2.0"><body><outline xmlUrl="https://a.example/"/></body></opml>', "opml"),
         (b'{"error": "no"}', "json"),
+        (b"<rss><channel><title>x", "truncated"),
+        (b'<feed xmlns="http://www.w3.org/2005/Atom"><title>x</title><entry><ti', "truncated"),
         (b'{"version": "https://jsonfeed.org/version/1", "items": [{"id"', "truncated"),
         (b"Not found", "unknown"),
         (b"%PDF-1.4 ...", "unknown"),
@@ -229,3 +231,8 @@ def test_files_behind_feedburner_and_torrents_are_enclosures() -> None:
 def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
     body = b"<rss version='2.0'><channel><title>?page=1&amp;copy=2 &amp;copy; me</title></channel></rss>"
     assert read(body).title == "?page=1&copy=2 \N{COPYRIGHT SIGN} me"
+
+
+def test_the_start_of_an_item_in_a_document_that_breaks_off_is_no_item() -> None:
+    whole = b"<rss version='2.0'><channel><title>x</title><item><title>one</title></item><item><ti"
+    assert [item.title for item in read(whole).items] == ["one"]

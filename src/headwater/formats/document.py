@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from headwater.model import Document
 ITEM_LIMIT = 5_000
 _ROOTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
 _ITEMS = frozenset({"item", "entry"})
+_CLOSED = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*>", re.IGNORECASE)
 # Whether an element below the root has such an attribute. What only the root has holds for all.
 _MARKED = etree.XPath("boolean(/*/descendant::*/@xml:*)")
 _HAS_BASE = etree.XPath("boolean(/*/descendant::*/@xml:base)")
@@ -49,7 +51,20 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     if kind == "channel" and cdf.is_cdf(root, names):
         return replace(cdf.read_cdf(root, context), encoding=parsed.encoding, problems=parsed.problems)
     context.problems.extend(parsed.problems)
-    return _read(root, kind, context, headers, parsed.encoding)
+    document = _read(root, kind, context, headers, parsed.encoding)
+    return _as_far_as_it_goes(document, body) if parsed.problems else document
+
+
+def _as_far_as_it_goes(document: Document, body: bytes) -> Document:
+    """A document that breaks off: without the item of which only the start came, and no feed when nothing is left."""
+    if _CLOSED.search(body.replace(b"\0", b"")):
+        return document
+    items = document.items
+    if items and not (items[-1].id or items[-1].link or items[-1].title or items[-1].summary or items[-1].content):
+        items = items[:-1]
+    if not items:
+        raise NotAFeed("The document is truncated: it breaks off before its first item.", "truncated")
+    return replace(document, items=items)
 
 
 def _find(root: etree._Element, body: bytes) -> etree._Element:

@@ -65,6 +65,8 @@ def read_opml(body: bytes) -> Subscriptions:
     if collector is None or not collector.outlines:
         what = "an OPML list without any outline" if collector and collector.opml else "no OPML list"
         raise InputError(f"The file is {what}: an export of subscriptions is needed.")
+    if problems and not collector.feeds:
+        raise InputError("The OPML file is damaged and no feed could be read from it: export the list again.")
     return collector.result(tuple(problems))
 
 
