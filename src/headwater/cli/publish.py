@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 import time
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 from rich.markup import escape
 
 from headwater.cli.common import as_json, command, group, out, print_json, settings
 from headwater.cli.work import opened, run
-from headwater.errors import InputError, NotFound
-from headwater.publish import channels
-from headwater.store.store import Store
+from headwater.publish import tokens
 
 Where = Annotated[str, typer.Argument(metavar="feeds/NAME|tags/TAG", help="A query feed or a tag.")]
 
@@ -36,13 +31,13 @@ def list_() -> None:
     async def work() -> None:
         async with opened(settings()) as store:
             private = sorted((await store.publishing.access()).private)
-            tokens = await store.publishing.tokens()
+            given = await store.publishing.tokens()
         if as_json():
-            print_json({"private": private, "tokens": tokens})
+            print_json({"private": private, "tokens": given})
             return
         out.print("Private:" if private else "Everything is public.")
         for path in private:
-            labels = [one.label or "(no label)" for one in tokens if one.path == path]
+            labels = [one.label or "(no label)" for one in given if one.path == path]
             out.print(f"  {escape(path)}  {escape(', '.join(labels)) or 'no tokens: nobody can read it'}")
 
     run(work())
@@ -65,20 +60,16 @@ def token(
     """Make a token for a private feed and print the address with it. It is shown this once and kept only as a hash."""
 
     async def work() -> None:
-        made = secrets.token_urlsafe(24)
         given = settings()
+        base = given.public_url or f"http://{given.host}:{given.port}"
         async with opened(given) as store:
-            path = await _path(store, where)
-            await store.publishing.add_token(path, hashlib.sha256(made.encode()).digest(), label, time.time())
-            closed = path.casefold() in (await store.publishing.access()).private
-        base = (given.public_url or f"http://{given.host}:{given.port}").rstrip("/")
-        address = f"{base}{quote(path)}.rss?token={made}"
+            made = await tokens.give(store, where, label, base, time.time())
         if as_json():
-            print_json({"path": path, "token": made, "url": address, "private": closed})
+            print_json(made)
             return
-        out.print(address, markup=False)
-        if not closed:
-            out.print(f"{escape(path)} is public; “headwater publish private” closes it.")
+        out.print(made.url, markup=False)
+        if not made.private:
+            out.print(f"{escape(made.path)} is public; “headwater publish private” closes it.")
 
     run(work())
 
@@ -91,7 +82,7 @@ def revoke(
 
     async def work() -> int:
         async with opened(settings()) as store:
-            return await store.publishing.revoke(_named(where), label)
+            return await store.publishing.revoke(tokens.named(where), label)
 
     number = run(work())
     if as_json():
@@ -103,7 +94,7 @@ def revoke(
 def _set(where: str, private: bool) -> None:
     async def work() -> str:
         async with opened(settings()) as store:
-            path = await _path(store, where) if private else _named(where)
+            path = await tokens.path_of(store, where) if private else tokens.named(where)
             await store.publishing.set_private(path, private)
             return path
 
@@ -112,19 +103,3 @@ def _set(where: str, private: bool) -> None:
         print_json({"path": path, "private": private})
     else:
         out.print(f"{escape(path)} is {'private' if private else 'public'} now.")
-
-
-def _named(where: str) -> str:
-    kind, slash, name = where.strip("/").partition("/")
-    if kind not in ("feeds", "tags") or not slash or not name:
-        raise InputError(f"“{where}” is nothing that is published: give feeds/NAME or tags/TAG.")
-    return f"/{kind}/{name}"
-
-
-async def _path(store: Store, where: str) -> str:
-    path = _named(where)
-    found = await channels.find(store, path)
-    if found is None:
-        what = "tag" if path.startswith("/tags/") else "query feed"
-        raise NotFound(f"Nothing is published at {path}: there is no such {what}.")
-    return found.path

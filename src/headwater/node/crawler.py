@@ -95,8 +95,10 @@ class Crawler(Decider):
     async def refresh_now(self, feed_id: int) -> Settled:
         """A person's wish: first in the budget, not held back by anything but a server's own word (Retry-After)."""
         known = (await self._store.known([feed_id])).get(feed_id)
-        if known is None or self.roster.row(feed_id) is None:
+        if known is None:
             raise NotFound(f"There is no feed {feed_id}.")
+        if self.roster.row(feed_id) is None:
+            await self.load()  # added a moment ago, and not noticed yet
         until = self.courtesy.must_wait(known, self._clock())
         if until is not None:
             raise Held(f"The server of {known.url} asked to be left alone (Retry-After).", until)

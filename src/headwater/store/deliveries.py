@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, func, select, tuple_, update
 
 from headwater.store.sql import chunks, insert_new
 from headwater.store.tables import delivery
@@ -106,10 +106,14 @@ def settle(
         connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
 
 
-def listed(connection: Connection, states: Collection[str], limit: int) -> list[Delivery]:
+def listed(
+    connection: Connection, states: Collection[str], before: tuple[float, int] | None, limit: int
+) -> list[Delivery]:
     query = select(delivery).order_by(delivery.c.at.desc(), delivery.c.id.desc()).limit(limit)
     if states:
         query = query.where(delivery.c.state.in_(sorted(states)))
+    if before is not None:
+        query = query.where(tuple_(delivery.c.at, delivery.c.id) < before)
     return [_read(row) for row in connection.execute(query)]
 
 

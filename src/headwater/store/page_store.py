@@ -14,6 +14,7 @@ from headwater.model import Ending, Feed
 from headwater.store import feeds, merge
 from headwater.store.clean import clean
 from headwater.store.database import Database
+from headwater.store.people_tables import subscribed
 from headwater.store.tables import feed, feed_tag, item, known, refresh
 
 STATES = ("failing", "gone", "paused", "new")
@@ -58,10 +59,11 @@ class PageStore:
         search: str | None = None,
         state: str | None = None,
         ending: Ending | None = None,
+        subscriber: int | None = None,
     ) -> list[FeedRow]:
         """Feeds beyond the id `after`, in the order of ids; `state` is one of STATES, `ending` how the last fetch of a
-        failing feed ended."""
-        return await self._database.read(_feeds, after, limit, tag, search, state, ending)
+        failing feed ended, `subscriber` the number of a user who reads them."""
+        return await self._database.read(_feeds, after, limit, tag, search, state, ending, subscriber)
 
     async def troubles(self, each: int = 5) -> list[Trouble]:
         """Failing feeds by cause, the most frequent first, with `each` of them."""
@@ -112,6 +114,7 @@ def _feeds(
     search: str | None,
     state: str | None,
     ending: Ending | None,
+    subscriber: int | None = None,
 ) -> list[FeedRow]:
     query = _ROW.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
     if tag is not None:
@@ -127,6 +130,9 @@ def _feeds(
         query = query.where(feed.c.paused)
     elif state == "new":
         query = query.where(known.c.last_refresh.is_(None))
+    if subscriber is not None:
+        mine = select(subscribed.c.feed_id).where(subscribed.c.user_id == subscriber)
+        query = query.where(feed.c.id.in_(mine))
     if ending is not None:
         failing = select(known.c.feed_id).join(refresh, _LAST)
         failing = failing.where(known.c.failures > 0, refresh.c.ending == ending.value)

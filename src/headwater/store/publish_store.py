@@ -89,9 +89,11 @@ class PublishStore:
         """What became of a batch: sent, failed until `due`, or dead."""
         await self._database.write(deliveries.settle, ids, state, due, message, now)
 
-    async def deliveries(self, states: Collection[str] = (), *, limit: int = 100) -> list[Delivery]:
-        """The latest first, of these states or of all."""
-        return await self._database.read(deliveries.listed, states, limit)
+    async def deliveries(
+        self, states: Collection[str] = (), *, before: tuple[float, int] | None = None, limit: int = 100
+    ) -> list[Delivery]:
+        """The latest first, of these states or of all; `before` is (at, id) of the last one of the page before."""
+        return await self._database.read(deliveries.listed, states, before, limit)
 
     async def delivery_counts(self) -> dict[str, int]:
         return await self._database.read(deliveries.counts)

@@ -30,6 +30,10 @@ class ReadingStore:
         """Feeds by id, then query feeds."""
         return await self._database.read(subscribing.listed, user_id)
 
+    async def require(self, user_id: int, feed_id: int) -> None:
+        """NotFound unless the person subscribes to the feed."""
+        await self._database.read(subscribing.require, user_id, feed_id)
+
     async def subscribe(self, user_id: int, feed_id: int, now: float, *, tags: Collection[str] = ()) -> None:
         """To a feed that is here already."""
         await self._database.write(subscribing.subscribe_existing, user_id, feed_id, tags, now)

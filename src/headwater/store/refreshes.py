@@ -65,12 +65,16 @@ def read_refresh(row: Row[Any]) -> Refresh:
     )
 
 
-def listed(connection: Connection, feed_id: int | None, since: float | None, limit: int) -> list[Refresh]:
+def listed(
+    connection: Connection, feed_id: int | None, since: float | None, before: float | None, limit: int
+) -> list[Refresh]:
     query = select(refresh).order_by(refresh.c.at.desc(), refresh.c.id.desc()).limit(limit)
     if feed_id is not None:
         query = query.where(refresh.c.feed_id == feed_id)
     if since is not None:
         query = query.where(refresh.c.at >= since)
+    if before is not None:
+        query = query.where(refresh.c.at < before)
     return [read_refresh(row) for row in connection.execute(query)]
 
 
@@ -151,5 +155,5 @@ def summary(connection: Connection, now: float) -> Summary:
         items=connection.execute(select(count).select_from(item)).scalar_one(),
         hour=_period(connection, now, 1),
         day=_period(connection, now, 24),
-        last=tuple(listed(connection, None, None, LAST)),
+        last=tuple(listed(connection, None, None, None, LAST)),
     )

@@ -264,10 +264,15 @@ class Store:
     # refreshes
 
     async def refreshes(
-        self, feed_id: int | None = None, *, since: float | None = None, limit: int = 100
+        self,
+        feed_id: int | None = None,
+        *,
+        since: float | None = None,
+        before: float | None = None,
+        limit: int = 100,
     ) -> list[Refresh]:
-        """The latest first."""
-        return await self._database.read(refreshes.listed, feed_id, since, limit)
+        """The latest first; `since` ≤ at < `before`."""
+        return await self._database.read(refreshes.listed, feed_id, since, before, limit)
 
     async def losses(self, *, since: float, limit: int = 20) -> list[Loss]:
         """The feeds that lost most since then, the worst first."""

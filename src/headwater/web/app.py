@@ -35,6 +35,7 @@ from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
 from headwater.web import account_pages, metrics
 from headwater.web.account_pages import Refusals
+from headwater.web.api.app import api
 from headwater.web.cluster_metrics import ClusterFigures
 from headwater.web.feeds import Feeds
 from headwater.web.forms import Forms
@@ -90,6 +91,7 @@ def create_app(
             Route("/health", site.health),
             Route("/metrics", site.metrics),
             Route("/quality.json", site.quality),
+            api(frame),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
         middleware=[

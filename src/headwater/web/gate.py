@@ -15,9 +15,21 @@ from headwater.web.account_pages import Refusals
 from headwater.web.forms import Refused
 from headwater.web.session import SAFE, Forbidden, NotSignedIn, who
 
-# Published documents and the hub are answered before; the Google Reader API has its own way to sign in.
-OPEN = ("/login", "/logout", "/welcome", "/register", "/health", "/metrics", "/favicon.ico", "/robots.txt", "/hub")
-OPEN_UNDER = ("/static/", "/accounts/", "/reader/", "/api/greader.php/", "/oidc/")
+# Published documents and the hub are answered before; the Google Reader API has its own way to sign in, and each
+# endpoint of the JSON API asks for the scope it needs.
+OPEN = (
+    "/login",
+    "/logout",
+    "/welcome",
+    "/register",
+    "/health",
+    "/metrics",
+    "/favicon.ico",
+    "/robots.txt",
+    "/hub",
+    "/api/openapi.json",
+)
+OPEN_UNDER = ("/static/", "/accounts/", "/reader/", "/api/greader.php/", "/api/v1/", "/oidc/")
 
 
 class Gate:

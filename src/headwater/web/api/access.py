@@ -1,0 +1,42 @@
+"""Who may call an endpoint, and what of the server's things they may see."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from headwater.node.node import Node
+from headwater.store.people import User
+from headwater.web.api.endpoint import Call
+from headwater.web.forms import Refused
+from headwater.web.session import Forbidden, NotSignedIn, current
+
+
+async def admitted(request: Request, scope: str) -> User:
+    """Who asks, if they may; Refused with 401 or 403."""
+    try:
+        return await current(request, scope)
+    except NotSignedIn as error:
+        raise Refused(str(error), 401) from error
+    except Forbidden as error:
+        raise Refused(str(error), 403) from error
+
+
+def the_owner(call: Call, does: str) -> None:
+    """Refused unless an owner calls: for what only a part of an endpoint needs."""
+    if not call.user.is_owner:
+        raise Refused(f"Only an owner {does}.", 403)
+
+
+def the_node(call: Call) -> Node:
+    """The aggregator of this process; Refused where there is none."""
+    if call.node is None:
+        raise Refused("This process runs no aggregator: ask the one that does.", 503)
+    return call.node
+
+
+async def see_feed(call: Call, feed_id: int) -> None:
+    """NotFound, in the same words, for a feed that is not here and for one that is not theirs."""
+    if call.user.is_owner:
+        await call.store.feed(feed_id)
+    else:
+        await call.store.reading.require(call.user.id, feed_id)

@@ -1,0 +1,145 @@
+"""An endpoint of the JSON API: a handler whose signature declares what is asked, given and answered.
+
+    @feeds.patch("/feeds/{id}", scope="write")
+    async def change_feed(call: Call, asked: FeedPath, given: FeedChange) -> FeedView:
+        '''Change a feed's title, weight, tags or address, or pause it.'''
+
+`asked` are the parameters in path and query, `given` the body, the return type the answer; each is a msgspec struct.
+The same types read requests (`reading`), write answers and become the OpenAPI description (`openapi`): there is no
+second place that could say something else. The first line of the docstring is the summary.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+import msgspec
+from starlette.requests import Request
+
+from headwater.node.node import Node
+from headwater.store.people import User
+from headwater.store.store import Store
+from headwater.web.frame import Frame
+
+READ, WRITE, ADMIN = "read", "write", "admin"
+OPML = "text/x-opml"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of a request; each field is one, in the path where its name stands there, else in the query."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of an answer."""
+
+
+class Document(msgspec.Struct, frozen=True):
+    """An answer, or a body, that is no JSON."""
+
+    body: bytes
+    type: str = OPML
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: who asks, and what a handler needs to answer."""
+
+    frame: Frame
+    request: Request
+    user: User
+    now: float
+
+    @property
+    def store(self) -> Store:
+        return self.frame.store
+
+    @property
+    def node(self) -> Node | None:
+        return self.frame.node
+
+
+Handler = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What the signature says, in parts."""
+
+    method: str
+    path: str
+    scope: str
+    noun: str
+    handler: Handler
+    status: int
+    asked: type[Asked] | None
+    given: Any
+    answer: Any
+
+    @property
+    def name(self) -> str:
+        return self.handler.__name__
+
+    @property
+    def summary(self) -> str:
+        return (inspect.getdoc(self.handler) or "").partition("\n")[0]
+
+    @property
+    def description(self) -> str:
+        return (inspect.getdoc(self.handler) or "").partition("\n")[2].strip()
+
+    @property
+    def in_path(self) -> set[str]:
+        return {part[1:-1] for part in self.path.split("/") if part.startswith("{")}
+
+
+@dataclass(slots=True)
+class Noun:
+    """A group of endpoints, with the sentence that heads them."""
+
+    name: str
+    about: str
+    endpoints: list[Endpoint] = field(default_factory=list)
+
+    def get(self, path: str, scope: str = READ) -> Callable[[Handler], Handler]:
+        return self._add("GET", path, scope, 200)
+
+    def post(self, path: str, scope: str = WRITE, status: int = 200) -> Callable[[Handler], Handler]:
+        return self._add("POST", path, scope, status)
+
+    def put(self, path: str, scope: str = WRITE) -> Callable[[Handler], Handler]:
+        return self._add("PUT", path, scope, 200)
+
+    def patch(self, path: str, scope: str = WRITE) -> Callable[[Handler], Handler]:
+        return self._add("PATCH", path, scope, 200)
+
+    def delete(self, path: str, scope: str = WRITE) -> Callable[[Handler], Handler]:
+        return self._add("DELETE", path, scope, 204)
+
+    def _add(self, method: str, path: str, scope: str, status: int) -> Callable[[Handler], Handler]:
+        def register(handler: Handler) -> Handler:
+            hints = get_type_hints(handler, include_extras=True)
+            answer = hints["return"]
+            nothing = answer is type(None)
+            self.endpoints.append(
+                Endpoint(
+                    method,
+                    path,
+                    scope,
+                    self.name,
+                    handler,
+                    204 if nothing else 200 if status == 204 else status,
+                    hints.get("asked"),
+                    hints.get("given"),
+                    None if nothing else answer,
+                )
+            )
+            return handler
+
+        return register

@@ -1,0 +1,376 @@
+"""Feeds: what the server watches. Owners see all of them, readers those they subscribe to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from headwater.fetch.discover import discover
+from headwater.model import Feed, Refresh
+from headwater.node.adding import subscribe
+from headwater.node.explaining import Asked as Hint
+from headwater.node.explaining import Belief, Explanation, explain
+from headwater.node.pattern import pattern
+from headwater.store.page_store import FeedRow
+from headwater.web.api.access import see_feed, the_node, the_owner
+from headwater.web.api.endpoint import ADMIN, Answer, Asked, Call, Given, Noun
+from headwater.web.api.values import (
+    Address,
+    Cursor,
+    FieldError,
+    Id,
+    Limit,
+    Line,
+    Listed,
+    Moment,
+    One,
+    Page,
+    Tag,
+    Time,
+    finite,
+    page,
+    place,
+)
+from headwater.web.pages.sentences import explained
+
+noun = Noun("feeds", "The feeds that the server watches; readers see those they subscribe to.")
+
+Weight = Annotated[
+    float, Meta(ge=0, le=1000, description="what one of its items is worth to the scheduler; 1 is usual")
+]
+Tags = Annotated[list[Tag], Meta(max_length=20)]
+
+
+class FeedView(Answer, frozen=True):
+    """A feed."""
+
+    id: int
+    url: str
+    title: str | None
+    name: str | None
+    link: str | None
+    tags: list[str]
+    weight: float
+    added: Time
+    paused: bool
+    gone_since: float | None
+    items: int
+    window: int
+    last_refresh: float | None
+    last_change: float | None
+    next_refresh: float | None
+    failures: int
+    last_error: str | None
+
+
+def view(row: FeedRow) -> FeedView:
+    feed = row.feed
+    return FeedView(
+        id=feed.id,
+        url=feed.url,
+        title=feed.title,
+        name=feed.name,
+        link=feed.link,
+        tags=list(feed.tags),
+        weight=feed.weight,
+        added=feed.added,
+        paused=feed.paused,
+        gone_since=feed.gone_since,
+        items=row.items,
+        window=row.window,
+        last_refresh=row.last_refresh,
+        last_change=row.last_change,
+        next_refresh=finite(row.next_refresh),
+        failures=row.failures,
+        last_error=row.last_error,
+    )
+
+
+class FeedsAsked(Listed, frozen=True):
+    tag: Tag | None = None
+    search: Annotated[Line, Meta(description="part of a title, name or address")] | None = None
+    state: Literal["failing", "gone", "paused", "new"] | None = None
+
+
+@noun.get("/feeds")
+async def list_feeds(call: Call, asked: FeedsAsked) -> Page[FeedView]:
+    """List feeds in the order of their numbers."""
+    after = place(asked.cursor, int)
+    rows = await call.store.pages.feeds(
+        after=after[0] if after else 0,
+        limit=asked.limit + 1,
+        tag=asked.tag,
+        search=asked.search,
+        state=asked.state,
+        subscriber=None if call.user.is_owner else call.user.id,
+    )
+    return page(rows, asked.limit, view, lambda row: (row.feed.id,))
+
+
+class NewFeed(Given, frozen=True):
+    url: Annotated[Address, Meta(description="the address of a feed, or of a page that offers one")]
+    tags: Tags = field(default_factory=list)
+    name: Line | None = None
+    weight: Weight | None = None
+    choose: Annotated[int, Meta(ge=1, le=100, description="which one, where a page offers several")] = 1
+
+
+class Offer(Answer, frozen=True):
+    """A feed that a page offers."""
+
+    url: str
+    title: str | None
+    type: str | None
+
+
+class Added(Answer, frozen=True):
+    """The feed, whether it is here since just now, and the others that the address offers."""
+
+    feed: FeedView
+    created: bool
+    others: list[Offer]
+
+
+@noun.post("/feeds", status=201)
+async def add_feed(call: Call, given: NewFeed) -> Added:
+    """Find the feed at an address, add it and subscribe to it.
+
+    Only an owner gives a name or a weight.
+    """
+    if given.name is not None or given.weight is not None:
+        the_owner(call, "gives feeds names and weights")
+    node = the_node(call)
+
+    def choose(address: str, found: object) -> object:
+        offers = list(found)  # type: ignore[call-overload]
+        if given.choose > len(offers):
+            raise FieldError(f"The page offers {len(offers)} feeds; there is no number {given.choose}.", "choose")
+        return offers[given.choose - 1]
+
+    done = await subscribe(
+        call.store,
+        node.fetcher,
+        given.url,
+        now=call.now,
+        choose=choose,  # type: ignore[arg-type]
+        name=given.name,
+        tags=given.tags,
+        weight=1.0 if given.weight is None else given.weight,
+        subscriber=call.user.id,
+    )
+    others = [Offer(url=one.url, title=one.title, type=one.type) for one in done.others]
+    return Added(feed=await one_feed(call, done.feed.id), created=done.created, others=others)
+
+
+class Where(Given, frozen=True):
+    url: Address
+
+
+@noun.post("/feeds/discover")
+async def discover_feeds(call: Call, given: Where) -> Page[Offer]:
+    """Say which feeds an address offers, without adding any."""
+    found = await discover(the_node(call).fetcher, given.url)
+    return Page(items=[Offer(url=one.url, title=one.title, type=one.type) for one in found[:100]], next=None)
+
+
+async def one_feed(call: Call, feed_id: int) -> FeedView:
+    await see_feed(call, feed_id)
+    (row,) = await call.store.pages.feeds(after=feed_id - 1, limit=1)
+    return view(row)
+
+
+@noun.get("/feeds/{id}")
+async def show_feed(call: Call, asked: One) -> FeedView:
+    """Show one feed."""
+    return await one_feed(call, asked.id)
+
+
+class FeedChange(Given, frozen=True):
+    """What is left out stays as it is; a title of null shows the publisher's own again."""
+
+    title: Line | UnsetType | None = UNSET
+    name: Line | UnsetType | None = UNSET
+    weight: Weight | UnsetType = UNSET
+    paused: bool | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
+    url: Annotated[Address, Meta(description="the new address of a feed that has moved")] | UnsetType = UNSET
+
+
+@noun.patch("/feeds/{id}", ADMIN)
+async def change_feed(call: Call, asked: One, given: FeedChange) -> FeedView:
+    """Change a feed's title, name, weight, tags or address for everybody, or pause it."""
+    named = ("title", "name", "weight", "paused", "tags", "url")
+    changes = {name: getattr(given, name) for name in named if getattr(given, name) is not UNSET}
+    if "tags" in changes:
+        changes["tags"] = tuple(dict.fromkeys(changes["tags"]))
+    if "url" in changes and not changes["url"].lower().startswith(("http://", "https://")):
+        raise FieldError("An address begins with https:// or http://.", "url")
+    if changes:
+        await call.store.update_feed(asked.id, **changes)
+    return await one_feed(call, asked.id)
+
+
+@noun.delete("/feeds/{id}", ADMIN)
+async def remove_feed(call: Call, asked: One) -> None:
+    """Remove a feed and everything that came of it, for everybody."""
+    await call.store.remove_feed(asked.id)
+
+
+class Merged(Answer, frozen=True):
+    moved: Annotated[int, Meta(description="items that belong to this feed now")]
+    feed: FeedView
+
+
+class Other(Given, frozen=True):
+    other: Annotated[Id, Meta(description="the feed that goes; its items and tags come here")]
+
+
+@noun.post("/feeds/{id}/merge", ADMIN)
+async def merge_feeds(call: Call, asked: One, given: Other) -> Merged:
+    """Make two feeds one: the items of the other belong to this one, and the other is removed."""
+    moved = await call.store.pages.merge(asked.id, given.other)
+    return Merged(moved=moved, feed=await one_feed(call, asked.id))
+
+
+class Alike(Answer, frozen=True):
+    id: int
+    url: str
+    title: str | None
+
+
+@noun.get("/feeds/{id}/alike", ADMIN)
+async def list_alike_feeds(call: Call, asked: One) -> Page[Alike]:
+    """List feeds that are perhaps the same: with the same title, or of the same web page."""
+
+    def seen(feed: Feed) -> Alike:
+        return Alike(id=feed.id, url=feed.url, title=feed.title)
+
+    return Page(items=[seen(feed) for feed in await call.store.pages.alike(asked.id, 100)], next=None)
+
+
+# refreshes
+
+
+class RefreshView(Answer, frozen=True):
+    """One poll of a feed and what came of it."""
+
+    at: Time
+    ending: str
+    status: int | None
+    elapsed: float
+    bytes: int
+    new: int
+    updated: int
+    window: int | None
+    overlap: int | None
+    saturated: bool
+    lost: float
+    reason: str
+    message: str
+
+
+def view_refresh(one: Refresh) -> RefreshView:
+    return RefreshView(
+        at=one.at,
+        ending=one.ending.value,
+        status=one.status,
+        elapsed=one.elapsed,
+        bytes=one.bytes,
+        new=one.new,
+        updated=one.updated,
+        window=one.window,
+        overlap=one.overlap,
+        saturated=one.saturated,
+        lost=one.lost,
+        reason=one.reason,
+        message=one.message,
+    )
+
+
+@noun.post("/feeds/{id}/refresh")
+async def refresh_feed(call: Call, asked: One) -> RefreshView:
+    """Refresh a feed now and say what came of it; 409 while its server wants to be left alone."""
+    await see_feed(call, asked.id)
+    settled = await the_node(call).crawler.refresh_now(asked.id)
+    return view_refresh(settled.verdict.refresh)
+
+
+class RefreshesAsked(Asked, frozen=True):
+    id: Id
+    limit: Limit = 100
+    cursor: Cursor | None = None
+    since: Moment | None = None
+
+
+@noun.get("/feeds/{id}/refreshes")
+async def list_refreshes(call: Call, asked: RefreshesAsked) -> Page[RefreshView]:
+    """List the refreshes of a feed, the latest first."""
+    await see_feed(call, asked.id)
+    before = place(asked.cursor, float)
+    rows = await call.store.refreshes(
+        asked.id, since=asked.since, before=before[0] if before else None, limit=asked.limit + 1
+    )
+    return page(rows, asked.limit, view_refresh, lambda one: (one.at,))
+
+
+# why and when
+
+
+class FeedExplanation(Answer, frozen=True):
+    """When and why a feed is refreshed."""
+
+    sentences: list[str]
+    strategy: str
+    belief: Belief | None
+    asked: list[Hint]
+    push: str
+    held_until: float | None
+    held_by: str
+    value: float | None
+    price: float | None
+    why: str
+    next_refresh: float | None
+    last: RefreshView | None
+    kinds: list[str]
+
+
+@noun.get("/feeds/{id}/explanation")
+async def explain_feed(call: Call, asked: One) -> FeedExplanation:
+    """Say what is believed of a feed, what its server asked for, and when and why it is refreshed."""
+    await see_feed(call, asked.id)
+    told: Explanation = await explain(call.store, call.frame.settings, asked.id, call.now)
+    refreshes = await call.store.refreshes(asked.id, limit=300)
+    return FeedExplanation(
+        sentences=list(explained(told, refreshes, call.now)),
+        strategy=told.strategy,
+        belief=told.belief,
+        asked=list(told.asked),
+        push=told.push,
+        held_until=finite(told.held_until),
+        held_by=told.held_by,
+        value=finite(told.value),
+        price=finite(told.price),
+        why=told.why,
+        next_refresh=finite(told.next_refresh),
+        last=view_refresh(told.last) if told.last else None,
+        kinds=list(told.kinds),
+    )
+
+
+class FeedPattern(Answer, frozen=True):
+    """Items in each of the 168 hours of a week, Monday 00:00 UTC first: believed for this one, counted in the past."""
+
+    believed: list[float] | None
+    counted: list[int]
+    weeks: Annotated[float, Meta(description="of the past that were counted")]
+
+
+@noun.get("/feeds/{id}/pattern")
+async def show_pattern(call: Call, asked: One) -> FeedPattern:
+    """Say at which hours a feed publishes."""
+    await see_feed(call, asked.id)
+    told = await explain(call.store, call.frame.settings, asked.id, call.now)
+    found = await pattern(call.store, told, call.now)
+    believed = None if found.believed is None else list(found.believed)
+    return FeedPattern(believed=believed, counted=list(found.counted), weeks=found.weeks)

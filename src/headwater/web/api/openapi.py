@@ -1,0 +1,169 @@
+"""The OpenAPI 3.1 description of the API, made of the endpoints' own types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from headwater import __version__
+from headwater.language.messages import Message
+from headwater.web.api.endpoint import OPML, Answer, Document, Endpoint, Noun
+
+PREFIX = "/api/v1"
+_REF = "#/components/schemas/{name}"
+
+
+class Problem(Answer, frozen=True):
+    """What is wrong, in a sentence; `field` is the part of the request it is about, `details` say more."""
+
+    message: str
+    field: str | None = None
+    details: list[Detail] | None = None
+
+
+class Detail(Answer, frozen=True):
+    """One mistake in a script of the query language, and where it is."""
+
+    line: int
+    column: int
+    message: str
+    hint: str | None = None
+    warning: bool = False
+
+
+class Error(Answer, frozen=True):
+    """Every answer of 400 and above."""
+
+    error: Problem
+
+
+def details(messages: tuple[object, ...]) -> list[Detail]:
+    """The mistakes of a script, each with its place."""
+    return [
+        Detail(line=one.line, column=one.column, message=one.text, hint=one.hint, warning=one.warning)
+        for one in messages
+        if isinstance(one, Message)
+    ]
+
+
+def describe(nouns: Iterable[Noun], base: str) -> dict[str, Any]:
+    """The whole description."""
+    nouns = list(nouns)
+    endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
+    types = {_key(kind): kind for endpoint in endpoints for kind in _types(endpoint)}
+    types[_key(Error)] = Error
+    schemas, components = msgspec.json.schema_components(types.values(), ref_template=_REF)
+    named = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints:
+        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, named, components)
+    asked = {endpoint.asked.__name__ for endpoint in endpoints if endpoint.asked is not None}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Headwater",
+            "version": __version__,
+            "description": "Everything the pages can do. Times are seconds since 1970. Errors are sentences.",
+        },
+        "servers": [{"url": base}],
+        "tags": [{"name": noun.name, "description": noun.about} for noun in nouns],
+        "security": [{"token": []}, {"session": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "a token of the API; it has the scopes read, write or admin",
+                },
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "headwater_session",
+                    "description": "a browser that has signed in; changes are taken from our own pages only",
+                },
+            },
+            "schemas": {name: schema for name, schema in components.items() if name not in asked},
+        },
+    }
+
+
+def _key(kind: Any) -> str:
+    return str(kind)
+
+
+def _types(endpoint: Endpoint) -> list[Any]:
+    kinds = (endpoint.asked, endpoint.given, endpoint.answer)
+    return [kind for kind in kinds if kind is not None and kind is not Document]
+
+
+def _operation(endpoint: Endpoint, named: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "tags": [endpoint.noun],
+        "x-scope": endpoint.scope,
+        "responses": _responses(endpoint, named),
+    }
+    if endpoint.description:
+        operation["description"] = endpoint.description
+    if endpoint.asked is not None:
+        operation["parameters"] = _parameters(endpoint, components[endpoint.asked.__name__])
+    if endpoint.given is Document:
+        content = {OPML: {"schema": {"type": "string"}}}
+        operation["requestBody"] = {"required": True, "content": content}
+    elif endpoint.given is not None:
+        schema = named[_key(endpoint.given)]
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _parameters(endpoint: Endpoint, schema: dict[str, Any]) -> list[dict[str, Any]]:
+    found = []
+    for name, one in schema["properties"].items():
+        inside = name in endpoint.in_path
+        one = _not_null(one)
+        said = one.pop("description", None)
+        parameter = {
+            "name": name,
+            "in": "path" if inside else "query",
+            "required": inside or name in schema.get("required", ()),
+            "schema": one,
+        }
+        found.append(parameter | ({"description": said} if said else {}))
+    return found
+
+
+def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter is there or it is not; there is no null in an address."""
+    schema = dict(schema)
+    if "anyOf" in schema:
+        (left,) = [one for one in schema.pop("anyOf") if one != {"type": "null"}]
+        schema |= left
+    if schema.get("default", 0) is None:
+        del schema["default"]
+    return schema
+
+
+def _responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, Any]:
+    if endpoint.answer is None:
+        good: dict[str, Any] = {"description": "done"}
+    elif endpoint.answer is Document:
+        good = {"description": "the document", "content": {OPML: {"schema": {"type": "string"}}}}
+    else:
+        schema = named[_key(endpoint.answer)]
+        good = {"description": "the answer", "content": {"application/json": {"schema": schema}}}
+    bad = {"application/json": {"schema": named[_key(Error)]}}
+    told = {
+        "400": "something in the request is wrong",
+        "401": "nobody is signed in, or the token is none",
+        "403": "not for this person, token or page",
+    }
+    if endpoint.in_path:
+        told["404"] = "it is not here"
+    if endpoint.given is not None:
+        told |= {"413": "the body is too large", "415": "the body is of another kind"}
+    told |= {"default": "another problem"}
+    return {str(endpoint.status): good} | {code: {"description": said, "content": bad} for code, said in told.items()}

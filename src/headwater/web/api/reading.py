@@ -1,0 +1,109 @@
+"""Requests as the declared types: parameters, bodies up to a limit, and what is wrong with them in a sentence."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import inspect as kinds
+from starlette.requests import Request
+
+from headwater.errors import InputError
+from headwater.web.api.endpoint import OPML, Document, Endpoint
+from headwater.web.api.values import FieldError
+from headwater.web.forms import Refused
+
+LARGEST = 2_000_000
+LARGEST_LIST = 20_000_000  # an OPML list of 36,515 feeds has 8 MB
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<at>[^`]*)`)?$", re.DOTALL)
+_PLACE = re.compile(r"\[[^\]]*\]")
+_NAMED = re.compile(r"field `([^`]*)`")
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,2})?")
+
+
+def parameters(endpoint: Endpoint, request: Request) -> Any:
+    """The parameters in path and query."""
+    assert endpoint.asked is not None
+    given: dict[str, Any] = {}
+    known = {field.encode_name: field.type for field in kinds.type_info(endpoint.asked).fields}  # type: ignore[attr-defined]
+    for name, text in [*request.path_params.items(), *request.query_params.multi_items()]:
+        if name not in known:
+            raise FieldError(f"There is no parameter “{name[:100]}” here; there are {', '.join(known)}.", name[:100])
+        if name in given:
+            raise FieldError(f"The parameter {name} is given twice.", name)
+        given[name] = _parameter(text, known[name], name)
+    return _typed(lambda: msgspec.convert(given, endpoint.asked))
+
+
+def _parameter(text: str, kind: kinds.Type, name: str) -> Any:
+    """The text as what its type wants: msgspec has a laxer idea of this, which the description does not tell."""
+    if isinstance(kind, kinds.UnionType):
+        kind = next(one for one in kind.types if not isinstance(one, kinds.NoneType))
+    if isinstance(kind, kinds.Metadata):
+        kind = kind.type
+    if isinstance(kind, kinds.BoolType):
+        if text not in ("true", "false"):
+            raise FieldError(f"{name} is true or false.", name)
+        return text == "true"
+    if isinstance(kind, kinds.IntType):
+        if not _WHOLE.fullmatch(text):
+            raise FieldError(f"{name} is a whole number.", name)
+        return int(text)
+    if isinstance(kind, kinds.FloatType):
+        if not _NUMBER.fullmatch(text):
+            raise FieldError(f"{name} is a number.", name)
+        return float(text)
+    return text
+
+
+async def body(endpoint: Endpoint, request: Request) -> Any:
+    """The body as its type; nothing is read beyond the limit."""
+    listed = endpoint.given is Document
+    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not listed and said != "application/json":
+        raise Refused("The body is JSON: send it with Content-Type: application/json.", 415)
+    raw = await _read(request, LARGEST_LIST if listed else LARGEST)
+    if listed:
+        return Document(raw, said or OPML)
+    return _typed(lambda: msgspec.json.decode(raw, type=endpoint.given))
+
+
+async def _read(request: Request, largest: int) -> bytes:
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > largest:
+            raise Refused(f"The body is larger than {largest // 1_000_000} MB.", 413)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _typed(read: Any) -> Any:
+    try:
+        return read()
+    except msgspec.ValidationError as error:
+        raise _told(str(error)) from error
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InputError(f"The body is no JSON: {error}.") from error
+    except RecursionError as error:
+        raise InputError("The body is nested deeper than anything here.") from error
+
+
+def _told(message: str) -> FieldError:
+    """msgspec's message as a sentence, with the field it is about.
+
+    >>> str(_told("Expected `int`, got `str` - at `$.weight`")), _told("… - at `$.tags[...]`").field
+    ('weight: expected int, got str.', 'tags')
+    >>> _told("Object missing required field `url`").field
+    'url'
+    """
+    found = _AT.match(message)
+    assert found is not None
+    what, at = found["what"], _PLACE.sub("", found["at"] or "")
+    named = _NAMED.search(what)
+    name = ".".join(part for part in (at, named[1] if named else "") if part)
+    what = what.replace("`", "").rstrip(".")
+    sentence = what if named or not name else f"{name}: {what[:1].lower()}{what[1:]}"
+    return FieldError(f"{sentence}.", name)

@@ -1,0 +1,44 @@
+"""Importing a list of subscriptions, as a job that tells how far it is: for the pages and for the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.formats.opml import read_opml
+from headwater.store.values import NewFeed
+from headwater.web.frame import Frame
+from headwater.web.jobs import Job
+
+SHOWN = 100  # addresses that are named in the result
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a list: how many feeds are new here, how many were; those that cannot be had, with the reason."""
+
+    added: int
+    already_there: int
+    duplicates: int
+    refused: int
+    reasons: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def start_import(frame: Frame, body: bytes, user_id: int, tags: tuple[str, ...] = ()) -> Job:
+    """Read the list, InputError where it is none, and subscribe a person to its feeds behind the scenes."""
+    lists = read_opml(body)
+    new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *tags)) for one in lists.feeds]
+
+    async def work(job: Job) -> Imported:
+        added = await frame.store.add_feeds(new, frame.clock(), progress=job.progress, subscriber=user_id)
+        created = sum(one.created for one in added)
+        return Imported(
+            added=created,
+            already_there=len(added) - created,
+            duplicates=len(lists.duplicates),
+            refused=len(lists.refused),
+            reasons=tuple(f"{url[:200]}: {reason}" for url, reason in lists.refused[:SHOWN]),
+            problems=lists.problems,
+        )
+
+    return frame.jobs.start("Importing subscriptions", work, page="import", unit="feeds", total=len(new))

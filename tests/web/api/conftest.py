@@ -1,0 +1,107 @@
+"""A whole server in this process: a node over a farm, an owner, two readers, and a client for each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from headwater.credentials import digest, hash_password, new_secret
+from headwater.lab.farm import Farm
+from headwater.node.node import Node
+from headwater.settings import Settings
+from headwater.store.people import User
+from headwater.store.store import Store
+from headwater.web.app import create_app
+
+API = "/api/v1"
+PASSWORD = hash_password("correct horse")
+
+
+class Client:
+    """Calls the API as one person; answers are checked to be JSON, and errors to be sentences."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+
+    async def __call__(self, method: str, path: str, status: int = 200, **more: Any) -> Any:
+        answer = await self.http.request(method, API + path, **more)
+        assert answer.status_code == status, (answer.status_code, answer.text)
+        if answer.status_code >= 400:
+            message = answer.json()["error"]["message"]
+            assert message
+            assert message[0].isupper() or message[0] in "“0123456789" or message.split(":")[0].islower()
+            assert message.endswith((".", "?", "!")), message
+            return answer.json()["error"]
+        if answer.status_code == 204:
+            assert not answer.content
+            return None
+        return answer.json() if "json" in answer.headers["content-type"] else answer.content
+
+
+@dataclass
+class Server:
+    """What a test needs of the running server."""
+
+    app: Starlette
+    node: Node
+    farm: Farm
+    owner: Client
+    ann: Client
+    bob: Client
+    people: dict[str, User]
+    client: Callable[..., Awaitable[Client]]
+
+    @property
+    def store(self) -> Store:
+        return self.node.store
+
+
+@pytest.fixture
+async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncIterator[Server]:
+    made = await farm(feeds=6, speed=2000)
+    given = Settings(
+        data=tmp_path,
+        allow_private=True,
+        least_interval=0.05,
+        per_host=64,
+        budget=100_000.0,
+        strategy="uniform",
+    )
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(Node(given))
+        app = create_app(node.store, node.status, node=node, names=["testserver"], base="https://feeds.example.org")
+        accounts, now = node.store.accounts, time.time()
+        owner = await accounts.claim("olga", PASSWORD)
+        assert owner is not None
+        people = {"olga": owner}
+        for name in ("ann", "bob"):
+            people[name] = await accounts.add(name, PASSWORD, now)
+
+        async def client(name: str | None = None, *scopes: str) -> Client:
+            headers = {}
+            if name is not None:
+                secret = new_secret()
+                await accounts.add_token(people[name].id, digest(secret), "test", scopes, now)
+                headers["Authorization"] = f"Bearer {secret}"
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
+            http = httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers)
+            return Client(await stack.enter_async_context(http))
+
+        yield Server(
+            app,
+            node,
+            made,
+            await client("olga", "read", "write", "admin"),
+            await client("ann", "read", "write"),
+            await client("bob", "read", "write"),
+            people,
+            client,
+        )
