@@ -35,7 +35,7 @@ from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
 from headwater.web import account_pages, metrics
 from headwater.web.account_pages import Refusals
-from headwater.web.api.app import api
+from headwater.web.api.app import api, nothing_here
 from headwater.web.cluster_metrics import ClusterFigures
 from headwater.web.feeds import Feeds
 from headwater.web.forms import Forms
@@ -164,6 +164,8 @@ class Site:
         return self._problem(request, 503, "The database does not answer", str(error))
 
     async def not_found(self, request: Request, error: Exception) -> Response:
+        if request.url.path.startswith("/api/"):
+            return nothing_here()
         message = str(error) if isinstance(error, NotFound) else "Nothing has this address: was it mistyped?"
         return self._problem(request, 404, "Not here", message)
 

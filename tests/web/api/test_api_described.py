@@ -85,6 +85,7 @@ class Running:
     def __enter__(self) -> Running:
         self._thread.start()
         assert self._ready.wait(60)
+        self.described = schemathesis.openapi.from_url(f"{self.url}/api/openapi.json")
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -131,8 +132,7 @@ PROMISED = [not_a_server_error, status_code_conformance, content_type_conformanc
 
 def tried(running: Running, endpoint: Any, examples: int) -> int:
     """Throw good and bad requests at one endpoint; how many were answered. Every answer must be what was described."""
-    schema = schemathesis.openapi.from_url(f"{running.url}/api/openapi.json")
-    operation = schema[f"/api/v1{endpoint.path}"][endpoint.method]
+    operation = running.described[f"/api/v1{endpoint.path}"][endpoint.method]
     headers = {"Authorization": f"Bearer {running.new_token()}"}
     answered = 0
     for mode in GenerationMode:
@@ -160,7 +160,7 @@ def tried(running: Running, endpoint: Any, examples: int) -> int:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
 def test_no_request_breaks_an_endpoint_and_all_answers_are_as_described(running: Running, endpoint: Any) -> None:
-    assert tried(running, endpoint, 4) > 0
+    assert tried(running, endpoint, 2) > 0
 
 
 @pytest.mark.soak

@@ -64,7 +64,7 @@ def api(frame: Frame) -> Mount:
         return frame.page(request, "api.html", nouns=NOUNS, prefix=PREFIX)
 
     async def nothing(request: Request) -> Response:
-        return _problem(404, Problem(message="There is nothing at this address; /api lists all there is."))
+        return nothing_here()
 
     v1 = PREFIX.removeprefix("/api")
     return Mount(
@@ -120,6 +120,11 @@ async def _answer(frame: Frame, endpoint: Endpoint, request: Request) -> Respons
     if endpoint.answer is None:
         return Response(status_code=endpoint.status)
     return Response(_encode(result), endpoint.status, media_type="application/json")
+
+
+def nothing_here() -> Response:
+    """For an address under /api that is none; routes do not see those with a line break in them."""
+    return _problem(404, Problem(message="There is nothing at this address; /api lists all there is."))
 
 
 def refusal(error: HeadwaterError) -> Response:
