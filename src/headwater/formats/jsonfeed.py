@@ -89,6 +89,14 @@ def _entry(
     published = parse_date(_string(item.get("date_published")))
     updated = parse_date(_string(item.get("date_modified")))
     html = cleaner.html(_string(item.get("content_html")), link or base)
+    content = html or cleaner.plain(_string(item.get("content_text")))
+    summary = cleaner.plain(_string(item.get("summary")))
+    more = item.get("_headwater")
+    if isinstance(more, dict):  # what `formats.write` says there because JSON Feed cannot
+        if more.get("summary_only") is True:
+            summary, content = content, None
+        elif given := cleaner.html(_string(more.get("summary_html")), link or base):
+            summary = given
     return Entry(
         id=cut(identity, TITLE_LIMIT) if identity else None,
         link=link,
@@ -96,12 +104,12 @@ def _entry(
         published=updated if published is None else published,
         updated=updated,
         authors=_authors(item) or feed_authors,
-        summary=cleaner.plain(_string(item.get("summary"))),
-        content=html or cleaner.plain(_string(item.get("content_text"))),
+        summary=summary,
+        content=content,
         categories=distinct(_tags(item.get("tags"))),
         enclosures=media.distinct(_enclosures(item, base)),
         language=language(_string(item.get("language"))) or spoken,
-        source=_source(item.get("_headwater")),
+        source=_source(more),
     )
 
 
@@ -150,6 +158,14 @@ def _hubs(value: Any, base: str | None) -> list[str]:
     return [address for address in found if address]
 
 
+def _type(attached: Mapping[str, Any]) -> str | None:
+    """The type that is given, unless whoever wrote it says that it is only supposed."""
+    more = attached.get("_headwater")
+    if isinstance(more, dict) and "type" in more:
+        return _string(more["type"])
+    return _string(attached.get("mime_type"))
+
+
 def _enclosures(item: Mapping[str, Any], base: str | None) -> list[Enclosure]:
     attached = item.get("attachments")
     found: list[Enclosure] = []
@@ -161,7 +177,7 @@ def _enclosures(item: Mapping[str, Any], base: str | None) -> list[Enclosure]:
                 if isinstance(size, int | float) and 0 <= size < 1e15
                 else media.whole(_string(size))
             )
-            found.append(Enclosure(url, _string(one.get("mime_type")), length))
+            found.append(Enclosure(url, _type(one), length))
     pictures = (resolve(_string(item.get(name)), base) for name in ("image", "banner_image"))
     found += [Enclosure(url, "image/*", None) for url in pictures if url]
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from headwater import __version__
-from headwater.formats.identity import published_identity, without_token
+from headwater.formats.identity import published_identity, web_iri, without_token
 from headwater.formats.opml import Outline
 from headwater.formats.write import CONTENT_TYPES, write_atom, write_json, write_opml, write_rss
 from headwater.model import Document, Entry, Feed, Item, Source
@@ -83,7 +83,7 @@ def entry(item: Item, feed: Feed | None) -> Entry:
     """The item as we publish it, with the feed it came from."""
     return Entry(
         id=identity(item, feed),
-        link=item.link,
+        link=None if item.link is None else web_iri(item.link),
         title=item.title,
         published=item.published,
         updated=item.updated,
@@ -91,7 +91,7 @@ def entry(item: Item, feed: Feed | None) -> Entry:
         summary=item.summary,
         content=item.content,
         categories=item.categories,
-        enclosures=item.enclosures,
+        enclosures=tuple(replace(one, url=web_iri(one.url)) for one in item.enclosures),
         language=item.language,
         source=item.source or (None if feed is None else Source(without_token(feed.url), feed.title)),
     )

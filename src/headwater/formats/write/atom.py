@@ -7,10 +7,13 @@ from collections.abc import Sequence
 
 from headwater.formats.links import is_web
 from headwater.formats.text import fit
-from headwater.formats.write.markup import ARCHIVE, DECLARATION, element, escaped, pages, rfc3339
-from headwater.model import Document, Entry, Source
+from headwater.formats.write.markup import ARCHIVE, DECLARATION, element, escaped, media_type, medium, pages, rfc3339
+from headwater.model import Document, Enclosure, Entry, Source
 
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&'()*+,;=%")
+
+
+_MEDIA = ' xmlns:media="http://search.yahoo.com/mrss/"'
 
 
 def write_atom(
@@ -23,7 +26,7 @@ def write_atom(
         updated = max((when for entry in document.items if (when := _changed(entry)) is not None), default=0.0)
     spoken = f' xml:lang="{escaped(document.language)}"' if document.language else ""
     lines = [
-        f'<feed xmlns="http://www.w3.org/2005/Atom"{spoken}>',
+        f'<feed xmlns="http://www.w3.org/2005/Atom"{_MEDIA if _has_media(document) else ""}{spoken}>',
         element("id", iri(document.id, self_url or document.link or document.title or "")),
         element("title", document.title or document.link or "Untitled"),
         element("updated", rfc3339(updated) or "1970-01-01T00:00:00Z"),
@@ -54,6 +57,10 @@ def iri(identity: str | None, otherwise: str) -> str:
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, identity)}"
 
 
+def _has_media(document: Document) -> bool:
+    return any(medium(one.type) for entry in document.items for one in entry.enclosures)
+
+
 def _changed(entry: Entry) -> float | None:
     return entry.published if entry.updated is None else entry.updated
 
@@ -74,9 +81,7 @@ def _entry(entry: Entry, document: Document, feed_updated: float) -> list[str]:
     if (published := rfc3339(entry.published)) is not None:
         lines.append(element("published", published))
     lines += [element("link", rel="alternate", href=entry.link)] if entry.link else []
-    for one in entry.enclosures:
-        length = None if one.length is None else str(one.length)
-        lines.append(element("link", rel="enclosure", href=one.url, type=_media_type(one.type), length=length))
+    lines += [_enclosure(one) for one in entry.enclosures]
     lines += [element("summary", entry.summary, type="html")] if entry.summary else []
     if entry.content or not is_web(entry.link):  # §4.1.2: without content there must be an alternate link
         lines.append(element("content", entry.content or entry.summary or "", type="html"))
@@ -84,6 +89,14 @@ def _entry(entry: Entry, document: Document, feed_updated: float) -> list[str]:
     lines += [element("category", term=name) for name in entry.categories]
     lines += _source(entry.source, feed_updated) if entry.source is not None else []
     return [*lines, "</entry>"]
+
+
+def _enclosure(one: Enclosure) -> str:
+    """A picture of some unknown type is said by Media RSS: a link's type names one type or nothing."""
+    length = None if one.length is None else str(one.length)
+    if kind := medium(one.type):
+        return element("media:content", url=one.url, medium=kind, fileSize=length)
+    return element("link", rel="enclosure", href=one.url, type=media_type(one.type), length=length)
 
 
 def _source(source: Source, updated: float) -> list[str]:
@@ -96,7 +109,3 @@ def _source(source: Source, updated: float) -> list[str]:
         element("link", rel="self", href=source.url),
         "</source>",
     ]
-
-
-def _media_type(kind: str | None) -> str | None:
-    return kind if kind and kind.count("/") == 1 and "*" not in kind and " " not in kind else None

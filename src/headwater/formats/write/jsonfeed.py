@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import unescape
+from mimetypes import guess_type
 from typing import Any
 
 import orjson
 
 from headwater.formats.text import fit, from_html
-from headwater.formats.write.markup import rfc3339
+from headwater.formats.write.markup import media_type, rfc3339
 from headwater.model import Document, Enclosure, Entry
 
 
@@ -50,18 +51,31 @@ def json_item(entry: Entry, spoken: str | None = None) -> dict[str, Any]:
         "attachments": [_attachment(one) for one in entry.enclosures],
     }
     written: dict[str, Any] = {key: value for key, value in item.items() if value}
-    if entry.source is not None:  # a custom object (JSON Feed 1.1, “Extensions”)
-        written["_headwater"] = {"source": {"url": entry.source.url, "title": entry.source.title}}
+    more: dict[str, Any] = {}  # a custom object (JSON Feed 1.1, “Extensions”), for what JSON Feed cannot say
+    if entry.source is not None:
+        more["source"] = {"url": entry.source.url, "title": entry.source.title}
     if "content_html" not in written:  # one of content_html and content_text is required
         written["content_html"] = entry.summary or ""
-    return written
+        more["summary_only"] = True
+    elif entry.summary and written.get("summary") != entry.summary:  # summaries are plain text there
+        more["summary_html"] = entry.summary
+    return written | {"_headwater": more} if more else written
 
 
 def _attachment(one: Enclosure) -> dict[str, Any]:
-    attachment: dict[str, Any] = {"url": one.url, "mime_type": one.type or "application/octet-stream"}
+    """A type is required; where it is only supposed, the extension says what is known."""
+    kind = media_type(one.type)
+    attachment: dict[str, Any] = {"url": one.url, "mime_type": kind or _supposed(one)}
+    if kind is None:
+        attachment["_headwater"] = {"type": one.type}
     if one.length is not None:
         attachment["size_in_bytes"] = one.length
     return attachment
+
+
+def _supposed(one: Enclosure) -> str:
+    guessed, _ = guess_type(one.url.partition("?")[0].partition("#")[0], strict=True)
+    return guessed or "application/octet-stream"
 
 
 def _plain(html: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from html import escape
 
@@ -9,6 +10,7 @@ from headwater.formats.text import fit
 from headwater.model import Document
 
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}(?:\s*;[^<>\"]{0,200})?", re.ASCII)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -67,3 +69,22 @@ def _moment(when: float | None) -> datetime | None:
         return datetime.fromtimestamp(when, UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def media_type(kind: str | None) -> str | None:
+    """A media type as formats take it, None for anything else.
+
+    >>> media_type("audio/mpeg"), media_type("image/*"), media_type("mp3")
+    ('audio/mpeg', None, None)
+    """
+    return kind if kind and _MEDIA_TYPE.fullmatch(kind) else None
+
+
+def medium(kind: str | None) -> str | None:
+    """What a type says that names only a kind of file: image, audio or video.
+
+    >>> medium("image/*"), medium("image/png")
+    ('image', None)
+    """
+    name, _, rest = (kind or "").partition("/")
+    return name if rest == "*" and name in ("image", "audio", "video") else None

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.formats.write.markup import ARCHIVE, DECLARATION, element, pages, rfc822, rfc3339
+from headwater.formats.links import is_web
+from headwater.formats.write.markup import (
+    ARCHIVE,
+    DECLARATION,
+    element,
+    media_type,
+    medium,
+    pages,
+    rfc822,
+    rfc3339,
+)
 from headwater.model import Document, Enclosure, Entry, Hints
 
 _OPEN = (
@@ -94,6 +104,7 @@ def _item(entry: Entry, spoken: str | None) -> list[str]:
 def _enclosure(one: Enclosure, first: bool) -> str:
     """RSS knows one enclosure for each item, with all three attributes; the others are media:content."""
     length = None if one.length is None else str(one.length)
-    if first and one.type and length is not None:
-        return element("enclosure", url=one.url, length=length, type=one.type)
-    return element("media:content", url=one.url, type=one.type, fileSize=length)
+    kind = media_type(one.type)
+    if first and kind and length is not None and is_web(one.url):
+        return element("enclosure", url=one.url, length=length, type=kind)
+    return element("media:content", url=one.url, type=kind, medium=medium(one.type), fileSize=length)

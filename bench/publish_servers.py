@@ -1,0 +1,169 @@
+"""The servers that `bench.publish` measures, each a process of its own that tells its port and waits to be ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvicorn
+import uvloop
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.model import Document, Ending, Entry, Item, Known, Refresh, Verdict
+from headwater.node.deciding import Status
+from headwater.node.node import Node
+from headwater.node.processor import Processor
+from headwater.node.pushing import Pushing
+from headwater.settings import Settings
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+from headwater.web.app import create_app
+
+ITEMS, TEXT = 20, "<p>" + "Something happened somewhere. " * 12 + "</p>"
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+def raise_limit() -> int:
+    """As many open files as the system lets us have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def _quietly() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+
+
+async def _answer(app: Any, told: Connection) -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, backlog=2048)
+    told.send(listener.getsockname()[1])
+    await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def starlette(told: Connection, body: bytes, kind: str, etag: str) -> None:
+    """Bare Starlette: one route that answers with prepared bytes, or 304."""
+
+    async def feed(request: Request) -> Response:
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers={"etag": etag})
+        return Response(body, media_type=kind, headers={"etag": etag})
+
+    uvloop.run(_answer(Starlette(routes=[Route("/feeds/everything.atom", feed)]), told))
+
+
+def ours(told: Connection, folder: str) -> None:
+    """Headwater's pages over a store with one query feed."""
+    raise_limit()
+    _quietly()
+
+    async def main() -> None:
+        async with await Store.open(f"sqlite:///{folder}/bench.sqlite") as store:
+            await _fill(store)
+            status = Status(0, 0, "uniform", 60.0, 60, None, 0)
+            await _answer(create_app(store, lambda: status), told)
+
+    uvloop.run(main())
+
+
+async def _fill(store: Store) -> None:
+    now = time.time()
+    (added,) = await store.add_feeds([NewFeed("https://example.org/feed")], now)
+    await store.queries.execute(f"CREATE FEED everything AS RETURN ALL KEEP LAST {ITEMS} ITEMS", now)
+    processor = Processor(store)
+    await processor.load()
+    await processor.step()
+    dates: dict[str, Any] = {"published": now, "dated": True, "updated": None, "first_seen": now}
+    items = [
+        Item(added.feed.id, f"urn:x:{n}", str(n), f"Item {n}", f"https://example.org/{n}", **dates, content=TEXT)
+        for n in range(ITEMS)
+    ]
+    known = Known(added.feed.id, added.feed.url, last_refresh=now, last_success=now)
+    refresh = Refresh(added.feed.id, now, Ending.CHANGED, new=ITEMS, window=ITEMS)
+    await store.save([Verdict(refresh, known, tuple(items))])
+    while await processor.step():
+        pass
+
+
+@contextmanager
+def nginx(folder: Path, body: bytes) -> Iterator[tuple[int, int]]:
+    """nginx, one process, serving the same bytes as a file: its pid and port."""
+    assert NGINX is not None
+    (folder / "feeds").mkdir(parents=True)
+    (folder / "feeds" / "everything.atom").write_bytes(body)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (folder / "nginx.conf").write_text(
+        f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;\n"
+        "events { worker_connections 1024; }\n"
+        f"http {{ access_log off; types {{ application/atom+xml atom; }} keepalive_requests 10000000;\n"
+        f"client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;\n"
+        f"uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;\n"
+        f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}\n"
+    )
+    with subprocess.Popen([NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf")]) as process:
+        try:
+            yield process.pid, port
+        finally:
+            process.terminate()
+
+
+def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds: float) -> None:
+    """A node that is given `per_second` items a second, every hundredth of them a probe that a query feed takes."""
+    _quietly()
+
+    async def main() -> None:
+        given = Settings(data=Path(folder), allow_private=True, per_host=64, budget=1.0)
+        async with Node(given) as node:
+            now = time.time()
+            (added,) = await node.store.add_feeds([NewFeed("http://127.0.0.1:1/feed")], now)
+            text = f'CREATE FEED probes AS RETURN ALL WHERE TITLE CONTAINS "probe" DELIVER TO WEBHOOK "{hook}"'
+            await node.store.queries.execute(text, now)
+            async with asyncio.timeout(60):
+                while True:
+                    if node.processor.definitions and node.crawler.roster.row(added.feed.id) is not None:
+                        break
+                    await asyncio.sleep(0.05)
+            pushing = Pushing(node, "http://127.0.0.1")
+            app = create_app(node.store, node.status, live=node.live, pushing=pushing)
+            async with pushing:
+                publishing = asyncio.create_task(_publish(node, added.feed.id, told, per_second, seconds))
+                await _answer(app, told)
+                await publishing
+
+    uvloop.run(main())
+
+
+async def _publish(node: Node, feed_id: int, told: Connection, per_second: int, seconds: float) -> None:
+    """Documents as a fetch would bring them, ten a second; a probe's title says when."""
+    while not await asyncio.to_thread(told.poll, 0.1):
+        pass
+    told.recv()
+    batch, begin = per_second // 10, time.monotonic()
+    blank = Entry(content=TEXT)
+    number = 0
+    for turn in range(int(10 * seconds)):
+        await asyncio.sleep(max(begin + turn / 10 - time.monotonic(), 0))
+        entries = []
+        for k in range(batch):
+            number += 1
+            title = f"probe {time.time():.6f}" if k % 100 == 0 else f"item {number}"
+            entries.append(replace(blank, id=f"urn:x:{number}", link=f"https://example.org/{number}", title=title))
+        await node.crawler.accept(feed_id, Document("rss 2.0", items=tuple(entries)), 1000)
+    took = time.monotonic() - begin
+    told.send(number / took)

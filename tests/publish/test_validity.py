@@ -1,0 +1,104 @@
+"""The checks of validity find what they are for; hypothesis looks for what we write that they do not pass."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from validity import problems
+
+from headwater.formats.text import one_line
+from headwater.model import Enclosure, Feed, Item, Source
+from headwater.publish.documents import Place, compose, entries, render
+
+RSS = (
+    '<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel><title>t</title><link>https://e.org/</link>'
+    '<description>d</description><atom:link rel="self" href="https://e.org/f"/>{}</channel></rss>'
+)
+ATOM = (
+    '<feed xmlns="http://www.w3.org/2005/Atom"><id>urn:x:1</id><title>t</title><updated>2026-11-15T00:00:00Z</updated>'
+    '<author><name>a</name></author><link rel="self" href="https://e.org/f"/>{}</feed>'
+)
+ENTRY = "<entry><id>urn:x:2</id><title>t</title><updated>2026-11-15T00:00:00Z</updated><content>c</content>{}</entry>"
+JSON = '{{"version":"https://jsonfeed.org/version/1.1","title":"t","items":[{}]}}'
+
+
+@pytest.mark.parametrize(
+    ("format", "document"),
+    [
+        ("rss", RSS.replace("<title>t</title>", "").format("")),
+        ("rss", RSS.format("<item/>")),
+        ("rss", RSS.format("<item><title>t</title><pubDate>2026-11-15</pubDate></item>")),
+        ("rss", RSS.format("<item><title>t</title><pubDate>Mon, 15 Nov 2026 00:00:00 GMT</pubDate></item>")),
+        ("rss", RSS.format("<item><title>t</title><link>/relative</link></item>")),
+        ("rss", RSS.format("<item><title>t</title><guid>not an address</guid></item>")),
+        ("rss", RSS.format("<item><title>t</title><guid>urn:x:1</guid></item>")),
+        ("rss", RSS.format('<item><title>t</title><guid isPermaLink="false">1</guid></item>' * 2)),
+        ("rss", RSS.format('<item><title>t</title><enclosure url="https://e.org/" type="image/*" length="1"/></item>')),
+        ("rss", RSS.format('<item><title>t</title><enclosure url="https://e.org/" type="image/png"/></item>')),
+        ("rss", RSS.format("<item><title>t</title><summary>s</summary></item>")),
+        ("rss", RSS.format('<atom:link rel="self" href="https://e.org/g"/>')),
+        ("rss", RSS.format("<language>not a language</language>")),
+        ("atom", ATOM.replace("<id>urn:x:1</id>", "").format("")),
+        ("atom", ATOM.format(ENTRY.format("") * 2)),
+        ("atom", ATOM.replace("<author><name>a</name></author>", "").format(ENTRY.format(""))),
+        ("atom", ATOM.format(ENTRY.replace("<content>c</content>", "").format(""))),
+        ("atom", ATOM.format(ENTRY.replace("2026-11-15T00:00:00Z", "15 November").format(""))),
+        ("atom", ATOM.format(ENTRY.replace("urn:x:2", "two").format(""))),
+        ("atom", ATOM.format(ENTRY.format('<link rel="alternate" href="https://e.org/a b"/>'))),
+        ("atom", ATOM.format(ENTRY.format('<link rel="enclosure" href="https://e.org/" type="mp3"/>'))),
+        ("atom", ATOM.format(ENTRY.format("<category/>"))),
+        ("json", JSON.replace("1.1", "9").format("")),
+        ("json", JSON.format('{"id":"1"}')),
+        ("json", JSON.format('{"id":"1","content_html":""},{"id":"1","content_html":""}')),
+        ("json", JSON.format('{"id":1,"content_html":""}')),
+        ("json", JSON.format('{"id":"1","content_html":"","date_published":"today"}')),
+        ("json", JSON.format('{"id":"1","content_html":"","attachments":[{"url":"https://e.org/"}]}')),
+    ],
+)
+def test_what_is_wrong_is_found(format: str, document: str) -> None:
+    assert problems(document.encode(), format)
+
+
+def test_what_is_right_passes() -> None:
+    assert problems(RSS.format("<item><title>t</title></item>").encode(), "rss") == []
+    assert problems(ATOM.format(ENTRY.format("")).encode(), "atom") == []
+    assert problems(JSON.format('{"id":"1","content_html":""}').encode(), "json") == []
+
+
+WORDS = st.text(max_size=30)
+LINES = st.text(max_size=30).map(one_line).filter(bool)  # as our reader makes names and categories
+ADDRESSES = st.builds("https://example.org/{}".format, WORDS)
+FILES = st.builds(
+    Enclosure,
+    ADDRESSES,
+    st.none() | st.sampled_from(["image/*", "audio/mpeg", "mp3", "text/html; charset=utf-8", "a/b/c"]) | WORDS,
+    st.none() | st.integers(0, 2**40),
+)
+ITEMS = st.builds(
+    Item,
+    feed_id=st.just(1),
+    identity=st.text(min_size=1, max_size=30) | ADDRESSES,
+    content_hash=st.just(""),
+    title=st.none() | WORDS,
+    link=st.none() | ADDRESSES,
+    published=st.floats(0, 4e9),
+    dated=st.just(True),
+    updated=st.none() | st.floats(0, 4e9),
+    first_seen=st.just(0.0),
+    authors=st.lists(LINES, max_size=2).map(tuple),
+    summary=st.none() | WORDS,
+    content=st.none() | WORDS,
+    categories=st.lists(LINES, max_size=3).map(tuple),
+    enclosures=st.lists(FILES, max_size=3).map(tuple),
+    language=st.none() | st.sampled_from(["en", "de-AT"]),
+    source=st.none() | st.builds(Source, st.just("https://example.org/s"), st.none() | WORDS),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ITEMS, max_size=4), st.sampled_from(["rss", "atom", "json"]))
+def test_whatever_items_hold_the_document_is_valid(items: list[Item], format: str) -> None:
+    shown = entries(items, {1: Feed(1, "https://example.org/feed", "Feed")})
+    place = Place("https://our.example", "/feeds/x", format)
+    assert problems(render(compose(place, "x", shown, 1e9, archives=2)), format) == []
