@@ -11,7 +11,8 @@ from headwater.node.processor import Processor
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item
 
-WORDS = ("lava", "ash", "mud")
+WORDS = tuple(f"{sort}{number:02}" for sort in ("lava", "ash", "mud") for number in range(10))
+QUERIES = 4  # that a life may make: over hundreds of lives, what they find grows with the square
 
 
 async def go_for_ever(url: str, round: int, feed_ids: list[int], told: Connection) -> None:
@@ -38,7 +39,7 @@ async def _publish(store: Store, round: int, feed_ids: list[int], chance: random
 
 async def _change(store: Store, round: int, chance: random.Random) -> None:
     """A query feed per change, so that what each must hold can be told afterwards from positions."""
-    for number in range(100_000):
+    for number in range(QUERIES):
         await asyncio.sleep(chance.uniform(0.0, 0.05))
         word = chance.choice(WORDS)
         name = f"{word}_{round}_{number}"

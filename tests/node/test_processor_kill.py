@@ -79,7 +79,7 @@ def killed_again_and_again(url: str, times: int) -> None:
     for round in range(times):
         run_and_kill(url, round, feed_ids, chance.uniform(0.05, 0.6))
     queries, hits = asyncio.run(check(url))
-    assert queries > times / 2  # something happened between the kills
+    assert queries > times  # something happened between the kills
     assert hits > times
 
 

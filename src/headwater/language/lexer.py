@@ -76,6 +76,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+# Most of any script: a word that cannot go on, a string without escapes; read as `_TOKEN` would, at half the cost.
+_PLAIN = re.compile(r"""(?:([a-zA-Z]\w*)(?=[\s;)\]])|("[^"\\\n]*"))\s*""")
 _JUNK = re.compile(r"""[^\s;,()\[\]"'|]+""")
 
 # What other languages write: what to write here, and what to go on with.
@@ -107,7 +109,7 @@ _CHARACTER_HINTS = {
     "{": "conditions on a source stand in [ ]",
     "_": "a name begins with a letter",
 }
-_WORD = Kind.WORD
+_WORD, _STRING = Kind.WORD, Kind.STRING
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "n": "\n", "t": "\t"}
 
 
@@ -115,29 +117,46 @@ def lex(text: str, report: Report) -> list[Token]:
     """The tokens of the text, comments among them and END at the end. Statements over the quota are left out."""
     tokens: list[Token] = []
     start = first = 0  # where the statement starts, in the text and among the tokens
-    space, match = _SPACE.match, _TOKEN.match
+    plain, size = _PLAIN.match, len(text)
     at = _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
-    while at < len(text):
-        found = match(text, at)
-        if found is None or found.lastgroup is None:  # cannot be: the last alternative matches anything
-            break
+    while at < size:
         if len(tokens) == first:  # space and comments before a statement are not part of it
             start = at
-        token = _token(found.lastgroup, found[0], text, at, tokens[-1] if tokens else None, report)
-        at = found.end()
-        if token is not None:
-            tokens.append(token)
-            at = token.offset + len(token.text)
-            if token.kind is Kind.COMMENT and len(tokens) == first + 1:
+        ended = False
+        found = plain(text, at)
+        if found is not None:
+            word, string = found.groups()
+            if word is not None:
+                upper = word.upper()
+                tokens.append(Token(_WORD, word, upper if upper in KEYWORDS else word, at))
+            else:
+                tokens.append(Token(_STRING, string, string[1:-1], at))
+            at = found.end()
+        else:
+            ended = text[at] == ";"
+            at = _next(text, at, tokens, report)
+            if len(tokens) == first + 1 and tokens[-1].kind is Kind.COMMENT:
                 start, first = at, len(tokens)
-        at = space(text, at).end()  # type: ignore[union-attr]
-        if at - start > STATEMENT_BYTES or found[0] == ";" or at == len(text):
+        if ended or at == size or at - start > STATEMENT_BYTES:
             if at - start > STATEMENT_BYTES // 4 and len(text[start:at].encode(errors="replace")) > STATEMENT_BYTES:
                 at = _skip_statement(text, start, at, report)
                 del tokens[first:]
             start, first = at, len(tokens)
     tokens.append(Token(Kind.END, "", "", tokens[-1].end if tokens else 0))
     return tokens
+
+
+def _next(text: str, at: int, tokens: list[Token], report: Report) -> int:
+    """Append the token that starts here, if it is one; where to go on."""
+    found = _TOKEN.match(text, at)
+    if found is None or found.lastgroup is None:  # cannot be: the last alternative matches anything
+        return len(text)
+    token = _token(found.lastgroup, found[0], text, at, tokens[-1] if tokens else None, report)
+    at = found.end()
+    if token is not None:
+        tokens.append(token)
+        at = token.end
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
 def _skip_statement(text: str, start: int, at: int, report: Report) -> int:

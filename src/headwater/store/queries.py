@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Update, bindparam, delete, func, insert, select, update
 
 from headwater.errors import NotFound, QueryError
-from headwater.language import Catalogue, parse
+from headwater.language import Catalogue, reread
 from headwater.language.ast import Create, Query
 from headwater.language.normal import reads
 from headwater.model import QueryFeed
@@ -25,8 +25,7 @@ CHUNK = 1000
 
 def definition(text: str) -> Create:
     """The one CREATE statement that a stored text is."""
-    (create,) = parse(text).queries
-    return create
+    return reread(text)
 
 
 class _Definitions(Mapping[str, Query]):
