@@ -9,7 +9,9 @@ import pytest
 
 from headwater.errors import InputError, QueryError
 from headwater.model import Feed, Item
+from headwater.node import definitions
 from headwater.node.processor import Processor
+from headwater.query.text import Analysed
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, StoredHit
 from store_samples import NOW, a_verdict, an_item
@@ -402,3 +404,79 @@ async def test_a_definition_that_cannot_be_read_any_more_says_so_and_stops_nobod
     await world.process()
     assert await world.titles("G") == ["One"]
     assert (await world.store.queries.find("F")).problem
+
+
+MANY = 120
+
+
+async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives meanwhile meets the queries that run at once, and the ones that are late exactly once."""
+    monkeypatch.setattr(definitions, "SLICE", 10)
+    await world.run('CREATE FEED First AS RETURN ALL WHERE TITLE CONTAINS "volcano"')
+    await world.publish("guardian", "An old volcano")
+    await world.process()
+    script = [f'CREATE FEED q{number} AS RETURN ALL WHERE TITLE CONTAINS "volcano"' for number in range(MANY)]
+    await world.run(";\n".join(script))
+    seen: dict[str, int] = {}
+    for number in range(6):
+        await world.publish("guardian", f"volcano {number}")
+        assert await world.processor.step()
+        seen[f"volcano {number}"] = len(world.processor.definitions)
+        assert f"volcano {number}" in await world.titles("First")  # before the others are all there
+    assert max(seen.values()) < MANY
+    assert len(set(seen.values())) == len(seen)  # some are taken up with every step
+    await world.process()
+    assert len(world.processor.definitions) == MANY + 1
+    wanted = [f"volcano {number}" for number in range(6)]
+    for name in ("q0", "q59", "q119"):
+        query = await world.store.queries.find(name)
+        stream = await world.store.queries.stream(query.id, after=0)
+        assert [(hit.item.title, hit.fresh) for hit in stream] == [
+            ("An old volcano", False),
+            *((w, True) for w in wanted),
+        ]
+    delivered = [(hit.query_id, hit.item.title) for hit in world.delivered if hit.fresh]
+    assert len(delivered) == len(set(delivered)) == (MANY + 1) * 6 + 1
+
+
+async def test_a_large_script_half_taken_up_is_finished_after_a_restart(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(definitions, "SLICE", 10)
+    script = [f'CREATE FEED q{number} AS RETURN ALL WHERE TITLE CONTAINS "volcano"' for number in range(MANY)]
+    script.append("CREATE FEED Joined AS RETURN guardian JOIN iris AS $i WITHIN LAST 1 DAY ON TITLE = $i.TITLE")
+    script.append("CREATE FEED Reader AS RETURN q7")
+    await world.run(";\n".join(script))
+    await world.publish("guardian", "volcano 1")
+    for _ in range(4):
+        await world.processor.step()
+    assert 2 < len(world.processor.definitions) < MANY
+    world.processor = world.new_processor()
+    await world.processor.load()
+    await world.publish("iris", "volcano 2")
+    await world.process()
+    for name in ("q0", "q7", "q119", "Reader"):
+        assert sorted(map(str, await world.titles(name))) == ["volcano 1", "volcano 2"]
+    delivered = [(hit.query_id, hit.item.title) for hit in world.delivered if hit.fresh]
+    assert len(delivered) == len(set(delivered)) == (MANY + 1) * 2
+
+
+async def test_a_query_that_cannot_be_tried_says_so_and_keeps_no_item_from_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.run("CREATE FEED Sized AS RETURN ALL WHERE SIZE >= 0")
+    await world.run('CREATE FEED Dated AS RETURN ALL WHERE PUBLISHED > "2001-01-01"')
+    await world.process()
+
+    def broken(_: Analysed) -> bool:
+        raise ArithmeticError("no such number")
+
+    monkeypatch.setattr(Analysed, "size", property(broken))
+    await world.publish("guardian", "A volcano")
+    await world.process()
+    assert await world.titles("Dated") == ["A volcano"]
+    assert await world.titles("Sized") == []
+    said = (await world.store.queries.find("Sized")).problem
+    assert said is not None
+    assert "no such number" in said
+    assert (await world.store.queries.find("Dated")).problem is None

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.language.ast import Create, Name, Query
 from headwater.language.normal import reads
 from headwater.model import Item, QueryFeed
-from headwater.query import Arrival, Engine
+from headwater.query import Arrival, Engine, Hit
 from headwater.query.document import Emission, document
 from headwater.query.scope import Scope
-from headwater.query.text import Analysed, Origin
+from headwater.query.text import Analysed, Detect, Origin
 from headwater.store.store import Store
 from headwater.store.values import Matched
 
 MOST = 10_000  # items of the past that are looked at, the latest of the query's feeds
 LEAST = 200  # even where very many queries are filled at a time
 TOGETHER = 1_000_000  # items × queries that are looked at, where many are filled at a time
+BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +40,56 @@ async def fill(store: Store, engine: Engine, query: QueryFeed, definition: Query
     return _filling(definition, matched, offered, now)
 
 
-async def fill_together(
-    store: Store, group: Sequence[tuple[QueryFeed, Query]], scope: Scope, origins: Mapping[int, Origin], now: float
-) -> dict[int, Filling]:
-    """The same for many plain queries in one pass over the past, which is the shorter the more they are."""
-    engine = Engine()
-    for feed, origin in origins.items():
-        engine.feed(feed, origin)
-    ids = {}
-    for query, definition in group:
-        engine.add(Create(Name(query.name), definition, text=query.text))
-        ids[query.name] = query.id
-    feeds = set().union(*(scope.feeds(definition) for _, definition in group))
-    most = min(max(TOGETHER // len(group), LEAST), MOST)
-    past = await store.queries.past(most=most, upto=group[0][0].position, feed_ids=feeds)
-    items = await store.queries.items(past)
-    found = await asyncio.to_thread(_matched, engine, items, ids)
-    offered = Counter(item.feed_id for item in items)
-    return {query.id: _filling(definition, found.get(query.id, []), offered, now) for query, definition in group}
+class Together:
+    """Many plain queries on an engine of their own: filled in one pass over the past, which is the shorter the more
+    there are, and then caught up with what has come since. All hold from the same position of the outbox."""
 
+    def __init__(
+        self, group: Sequence[tuple[QueryFeed, Query]], origins: Mapping[int, Origin], detect: Detect | None
+    ) -> None:
+        self._group = group
+        self._position = group[0][0].position
+        self._engine = Engine(detect)
+        self._ids: dict[str, int] = {}
+        for feed, origin in origins.items():
+            self._engine.feed(feed, origin)
+        for query, definition in group:
+            self._engine.add(Create(Name(query.name), definition, text=query.text))
+            self._ids[query.name] = query.id
 
-def _matched(engine: Engine, items: Sequence[Item], ids: Mapping[str, int]) -> dict[int, list[Matched]]:
-    found: dict[int, list[Matched]] = {}
-    for item in items:
-        for hit in engine.match(item, None, item.first_seen):
-            one = Matched(ids[hit.query], hit, item.first_seen)
+    async def fill(self, store: Store, scope: Scope, now: float, many: int) -> dict[int, Filling]:
+        """What each makes of the past, by the id of its query feed; with those that wait they are `many`."""
+        feeds = set().union(*(scope.feeds(definition) for _, definition in self._group))
+        most = min(max(TOGETHER // many, LEAST), MOST)
+        past = await store.queries.past(most=most, upto=self._position, feed_ids=feeds)
+        items = await store.queries.items(past)
+        found: dict[int, list[Matched]] = {}
+        for one in await asyncio.to_thread(self._matched, items):
             found.setdefault(one.query_id, []).append(one)
-    return found
+        offered = Counter(item.feed_id for item in items)
+        return {
+            query.id: _filling(definition, found.get(query.id, []), offered, now) for query, definition in self._group
+        }
+
+    async def catch_up(self, store: Store, upto: int) -> list[Matched]:
+        """What they make of the entries between their position and `upto`, which were matched without them. An item
+        that was in the past and has changed since is known to the engine as it is now, and not delivered."""
+        found: list[Matched] = []
+        position = self._position
+        while position < upto:
+            entries = [entry for entry in await store.outbox(position, BATCH) if entry.position <= upto]
+            if not entries:
+                break
+            found += await asyncio.to_thread(self._matched, [entry.item for entry in entries])
+            position = entries[-1].position
+        return found
+
+    def _matched(self, items: Sequence[Item]) -> list[Matched]:
+        return [
+            Matched(self._ids[hit.query], versioned(hit, item.version), item.first_seen)
+            for item in items
+            for hit in self._engine.match(item, None, item.first_seen)
+        ]
 
 
 def plain(definition: Query, known: Collection[str]) -> bool:
@@ -102,3 +126,10 @@ def window(definition: Query, matched: list[Matched], now: float) -> list[Matche
     latest = {emission.seen.item.id: emission for emission in emissions}  # an item that changed counts once
     kept = {emission.sequence for emission in document(definition, latest.values(), now)}
     return [one for number, one in enumerate(matched) if number in kept]
+
+
+def versioned(hit: Hit, version: int) -> Hit:
+    """The hit with the version that the store counts; the engine counts what it has met."""
+    if hit.original.version == version == hit.item.version:
+        return hit
+    return replace(hit, item=replace(hit.item, version=version), original=replace(hit.original, version=version))

@@ -16,17 +16,17 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
 from sqlalchemy import Connection
 
-from headwater.errors import HeadwaterError, InputError, NotFound
 from headwater.language.ast import Create
 from headwater.model import QueryFeed
-from headwater.node.filling import Filling, fill, fill_together, plain
+from headwater.node.definitions import Definitions
+from headwater.node.filling import Filling, Together, fill, plain, versioned
 from headwater.query import Engine, Hit
-from headwater.query.scope import Scope, in_order
+from headwater.query.scope import Scope
 from headwater.query.text import Detect, Origin
 from headwater.store import hits, outbox, queries, state
 from headwater.store.store import Store
@@ -92,10 +92,8 @@ class Processor:
         self._position = 0
         self._revisions = (-1, -1)
         self._origins: dict[int, Origin] = {}
-        self._running: dict[int, QueryFeed] = {}  # as the engine has them
-        self._definitions: dict[int, Create] = {}
-        self._waiting: list[QueryFeed] = []  # definitions to be taken up, by position
-        self._dropped: list[str] = []  # names that the engine still has
+        self._definitions = Definitions(self._engine)
+        self._failed: dict[str, str] = {}  # by name of a query, why an item could not be tried on it
         self._matched = self._hits = 0
 
     # what others see
@@ -106,16 +104,17 @@ class Processor:
 
     async def progress(self) -> Progress:
         end = await self._store.outbox_end()
-        return Progress(len(self._running), self._position, max(end - self._position, 0), self._matched, self._hits)
+        return Progress(
+            len(self._definitions.running), self._position, max(end - self._position, 0), self._matched, self._hits
+        )
 
     @property
     def definitions(self) -> Mapping[int, Create]:
         """The definitions in force, by the id of their query feed."""
-        return self._definitions
+        return self._definitions.creates
 
     def scope(self) -> Scope:
-        by_name = {create.name.key: create.query for create in self._definitions.values()}
-        return Scope(self._origins, by_name)
+        return self._definitions.scope(self._origins)
 
     # the loop
 
@@ -162,13 +161,13 @@ class Processor:
 
     async def load(self) -> None:
         """Begin where the last processor stopped, however it stopped."""
-        self._engine, self._running, self._definitions = Engine(self._detect), {}, {}
-        self._revisions, self._waiting, self._dropped = (-1, -1), [], []
+        self._engine = Engine(self._detect)
+        self._definitions, self._revisions = Definitions(self._engine), (-1, -1)
         async with self._store.transaction() as transaction:
             await transaction.run(outbox.advance, MEMORY, 0)  # retention spares what would have to be matched again
             await transaction.run(outbox.advance, CONSUMER, 0)
         await self._look_at_feeds()
-        await asyncio.to_thread(self._take_running, await self._store.queries.all())
+        await asyncio.to_thread(self._definitions.begin, await self._store.queries.all())
         self._position = await self._remember()
         done = await self._store.checkpoint(CONSUMER)
         while self._position < done:
@@ -178,27 +177,6 @@ class Processor:
             await self._match(entries)
             self._position = entries[-1].position
         self._position = done
-
-    def _take_running(self, known: Sequence[QueryFeed]) -> None:
-        """The definitions that ran before, lower ones first."""
-        creates: dict[str, tuple[QueryFeed, Create]] = {}
-        for query in known:
-            if query.active is not None:
-                try:
-                    create = queries.definition(query.active)
-                except (HeadwaterError, ValueError) as error:
-                    log.error("query_not_understood", query=query.name, error=str(error))
-                    continue
-                creates[create.name.key] = (query, create)
-        for create in in_order(create for _, create in creates.values()):
-            query = creates[create.name.key][0]
-            try:
-                self._engine.add(create)
-            except HeadwaterError as error:
-                log.error("query_not_taken", query=query.name, error=str(error))
-                continue
-            self._running[query.id] = query
-            self._definitions[query.id] = create
 
     async def _remember(self) -> int:
         """Load what the engine remembered; the position up to which it has seen."""
@@ -221,26 +199,31 @@ class Processor:
     # one step
 
     async def step(self) -> bool:
-        """Match one batch, or take up one definition; False when there is nothing to do."""
-        if not self._running:
+        """Match one batch, and take up definitions whose turn it is or some that are late; False when there is nothing
+        to do."""
+        wanted = self._definitions
+        if not wanted.running:
             end = await self._store.outbox_end()
             await self._look()
-            if not self._waiting:
+            if not wanted.waiting and not wanted.late:
                 await self._pass_by(end)
                 return False
         entries = await self._entries(self._position, self._batch)
         # After the entries: a query that existed when one of them arrived is then among those we look at.
         await self._look()
-        if self._waiting:
-            if self._entries != self._store.outbox:  # whether nothing is left before a position only the store knows
-                entries = await self._store.outbox(self._position, self._batch)
-            entries = [entry for entry in entries if entry.position <= self._waiting[0].position]
-            if not entries:
-                await self._take_up()
-                return True
-        if not entries:
-            return False
-        await self._write(entries, await self._match(entries))
+        if (wanted.waiting or wanted.late) and self._entries != self._store.outbox:
+            # whether nothing is left before a position only the store knows
+            entries = await self._store.outbox(self._position, self._batch)
+        if wanted.waiting:
+            entries = [entry for entry in entries if entry.position <= wanted.waiting[0].position]
+        if entries:
+            await self._write(entries, await self._match(entries))
+        if wanted.late and (not entries or self._position >= wanted.late[0].position):
+            await self._take_late()
+        elif wanted.waiting and not entries:
+            await self._take_up()
+        else:
+            return bool(entries)
         return True
 
     async def _pass_by(self, end: int) -> None:
@@ -270,86 +253,68 @@ class Processor:
 
     async def _look_at_queries(self) -> None:
         self._changed = True
-        known = {query.id: query for query in await self._store.queries.all()}
-        gone = [id for id in self._running if id not in known]
-        self._dropped += [self._running.pop(id).name for id in gone]
-        for id in gone:
-            self._definitions.pop(id, None)
-        self._drop()
-        self._waiting = sorted(
-            (query for query in known.values() if self._runs(query) != query.text),
-            key=lambda query: (query.position, query.replaced or query.created, query.id),
-        )
-
-    def _runs(self, query: QueryFeed) -> str | None:
-        running = self._running.get(query.id)
-        return None if running is None else running.active
-
-    def _drop(self) -> None:
-        """Take dropped feeds out of the engine, readers first. One that a feed still reads whose new definition waits
-        goes when that is in force; until then its hits are thrown away."""
-        standing = {create.name.key for create in self._definitions.values()}
-        left = [name for name in self._dropped if name.casefold() not in standing]  # not one that took its name
-        while left:
-            still = [name for name in left if not self._gone(name)]
-            if len(still) == len(left):
-                break
-            left = still
-        self._dropped = left
-
-    def _gone(self, name: str) -> bool:
-        try:
-            self._engine.drop(name)
-        except NotFound:
-            return True
-        except InputError:
-            return False
-        return True
+        await asyncio.to_thread(self._definitions.follow, await self._store.queries.all(), self._position)
 
     # definitions
 
     async def _take_up(self) -> None:
         """From here on items meet the definitions that come next; their windows come from the past."""
-        position = self._waiting[0].position
-        group = [query for query in self._waiting[:GROUP] if query.position == position]
-        del self._waiting[: len(group)]
-        taken, refused = await asyncio.to_thread(self._add, group)
-        for query, problem in refused:
-            log.error("query_not_taken", query=query.name, error=problem)
-            async with self._store.transaction() as transaction:
-                await transaction.run(queries.set_problem, query, problem)
-        self._drop()
+        taken = await self._add(self._definitions.next_in_turn(GROUP))
         fillings = await self._fill([query for query in taken if query.pending])  # else another processor has
         if fillings:
             async with self._store.transaction() as transaction:
                 await transaction.run(_filled, fillings)
         log.info("queries_taken", queries=len(taken), filled=len(fillings))
 
-    def _add(self, group: Sequence[QueryFeed]) -> tuple[list[QueryFeed], list[tuple[QueryFeed, str]]]:
-        """Those that the engine has taken, and why it refused the others."""
-        taken, refused = [], []
-        for query in group:
-            self._running[query.id] = replace(query, active=query.text)
-            try:
-                create = queries.definition(query.text)
-                self._engine.add(replace(create, replace=True))
-            except (HeadwaterError, ValueError) as error:
-                refused.append((query, str(error)))
-            else:
-                self._definitions[query.id] = create
-                taken.append(query)
-        return taken, refused
+    async def _take_late(self) -> None:
+        """The same for definitions that entries have passed by: they are caught up with on their own."""
+        group = self._definitions.next_late()
+        pairs = [(query, self._definitions.create(query).query) for query in group]
+        together = await asyncio.to_thread(Together, pairs, self._origins, self._detect)
+        scope = await asyncio.to_thread(self.scope)
+        filled = await together.fill(self._store, scope, self._clock(), len(group) + len(self._definitions.late))
+        missed = await together.catch_up(self._store, self._position)
+        async with self._store.transaction() as transaction:
+            stored = await transaction.run(self._caught_up, [(query, filled[query.id]) for query in group], missed)
+        if stored is None:
+            self._revisions = (self._revisions[0], -1)  # another processor is ahead: look again at what waits
+            return
+        await self._add(group)
+        self._told(stored)
+        log.info("queries_taken", queries=len(group), filled=len(group), late=len(self._definitions.late))
+
+    async def _add(self, group: Sequence[QueryFeed]) -> list[QueryFeed]:
+        taken, refused = await asyncio.to_thread(self._definitions.add, group)
+        for query, problem in refused:
+            log.error("query_not_taken", query=query.name, error=problem)
+            async with self._store.transaction() as transaction:
+                await transaction.run(queries.set_problem, query, problem)
+        self._definitions.let_go()
+        return taken
 
     async def _fill(self, group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Filling]]:
         scope, now = self.scope(), self._clock()
-        names = {create.name.key for create in self._definitions.values()}
-        pairs = [(query, self._definitions[query.id].query) for query in group]
+        names = self._definitions.names()
+        pairs = [(query, self._definitions.create(query).query) for query in group]
         many = [pair for pair in pairs if plain(pair[1], names)]
-        filled = await fill_together(self._store, many, scope, self._origins, now) if len(many) > FEW else {}
+        filled = {}
+        if len(many) > FEW:
+            together = await asyncio.to_thread(Together, many, self._origins, self._detect)
+            filled = await together.fill(self._store, scope, now, len(many))
         return [
             (query, filled.get(query.id) or await fill(self._store, self._engine, query, definition, scope, now))
             for query, definition in pairs
         ]
+
+    def _caught_up(
+        self, connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]], missed: Sequence[Matched]
+    ) -> list[StoredHit] | None:
+        if outbox.lock_checkpoint(connection, CONSUMER) != self._position:
+            return None
+        running = _filled(connection, fillings)
+        stored = hits.write(connection, [one for one in missed if one.query_id in running])
+        self._pass_on(connection, stored)
+        return stored
 
     # matching
 
@@ -370,23 +335,33 @@ class Processor:
             arrived = entry.item.first_seen if entry.kind == "new" else entry.at
             try:
                 told = before.get(entry.item.id or 0, _NONE)
-                hits = list(self._engine.match(entry.item, None, arrived, told.by, told.delivered))
+                hits = self._engine.match(entry.item, None, arrived, told.by, told.delivered)
             except Exception as error:  # one bad item must not hold up all others
                 log.error("item_not_matched", item=entry.item.id, error=repr(error))
                 continue
+            for failure in hits.failures:
+                log.error("query_failed", query=failure.query, item=entry.item.id, error=repr(failure.error))
+                self._failed.setdefault(failure.query, f"Item {entry.item.id} could not be tried: {failure.error!r}")
             found += [(entry, hit) for hit in hits]
         return found
 
     async def _write(self, entries: Sequence[OutboxEntry], found: Sequence[tuple[OutboxEntry, Hit]]) -> None:
-        ids = {create.name.name: id for id, create in self._definitions.items()}
-        last = entries[-1].position
         async with self._store.transaction() as transaction:
-            stored = await transaction.run(self._written, entries, found, ids)
-        self._position = last
+            stored = await transaction.run(self._written, entries, found, self._definitions.ids)
+        self._position = entries[-1].position
+        self._failed.clear()
         self._matched += len(entries)
+        self._told(stored)
+
+    def _told(self, stored: Sequence[StoredHit]) -> None:
         self._hits += len(stored)
         if stored:
             self._on_hits(stored)
+
+    def _pass_on(self, connection: Connection, stored: Sequence[StoredHit]) -> None:
+        if stored:
+            for write in self.writers:
+                write(connection, stored)
 
     def _written(
         self,
@@ -397,7 +372,7 @@ class Processor:
     ) -> list[StoredHit]:
         done = outbox.lock_checkpoint(connection, CONSUMER)  # another processor may have been here first
         matched = [
-            Matched(ids[hit.query], _versioned(hit, entry.item.version), entry.item.first_seen)
+            Matched(ids[hit.query], versioned(hit, entry.item.version), entry.item.first_seen)
             for entry, hit in found
             if entry.position > done and hit.query in ids
         ]
@@ -405,22 +380,18 @@ class Processor:
         hits.count_offered(
             connection, Counter(e.item.feed_id for e in entries if e.kind == "new" and e.position > done)
         )
-        if stored:
-            for write in self.writers:
-                write(connection, stored)
+        self._pass_on(connection, stored)
+        for name, problem in self._failed.items():
+            if name in ids:
+                queries.set_problem(connection, self._definitions.running[ids[name]], problem)
         outbox.advance(connection, CONSUMER, entries[-1].position)
         return stored
 
 
-def _versioned(hit: Hit, version: int) -> Hit:
-    """The hit with the version that the store counts; the engine counts what it has met."""
-    if hit.original.version == version == hit.item.version:
-        return hit
-    return replace(hit, item=replace(hit.item, version=version), original=replace(hit.original, version=version))
-
-
-def _filled(connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]]) -> None:
-    """Windows, what was kept of the past, and that the definitions run: together or not at all."""
+def _filled(connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]]) -> set[int]:
+    """Windows, what was kept of the past, and that the definitions run: together or not at all. The ids of those that
+    have not been replaced or dropped meanwhile."""
     done = [(query, filling) for query, filling in fillings if queries.activate(connection, query)]
     hits.set_sources(connection, {query.id: filling.kept for query, filling in done})
     hits.refill(connection, {query.id: filling.window for query, filling in done})
+    return {query.id for query, _ in done}

@@ -17,7 +17,7 @@ from headwater.model import Item
 from headwater.query import features, state
 from headwater.query.features import Place
 from headwater.query.filling import Filling
-from headwater.query.hits import Arrival, Hit, Hits
+from headwater.query.hits import Arrival, Failure, Hit, Hits
 from headwater.query.index import Index
 from headwater.query.origins import known_as
 from headwater.query.passing import Passing
@@ -135,12 +135,12 @@ class Engine:
         if self._event % RETUNED == 0:
             for owner, feature in self._index.retune(view):
                 self._standing.moved(owner, feature)
-        numbers, made = met, []
+        numbers, made, failures = met, list[Hit](), list[Failure]()
         if rules:
             passing = Passing(view, self._standing, self._index, self._frequencies, before, self._event)
             passing.go(rules)
             met.extend(passing.plain)
-            numbers, made = met + array("I", passing.numbers), passing.hits
+            numbers, made, failures = met + array("I", passing.numbers), passing.hits, passing.failures
         records = self._standing.records
         if known is None:
             self._recent.put(key, Seen(item.content_hash, item.version, numbers))
@@ -148,11 +148,11 @@ class Engine:
             every = [*{*known.emitted, *numbers}]
             self._recent.put(key, Seen(item.content_hash, item.version, every, known.silent))
         if before is None:
-            return Hits(item, records, met, made)
+            return Hits(item, records, met, made, failures=failures)
         mine = [(number, record) for number in met if (record := records[number]) is not None]
         updates = frozenset(number for number, record in mine if before.emitted(number, record))
         delivered_before = frozenset(number for number, record in mine if before.delivered(number, record))
-        return Hits(item, records, met, made, updates, delivered_before)
+        return Hits(item, records, met, made, updates, delivered_before, failures)
 
     def candidates(self, item: Item, origin: Origin | None = None) -> int:
         """How many owners and rules the index looks at for an item: what `match` works on."""

@@ -69,14 +69,23 @@ class Arrival:
     emitted: Mapping[str, Item] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A query on which an item could not be tried; all others have been."""
+
+    query: str
+    error: Exception
+
+
 class Hits(Sequence[Hit]):
     """The hits of one item. Those of plain filters, of which there can be thousands, are made when first looked at.
 
     `plain` are numbers of queries that `named` knows by name; the item comes out of them unchanged, through their only
     source. `before` are the ones that have emitted it before, `delivered` those that must not deliver it again.
+    `failures` are queries on which the item could not be tried: a defect, but of one query, and not of the others.
     """
 
-    __slots__ = ("_all", "_before", "_delivered", "_item", "_made", "_named", "_plain")
+    __slots__ = ("_all", "_before", "_delivered", "_item", "_made", "_named", "_plain", "failures")
 
     def __init__(
         self,
@@ -86,7 +95,9 @@ class Hits(Sequence[Hit]):
         made: Sequence[Hit] = (),
         before: frozenset[int] = frozenset(),
         delivered: frozenset[int] = frozenset(),
+        failures: Sequence[Failure] = (),
     ) -> None:
+        self.failures = failures
         self._item = item
         self._named = named
         self._plain = plain

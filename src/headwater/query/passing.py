@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from headwater.query.features import View
-from headwater.query.hits import Hit
+from headwater.query.hits import Failure, Hit
 from headwater.query.index import Index
 from headwater.query.layers import Layer
 from headwater.query.nodes import holds
@@ -20,7 +20,7 @@ Branches = dict[int, View]
 
 class Passing:
     """What grows as it goes on: `plain`, the queries it comes out of unchanged through their only source; `hits` and
-    `numbers`, of all others."""
+    `numbers`, of all others; `failures`, those that could not be tried."""
 
     def __init__(
         self, view: View, standing: Standing, index: Index, frequencies: Frequencies, before: Before, stamp: int
@@ -28,6 +28,7 @@ class Passing:
         self.plain: list[int] = []
         self.hits: list[Hit] = []
         self.numbers: list[int] = []
+        self.failures: list[Failure] = []
         self._view = view
         self._standing = standing
         self._index = index
@@ -58,7 +59,10 @@ class Passing:
                     rule.stamp = self._stamp
                     self._try(rule)
             for number, layer in self._ready.pop(level, ()):
-                self._emit(number, layer)
+                try:
+                    self._emit(number, layer)
+                except Exception as error:  # as in `_try`
+                    self._fail((number,), error)
         for number, parts in self._matched.items():
             self._plain(number, parts[0])
 
@@ -67,7 +71,11 @@ class Passing:
             self._waiting.setdefault(rule.level, []).append(rule)
 
     def _try(self, rule: Rule) -> None:
-        came = list(through(rule, self._view, self._changed))
+        try:
+            came = list(through(rule, self._view, self._changed))
+        except Exception as error:  # a defect of one condition must not keep the item from all others
+            self._fail({*rule.plain, *(owner >> PARTS for owner in rule.owners)}, error)
+            return
         if not came:
             return
         self.plain += rule.plain
@@ -83,6 +91,10 @@ class Passing:
             for at, view in came:
                 for number in numbers[at]:
                     branches[number] = view
+
+    def _fail(self, numbers: Iterable[int], error: Exception) -> None:
+        named = [record.name for number in sorted(numbers) if (record := self._standing.records[number]) is not None]
+        self.failures += [Failure(name, error) for name in named]
 
     def _plain(self, number: int, branches: Branches) -> None:
         """A feed that only filters."""
