@@ -204,6 +204,18 @@ class Estimator(Rowwise, ABC):
             total += self.expected(rows, start, start + k * width)
         return (total + self.expected(rows, start, end) / 2) * width
 
+    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+        """Seconds from `at` until `items` are expected, at most `longest`.
+
+        Found by halving; estimators that can tell at once override this.
+        """
+        low, high = np.zeros(len(rows)), np.full(len(rows), longest)
+        for _ in range(32):
+            middle = (low + high) / 2
+            enough = self.expected(rows, at, at + middle) >= items
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
     def rate(self, rows: Rows, at: Floats) -> Floats:
         """Items per second about the moment `at`: the mean over the minute that follows."""
         return self.expected(rows, at, at + MINUTE) / MINUTE

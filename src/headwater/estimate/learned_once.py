@@ -52,5 +52,8 @@ class LearnedOnce(Estimator):
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return np.asarray(np.maximum(end - start, 0.0) / self._columns["gap"][rows])
 
+    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+        return np.minimum(self._columns["gap"][rows].astype(np.float64) * items, longest)
+
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return np.asarray(np.maximum(end - start, 0.0) ** 2 / (2 * self._columns["gap"][rows]))

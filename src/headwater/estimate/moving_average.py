@@ -29,13 +29,18 @@ class MovingAverage(Learner):
     """
 
     name = "moving_average"
+    version = 2
 
     def __init__(self, feeds: int = 0, *, window: int = 20) -> None:
         self.window = window
         super().__init__(feeds)
 
     def layout(self) -> Mapping[str, Column]:
-        return {"dates": Column(-np.inf, (self.window,), np.float64), "gap": Column(HOUR)}
+        return {
+            "dates": Column(-np.inf, (self.window,), np.float64),
+            "gap": Column(HOUR),
+            "since": Column(np.inf, dtype=np.float64),  # the first refresh: what is silent from then on is silent
+        }
 
     def gap(self, rows: Rows) -> Floats:
         """The predicted interval u."""
@@ -44,6 +49,7 @@ class MovingAverage(Learner):
     def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         if published is not None:
             remember(self._columns["dates"], rows, published)
+        self._columns["since"][rows] = end
         self._predict(rows, end, np.zeros(len(rows), bool))
 
     def learn(
@@ -56,7 +62,7 @@ class MovingAverage(Learner):
         dates = self._columns["dates"][rows]
         count = np.isfinite(dates).sum(axis=1)
         line, first = np.arange(len(rows)), np.minimum(self.window - count, self.window - 1)
-        newest = np.where(count > 0, dates[:, -1], end)
+        newest = np.where(count > 0, dates[:, -1], np.minimum(self._columns["since"][rows], end))
         # The sum of gaps telescopes; a virtual item at the refresh drops the oldest and takes the newest place.
         opens = np.where(quiet, dates[line, np.minimum(first + 1, self.window - 1)], dates[line, first])
         closes = np.where(quiet, np.maximum(end, newest), newest)
@@ -68,6 +74,9 @@ class MovingAverage(Learner):
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return np.asarray(np.maximum(end - start, 0.0) / self._columns["gap"][rows])
+
+    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+        return np.minimum(self._columns["gap"][rows].astype(np.float64) * items, longest)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return np.asarray(np.maximum(end - start, 0.0) ** 2 / (2 * self._columns["gap"][rows]))

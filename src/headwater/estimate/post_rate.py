@@ -63,5 +63,9 @@ class PostRate(Slotted, Learner):
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return super().expected(rows, start, end) * (self.period / self._columns["observed"][rows])
 
+    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+        days = self._columns["observed"][rows].astype(np.float64) / self.period
+        return np.minimum(self._reach(rows, at, items * days), longest)
+
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return super().delay(rows, start, end) * (self.period / self._columns["observed"][rows])

@@ -45,6 +45,26 @@ class Slotted(Estimator):
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return between(self._columns["upto"], rows, self.period, start, end)
 
+    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+        return np.minimum(self._reach(rows, at, np.full(len(rows), items)), longest)
+
+    def _reach(self, rows: Rows, at: Floats, items: Floats) -> Floats:
+        """Seconds until the running sum has grown by `items`: the slot where it does is found by halving its line."""
+        upto = self._columns["upto"]
+        periods, slot, within = self.place(at)
+        full = np.maximum(upto[rows, -1].astype(np.float64), 1e-300)
+        before = np.where(slot > 0, upto[rows, slot - 1], 0.0)
+        laps, rest = np.divmod(before + (upto[rows, slot] - before) * within + items, full)
+        low, high = np.zeros(len(rows), np.intp), np.full(len(rows), self.slots - 1)
+        for _ in range(self.slots.bit_length()):
+            middle = (low + high) // 2
+            enough = upto[rows, middle] >= rest
+            low, high = np.where(enough, low, np.minimum(middle + 1, high)), np.where(enough, middle, high)
+        before = np.where(high > 0, upto[rows, high - 1], 0.0)
+        step = upto[rows, high] - before
+        share = np.clip((rest - before) / np.where(step > 0, step, 1.0), 0.0, 1.0)
+        return np.asarray((periods + laps) * self.period + (high + share) * self.width - at)
+
     def place(self, at: Floats) -> tuple[Floats, Rows, Floats]:
         return place(at, self.slots, self.period)
 
