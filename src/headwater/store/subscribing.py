@@ -27,7 +27,7 @@ LONGEST = 200
 
 def checked_tag(tag: str) -> str:
     """The tag, if there can be one; InputError says why not."""
-    tag = clean(tag).strip()
+    tag = tag.strip()
     if not tag or len(tag) > LONGEST or not tag.isprintable():
         raise InputError(f"A tag has 1 to {LONGEST} visible characters.")
     return tag

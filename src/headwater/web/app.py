@@ -41,6 +41,7 @@ from headwater.web.feeds import Feeds
 from headwater.web.forms import Forms
 from headwater.web.frame import HERE, Add, Frame, as_json
 from headwater.web.gate import Gate
+from headwater.web.greader import routes as greader
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
 from headwater.web.pages import cluster, common, editor, feed, feeds, quality, reading
@@ -87,6 +88,7 @@ def create_app(
             *common.routes(frame),
             *cluster.routes(frame),
             *account_pages.routes(door, frame.forms, frame.page),
+            *greader.routes(store, door, frame.add, base),
             Route("/status", site.status),
             Route("/health", site.health),
             Route("/metrics", site.metrics),

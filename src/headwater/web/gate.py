@@ -6,6 +6,8 @@ user, and with "admin" for what only owners may do.
 
 from __future__ import annotations
 
+import re
+
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,8 +30,11 @@ OPEN = (
     "/robots.txt",
     "/hub",
     "/api/openapi.json",
+    "/api/greader.php",
 )
 OPEN_UNDER = ("/static/", "/accounts/", "/reader/", "/api/greader.php/", "/api/v1/", "/oidc/")
+
+_DOUBLED = re.compile("^(?://+|/(?=api/greader.php//))((?:api/greader.php/)?)/*")
 
 
 class Gate:
@@ -41,6 +46,9 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
+        if _DOUBLED.match(path):  # newsboat puts its paths behind an address that ends with a slash
+            path = _DOUBLED.sub(r"/\1", path)
+            scope = {**scope, "path": path, "raw_path": path.encode()}
         if scope["type"] != "http" or path in OPEN or path.startswith(OPEN_UNDER):
             return await self._app(scope, receive, send)
         request = Request(scope, receive)

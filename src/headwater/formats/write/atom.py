@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headwater.formats.links import is_web
 from headwater.formats.text import fit
@@ -17,9 +17,14 @@ _MEDIA = ' xmlns:media="http://search.yahoo.com/mrss/"'
 
 
 def write_atom(
-    document: Document, *, self_url: str | None = None, hub: Sequence[str] | None = None, next_url: str | None = None
+    document: Document,
+    *,
+    self_url: str | None = None,
+    hub: Sequence[str] | None = None,
+    next_url: str | None = None,
+    labels: Mapping[str, Sequence[tuple[str, str, str]]] | None = None,
 ) -> bytes:
-    """The document as Atom 1.0."""
+    """The document as Atom 1.0. `labels` are more categories of entries, by id: (term, scheme, label)."""
     self_url = self_url or document.self
     updated = document.updated
     if updated is None:
@@ -44,7 +49,10 @@ def write_atom(
     # RFC 4287 §4.1.1: an author in the feed, or one in every entry.
     if not document.authors and not all(entry.authors for entry in document.items):
         lines += _people((document.title or "Unknown",))
-    lines += [line for entry in document.items for line in _entry(entry, document, updated)]
+    more = labels or {}
+    lines += [
+        line for entry in document.items for line in _entry(entry, document, updated, more.get(entry.id or "", ()))
+    ]
     return (DECLARATION + "\n".join([*lines, "</feed>", ""])).encode()
 
 
@@ -69,7 +77,7 @@ def _people(names: Sequence[str]) -> list[str]:
     return [f"<author>{element('name', name)}</author>" for name in names]
 
 
-def _entry(entry: Entry, document: Document, feed_updated: float) -> list[str]:
+def _entry(entry: Entry, document: Document, feed_updated: float, labels: Sequence[tuple[str, str, str]]) -> list[str]:
     changed = _changed(entry)
     spoken = f' xml:lang="{escaped(entry.language)}"' if entry.language and entry.language != document.language else ""
     lines = [
@@ -87,6 +95,7 @@ def _entry(entry: Entry, document: Document, feed_updated: float) -> list[str]:
         lines.append(element("content", entry.content or entry.summary or "", type="html"))
     lines += _people(entry.authors)
     lines += [element("category", term=name) for name in entry.categories]
+    lines += [element("category", term=term, scheme=scheme, label=label) for term, scheme, label in labels]
     lines += _source(entry.source, feed_updated) if entry.source is not None else []
     return [*lines, "</entry>"]
 

@@ -1,0 +1,194 @@
+"""The addresses of the Google Reader API, at the root of the server and under /api/greader.php.
+
+    POST /accounts/ClientLogin                     a name and a password for a token (Auth)
+    /reader/api/0/…                                everything else, with “Authorization: GoogleLogin auth=TOKEN”
+    /reader/atom/STREAM                            a stream as Atom
+
+Nothing here looks at cookies, so nothing can be sent by other sites; the T token is checked only where it is sent.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from headwater.credentials import digest
+from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
+from headwater.store.people import READ, WRITE, User
+from headwater.store.store import Store
+from headwater.web.forms import Refused
+from headwater.web.frame import Add
+from headwater.web.greader.asking import LONGEST, Given, read_body
+from headwater.web.session import scopes_of
+from headwater.web.signing_in import Door, TooSoon, Wrong
+
+PREFIXES = ("", "/api/greader.php")
+API = "/reader/api/0"
+CLIENT = "client"
+
+
+class Stranger(HeadwaterError):
+    """No token, or one that is not known; `bad_token` where the T token is the wrong one."""
+
+    def __init__(self, message: str = "Unauthorized!", bad_token: bool = False) -> None:
+        super().__init__(message)
+        self.bad_token = bad_token
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of somebody we know."""
+
+    request: Request
+    given: Given
+    user: User
+    scopes: frozenset[str]
+    secret: str
+    body: bytes = b""  # where it is no form
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all parts of the API use."""
+
+    store: Store
+    door: Door
+    add: Add
+    base: str
+
+    def now(self) -> float:
+        return self.door.visitors.clock()
+
+
+class Api:
+    """Recognises callers and turns errors into what clients understand."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    def routes(
+        self, path: str, handler: Handler, *, changes: bool = False, prefix: str = API, body: int = 0
+    ) -> Sequence[BaseRoute]:
+        """Both addresses of a part of the API. Most clients use GET and POST as they please.
+
+        `body` is how many bytes are taken where what is sent is no form.
+        """
+        endpoint = self._answering(handler, changes, body)
+        methods = ["POST"] if changes else ["GET", "POST"]
+        return [Route(f"{before}{prefix}{path}", endpoint, methods=methods) for before in PREFIXES]
+
+    def _answering(self, handler: Handler, changes: bool, body: int) -> Callable[[Request], Awaitable[Response]]:
+        @functools.wraps(handler)
+        async def answer(request: Request) -> Response:
+            try:
+                call = await self._call(request, changes, body)
+                return await handler(call)
+            except Stranger as error:
+                headers = {"X-Reader-Google-Bad-Token": "true"} if error.bad_token else {}
+                return said(str(error), 401, {"WWW-Authenticate": "GoogleLogin", **headers})
+            except Refused as error:
+                return said(str(error), error.status)
+            except NotFound as error:
+                return said(str(error), 404)
+            except StoreError:
+                raise
+            except InputError as error:
+                return said(str(error), 400)
+
+        return answer
+
+    async def _call(self, request: Request, changes: bool, body: int) -> Call:
+        secret = auth_of(request)
+        if secret is None:
+            raise Stranger
+        visitors = self._shared.door.visitors
+        found = await visitors.by_session(secret, CLIENT)
+        if found is not None:
+            user, scopes = found.user, scopes_of(found.user)
+        else:
+            owned = await self._shared.store.accounts.token_user(digest(secret))
+            if owned is None:
+                raise Stranger
+            user, scopes = owned[0], scopes_of(owned[0]) & set(owned[1].scopes)
+        given = await Given.of(request, 0 if body else LONGEST)
+        if (WRITE if changes else READ) not in scopes:
+            raise Refused("This token may not do this.", 403)
+        token = given.get("T")
+        if changes and token and not hmac.compare_digest(token.encode(), short_token(secret).encode()):
+            raise Stranger("The token is too old: ask for a new one.", bad_token=True)
+        raw = await read_body(request, body) if body else b""
+        return Call(request, given, user, scopes, secret, raw)
+
+    async def login(self, request: Request) -> Response:
+        """`SID=`, `LSID=` and `Auth=` for a name (Email) and a password or API token (Passwd)."""
+        try:
+            given = await Given.of(request, 1 << 14)
+            name, password = given.get("Email") or "", given.get("Passwd") or ""
+            user = await self._shared.door.enter(request, name, password, by_token=True)
+        except TooSoon as error:
+            return said("Error=ServiceUnavailable", 429, {"Retry-After": str(error.seconds)})
+        except Wrong:
+            return said("Error=BadAuthentication", 403)
+        except Refused as error:
+            return said(str(error), error.status)
+        except StoreError:
+            raise
+        except InputError as error:
+            return said(str(error), 400)
+        label = request.headers.get("user-agent") or given.get("client") or ""
+        auth = await self._shared.door.visitors.begin(user, CLIENT, label)
+        values = {"SID": auth, "LSID": auth, "Auth": auth}
+        if given.get("output") == "json":
+            return answered(values)
+        return said("".join(f"{key}={value}\n" for key, value in values.items()))
+
+
+def auth_of(request: Request) -> str | None:
+    """The token of the Authorization header, in Google's way or as a bearer."""
+    scheme, _, rest = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return rest.strip() or None
+    if scheme.lower() != "googlelogin":
+        return None
+    key, _, value = rest.strip().partition("=")
+    return value.strip().strip('"') or None if key.strip().lower() == "auth" else None
+
+
+def short_token(secret: str) -> str:
+    """The T token that belongs to a session: 57 characters, as FreshRSS has it."""
+    return hashlib.sha256(b"T token of " + secret.encode()).hexdigest()[:57]
+
+
+def said(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return PlainTextResponse(text, status, headers)
+
+
+def ok() -> Response:
+    return said("OK")
+
+
+def answered(value: Any) -> Response:
+    return Response(orjson.dumps(value), media_type="application/json; charset=utf-8")
+
+
+def conditional(call: Call, value: Any) -> Response:
+    """200 with an ETag, or 304 and nothing for who has it already."""
+    body = orjson.dumps(value)
+    etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    asked = call.request.headers.get("if-none-match", "")
+    if asked.strip() == "*" or etag in (each.strip().removeprefix("W/") for each in asked.split(",")):
+        return Response(b"", 304, headers)
+    return Response(body, 200, headers, media_type="application/json; charset=utf-8")

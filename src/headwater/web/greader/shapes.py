@@ -1,0 +1,121 @@
+"""What the Google Reader API answers, as clients parse it: numbers are numbers, times of arrival are strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from headwater.store.people import HIT, Counts, Reading, Subscription
+from headwater.web.greader.ids import LABEL, READ, READING_LIST, STARRED, feed_stream, long_id
+
+Subscriptions = Mapping[int, Subscription]  # by the number of the feed, or HIT + that of the query feed
+
+
+def by_number(subscriptions: Iterable[Subscription]) -> dict[int, Subscription]:
+    return {number(one): one for one in subscriptions}
+
+
+def number(one: Subscription) -> int:
+    return one.feed_id if one.feed_id is not None else HIT + (one.query_id or 0)
+
+
+def usec(at: float) -> int:
+    return int(at * 1e6)
+
+
+def subscription(one: Subscription, base: str) -> dict[str, Any]:
+    url = one.url if one.feed_id is not None else f"{base}{one.url}.atom"
+    site = one.link or (url if one.feed_id is not None else f"{base}{one.url}.html")
+    return {
+        "id": feed_stream(one.feed_id, one.query_id),
+        "title": one.title,
+        "categories": [{"id": LABEL + tag, "label": tag, "type": "folder"} for tag in one.tags],
+        "url": url,
+        "htmlUrl": site,
+        "iconUrl": icon(site),
+        "sortid": f"{number(one) & 0xFFFFFFFF:08X}",
+        "firstitemmsec": str(int(one.added * 1000)),
+    }
+
+
+def icon(site: str) -> str:
+    """Where a site has its icon by custom; clients fetch it or not.
+
+    >>> icon("https://a.example/blog?x"), icon("nothing")
+    ('https://a.example/favicon.ico', '')
+    """
+    try:
+        parts = urlsplit(site)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}/favicon.ico" if parts.scheme in ("http", "https") else ""
+
+
+class Items:
+    """Items as a client wants them; what all items of a feed have in common is made once."""
+
+    def __init__(self, subscriptions: Subscriptions, base: str) -> None:
+        self._subscriptions = subscriptions
+        self._base = base
+        self._of_feed: dict[int, tuple[dict[str, str], list[str], str]] = {}
+
+    def __call__(self, one: Reading) -> dict[str, Any]:
+        item = one.item
+        of = HIT + one.query_id if one.query_id is not None else item.feed_id
+        origin, categories, site = self._of_feed.get(of) or self._common(of)
+        if one.read or one.starred:
+            categories = [*categories, *([READ] if one.read else ()), *([STARRED] if one.starred else ())]
+        href = item.link or site
+        shown: dict[str, Any] = {
+            "id": long_id(one.id),
+            "crawlTimeMsec": str(int(one.arrived * 1000)),
+            "timestampUsec": str(int(one.arrived * 1e6)),
+            "published": int(item.published),
+            "updated": int(item.updated or item.published),
+            "title": item.title or "",
+            "canonical": [{"href": href}],
+            "alternate": [{"href": href, "type": "text/html"}],
+            "summary": {"direction": "ltr", "content": item.content or item.summary or ""},
+            "author": ", ".join(item.authors),
+            "categories": categories,
+            "origin": origin,
+        }
+        if item.enclosures:
+            shown["enclosure"] = [_enclosure(each.url, each.type, each.length) for each in item.enclosures]
+        return shown
+
+    def _common(self, of: int) -> tuple[dict[str, str], list[str], str]:
+        one = self._subscriptions.get(of)
+        if one is None:  # starred, and no longer subscribed
+            made = ({"streamId": f"feed/{of}", "title": "", "htmlUrl": ""}, [READING_LIST], self._base)
+        else:
+            shaped = subscription(one, self._base)
+            origin = {"streamId": shaped["id"], "title": one.title, "htmlUrl": shaped["htmlUrl"]}
+            made = (origin, [READING_LIST, *(LABEL + tag for tag in one.tags)], shaped["htmlUrl"])
+        self._of_feed[of] = made
+        return made
+
+
+def _enclosure(url: str, type: str | None, length: int | None) -> dict[str, Any]:
+    return {"href": url, "type": type or "application/octet-stream", **({} if length is None else {"length": length})}
+
+
+def tags(subscriptions: Iterable[Subscription]) -> list[dict[str, Any]]:
+    labels = sorted({tag for one in subscriptions for tag in one.tags})
+    return [{"id": STARRED}, *({"id": LABEL + tag, "type": "folder"} for tag in labels)]
+
+
+def counts(found: Counts) -> dict[str, Any]:
+    """The reading list counts what all the streams show: an item of a feed also for each query feed that shows it."""
+    shown = [
+        *((feed_stream(id, None), each) for id, each in found.feeds.items()),
+        *((feed_stream(None, id), each) for id, each in found.queries.items()),
+        *((LABEL + tag, each) for tag, each in found.tags.items()),
+    ]
+    every = [*found.feeds.values(), *found.queries.values()]
+    total = sum(each.count for each in every)
+    newest = max((each.newest for each in every), default=0.0)
+    rows = [{"id": id, "count": one.count, "newestItemTimestampUsec": str(usec(one.newest))} for id, one in shown]
+    rows.append({"id": READING_LIST, "count": total, "newestItemTimestampUsec": str(usec(newest))})
+    return {"max": total, "unreadcounts": rows}
