@@ -153,8 +153,8 @@ async def test_newsboat_reads_what_we_have_and_marks_what_it_reads(newsboat: New
         return found.count if found else 0
 
     before = await unread()
-    # Open the first feed and its next unread article.
-    await newsboat.typed("\n", "n", "\n", until=lambda: _fewer(unread, before))
+    # Open the first feed and its next unread article; it says so on leaving it.
+    await newsboat.typed("\n", "n", "\n", "q", until=lambda: _fewer(unread, before))
     # Mark the whole feed as read.
     await newsboat.typed("A", until=lambda: _fewer(unread, 1))
     again = await newsboat.execute("reload", "print-unread")
