@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from headwater.errors import SettingsError
-from headwater.estimate.base import MINUTE
-from headwater.schedule.budget import Cap
-from headwater.schedule.objective import parse as parse_objective
-from headwater.schedule.pace import Pace
-from headwater.schedule.target import Target
+
+if TYPE_CHECKING:
+    from headwater.schedule.target import Target
+
+# Settings that the scheduler has to judge. Where none is given it need not be loaded: numpy and fifty strategies.
+_OF_SCHEDULING = frozenset(
+    {"budget", "budget_bytes", "host_budget", "objective", "least_interval"}
+    | {"target_completeness", "target_freshness", "target_delay"}
+)
 
 
 class Settings(BaseSettings):
@@ -100,10 +104,22 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         """What cannot work is refused before anything starts, in the words of those who would use it."""
+        if self.model_fields_set & _OF_SCHEDULING:
+            self._schedulable()
+        if self.proxy_header is not None and not self.trusted_proxies:
+            raise ValueError("proxy_header needs trusted_proxies: from anybody else the header is only a claim.")
+        return self
+
+    def _schedulable(self) -> None:
+        from headwater.estimate.base import MINUTE
+        from headwater.schedule.budget import Cap
+        from headwater.schedule.objective import parse
+        from headwater.schedule.pace import Pace
+
         try:
             Cap(self.budget, None if self.budget_bytes is None else MINUTE * self.budget_bytes)
             Pace(self.host_budget)
-            parse_objective(self.objective)
+            parse(self.objective)
             target = self.target
         except SettingsError as error:
             raise ValueError(str(error)) from error
@@ -112,9 +128,6 @@ class Settings(BaseSettings):
                 f"A mean delay of {target.delay:g} s contradicts least_interval: with {self.least_interval:g} s between"
                 f" two refreshes an item waits {self.least_interval / 2:g} s on average."
             )
-        if self.proxy_header is not None and not self.trusted_proxies:
-            raise ValueError("proxy_header needs trusted_proxies: from anybody else the header is only a claim.")
-        return self
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -130,7 +143,11 @@ class Settings(BaseSettings):
     def target(self) -> Target | None:
         """The quality wanted instead of a budget, None if none is."""
         aims = (self.target_completeness, self.target_freshness, self.target_delay)
-        return None if all(aim is None for aim in aims) else Target(*aims)
+        if all(aim is None for aim in aims):
+            return None
+        from headwater.schedule.target import Target
+
+        return Target(*aims)
 
     @property
     def most_budget(self) -> float | None:

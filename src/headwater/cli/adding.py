@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -14,8 +14,10 @@ from rich.prompt import IntPrompt
 from headwater.cli.common import as_json, command, err, fail, out, print_json, settings
 from headwater.cli.work import fetcher, opened, run
 from headwater.errors import HeadwaterError, InputError
-from headwater.fetch.discover import Candidate
-from headwater.node.adding import Subscribed, subscribe
+
+if TYPE_CHECKING:
+    from headwater.fetch.discover import Candidate
+    from headwater.node.adding import Subscribed
 
 
 def register(app: typer.Typer) -> None:
@@ -48,6 +50,8 @@ def add(
 async def _add(
     urls: Sequence[str], name: str | None, tags: Sequence[str], weight: float, choose: int | None
 ) -> tuple[list[Subscribed], list[dict[str, str]]]:
+    from headwater.node.adding import subscribe  # with the client, which only this command and few others need
+
     def pick(address: str, found: Sequence[Candidate]) -> Candidate:
         return _pick(address, found, choose)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,13 +12,12 @@ from rich.table import Table
 
 from headwater.cli import adding, subscriptions
 from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
-from headwater.cli.refreshing import refresh_all
 from headwater.cli.work import fetcher, opened, run
 from headwater.model import Feed, Known, Refresh
-from headwater.node.explaining import Belief, Explanation
-from headwater.node.explaining import explain as explained
-from headwater.node.refresher import Refresher
 from headwater.when import exactly, relative
+
+if TYPE_CHECKING:  # what only some commands need is loaded by them: listing feeds should not wait for a client
+    from headwater.node.explaining import Belief, Explanation
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -187,6 +186,9 @@ def refresh(
 
 
 async def _refresh(refs: Sequence[str]) -> list[dict[str, object]]:
+    from headwater.cli.refreshing import refresh_all
+    from headwater.node.refresher import Refresher
+
     given = settings()
     async with opened(given) as store, fetcher(given) as client:
         feeds = [await store.feed(ref) for ref in refs] if refs else await store.feeds()
@@ -198,6 +200,8 @@ def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")
     """Say what we believe of a feed, what its server asked for, and when and why it is refreshed."""
 
     async def work() -> Explanation:
+        from headwater.node.explaining import explain as explained
+
         given = settings()
         async with opened(given) as store:
             return await explained(store, given, feed, time.time())

@@ -5,6 +5,7 @@ Only the module of the command that was asked for is imported: a short command m
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -40,16 +41,56 @@ COMMANDS = {
     "publisher": "headwater.cli.roles",
 }
 
+# What each of them says of itself, so that an overview need not load them all.
+SAYING = {
+    "version": "Print the version.",
+    "feeds": "The feeds we watch.",
+    "read": "Show what we understand of a feed document.",
+    "serve": "Run the server: refresh the feeds within the budget and show what happens on a page.",
+    "demo": "Start a farm of lively feeds and a server that watches them: everything to see without the internet.",
+    "quality": "Show how complete, fresh and quick the watching is, what it costs, and which feeds lose items.",
+    "query": "Standing queries: feeds made of other feeds.",
+    "publish": "Who may read what is published.",
+    "deliveries": "Mails, web hooks and notifications of query feeds.",
+    "users": "Who may use the server.",
+    "export": "Write items, refreshes or a query feed to a file.",
+    "backup": "Write the whole database as of this moment to one file, also while the server runs.",
+    "restore": "Make a database of a backup: a new SQLite file in --data, or in the empty database --database.",
+    "lab": "Measure strategies on synthetic and real traces, and reproduce the papers' tables.",
+    "farm": "Run a farm of feeds that publish by a seed, for trying things out, tests and benchmarks.",
+    "cluster": "Several machines: what they are doing.",
+    "web": "Serve the pages of a cluster from a process of their own; refreshing is done elsewhere.",
+    "controller": "Decide what to refresh and hand the jobs out; of several, one leads and the others stand by.",
+    "terminal": "Fetch and read feeds for the cluster.",
+    "storer": "Judge and store what terminals bring, and pass new items on.",
+    "processor": "Match new items with the standing queries; of several, one does and the others stand by.",
+    "publisher": "Send what queries deliver: mails, web hooks, notices.",
+}
+_ABOUT = "Headwater watches many web feeds under a budget and loses as few items as possible."
+
 
 def build(arguments: Sequence[str] = ()) -> typer.Typer:
     """The application for these arguments; with all commands where none of them is named."""
-    app = group("Headwater watches many web feeds under a budget and loses as few items as possible.")
-    asked = next((word for word in arguments if word in COMMANDS or word == "version"), None)
+    app = group(_ABOUT)
+    asked = named(arguments)
     command(app)(version)
     if asked == "version":
         return app
     for module in dict.fromkeys(COMMANDS.values() if asked is None else [COMMANDS[asked]]):
         import_module(module).register(app)
+    return app
+
+
+def named(arguments: Sequence[str]) -> str | None:
+    """The command that the arguments name, if any."""
+    return next((word for word in arguments if word in COMMANDS or word == "version"), None)
+
+
+def overview() -> typer.Typer:
+    """What there is, for those who have named no command: names and sayings, nothing that could be run."""
+    app = group(_ABOUT)
+    for name, saying in SAYING.items():
+        app.command(name, help=saying)(lambda: None)
     return app
 
 
@@ -60,7 +101,9 @@ def version() -> None:
 
 def main() -> None:
     try:
-        build(sys.argv[1:])()
+        arguments = sys.argv[1:]
+        completing = any(name.endswith("_COMPLETE") for name in os.environ)  # a shell asks for what could follow
+        (build(arguments) if named(arguments) or completing else overview())()
     except HeadwaterError as error:
         fail(str(error))
     except KeyboardInterrupt:

@@ -6,12 +6,14 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.errors import StoreError
-from headwater.fetch.client import Fetcher
 from headwater.settings import Settings
 from headwater.store.store import Store
+
+if TYPE_CHECKING:
+    from headwater.fetch.client import Fetcher
 
 T = TypeVar("T")
 
@@ -45,4 +47,6 @@ async def opened(settings: Settings) -> AsyncIterator[Store]:
 
 def fetcher(settings: Settings) -> Fetcher:
     """The one client by which anything leaves."""
+    from headwater.fetch.client import Fetcher  # half of the start-up, for the commands that fetch
+
     return Fetcher(allow_private=settings.allow_private, contact=settings.contact, per_host=settings.per_host)

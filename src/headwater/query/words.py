@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 import unicodedata
 from functools import lru_cache
 
@@ -69,10 +68,10 @@ def _ranges(members: list[int]) -> str:
     return "".join(out)
 
 
-# Combining marks, and what is invisible inside a word: soft hyphen, joiners, word joiner, byte order mark.
+# Combining marks, which Unicode has in its first two planes, and what is invisible inside a word: soft hyphen, joiners,
+# word joiner, byte order mark.
 _MARKS = re.compile(
-    f"[{_ranges([c for c in range(0x300, sys.maxunicode + 1) if unicodedata.combining(chr(c))])}"
-    "\u00ad\u200c\u200d\u2060\ufeff]+"
+    f"[{_ranges([c for c in range(0x300, 0x20000) if unicodedata.combining(chr(c))])}\u00ad\u200c\u200d\u2060\ufeff]+"
 )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.model import Feed, Item, Refresh
-from headwater.query.hits import Hit, Related
+
+if TYPE_CHECKING:
+    from headwater.query.hits import Hit, Related
 
 
 @dataclass(frozen=True, slots=True)
