@@ -30,10 +30,10 @@ CONCURRENCY = 64
 
 
 @contextmanager
-def farm(feeds: int) -> Iterator[str]:
+def farm(feeds: int, *more: str) -> Iterator[str]:
     """A farm that publishes nothing new while it is measured, in a process of its own."""
     command = [sys.executable, "-m", "headwater", "farm", "--feeds", str(feeds), "--port", "0", "--prepare", "--json"]
-    command += ["--no-hints", "--rates", "5-50", "--speed", "0.001"]
+    command += ["--no-hints", "--rates", "5-50", "--speed", "0.001", *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

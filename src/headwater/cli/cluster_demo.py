@@ -112,7 +112,7 @@ async def play(plan: Plan, *, quiet: bool = False) -> DemoVerdict:
             err.print("Starting PostgreSQL, NATS, a feed farm and every role …")
         with postgres_server(folder / "postgres") as database, nats_server(folder / "nats") as broker:
             hosts = max(plan.feeds // 2, 1)
-            farm = Farm(plan.feeds, plan.seed, 500.0, hosts=hosts, rates=(2, 20), hints=False, latency=0.03)
+            farm = Farm(plan.feeds, plan.seed, 1000.0, 60, hosts=hosts, rates=(5, 50), hints=False, latency=0.03)
             async with farm, await Store.open(database) as store:
                 await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
                 await store.add_feeds([NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())

@@ -33,6 +33,7 @@ COMMANDS = {
     "lab": "headwater.cli.lab",
     "farm": "headwater.cli.farm",
     "cluster": "headwater.cli.cluster",
+    "db": "headwater.cli.db",
     "web": "headwater.cli.serve",
     "controller": "headwater.cli.roles",
     "terminal": "headwater.cli.roles",

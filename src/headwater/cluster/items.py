@@ -71,12 +71,12 @@ class Relay:
             if not entries:
                 await pause(self._woken, LOOK)
                 continue
-            fail_points.here("relay: read")
+            fail_points.here("relay.read")
             await patiently("items", partial(self._publish, entries, position), until=over.is_set)
-            fail_points.here("relay: published")
+            fail_points.here("relay.published")
             async with store.transaction() as transaction:
                 await transaction.run(Store.advance, RELAY, entries[-1].position)
-            fail_points.here("relay: advanced")
+            fail_points.here("relay.advanced")
             position = entries[-1].position
             self.counts["relayed"] += len(entries)
 

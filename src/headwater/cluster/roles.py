@@ -31,7 +31,7 @@ from headwater.cluster.storing import NatsStoring
 from headwater.cluster.streams import BUFFERS, Streams
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
-from headwater.errors import HeadwaterError, SettingsError
+from headwater.errors import HeadwaterError, SettingsError, StoreError
 from headwater.fetch.client import Fetcher
 from headwater.node.courtesy import Courtesy
 from headwater.node.delivering import delivering, zone
@@ -42,8 +42,10 @@ from headwater.query.tongues import detector
 from headwater.settings import Settings
 from headwater.store import leases
 from headwater.store.leases import Lease
+from headwater.store.problems import may_come_back
 from headwater.store.store import Store
 
+PATIENCE = 60.0  # seconds of the longest pause before a database that is away is given up
 STREAMS = 5.0  # seconds between two looks whether the streams are still there
 
 log = structlog.get_logger()
@@ -80,6 +82,20 @@ def address(settings: Settings) -> str:
     return settings.nats
 
 
+async def opened(url: str) -> Store:
+    """The database; one that is away is waited for, one that refuses us is not."""
+    wait = 0.5
+    while True:
+        try:
+            return await Store.open(url)
+        except StoreError as error:
+            if not may_come_back(error.__cause__) or wait > PATIENCE:
+                raise
+            log.warning("database_not_reached", error=str(error), again_in=wait)
+            await asyncio.sleep(wait)
+            wait *= 2
+
+
 @asynccontextmanager
 async def joined(settings: Settings, identity: Identity) -> AsyncIterator[Joined]:
     """With database and NATS, both checked; leaves the list of members at the end."""
@@ -89,7 +105,7 @@ async def joined(settings: Settings, identity: Identity) -> AsyncIterator[Joined
     timing = Timing(settings.cluster_lease)
     streams = Streams(link, settings.nats_prefix, timing)
     try:
-        async with await Store.open(settings.database_url) as store:
+        async with await opened(settings.database_url) as store:
             name = await carrier(streams, store)
             membership = Membership(store, name, timing)
             await membership.join()

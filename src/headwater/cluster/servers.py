@@ -20,8 +20,8 @@ max_payload: 8MB
 jetstream {{
   store_dir: {folder}
   sync_interval: always
-  max_memory_store: 512MB
-  max_file_store: 8GB
+  max_memory_store: 16GB  # limits of what streams may reserve, not what they take
+  max_file_store: 256GB
 }}
 """
 
@@ -39,6 +39,10 @@ class NatsServer:
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
         program = shutil.which("nats-server", path=f"{Path(sys.executable).parent}") or shutil.which("nats-server")

@@ -37,7 +37,7 @@ class Storer:
 
     async def settle(self, results: Sequence[Result]) -> list[Saved]:
         """When this returns, everything new is safe and the jobs are gone."""
-        fail_points.here("storer: taken")
+        fail_points.here("storer.taken")
         known = await self._store.known({one.job.feed_id for one in results})
         here = [(one, known[one.job.feed_id]) for one in results if one.job.feed_id in known]
         wanted = {before.feed_id: unknown(before, one.outcome) for one, before in here if one.outcome.document}
@@ -47,10 +47,10 @@ class Storer:
             for one, before in here
         ]
         verdicts = self._planned([one for one, _ in here], verdicts)
-        fail_points.here("storer: judged")
+        fail_points.here("storer.judged")
         done = {one.job.feed_id for one in results}
         saved = await self._store.write(_settle, here, verdicts, done)
-        fail_points.here("storer: saved")
+        fail_points.here("storer.saved")
         self._count(verdicts, saved)
         return saved
 

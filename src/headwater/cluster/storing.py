@@ -104,7 +104,7 @@ class NatsStoring:
         self.problem = None
         for message, _ in batch:
             await message.ack()
-        fail_points.here("storer: acknowledged")
+        fail_points.here("storer.acknowledged")
         if any(one.new_ids or one.updated_ids for one in saved):
             self._on_saved()
 

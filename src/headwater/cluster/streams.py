@@ -22,8 +22,8 @@ from headwater.errors import ClusterError
 BUFFERS = ("JOBS", "RESULTS", "OUT")  # streams that empty when nothing is behind
 KINDS = ("email", "webhook", "notify")
 RESULTS_BYTES = 1 << 30
-JOBS_BYTES = 256 << 20
-OUT_BYTES = 256 << 20
+JOBS_BYTES = 64 << 20
+OUT_BYTES = 64 << 20
 ITEMS_AGE = 3 * 86_400.0
 DUPLICATES = 600.0  # seconds within which NATS recognises a message by its id
 MOST_DELIVERED = 3
@@ -149,7 +149,7 @@ class Streams:
         results = await self.context.stream_info(self.stream("RESULTS"))
         if not results.state.consumer_count:
             made = True
-            config = ConsumerConfig(durable_name="storers", ack_wait=60.0, max_ack_pending=20_000)
+            config = ConsumerConfig(durable_name="storers", ack_wait=self.timing.lease, max_ack_pending=20_000)
             await self.context.add_consumer(self.stream("RESULTS"), config)
         out = await self.context.stream_info(self.stream("OUT"))
         if out.state.consumer_count < len(KINDS):

@@ -38,8 +38,8 @@ def dump(connection: Connection, file: BackupWriter, now: float, progress: Progr
         taken=now,
         database=connection.dialect.name,
         columns={str(table.name): [str(column.name) for column in table.columns] for table in tables},
-        counts={str(table.name): _count(connection, table) for table in tables},
-        numbers=_numbers(connection),
+        counts={str(table.name): count(connection, table) for table in tables},
+        numbers=numbers(connection),
     )
     file.manifest(manifest)
     done, total = 0, sum(manifest.counts.values())
@@ -69,9 +69,9 @@ def load(connection: Connection, file: BackupReader, progress: Progress) -> None
         done += len(block.rows)
         progress(done, total)
     for name, table in tables.items():
-        if (there := _count(connection, table)) != manifest.counts[name]:
+        if (there := count(connection, table)) != manifest.counts[name]:
             raise StoreError(f"Of {name}, {there} rows were restored and not {manifest.counts[name]}; nothing is kept.")
-    _renumber(connection, manifest.numbers)
+    renumber(connection, manifest.numbers)
     migrate(connection)
     search.renew_all(connection)
 
@@ -108,7 +108,7 @@ def refuse_newer(manifest: Manifest, file: Path) -> None:
         )
 
 
-def _count(connection: Connection, table: Table) -> int:
+def count(connection: Connection, table: Table) -> int:
     return connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 
@@ -116,7 +116,8 @@ def _insert(connection: Connection, table: Table, columns: list[str], block: Row
     connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in block.rows])
 
 
-def _numbers(connection: Connection) -> dict[str, int]:
+def numbers(connection: Connection) -> dict[str, int]:
+    """The last id given out in each table that numbers its rows."""
     if connection.dialect.name == "sqlite":
         found = connection.execute(text("SELECT name, seq FROM sqlite_sequence"))
         return {name: number for name, number in found if name in metadata.tables}
@@ -128,7 +129,8 @@ def _numbers(connection: Connection) -> dict[str, int]:
     return numbers
 
 
-def _renumber(connection: Connection, numbers: dict[str, int]) -> None:
+def renumber(connection: Connection, numbers: dict[str, int]) -> None:
+    """Go on numbering where another database stopped."""
     if connection.dialect.name == "sqlite":
         for name, number in numbers.items():
             connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": name})

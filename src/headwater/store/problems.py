@@ -105,6 +105,18 @@ def _refused(error: BaseException | None) -> bool:
     return error is not None and type(error.__cause__).__name__ == "DataError"
 
 
+def may_come_back(error: BaseException | None) -> bool:
+    """Is it the way to the database, or its state for the moment, so that waiting may help?"""
+    while error is not None:
+        state = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
+        if state is not None:
+            return state.startswith(("08", "57")) or state in ("53300", "53100", "55000")
+        if isinstance(error, OSError | TimeoutError):
+            return True
+        error = error.__cause__
+    return False
+
+
 def may_succeed_again(error: BaseException) -> bool:
     """Deadlock or serialisation failure: the same transaction, tried again, will do."""
     return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in ("40001", "40P01")

@@ -1,0 +1,305 @@
+"""What a cluster costs and brings: jobs per second, refreshes by rung and number of terminals, take-over.
+
+Rung 0 (one process, SQLite) is the peer of everything here, on the same farm in the same run. CPU is counted for each
+role by itself, without what starting takes; PostgreSQL and NATS are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+from sqlalchemy import Connection, func, select, update
+
+from bench.refresh import farm
+from headwater.cluster.by_nats import NatsOutgoing, carrier
+from headwater.cluster.by_postgres import PostgresOutgoing
+from headwater.cluster.leading import Leader
+from headwater.cluster.link import connect
+from headwater.cluster.messages import Job
+from headwater.cluster.servers import NatsServer, nats_server, postgres_server
+from headwater.cluster.streams import Streams, consumer
+from headwater.cluster.timing import Timing
+from headwater.settings import Settings
+from headwater.store import jobs, leases
+from headwater.store.state import changed
+from headwater.store.store import Store
+from headwater.store.tables import known, refresh
+from headwater.store.values import NewFeed
+
+HOSTS = 64
+ROLES = ("controller", "storer", "processor")
+SETTINGS = {
+    "ALLOW_PRIVATE": "1",
+    "LEAST_INTERVAL": "1",
+    "PER_HOST": "64",
+    "BUDGET": "10000000",
+    "STRATEGY": "uniform",
+    "CONCURRENCY": "64",
+}
+
+
+# jobs
+
+
+async def jobs_by_nats(store: Store, nats: str, number: int) -> dict[str, float]:
+    link: Any = await connect(nats, "bench")
+    streams = Streams(link, "bench-jobs", Timing(600.0))
+    await streams.ensure(await carrier(streams, store))
+    given = [Job(k, k % 256, 1, f"https://site{k}.example/feed", "a benchmark") for k in range(number)]
+    began = time.perf_counter()
+    await NatsOutgoing(streams, store, lambda: True).offer(given)
+    offered = time.perf_counter() - began
+    done = asyncio.Event()
+    taken = 0
+
+    async def come(message: Any) -> None:
+        nonlocal taken
+        if message.reply:
+            taken += 1
+            await message.ack()
+            if taken >= number:
+                done.set()
+
+    inbox = link.new_inbox()
+    await link.subscribe(inbox, cb=come)
+    began = time.perf_counter()
+    for p in range(256):
+        asked = b'{"batch": %d, "expires": 60000000000}' % (number // 256 + 1)
+        await link.publish(f"$JS.API.CONSUMER.MSG.NEXT.bench-jobs-JOBS.{consumer(p)}", asked, reply=inbox)
+    await asyncio.wait_for(done.wait(), 120)
+    took = time.perf_counter() - began
+    await link.close()
+    return {"offer": number / offered, "take": number / took}
+
+
+async def jobs_by_postgres(store: Store, number: int) -> dict[str, float]:
+    given = [Job(k, k % 256, 1, f"https://site{k}.example/feed", "a benchmark") for k in range(number)]
+    outgoing = PostgresOutgoing(store)
+    began = time.perf_counter()
+    for start in range(0, number, 500):
+        await outgoing.offer(given[start : start + 500])
+    offered = time.perf_counter() - began
+    began = time.perf_counter()
+    left = number
+    while left:
+        rows = await store.write(jobs.take, range(256), 500, 600.0)
+        await store.write(jobs.finish, [row.feed_id for row in rows])
+        left -= len(rows)
+    return {"offer": number / offered, "take": number / (time.perf_counter() - began)}
+
+
+# refreshes
+
+
+@contextmanager
+def processes(
+    folder: Path, commands: Sequence[tuple[str, list[str], dict[str, str]]]
+) -> Iterator[dict[str, psutil.Process]]:
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name, arguments, more in commands:
+            env = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
+            env |= {f"HEADWATER_{key}": value for key, value in {**SETTINGS, "MEMBER": name, **more}.items()}
+            command = [sys.executable, "-m", "headwater", *arguments, "--log-level", "warning"]
+            running[name] = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        yield {name: psutil.Process(process.pid) for name, process in running.items()}
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait(60)
+
+
+def cpu(process: psutil.Process) -> float:
+    """With the processes it has started."""
+    total = 0.0
+    for one in (process, *process.children(recursive=True)):
+        try:
+            used = one.cpu_times()
+            total += used.user + used.system
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+def _made(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(refresh)).scalar_one()
+
+
+def _due(connection: Connection) -> None:
+    connection.execute(update(known).values(next_refresh=None, not_before=None, fresh_until=None))
+    changed(connection)
+
+
+async def refreshes(
+    url: str, base: str, feeds: int, running: dict[str, psutil.Process], ready: int, servers: dict[str, psutil.Process]
+) -> dict[str, Any]:
+    """Cold (200, stored) and warm (304): refreshes per second, and milliseconds of CPU each, by process."""
+    result: dict[str, Any] = {}
+    async with await Store.open(url) as store:
+        if ready:
+            while len(await store.read(leases.members, 60.0)) < ready:
+                await asyncio.sleep(0.2)
+        await asyncio.sleep(2.0)
+        addresses = [NewFeed(f"{host}/feeds/{k}") for k in range(feeds) for host in [_host(base, k)]]
+        for name, goal in (("cold", feeds), ("warm", 2 * feeds)):
+            before = {one: cpu(process) for one, process in {**running, **servers}.items()}
+            began = time.perf_counter()
+            if name == "cold":
+                await store.add_feeds(addresses, time.time())
+            else:
+                await store.write(_due)
+            while (made := await store.read(_made)) < goal:
+                await asyncio.sleep(0.05)
+            wall = time.perf_counter() - began
+            if name == "cold":
+                result["items"] = await store.count_items() / wall
+            await asyncio.sleep(2.0)  # what follows behind
+            used = {one: 1000 * (cpu(process) - before[one]) / feeds for one, process in {**running, **servers}.items()}
+            result[name] = {"per_second": (made - goal + feeds) / wall, "cpu": used}
+    return result
+
+
+def _host(base: str, number: int) -> str:
+    scheme, _, rest = base.partition("://")
+    _, _, port = rest.partition(":")
+    return f"{scheme}://127.0.0.{1 + number % HOSTS}:{port}"
+
+
+def own(result: dict[str, Any], phase: str, servers: Sequence[str] = ("postgres", "nats")) -> float:
+    """Milliseconds of our own CPU per refresh."""
+    return sum(used for name, used in result[phase]["cpu"].items() if name not in servers)
+
+
+def rungs(base: str, feeds: int, terminals: Sequence[int], folder: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    url = f"sqlite:///{folder / 'rung0.sqlite'}"
+    with processes(folder, [("serve", ["serve", "--port", "0"], {"DATABASE": url})]) as running:
+        time.sleep(4.0)
+        found["rung 0"] = asyncio.run(refreshes(url, base, feeds, running, 0, {}))
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres_server(folder / "rung1"))
+        servers = {"postgres": _postgres(folder / "rung1")}
+        running = stack.enter_context(processes(folder, [("node", ["serve", "--port", "0"], {"DATABASE": url})]))
+        found["rung 1"] = asyncio.run(refreshes(url, base, feeds, running, 1, servers))
+    for number in terminals:
+        with ExitStack() as stack:
+            place = folder / f"rung2-{number}"
+            (place / "nats").mkdir(parents=True)
+            url = stack.enter_context(postgres_server(place / "postgres"))
+            broker = stack.enter_context(nats_server(place / "nats"))
+            with_database = {"DATABASE": url, "NATS": broker.url}
+            commands = [(role, [role], with_database) for role in ROLES]
+            commands += [(f"terminal{k}", ["terminal"], {"NATS": broker.url}) for k in range(number)]
+            running = stack.enter_context(processes(folder, commands))
+            servers = {"postgres": _postgres(place / "postgres"), "nats": _nats(broker)}
+            ready = len(ROLES) + number
+            found[f"rung 2, {number} terminal{'s' if number > 1 else ''}"] = asyncio.run(
+                refreshes(url, base, feeds, running, ready, servers)
+            )
+    return found
+
+
+def _postgres(folder: Path) -> psutil.Process:
+    return psutil.Process(int((folder / "postmaster.pid").read_text().splitlines()[0]))
+
+
+def _nats(broker: NatsServer) -> psutil.Process:
+    assert broker.pid is not None
+    return psutil.Process(broker.pid)
+
+
+# take-over
+
+
+async def take_over(url: str, feeds: int) -> float:
+    """Seconds from winning the lease to the first choice, with so many feeds in the store."""
+    async with await Store.open(url) as store:
+        there = await store.count_feeds()
+        for start in range(there, feeds, 20_000):
+            many = [NewFeed(f"https://site{k}.example/feed") for k in range(start, min(start + 20_000, feeds))]
+            await store.add_feeds(many, time.time())
+        given = Settings(strategy="value")
+        leader = Leader(store, given, lambda fenced, held: PostgresOutgoing(fenced), roles=["node"])
+        held = await store.write(leases.take, "controller", f"bench{feeds}", 600.0)
+        assert held is not None
+        over = asyncio.Event()
+        leading = asyncio.create_task(leader.lead(held, over))
+        while leader.controller is None:
+            await asyncio.sleep(0.01)
+        took = leader.took
+        over.set()
+        await leading
+        await store.write(leases.release, held)
+    assert took is not None
+    return took
+
+
+def main(small: bool, million: bool = False) -> dict[str, float]:
+    """Prints the tables; returns how many times rung 0's CPU a refresh costs at rungs 1 and 2."""
+    feeds, number = (200, 1000) if small else (3000, 20_000)
+    terminals = (1,) if small else (1, 2, 4)
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as place:
+        folder = Path(place)
+        (folder / "nats").mkdir()
+        with postgres_server(folder / "postgres") as url, nats_server(folder / "nats") as broker:
+            asyncio.run(_jobs(url, broker.url, number))
+            sizes = (1000,) if small else (100_000, 1_000_000) if million else (100_000,)
+            for size in sizes:
+                print(
+                    f"take-over with {size:,} feeds: {asyncio.run(take_over(url, size)):.2f} s after the lease is won"
+                )
+        with farm(feeds, "--hosts", str(HOSTS)) as base:
+            found = rungs(base, feeds, terminals, folder)
+    return report(found, feeds)
+
+
+async def _jobs(url: str, nats: str, number: int) -> None:
+    async with await Store.open(url) as store:
+        by_postgres = await jobs_by_postgres(store, number)
+        by_nats = await jobs_by_nats(store, nats, number)
+    print(f"{number:,} jobs{'':12}{'offered/s':>12}{'taken + done/s':>16}")
+    for name, rates in (("SKIP LOCKED", by_postgres), ("JetStream", by_nats)):
+        print(f"{name:22}{rates['offer']:12,.0f}{rates['take']:16,.0f}")
+
+
+def report(found: dict[str, dict[str, Any]], feeds: int) -> dict[str, float]:
+    print(f"{feeds:,} feeds on {HOSTS} hosts: refreshes/s, new items/s, milliseconds of CPU per refresh")
+    print(f"{'':22}{'cold/s':>9}{'items/s':>9}{'warm/s':>9}{'cold ms':>9}{'warm ms':>9}{'servers':>9}")
+    ratios: dict[str, float] = {}
+    peer = {phase: own(found["rung 0"], phase) for phase in ("cold", "warm")}
+    for name, result in found.items():
+        servers = sum(result["cold"]["cpu"].get(one, 0.0) for one in ("postgres", "nats"))
+        print(
+            f"{name:22}{result['cold']['per_second']:9.0f}{result['items']:9.0f}{result['warm']['per_second']:9.0f}"
+            f"{own(result, 'cold'):9.2f}{own(result, 'warm'):9.2f}{servers:9.2f}"
+        )
+        for phase in ("cold", "warm"):
+            ratios[f"{name} {phase}"] = own(result, phase) / peer[phase]
+    for name, result in found.items():
+        if len(result["cold"]["cpu"]) > 1:
+            parts = ", ".join(f"{one} {used:.2f}" for one, used in result["cold"]["cpu"].items())
+            print(f"{name}, cold, ms of CPU by process: {parts}")
+    for name, ratio in ratios.items():
+        if not name.startswith("rung 0"):
+            print(f"{name}: {ratio:.2f} × the CPU of rung 0 per refresh")
+    return ratios
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--million", action="store_true", help="take-over with 1,000,000 feeds too")
+    arguments = parser.parse_args()
+    main(arguments.small, arguments.million)

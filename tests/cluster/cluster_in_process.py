@@ -1,0 +1,103 @@
+"""Roles of a cluster as tasks of the test's own process, on real servers; and parts of them with handmade results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from headwater.cluster.link import connect
+from headwater.cluster.messages import Job, Result, encode
+from headwater.cluster.partition import partition_of
+from headwater.cluster.roles import ROLES
+from headwater.cluster.streams import Streams
+from headwater.cluster.timing import Timing
+from headwater.model import Document, Ending, Entry, Outcome
+from headwater.settings import Settings
+
+LEASE = 6.0
+
+
+def settings(**more: Any) -> Settings:
+    usual: dict[str, Any] = {
+        "allow_private": True,
+        "least_interval": 0.2,
+        "budget": 100_000.0,
+        "strategy": "top_utility",
+        "cluster_lease": LEASE,
+        "concurrency": 16,
+    }
+    return Settings(**usual | more)
+
+
+class Roles:
+    """Running roles by name; `stop` ends one gracefully, `drop` as abruptly as a task can be ended."""
+
+    def __init__(self, given: Settings) -> None:
+        self._given = given
+        self._running: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
+
+    def start(self, name: str, role: str, **more: Any) -> None:
+        hidden = {"database": None} if role == "terminal" else {}
+        given = self._given.model_copy(update={"member": name, **hidden, **more})
+        stop = asyncio.Event()
+        self._running[name] = (asyncio.create_task(ROLES[role](given, stop)), stop)
+
+    async def stop(self, name: str) -> None:
+        task, stop = self._running.pop(name)
+        stop.set()
+        await asyncio.wait_for(task, 60)
+
+    async def drop(self, name: str) -> None:
+        task, _ = self._running.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def failures(self) -> list[BaseException]:
+        """What has ended that should not have."""
+        done = [task for task, _ in self._running.values() if task.done()]
+        return [error for task in done if (error := task.exception()) is not None]
+
+
+@asynccontextmanager
+async def roles(given: Settings, *names: str) -> AsyncIterator[Roles]:
+    """`names` are roles, each started once under its own name."""
+    running = Roles(given)
+    for name in names:
+        running.start(name, name)
+    try:
+        yield running
+        assert not running.failures()
+    finally:
+        for name in list(running._running):
+            if running._running[name][0].done():
+                running._running.pop(name)
+            else:
+                await running.stop(name)
+
+
+@asynccontextmanager
+async def streams_at(url: str, prefix: str, identity: str | None = None) -> AsyncIterator[Streams]:
+    """The streams of a test; made where an identity is given."""
+    link = await connect(url, "test")
+    found = Streams(link, prefix, Timing(LEASE))
+    try:
+        if identity is not None:
+            await found.ensure(identity)
+        yield found
+    finally:
+        await link.close()
+
+
+def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t") -> Result:
+    """What a terminal would bring of a feed that shows these items."""
+    entries = tuple(Entry(id=one, link=f"{url}/{one}", title=f"Item {one}", content=one) for one in identities)
+    document = Document("rss 2.0", title="A feed", items=entries)
+    outcome = Outcome(Ending.CHANGED, url, url, at, 0.1, 200, document, bytes=1000, body_hash=f"{at}")
+    return Result(Job(feed_id, partition_of(url), 1, url, "a test"), outcome, terminal, epoch)
+
+
+async def publish(streams: Streams, one: Result) -> None:
+    subject = streams.subject(f"res.{one.job.partition}")
+    await streams.context.publish(subject, encode(one))

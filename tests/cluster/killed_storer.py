@@ -1,0 +1,15 @@
+"""A storer that dies at a place it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from headwater.cluster import fail_points
+from headwater.cluster.roles import storer
+from headwater.settings import Settings
+
+
+def main(given: dict[str, object], place: str) -> None:
+    os.environ[fail_points.VARIABLE] = place
+    asyncio.run(storer(Settings(**given), asyncio.Event()))  # type: ignore[arg-type]

@@ -1,0 +1,367 @@
+"""The failure matrix: what must hold when parts hang, die, fill up or disagree. Real PostgreSQL and NATS."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cluster_in_process import LEASE, publish, result, roles, settings, streams_at
+from sqlalchemy import Connection, text
+
+from databases import PostgresServer
+from headwater.cluster import sharing
+from headwater.cluster.by_nats import NatsOutgoing, carrier
+from headwater.cluster.by_postgres import PostgresOutgoing
+from headwater.cluster.controller import Controller
+from headwater.cluster.leading import Leader
+from headwater.cluster.messages import EPOCH_SHIFT, Grant, Job, read_taught
+from headwater.cluster.partition import partition_of
+from headwater.cluster.reckoning import reckon
+from headwater.cluster.servers import NatsServer, nats_server
+from headwater.cluster.storer import Storer
+from headwater.cluster.terminal import Taken, Terminal
+from headwater.cluster.timing import Timing
+from headwater.errors import LeaseLost
+from headwater.fetch.client import Fetcher
+from headwater.node.courtesy import Courtesy
+from headwater.node.setting_up import build_strategy, spending
+from headwater.store import jobs, leases
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+
+def manners() -> Courtesy:
+    return Courtesy(np.random.default_rng(1), least=0.2)
+
+
+async def a_feed(store: Store, url: str = "https://one.example/feed") -> int:
+    [added] = await store.add_feeds([NewFeed(url)], time.time())
+    return added.feed.id
+
+
+# a terminal that hangs
+
+
+async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(store: Store) -> None:
+    url = "https://one.example/feed"
+    feed = await a_feed(store, url)
+    await store.write(sharing.prepare)
+    await store.write(leases.take_free, sharing.PREFIX, "hung", 256, -1.0)  # epoch 1, run out at once
+    await store.write(leases.take_free, sharing.PREFIX, "other", 256, 60.0)  # epoch 2
+    storer = Storer(store, manners())
+    await storer.settle([result(feed, url, 2_000.0, "b", "c", epoch=2, terminal="other")])
+    after = (await store.known([feed]))[feed]
+    await storer.settle([result(feed, url, 1_000.0, "a", "b", epoch=1, terminal="hung")])
+    assert {one.identity for one in await store.items(feed_id=feed)} == {"a", "b", "c"}
+    assert (await store.known([feed]))[feed] == after
+    taught = [read_taught(body) for body in await store.write(jobs.learn, 10)]
+    assert [one.late for one in taught] == [False, True]
+    assert len(await store.refreshes(feed)) == 2  # every fetch has its record
+
+
+class Grants:
+    """A landlord who gives what a test wants."""
+
+    def __init__(self, *grants: Grant) -> None:
+        self._grants = list(grants)
+        self.drained: list[tuple[int, ...]] = []
+
+    async def tend(self, drained: tuple[int, ...]) -> Grant:
+        self.drained.append(drained)
+        return self._grants.pop(0) if len(self._grants) > 1 else self._grants[0]
+
+    async def leave(self) -> None:
+        pass
+
+
+class NoJobs:
+    async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
+        await stop.wait()
+
+
+class Kept:
+    """Results as they come."""
+
+    def __init__(self) -> None:
+        self.results: list[object] = []
+
+    async def put(self, one: object) -> None:
+        self.results.append(one)
+
+
+async def tried(terminal: Terminal, job: Job) -> str:
+    """What becomes of a job in a terminal's hands: done or given back."""
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def done() -> None:
+        ended.set_result("done")
+
+    async def give_back() -> None:
+        ended.set_result("given back")
+
+    terminal.take(Taken(job, done, give_back))
+    return await asyncio.wait_for(ended, 20)
+
+
+async def test_a_terminal_begins_nothing_it_may_not(farm) -> None:
+    made = await farm(feeds=1)
+    url = made.url(0)
+    p = partition_of(url)
+    now = time.time()
+    good = Grant({p: 5}, (), LEASE, 7, now)
+    cases = {
+        "held": (good, 7),
+        "an old controller's job": (good, 6),
+        "not held": (replace(good, partitions={}), 7),
+        "to be drained": (replace(good, surplus=(p,)), 7),
+        "too little of the lease left for a fetch": (replace(good, seconds=LEASE / 2 - 0.1), 7),
+    }
+    found = {}
+    for name, (grant, epoch) in cases.items():
+        async with Fetcher(allow_private=True) as fetcher:
+            terminal = Terminal("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=Timing(LEASE))
+            stop = asyncio.Event()
+            running = asyncio.create_task(terminal.run(stop))
+            await asyncio.sleep(0.1)
+            found[name] = await tried(terminal, Job(1, p, epoch << EPOCH_SHIFT, url, "a test"))
+            stop.set()
+            await running
+    assert found == {name: "done" if name == "held" else "given back" for name in cases}
+    assert len(made.log) == 1
+
+
+async def test_a_partition_is_drained_before_it_is_let_go(farm, eventually) -> None:
+    made = await farm(feeds=1, latency=1.0)
+    url = made.url(0)
+    p = partition_of(url)
+    grant = Grant({p: 5}, (), LEASE, 7, time.time())
+    landlord = Grants(grant, replace(grant, surplus=(p,)))
+    async with Fetcher(allow_private=True) as fetcher:
+        terminal = Terminal("t", fetcher, landlord, NoJobs(), Kept(), timing=Timing(LEASE))
+        stop = asyncio.Event()
+        running = asyncio.create_task(terminal.run(stop))
+        await asyncio.sleep(0.1)
+        fetching = asyncio.create_task(tried(terminal, Job(1, p, 7 << EPOCH_SHIFT, url, "a test")))
+        await eventually(lambda: (p,) in landlord.drained, "it lets go")
+        assert fetching.done()
+        assert fetching.result() == "done"
+        stop.set()
+        await running
+
+
+async def test_a_wrong_clock_of_a_terminal_is_corrected_by_the_databases(farm) -> None:
+    grant = Grant({1: 5}, (), LEASE, 7, time.time() + 500.0)
+    async with Fetcher(allow_private=True) as fetcher:
+        terminal = Terminal("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=Timing(LEASE))
+        stop = asyncio.Event()
+        running = asyncio.create_task(terminal.run(stop))
+        await asyncio.sleep(0.2)
+        assert abs(terminal.clock() - time.time() - 500.0) < 5.0
+        stop.set()
+        await running
+
+
+# controllers
+
+
+def controller(store: Store, held: leases.Lease) -> Controller:
+    given = settings()
+    return Controller(
+        store.fenced(held),
+        build_strategy(given),
+        spending(given),
+        manners(),
+        PostgresOutgoing(store.fenced(held)),
+        epoch=held.epoch,
+        timing=Timing(LEASE),
+        capacity=lambda: 100,
+    )
+
+
+async def test_of_two_controllers_the_old_one_is_refused_everywhere(store: Store) -> None:
+    await a_feed(store)
+    old = await store.write(leases.take, "controller", "old", -1.0)
+    assert old is not None
+    first = controller(store, old)
+    await first.load()
+    new = await store.write(leases.take, "controller", "new", 60.0)
+    assert new is not None
+    with pytest.raises(LeaseLost):
+        await first.step()
+    assert await store.read(jobs.waiting) == 0
+    second = controller(store, new)
+    await second.load()
+    assert await second.step()
+    assert await store.read(jobs.waiting) == 1
+
+
+async def test_a_job_of_which_nothing_was_heard_is_due_again_and_its_feed_is_refused_only_while_it_waits(
+    store: Store,
+) -> None:
+    feed = await a_feed(store)
+    held = await store.write(leases.take, "controller", "c", 60.0)
+    assert held is not None
+    works = controller(store, held)
+    await works.load()
+    await works.step()
+    assert list(works.flights) == [feed]
+    await store.write(jobs.finish, [feed])  # as if the broker had been wiped
+    assert not await works.step()
+    works.flights[feed].deadline = 0.0
+    assert await works.step()
+    assert works.counts["expired"] == 1
+    assert await store.read(jobs.waiting) == 1
+
+
+async def test_who_takes_over_has_learned_what_was_not_saved(store: Store, eventually) -> None:
+    url = "https://one.example/feed"
+    feed = await a_feed(store, url)
+    storer = Storer(store, manners())
+    now = time.time()
+    for n in range(30):
+        shown = [str(k) for k in range(n, n + 5)]
+        await storer.settle([result(feed, url, now - 3000 + 100 * n, *shown)])
+    given = settings(database="postgresql://unused")
+    leader = Leader(store, given, lambda fenced, held: PostgresOutgoing(fenced), roles=["node"])
+    held = await store.write(leases.take, "controller", "c", 60.0)
+    assert held is not None
+    over = asyncio.Event()
+    leading = asyncio.create_task(leader.lead(held, over))
+    await eventually(lambda: leader.controller is not None, "it leads")
+    assert leader.controller is not None
+    rate = leader.controller.believed_rate(feed)
+    over.set()
+    await leading
+    assert rate is not None
+    assert 1 / 300 < rate < 1 / 50  # one item in a hundred seconds
+
+
+# servers
+
+
+async def test_while_the_database_is_away_results_wait_and_are_stored_when_it_is_back(
+    farm, url: str, store: Store, postgres: PostgresServer, nats: NatsServer, prefix: str, eventually
+) -> None:
+    feed = await a_feed(store)
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    name = url.partition("?")[0].rpartition("/")[2]
+    async with streams_at(nats.url, prefix) as streams, roles(given, "storer") as running:
+
+        async def joined() -> bool:
+            return bool(await store.read(leases.members, 60.0))
+
+        await eventually(joined, "the storer has joined")
+        postgres._admin(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        postgres.disconnect(name)
+        for n in range(20):
+            await publish(streams, result(feed, "https://one.example/feed", 1_000.0 + n, f"{n}", f"{n + 1}"))
+        await asyncio.sleep(3.0)
+        assert not running.failures()
+        assert await streams.waiting("RESULTS") == 20
+        postgres._admin(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+        async def stored() -> bool:
+            return await store.count_items() == 21 and await streams.waiting("RESULTS") == 0
+
+        await eventually(stored, "everything is stored")
+
+
+def full(connection: Connection) -> None:
+    connection.execute(
+        text(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$"
+        )
+    )
+    connection.execute(text("CREATE TRIGGER full_disk BEFORE INSERT ON item EXECUTE FUNCTION full_disk()"))
+
+
+async def test_a_full_disk_is_said_and_waited_for(
+    url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    feed = await a_feed(store)
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with streams_at(nats.url, prefix) as streams, roles(given, "storer") as running:
+        await eventually(streams.present, "the streams are made")
+        await store.write(full)
+        await publish(streams, result(feed, "https://one.example/feed", 1_000.0, "a", "b"))
+
+        async def said() -> bool:
+            infos = [one.info for one in await store.read(leases.members, 60.0)]
+            return any("disk of PostgreSQL" in info for info in infos)
+
+        await eventually(said, "the member says so")
+        assert await store.count_items() == 0
+        assert not await store.refreshes()  # nothing is half written
+        await store.write(lambda connection: connection.execute(text("DROP FUNCTION full_disk CASCADE")) and None)
+
+        async def stored() -> bool:
+            return await store.count_items() == 2
+
+        await eventually(stored, "it is stored when there is space")
+        assert not running.failures()
+
+
+async def test_a_message_that_nobody_can_read_is_put_aside_with_its_body(
+    url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    feed = await a_feed(store)
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with streams_at(nats.url, prefix) as streams, roles(given, "storer"):
+        await eventually(streams.present, "the streams are made")
+        await streams.context.publish(streams.subject("res.7"), b"\xff poison")
+        await publish(streams, result(feed, "https://one.example/feed", 1_000.0, "a"))
+
+        async def aside() -> bool:
+            return bool(await store.read(jobs.set_aside)) and await streams.waiting("RESULTS") == 0
+
+        await eventually(aside, "it is put aside")
+        [(_, subject, problem, body)] = await store.read(jobs.set_aside)
+        assert (subject, body) == ("res.7", b"\xff poison")
+        assert "cannot be read" in problem
+        assert await store.count_items() == 1  # the others are stored
+
+
+async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blocks_is_put_aside(
+    store: Store, nats: NatsServer, prefix: str
+) -> None:
+    async with streams_at(nats.url, prefix) as streams:
+        await streams.ensure(await carrier(streams, store))
+        outgoing = NatsOutgoing(streams, store, lambda: True)
+        job = Job(1, 3, 1 << EPOCH_SHIFT, "https://one.example/feed", "a test")
+        assert await outgoing.offer([job]) == {1}
+        assert await outgoing.offer([job]) == set()
+        assert await outgoing.offer([job]) == set()  # the second refusal: NATS has given it up, or nobody is there
+        assert await outgoing.offer([job]) == {1}
+        assert [subject for _, subject, _, _ in await store.read(jobs.set_aside)] == ["jobs.3.1"]
+
+
+async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
+    farm, url: str, store: Store, tmp_path, eventually
+) -> None:
+    made = await farm(feeds=12, hosts=12, speed=2000, hints=False, latency=0.02)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(12)], time.time())
+    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    with nats_server(tmp_path) as broker:
+        given = settings(database=url, nats=broker.url)
+        async with roles(given, "controller", "terminal", "storer", "processor") as running:
+            await eventually(lambda: len(made.log) > 24, "it runs")
+            broker.kill()
+            broker.wipe()
+            await asyncio.sleep(1.0)
+            broker.start()
+            asked = len(made.log)
+            await eventually(lambda: len(made.log) > asked + 24, "it goes on by itself", 120.0)
+            await running.stop("controller")
+            await asyncio.sleep(1.0)
+
+            async def matched() -> bool:
+                return (await reckon(made, store, "Everything")).unmatched == 0
+
+            await eventually(matched, "everything stored has met the query")
+    found = await reckon(made, store, "Everything")
+    assert found.whole, found
+    assert found.at_once == 1

@@ -1,0 +1,66 @@
+"""The storing trap: a storer that dies between storing and publishing must not leave items that nobody hears of."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+
+import killed_storer
+import pytest
+from cluster_in_process import publish, result, roles, settings, streams_at
+
+from headwater.cluster.by_nats import carrier
+from headwater.cluster.items import Followed
+from headwater.cluster.membership import Membership
+from headwater.cluster.servers import NatsServer
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["headwater.cluster.roles", "asyncpg", "sqlalchemy.dialects.postgresql.asyncpg", "nats"])
+PLACES = (
+    *("storer.taken", "storer.judged", "storer.saved", "storer.acknowledged"),
+    *("relay.read", "relay.published", "relay.advanced"),
+)
+FEEDS, WINDOW = 8, 5
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_every_item_is_stored_once_and_announced_once_wherever_a_storer_dies(
+    place: str, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    added = await store.add_feeds([NewFeed(f"https://site{k}.example/feed") for k in range(FEEDS)], time.time())
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    expected = {(one.feed.id, f"{k}-{n}") for k, one in enumerate(added) for n in range(WINDOW + 2)}
+    async with streams_at(nats.url, prefix) as streams:
+        name = await carrier(streams, store)
+        await streams.ensure(name)
+        await Membership(store, name, streams.timing).join()
+        for shift in (0, 2):  # the second window shows two new items
+            for k, one in enumerate(added):
+                shown = [f"{k}-{n}" for n in range(shift, shift + WINDOW)]
+                await publish(streams, result(one.feed.id, one.feed.url, 1_000.0 + shift, *shown))
+        dying = FORKS.Process(
+            target=killed_storer.main,
+            args=(given.model_dump(exclude_unset=True) | {"member": "dying"}, place),
+            daemon=True,
+        )
+        dying.start()
+        await eventually(lambda: not dying.is_alive(), f"it dies at “{place}”")
+        assert dying.exitcode == -9
+        follower = Followed(streams, store)
+        async with roles(given, "storer"):
+            read: list[tuple[int, str]] = []
+            position = 0
+
+            async def all_read() -> bool:
+                nonlocal position
+                entries = await follower.read(position, 7)
+                read.extend((entry.item.feed_id, entry.item.identity) for entry in entries if entry.kind == "new")
+                position = entries[-1].position if entries else position
+                return len(read) >= len(expected) and await streams.waiting("RESULTS") == 0
+
+            await eventually(all_read, "everything is announced")
+            assert sorted(read) == sorted(expected)
+            assert await store.count_items() == len(expected)
+        await follower.close()
