@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -102,10 +102,11 @@ async def jobs_by_postgres(store: Store, number: int) -> dict[str, float]:
 # refreshes
 
 
+Command = tuple[str, list[str], dict[str, str]]  # name, arguments, settings
+
+
 @contextmanager
-def processes(
-    folder: Path, commands: Sequence[tuple[str, list[str], dict[str, str]]]
-) -> Iterator[dict[str, psutil.Process]]:
+def processes(commands: Sequence[Command]) -> Iterator[dict[str, psutil.Process]]:
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, arguments, more in commands:
@@ -133,6 +134,13 @@ def cpu(process: psutil.Process) -> float:
     return total
 
 
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    while True:
+        if await holds():
+            return
+        await asyncio.sleep(0.05)
+
+
 def _made(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(refresh)).scalar_one()
 
@@ -149,8 +157,11 @@ async def refreshes(
     result: dict[str, Any] = {}
     async with await Store.open(url) as store:
         if ready:
-            while len(await store.read(leases.members, 60.0)) < ready:
-                await asyncio.sleep(0.2)
+
+            async def there() -> bool:
+                return len(await store.read(leases.members, 60.0)) >= ready
+
+            await until(there)
         await asyncio.sleep(2.0)
         addresses = [NewFeed(f"{host}/feeds/{k}") for k in range(feeds) for host in [_host(base, k)]]
         for name, goal in (("cold", feeds), ("warm", 2 * feeds)):
@@ -160,14 +171,17 @@ async def refreshes(
                 await store.add_feeds(addresses, time.time())
             else:
                 await store.write(_due)
-            while (made := await store.read(_made)) < goal:
-                await asyncio.sleep(0.05)
+
+            async def done(goal: int = goal) -> bool:
+                return await store.read(_made) >= goal
+
+            await until(done)
             wall = time.perf_counter() - began
             if name == "cold":
                 result["items"] = await store.count_items() / wall
             await asyncio.sleep(2.0)  # what follows behind
             used = {one: 1000 * (cpu(process) - before[one]) / feeds for one, process in {**running, **servers}.items()}
-            result[name] = {"per_second": (made - goal + feeds) / wall, "cpu": used}
+            result[name] = {"per_second": feeds / wall, "cpu": used}
     return result
 
 
@@ -185,13 +199,13 @@ def own(result: dict[str, Any], phase: str, servers: Sequence[str] = ("postgres"
 def rungs(base: str, feeds: int, terminals: Sequence[int], folder: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     url = f"sqlite:///{folder / 'rung0.sqlite'}"
-    with processes(folder, [("serve", ["serve", "--port", "0"], {"DATABASE": url})]) as running:
+    with processes([("serve", ["serve", "--port", "0"], {"DATABASE": url})]) as running:
         time.sleep(4.0)
         found["rung 0"] = asyncio.run(refreshes(url, base, feeds, running, 0, {}))
     with ExitStack() as stack:
         url = stack.enter_context(postgres_server(folder / "rung1"))
         servers = {"postgres": _postgres(folder / "rung1")}
-        running = stack.enter_context(processes(folder, [("node", ["serve", "--port", "0"], {"DATABASE": url})]))
+        running = stack.enter_context(processes([("node", ["serve", "--port", "0"], {"DATABASE": url})]))
         found["rung 1"] = asyncio.run(refreshes(url, base, feeds, running, 1, servers))
     for number in terminals:
         with ExitStack() as stack:
@@ -202,7 +216,7 @@ def rungs(base: str, feeds: int, terminals: Sequence[int], folder: Path) -> dict
             with_database = {"DATABASE": url, "NATS": broker.url}
             commands = [(role, [role], with_database) for role in ROLES]
             commands += [(f"terminal{k}", ["terminal"], {"NATS": broker.url}) for k in range(number)]
-            running = stack.enter_context(processes(folder, commands))
+            running = stack.enter_context(processes(commands))
             servers = {"postgres": _postgres(place / "postgres"), "nats": _nats(broker)}
             ready = len(ROLES) + number
             found[f"rung 2, {number} terminal{'s' if number > 1 else ''}"] = asyncio.run(
@@ -236,8 +250,11 @@ async def take_over(url: str, feeds: int) -> float:
         assert held is not None
         over = asyncio.Event()
         leading = asyncio.create_task(leader.lead(held, over))
-        while leader.controller is None:
-            await asyncio.sleep(0.01)
+
+        async def leads() -> bool:
+            return leader.controller is not None
+
+        await until(leads)
         took = leader.took
         over.set()
         await leading
@@ -257,9 +274,8 @@ def main(small: bool, million: bool = False) -> dict[str, float]:
             asyncio.run(_jobs(url, broker.url, number))
             sizes = (1000,) if small else (100_000, 1_000_000) if million else (100_000,)
             for size in sizes:
-                print(
-                    f"take-over with {size:,} feeds: {asyncio.run(take_over(url, size)):.2f} s after the lease is won"
-                )
+                seconds = asyncio.run(take_over(url, size))
+                print(f"take-over with {size:,} feeds: {seconds:.2f} s after the lease is won")
         with farm(feeds, "--hosts", str(HOSTS)) as base:
             found = rungs(base, feeds, terminals, folder)
     return report(found, feeds)
