@@ -47,6 +47,7 @@ class Settings(BaseSettings):
     contact: str | None = Field(None, description="an address of yours, told to every server in the User-Agent")
     budget: float = Field(60.0, description="requests per minute that may be spent on feeds")
     budget_bytes: float | None = Field(None, description="bytes per second that may be spent on feeds")
+    article_budget: float = Field(10.0, gt=0, description="requests per minute that may be spent on articles")
     host_budget: float | None = Field(None, description="requests per minute to one registered domain")
     per_host: int = Field(1, ge=1, description="connections to one registered domain at a time")
     least_interval: float = Field(120.0, ge=0, description="seconds between two refreshes of a feed, at the least")

@@ -27,3 +27,12 @@ def test_what_is_not_published_is_refused_with_a_sentence(headwater) -> None:
         answer = headwater("publish", "private", where)
         assert answer.code != 0
         assert word in answer.err
+
+
+def test_articles_are_switched_for_feeds_and_query_feeds(headwater) -> None:
+    headwater("feeds", "import", "-", input="http://127.0.0.1:9/feed\n")
+    assert "are fetched" in headwater("feeds", "articles", "1", "on").out
+    assert headwater("feeds", "articles", "1", "off", "--json").json["articles"] is False
+    assert headwater("feeds", "articles", "1", "perhaps").code != 0
+    assert headwater("feeds", "articles", "99", "on").code != 0
+    assert headwater("query", "articles", "Nowhere", "on").code != 0

@@ -101,16 +101,22 @@ def by_feedparser(mine: Any, was: Entry, format: str) -> dict[str, Any]:
     return {
         "id": mine.id,
         "title": mine.get("title") or None,
-        "link": mine.get("link"),
+        "link": None if was.link is None else mine.get("link"),
         "published": seconds(mine.get("published_parsed")),
         "updated": None if was.updated is None else seconds(mine.get("updated_parsed")),
-        "authors": tuple(one.get("name") or one.get("email") for one in mine.get("authors", ()) if one),
+        "authors": tuple(_named(*pair) for pair in zip(mine.get("authors", ()), was.authors, strict=True)),
         "summary": None if was.summary is None else mine.get("summary"),
         "content": mine.content[0].value if was.content else None,
         "categories": tuple(tag.term for tag in mine.get("tags", ())),
         "enclosures": sorted(files),
         "language": mine.title_detail.language if format == "atom" else mine.get("language"),
     }
+
+
+def _named(one: Any, was: str) -> str | None:
+    """feedparser takes names apart that hold an address."""
+    name, mail = one.get("name"), one.get("email")
+    return was if was in (mail, f"{mail} ({name})", f"{name} ({mail})", f"{name} <{mail}>") else name
 
 
 def expected(was: Entry) -> dict[str, Any]:

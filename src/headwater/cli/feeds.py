@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headwater.cli import adding, subscriptions
+from headwater.cli.articles import Switch, switched
 from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
 from headwater.cli.work import fetcher, opened, run
 from headwater.model import Feed, Known, Refresh
@@ -103,6 +104,23 @@ def _feed_json(feed: Feed, known: Known | None) -> dict[str, object]:
         "failures": known.failures if known else 0,
         "last_error": known.last_error if known else None,
     }
+
+
+@command(app, epilog="Example:  headwater feeds articles 3 on")
+def articles(
+    feed: Annotated[str, typer.Argument(help="Its id, address or name.")],
+    switch: Annotated[Switch, typer.Argument(help="on or off.")],
+) -> None:
+    """Fetch the pages behind a feed's new items, or no longer: their text is read, searched and matched."""
+
+    async def work() -> Feed:
+        async with opened(settings()) as store:
+            one = await store.feed(feed)
+            await store.articles.wish("feed", one.id, switch is Switch.on)
+            return one
+
+    one = run(work())
+    switched(one.title or one.url, switch)
 
 
 @command(app, epilog="Example:  headwater feeds show 3")

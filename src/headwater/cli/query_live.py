@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from headwater.cli.articles import Switch, switched
 from headwater.cli.common import as_json, command, fail, out, print_json, settings
 from headwater.cli.query import ScriptFile, app, register
 from headwater.cli.script_files import MALFORMED, count, mistakes_told, read_text, tell
@@ -183,6 +184,19 @@ def _item(hit: StoredHit, origins: dict[int, Origin]) -> dict[str, Any]:
         "delivered": hit.fresh,
         "related": None if hit.related is None else [other.id for other in hit.related],
     }
+
+
+@command(app, "articles", epilog="headwater query articles IcelandVolcano on")
+def articles_command(name: NameGiven, switch: Annotated[Switch, typer.Argument(help="on or off.")]) -> None:
+    """Fetch the pages behind what a query feed publishes, or no longer."""
+
+    async def work() -> None:
+        async with opened(settings()) as store:
+            await store.articles.wish("query", (await store.queries.find(name)).id, switch is Switch.on)
+
+    with _names_told():
+        run(work())
+    switched(name, switch)
 
 
 @command(app, "drop", epilog="headwater query drop IcelandVolcano --cascade")

@@ -199,9 +199,9 @@ class Fetcher:
             sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
         return await self._once("POST", url, sent, data, max_bytes)
 
-    async def ask(self, url: str, *, max_bytes: int = 64 << 10) -> Page:
+    async def ask(self, url: str, *, accept: str = "*/*", max_bytes: int = 64 << 10) -> Page:
         """One GET; a redirect is returned, never followed."""
-        return await self._once("GET", url, {}, None, max_bytes)
+        return await self._once("GET", url, {"Accept": accept}, None, max_bytes)
 
     async def _once(
         self, method: str, url: str, headers: Mapping[str, str], data: bytes | None, max_bytes: int

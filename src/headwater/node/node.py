@@ -16,6 +16,7 @@ import numpy as np
 import structlog
 
 from headwater.fetch.client import Fetcher
+from headwater.node.articles import Articles, pages_of_hits
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
 from headwater.node.delivering import delivering, zone
@@ -91,7 +92,7 @@ class Node:
             self.processor = Processor(
                 self.store,
                 detect=detector(),
-                writers=(*self._writers, Duties(zone(given.time_zone))),
+                writers=(*self._writers, Duties(zone(given.time_zone)), pages_of_hits),
                 on_hits=self._hits,
                 on_taken=self._want,
             )
@@ -102,6 +103,7 @@ class Node:
             asyncio.create_task(self.crawler.run(self._stop)),
             asyncio.create_task(self.processor.run(self._stop)),
             asyncio.create_task(self.deliverer.run(self._stop)),
+            asyncio.create_task(Articles(self.store, self.fetcher, given.article_budget).run(self._stop)),
             *self.upkeep.tasks(self.processor, self._stop),
         ]
         self._tasks[0].add_done_callback(self._ended)

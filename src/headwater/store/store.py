@@ -19,6 +19,7 @@ from headwater.errors import StoreError
 from headwater.model import Feed, Item, Known, Refresh, Verdict
 from headwater.store import backup, feeds, items, known, outbox, refreshes, retention, save, search, state
 from headwater.store.account_store import AccountStore
+from headwater.store.article_store import ArticleStore
 from headwater.store.backup import Progress
 from headwater.store.backup_file import BackupReader, BackupWriter, Manifest
 from headwater.store.database import Database, Transaction
@@ -61,6 +62,7 @@ class Store:
         self.publishing = PublishStore(database)
         self.pages = PageStore(database)
         self.hub = HubStore(database)
+        self.articles = ArticleStore(database)
         self.subscriptions = SubscriptionStore(database)
         self.accounts = AccountStore(database)
         self.reading = ReadingStore(database)

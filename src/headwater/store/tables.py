@@ -394,6 +394,29 @@ subscription = Table(
     Index(None, "due"),
 )
 
+# Articles: the pages behind items, fetched for these feeds and for what these query feeds publish.
+article_feed = Table("article_feed", metadata, Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False))
+
+article_query = Table(
+    "article_query",
+    metadata,
+    Column("query_id", Id, ForeignKey("query_feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+)
+
+article = Table(
+    "article",
+    metadata,
+    Column("item_id", Id, primary_key=True, autoincrement=False),
+    Column("url", Text, nullable=False),
+    Column("state", Text, nullable=False),  # due, failed (tried again at `due`), done, dead
+    Column("due", Double),
+    Column("attempts", Integer, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("written", LargeBinary),  # the hash of the text that was written into the item
+    Column("message", Text),
+    Index(None, "due"),
+)
+
 state = Table(
     "state",
     metadata,

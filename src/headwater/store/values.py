@@ -329,3 +329,15 @@ class Subscription:
     pushes: int = 0
     pushed: float | None = None
     message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """The page behind an item, and what became of fetching it. `state` is due, failed, done or dead."""
+
+    item_id: int
+    url: str
+    state: str = "due"
+    attempts: int = 0
+    message: str | None = None
+    due: float | None = None
