@@ -236,3 +236,12 @@ async def test_every_table_is_in_a_backup_but_the_index_of_words(database_url: s
         found = await transaction.run(lambda connection: inspect(connection).get_table_names())
     there = {name for name in found if not name.startswith("item_search")}
     assert there - set(manifest.counts) == {"alembic_version", "unindexed"}
+
+
+async def test_a_server_that_has_an_owner_is_not_restored_over(database_url: str, sound: Path) -> None:
+    async with await Store.open(database_url) as store:
+        await store.accounts.claim("olga", "hash of a password")
+    with pytest.raises(StoreError, match="already"):
+        await restored(sound, database_url)
+    async with await Store.open(database_url) as store:
+        assert (await store.accounts.owner()).name == "olga"

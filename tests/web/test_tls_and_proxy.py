@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from headwater.errors import SettingsError
 from headwater.settings import load_settings
+from headwater.web.peers import Peers
 from headwater.web.tls import Certificate, certificate, own_names
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
@@ -96,10 +97,12 @@ async def seen(request: Request) -> Response:
     return PlainTextResponse(f"{request.client.host if request.client else ''} {request.url}")
 
 
-async def served(port: int = 0, **options: Any) -> tuple[uvicorn.Server, asyncio.Task[None], int]:
-    app = Starlette(routes=[Route("/{path:path}", seen)])
+async def served(
+    port: int = 0, trusted: tuple[str, ...] = (), **options: Any
+) -> tuple[uvicorn.Server, asyncio.Task[None], int]:
+    app = Peers(Starlette(routes=[Route("/{path:path}", seen)]), trusted)
     listener = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", **options))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", proxy_headers=False, **options))
     return server, asyncio.create_task(server.serve(sockets=[listener])), listener.getsockname()[1]
 
 
@@ -153,7 +156,7 @@ async def test_behind_nginx_the_visitor_is_seen_and_only_the_proxy_is_believed(
 ) -> None:
     port, behind, authority = nginx
     given = load_settings(trusted_proxies=["127.0.0.0/8"] if trusted else ["10.0.0.1"])
-    server, task, _ = await served(behind, proxy_headers=True, forwarded_allow_ips=list(given.trusted_proxies))
+    server, task, _ = await served(behind, given.trusted_proxies)
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     headers = {"Host": f"feeds.example.org:{port}", "X-Forwarded-For": "6.6.6.6", "X-Forwarded-Proto": "gopher"}

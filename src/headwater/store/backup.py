@@ -18,6 +18,7 @@ from headwater.errors import StoreError
 from headwater.store import search
 from headwater.store.backup_file import FORMAT, BackupReader, BackupWriter, Manifest, Rows
 from headwater.store.migrate import HEAD, migrate
+from headwater.store.people_tables import user
 from headwater.store.tables import metadata, unindexed
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
@@ -83,6 +84,10 @@ def refuse_full(connection: Connection, where: str) -> None:
             continue
         if connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first():
             raise StoreError(f"{where} is not empty: it has rows in {name}. Restore into an empty database.")
+    if inspect(connection).has_table(user.name):
+        claimed = select(user.c.id).where(user.c.password.is_not(None)).limit(1)
+        if connection.execute(claimed).first():
+            raise StoreError(f"{where} has an owner with a password already. Restore into an empty database.")
 
 
 def check_sqlite(connection: Connection) -> None:

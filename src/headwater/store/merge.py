@@ -6,6 +6,7 @@ from sqlalchemy import Connection, exists, select, update
 
 from headwater.errors import InputError
 from headwater.store import feeds
+from headwater.store.people_tables import mark, subscribed, subscribed_tag
 from headwater.store.sql import insert_new
 from headwater.store.tables import feed_tag, hit, item, seen
 
@@ -28,5 +29,21 @@ def merge(connection: Connection, into: int, gone: int) -> int:
     if old.tags:
         tags = [{"feed_id": into, "tag": tag} for tag in old.tags]
         connection.execute(insert_new(connection.dialect.name, feed_tag), tags)
+    _move_readers(connection, into, gone)
     feeds.remove(connection, gone)
     return len(ids)
+
+
+def _move_readers(connection: Connection, into: int, gone: int) -> None:
+    """Who read the second reads the first, with their tags and marks; where both were read, as the first was."""
+    dialect = connection.dialect.name
+    mine = select(subscribed).where(subscribed.c.feed_id == gone)
+    rows = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(mine)]
+    if rows:
+        connection.execute(insert_new(dialect, subscribed), rows)
+    tagged = select(subscribed_tag).where(subscribed_tag.c.feed_id == gone)
+    tags = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(tagged)]
+    if tags:
+        connection.execute(insert_new(dialect, subscribed_tag), tags)
+    here = select(item.c.id).where(item.c.feed_id == into)
+    connection.execute(update(mark).where(mark.c.feed_id == gone, mark.c.item_id.in_(here)).values(feed_id=into))

@@ -90,6 +90,24 @@ async def test_two_feeds_become_one(server: Any) -> None:
     assert (await server.owner("GET", f"/feeds/{first}/alike"))["items"] == []
 
 
+async def test_who_reads_a_feed_that_is_merged_reads_the_other(server: Any) -> None:
+    first, second = await add(server, server.owner, 3), await add(server, server.ann, 4, tags=["hers"])
+    item = (await server.ann("GET", f"/items?feed={second}&limit=1"))["items"][0]["id"]
+    await server.ann("PATCH", f"/items/{item}", json={"starred": True})
+    await server.owner("POST", f"/feeds/{first}/merge", json={"other": second})
+    assert (await server.ann("GET", f"/subscriptions/feeds/{first}"))["tags"] == ["hers"]
+    assert [one["id"] for one in (await server.ann("GET", "/items?starred=true"))["items"]] == [item]
+
+
+async def test_failing_feeds_are_counted_by_cause(server: Any) -> None:
+    id = await add(server, server.owner, 0)
+    await server.owner("PATCH", f"/feeds/{id}", json={"url": server.farm.base() + "/nothing"})
+    assert (await server.owner("POST", f"/feeds/{id}/refresh"))["ending"] == "missing"
+    (told,) = (await server.owner("GET", "/feeds/troubles"))["items"]
+    assert (told["ending"], told["feeds"], told["some"][0]["id"]) == ("missing", 1, id)
+    assert (await server.owner("GET", "/feeds?state=failing"))["items"][0]["last_error"]
+
+
 async def test_what_an_address_offers_is_said_without_adding(server: Any) -> None:
     found = await server.owner("POST", "/feeds/discover", json={"url": server.farm.url(0)})
     assert [one["url"] for one in found["items"]] == [server.farm.url(0)]

@@ -97,6 +97,16 @@ async def test_nothing_that_is_searched_for_breaks_anything(read: Any) -> None:
         await read.ann("GET", "/search", params={"q": said})
 
 
+async def test_a_condition_of_the_query_language_is_searched_by(read: Any) -> None:
+    item = (await read.ann("GET", f"/items?feed={read.ids[1]}&limit=1"))["items"][0]
+    word = max(item["title"].split(), key=len).strip(".,:;?!")
+    found = await read.ann("GET", "/search", params={"q": f'TITLE CONTAINS "{word}"'})
+    assert found["read_as"].endswith(f'WHERE TITLE CONTAINS "{word}"')
+    assert found["kept"] > 0
+    his = await read.bob("GET", "/search", params={"q": f'TITLE CONTAINS "{word}" AND SOURCE = "{read.farm.url(1)}"'})
+    assert his["items"] == []
+
+
 async def test_wrong_searches_are_told(read: Any) -> None:
     assert (await read.ann("GET", "/search", 400))["field"] == "q"
     await read.ann("GET", "/search", 400, params={"q": ""})

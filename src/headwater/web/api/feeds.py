@@ -249,6 +249,26 @@ async def list_alike_feeds(call: Call, asked: One) -> Page[Alike]:
     return Page(items=[seen(feed) for feed in await call.store.pages.alike(asked.id, 100)], next=None)
 
 
+class Troubled(Answer, frozen=True):
+    """Feeds that fail for one cause: how many, since when the first, and some of them."""
+
+    ending: str
+    feeds: int
+    since: float | None
+    some: list[FeedView]
+
+
+@noun.get("/feeds/troubles", ADMIN)
+async def list_troubles(call: Call) -> Page[Troubled]:
+    """List why feeds fail, the most frequent cause first."""
+    found = await call.store.pages.troubles()
+    told = [
+        Troubled(ending=one.ending.value, feeds=one.feeds, since=one.since, some=[view(row) for row in one.some])
+        for one in found
+    ]
+    return Page(items=told, next=None)
+
+
 # refreshes
 
 

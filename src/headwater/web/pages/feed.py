@@ -10,9 +10,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.errors import HeadwaterError, Held, InputError, NotFound, StoreError
-from headwater.estimate.base import DAY, HOUR, WEEK
+from headwater.estimate.base import WEEK
 from headwater.model import Ending, Feed, Refresh
 from headwater.node.explaining import Explanation, explain
+from headwater.node.pattern import pattern
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.web.charts.heat import DAYS, heat_map
@@ -23,7 +24,6 @@ from headwater.web.pages.notes import Note, said, then
 from headwater.web.pages.sentences import explained
 from headwater.when import exactly, relative
 
-WEEKS = 4
 SHOWN = 300  # refreshes in the strip
 SAID = {
     "added": "The feed was added and its first items are here.",
@@ -78,16 +78,10 @@ async def look(store: Store, settings: Settings, feed_id: int, now: float) -> Fe
 
 
 async def _pattern(store: Store, told: Explanation, now: float) -> Chart | None:
-    if told.belief is None:
+    found = await pattern(store, told, now)
+    if found.believed is None:
         return None
-    counted = [0] * 168
-    times = await store.pages.published(told.feed.id, now - WEEKS * WEEK)
-    for at in times:
-        if at <= now:
-            counted[int((at - 4 * DAY) % WEEK // HOUR)] += 1
-    believed = told.belief.by_weekday_hour
-    weeks = min(max((now - min(times, default=now)) / WEEK, 1.0), float(WEEKS))
-    return heat_map(_finding(believed), believed, counted, weeks)
+    return heat_map(_finding(found.believed), found.believed, found.counted, found.weeks)
 
 
 def _finding(believed: tuple[float, ...]) -> str:
