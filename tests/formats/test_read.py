@@ -236,3 +236,36 @@ def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
 def test_the_start_of_an_item_in_a_document_that_breaks_off_is_no_item() -> None:
     whole = b"<rss version='2.0'><channel><title>x</title><item><title>one</title></item><item><ti"
     assert [item.title for item in read(whole).items] == ["one"]
+
+
+def test_rss_in_json_is_read_as_rss() -> None:
+    body = b"""{"rss": {"version": "2.0", "channel": {"title": "T", "link": "http://a.example/", "language": "en-us",
+        "image": {"url": "http://a.example/i.png"}, "source:account": "x", "bad name": 1, "ttl": 60, "item": [
+        {"title": "One", "link": "/1", "pubDate": "Thu, 01 Jan 1970 00:01:00 GMT", "description": "<b>x</b><script>",
+         "guid": {"isPermaLink": "false", "#value": "g1"}, "category": ["a", {"domain": "d", "#value": "b"}],
+         "enclosure": {"url": "http://a.example/1.mp3", "type": "audio/mpeg", "length": 12}},
+        {"description": "no title", "guid": "http://a.example/2"}]}}}"""
+    found = read(body, url="http://a.example/rss.json")
+    assert (found.format, found.title, found.language, found.icon) == (
+        "rss 2.0",
+        "T",
+        "en-us",
+        "http://a.example/i.png",
+    )
+    assert found.hints.ttl == 3600
+    one, two = found.items
+    assert (one.id, one.link, one.published, one.summary) == ("g1", "http://a.example/1", 60.0, "<b>x</b>")
+    assert one.categories == ("a", "b")
+    assert one.enclosures == (Enclosure("http://a.example/1.mp3", "audio/mpeg", 12),)
+    assert (two.link, two.summary) == ("http://a.example/2", "no title")
+
+
+def test_the_page_itself_is_linked_and_not_feedburners_counter() -> None:
+    body = b"""<rss version="2.0" xmlns:feedburner="http://rssnamespace.org/feedburner/ext/1.0"><channel><item>
+        <feedburner:origLink>http://a.example/1</feedburner:origLink><link>http://counter.example/~r/1</link>
+        </item></channel></rss>"""
+    assert read(body).items[0].link == "http://a.example/1"
+
+
+def test_a_closing_tag_cut_by_one_character_is_no_truncation() -> None:
+    assert read(b"<feed xmlns='http://www.w3.org/2005/Atom'><title>x</title></feed").title == "x"

@@ -22,7 +22,7 @@ from headwater.model import Document
 ITEM_LIMIT = 5_000
 _ROOTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
 _ITEMS = frozenset({"item", "entry"})
-_CLOSED = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*>", re.IGNORECASE)
+_CLOSED = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*(?:>|\Z)", re.IGNORECASE)
 # Whether an element below the root has such an attribute. What only the root has holds for all.
 _MARKED = etree.XPath("boolean(/*/descendant::*/@xml:*)")
 _HAS_BASE = etree.XPath("boolean(/*/descendant::*/@xml:base)")
@@ -53,6 +53,15 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     context.problems.extend(parsed.problems)
     document = _read(root, kind, context, headers, parsed.encoding)
     return _as_far_as_it_goes(document, body) if parsed.problems else document
+
+
+def read_elements(
+    root: etree._Element, base: str | None, clean: bool, encoding: str, problems: tuple[str, ...]
+) -> Document:
+    """The Document that the elements of RSS say which did not come as XML."""
+    context = Context(names=Names(), cleaner=Cleaner(clean), base=base)
+    context.problems.extend(problems)
+    return _read(root, "rss", context, {}, encoding)
 
 
 def _as_far_as_it_goes(document: Document, body: bytes) -> Document:

@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 
 from headwater.errors import NotAFeed
-from headwater.formats import encoding, media
+from headwater.formats import encoding, media, rssjson
 from headwater.formats.context import language
 from headwater.formats.dates import parse_date
+from headwater.formats.document import read_elements
 from headwater.formats.html import Cleaner
 from headwater.formats.links import is_web, resolve
 from headwater.formats.people import distinct
@@ -26,6 +27,8 @@ def read_json(body: bytes, charset: str | None, base: str | None, clean: bool) -
     value, codec, problems = _load(body, charset)
     if not isinstance(value, dict):
         raise NotAFeed("This is JSON but no JSON Feed: it is not an object.", "json")
+    if rssjson.is_rss(value):
+        return read_elements(rssjson.elements(value), base, clean, codec, tuple(problems))
     version = _string(value.get("version")) or ""
     items = value.get("items")
     if "jsonfeed.org" not in version and not (
