@@ -269,3 +269,25 @@ def test_the_page_itself_is_linked_and_not_feedburners_counter() -> None:
 
 def test_a_closing_tag_cut_by_one_character_is_no_truncation() -> None:
     assert read(b"<feed xmlns='http://www.w3.org/2005/Atom'><title>x</title></feed").title == "x"
+
+
+def test_warnings_of_a_server_before_the_document_are_left_out() -> None:
+    body = b"<br />\n<b>Warning</b>: something in x.php<br />\n<?xml version='1.0'?><rss><channel><title>T</title>"
+    body += b"<item><title>one</title></item></channel></rss>"
+    found = read(body)
+    assert (found.title, [item.title for item in found.items]) == ("T", ["one"])
+    assert found.problems
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        b"<itunes:image href='/e.jpg' xmlns:itunes='http://www.itunes.com/dtds/podcast-1.0.dtd'/>",
+        b"<image><url>/e.jpg</url><title>not the item's</title></image>",
+    ],
+)
+def test_the_picture_of_an_item_is_one_of_its_files(element: bytes) -> None:
+    body = b"<rss><channel><item><title>one</title>" + element + b"</item></channel></rss>"
+    (item,) = read(body, url="http://a.example/feed").items
+    assert item.enclosures == (Enclosure("http://a.example/e.jpg", "image/*", None),)
+    assert (item.title, item.link) == ("one", None)

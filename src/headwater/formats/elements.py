@@ -246,6 +246,13 @@ def picture(draft: Draft, element: etree._Element, context: Context) -> None:
         draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
 
 
+def own_picture(draft: Draft, element: etree._Element, context: Context) -> None:
+    """The picture of one episode or one post: an address, or RSS's `image` with the address in an element."""
+    address = next((child for child in element if context.names[child.tag] == "url"), element)
+    if url := address_in(address, context):
+        draft.pictures.append(Enclosure(url, "image/*", None))
+
+
 def alternate_enclosure(draft: Draft, element: etree._Element, context: Context) -> None:
     """podcast:alternateEnclosure has its type; the addresses are in podcast:source elements."""
     for child in element:
@@ -338,6 +345,9 @@ HANDLERS: dict[str, Handler] = {
     "media:keywords": keywords,
     "enclosure": enclosure,
     "podcast:alternateenclosure": alternate_enclosure,
+    "image": own_picture,
+    "itunes:image": own_picture,
+    "googleplay:image": own_picture,
     "dc:language": spoken,
     "language": spoken,
     **_MEDIA,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headwater.errors import NotAFeed
 from headwater.formats.document import base_from, not_a_feed, read_xml
@@ -10,6 +12,8 @@ from headwater.formats.encoding import EBCDIC, from_header
 from headwater.formats.jsonfeed import read_json
 from headwater.model import Document
 
+# Where a document begins after warnings that its server wrote first.
+_START = re.compile(rb"<\?xml\s|<(?:rss|feed|rdf:RDF)[\s>]")
 _BLANK = b" \t\r\n\0"
 
 
@@ -38,6 +42,15 @@ def read(
         raise not_a_feed("html", body)
     try:
         return read_xml(body, charset, base, heard, clean)
+    except NotAFeed as error:
+        later = _START.search(body, 1)
+        if later is None or error.what not in ("html", "xml", "unknown"):
+            raise
+        try:
+            found = read_xml(body[later.start() :], charset, base, heard, clean)
+        except (NotAFeed, UnicodeDecodeError):
+            raise error from None
+        return replace(found, problems=(*found.problems, "what stood before the document was left out"))
     except UnicodeDecodeError as error:  # libxml2 let bytes through, while recovering, that are no characters
         raise NotAFeed("The document is damaged beyond recovery.", "unknown") from error
 
