@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headwater.language.ast import Field
 from headwater.query.text import Analysed
@@ -31,7 +34,7 @@ class Frequencies:
     def add(self, seen: Analysed) -> None:
         """Count an item, once, when it arrives and before it is compared."""
         for field, counts in self._counts.items():
-            terms = seen.terms(field)
+            terms = _terms(seen, field)
             if not terms:
                 continue
             self._items[field] += 1
@@ -49,15 +52,31 @@ class Frequencies:
             self._items[field] = items
             self._counts[field] = Counter(counts)
 
-    def weight(self, field: Field) -> Weight:
+    def weight(self, field: Field) -> Weights:
         """The inverse document frequency of words in the field: ln((1 + items) / (1 + items with it)) + 1.
 
         >>> Frequencies().weight(Field.TITLE)("volcano")
         1.0
         """
-        items = self._items.get(field, 0.0)
-        counts: Mapping[str, float] = self._counts.get(field, {})
-        return lambda term: log((1 + items) / (1 + counts.get(term, 0.0))) + 1
+        return Weights(self._items.get(field, 0.0), self._counts.get(field, {}))
+
+
+class Weights:
+    """What words weigh at this moment."""
+
+    def __init__(self, items: float, counts: Mapping[str, float]) -> None:
+        self._items = items
+        self._counts = counts
+
+    def __call__(self, term: str) -> float:
+        return log((1 + self._items) / (1 + self._counts.get(term, 0.0))) + 1
+
+    def squares(self, terms: Collection[str]) -> NDArray[np.float64]:
+        """The squares of the weights of many words, but for the last bit."""
+        get = self._counts.get
+        counts = np.fromiter([get(term, 0.0) for term in terms], np.float64, len(terms))
+        weights: NDArray[np.float64] = np.log((1 + self._items) / (1 + counts)) + 1
+        return weights * weights
 
 
 def cosine(one: Bag, other: Bag, weight: Weight) -> float:
@@ -80,3 +99,12 @@ def _length(bag: Bag, weights: Mapping[str, float]) -> float:
 
 def alike(one: Bag, other: Bag, weight: Weight, at: float) -> bool:
     return cosine(one, other, weight) >= at - TOLERANCE
+
+
+def _terms(seen: Analysed, field: Field) -> Collection[str]:
+    """The different words of the field. What is counted is compared as well, so that its bags are made anyway, but for
+    ITEM, which is compared as one text."""
+    if field is Field.ITEM:
+        return seen.terms(field)
+    bags = seen.bags(field)
+    return bags[0].keys() if len(bags) == 1 else {term for bag in bags for term in bag}

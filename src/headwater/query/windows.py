@@ -3,22 +3,33 @@
 Equal values are found by look-up. Alike texts are found through their rarest words: if the words of a text beyond the
 first few carry less than the asked cosine's share of its length, a text that shares only those cannot be as alike
 (Cauchy–Schwarz), so that only the first few need looking up, and nothing is missed.
+
+Entries are numbered as they come, and under each value or word stand the numbers of the entries that have it, in
+ascending order. Those of entries that have left stay there until a quarter of the window has: taking one from the front
+of every array with each item that leaves would cost more than passing over it.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, insort
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headwater.language.ast import Field, Window
 from headwater.query.compare import bags, keys
 from headwater.query.document import Key
 from headwater.query.hits import Related
-from headwater.query.similar import TOLERANCE, Bag, Weight, alike
+from headwater.query.similar import TOLERANCE, Bag, Weight, Weights, alike
 from headwater.query.text import Analysed
 
 ROUNDING = 1e-12
+ENOUGH = 0.75  # of what a text must share: so little may be left unseen before those found are looked at one by one
+NOBODY = array("I")  # never changed
 FORGOTTEN = 10_000  # items that have left the window, remembered so that a new version does not bring them back
 
 
@@ -45,9 +56,10 @@ class Past:
         self.at = at
         self._entries: dict[int, Entry] = {}
         self._numbers: dict[Key, int] = {}
-        self._index: dict[Hashable, list[int]] = {}  # value or word → numbers, oldest first
+        self._index: dict[Hashable, array[int]] = {}  # value or word → numbers
         self._gone: dict[Key, None] = {}
         self._next = 0
+        self._swept = 0  # the number below which nothing stands in the index any more
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -63,7 +75,8 @@ class Past:
         number = self._numbers.get(key)
         if number is not None:
             entry.at = self._entries[number].at
-            self._unindex(number)
+            for value in _indexed(self._entries[number]):
+                self._index[value].remove(number)
         elif key in self._gone:
             return
         else:
@@ -71,12 +84,7 @@ class Past:
             self._next += 1
             self._numbers[key] = number
         self._entries[number] = entry
-        for value in _indexed(entry):
-            holders = self._index.get(value)
-            if holders is None:
-                self._index[value] = [number]
-            else:
-                holders.append(number)
+        self._post(number, _indexed(entry))
         if self.window.seconds is None and len(self._entries) > self.window.count:
             self._forget(next(iter(self._entries)))
 
@@ -91,28 +99,41 @@ class Past:
                 return
             self._forget(oldest)
 
+    def _post(self, number: int, values: Collection[Hashable]) -> None:
+        index = self._index
+        for value in values:
+            holders = index.get(value)
+            if holders is None:
+                index[value] = array("I", (number,))
+            elif holders and holders[-1] > number:  # a new version of an entry
+                insort(holders, number)
+            else:
+                holders.append(number)
+
     def _forget(self, number: int) -> None:
-        self._unindex(number)
+        """Entries leave in the order in which they came."""
         key = self._entries.pop(number).related.key
         del self._numbers[key]
         self._gone[key] = None
         if len(self._gone) > FORGOTTEN:
             del self._gone[next(iter(self._gone))]
+        if number - self._swept > len(self._entries) // 4:
+            self._sweep(number + 1)
 
-    def _unindex(self, number: int) -> None:
-        for value in _indexed(self._entries[number]):
-            holders = self._index[value]
-            holders.remove(number)  # the oldest, which go first, stand first
-            if not holders:
-                del self._index[value]
+    def _sweep(self, oldest: int) -> None:
+        self._index = {value: holders for value, holders in self._index.items() if holders and holders[-1] >= oldest}
+        for holders in self._index.values():
+            if holders[0] < oldest:
+                del holders[: bisect_left(holders, oldest)]
+        self._swept = oldest
 
     # looking back
 
-    def meeting(self, seen: Analysed, field: Field, weight: Weight) -> list[Entry]:
+    def meeting(self, seen: Analysed, field: Field, weight: Weights) -> list[Entry]:
         """The entries whose field equals, or is alike, this field of the item; in the order in which they came."""
         self.prune(seen.arrived)
         if self.at is None:
-            numbers = {n for value in keys(seen, field) for n in self._index.get(value, ())}
+            numbers = {n for value in keys(seen, field) for n in self._index.get(value, ()) if n in self._entries}
         else:
             numbers = {n for bag in bags(seen, field) for n in self._alike(bag, weight, self.at)}
         found = (self._entries[number] for number in sorted(numbers))
@@ -121,53 +142,59 @@ class Past:
         since = seen.arrived - self.window.seconds
         return [entry for entry in found if entry.at >= since]
 
-    def _alike(self, bag: Bag, weight: Weight, at: float) -> Iterator[int]:
-        entries, squares = self._entries, _Squares(weight)
-        length = sum(count * count * squares[term] for term, count in bag.items())
-        for number in self._candidates(bag, squares, length, at):
+    def _alike(self, bag: Bag, weight: Weights, at: float) -> Iterator[int]:
+        entries, squares = self._entries, weight.squares(bag)
+        counts = np.fromiter(bag.values(), np.float64, len(bag))
+        shares = counts * counts * squares
+        length = float(shares.sum())
+        known = _Squares(zip(bag, squares.tolist(), strict=True))
+        known.weight = weight
+        for number in self._candidates(bag, shares, length, at):
             for other in entries[number].values:
-                if _as_alike(bag, length, other, squares, weight, at):  # type: ignore[arg-type]
+                if _as_alike(bag, length, other, known, weight, at):  # type: ignore[arg-type]
                     yield number
                     break
 
-    def _candidates(self, bag: Bag, squares: _Squares, length: float, at: float) -> list[int]:
-        """Every entry that can be alike, and few others."""
-        if at <= TOLERANCE:
-            return [number for number, entry in self._entries.items() if entry.values]
-        index, nobody = self._index, ()
-        shares = [(len(index.get(term, nobody)), count * count * squares[term], term) for term, count in bag.items()]
-        shares.sort()
-        # the part of the text's squared length that a text must share; a hair less, for rounding
-        left, wanted = length, length * (at - TOLERANCE) ** 2 * (1 - TOLERANCE)
-        shared: dict[int, float] = {}
-        place = 0
-        for _, share, term in shares:
-            if left < wanted:  # nobody new can share enough with what is left
-                break
-            place += 1
-            left -= share
-            for number in index.get(term, nobody):
-                shared[number] = shared.get(number, 0.0) + share
-        # The others' shares decide among those found. Going through all of them costs most, so it is done seldom.
-        again = wanted * 0.85
-        for _, share, term in shares[place:]:
-            left -= share
-            for number in self._holding(term, shared):
-                shared[number] += share
-            if left < again:
-                least, again = wanted - left, left * 0.85
-                shared = {number: found for number, found in shared.items() if found >= least}
-                if not shared:
-                    break
-        return [number for number, found in shared.items() if found >= wanted]
+    def _candidates(self, bag: Bag, shares: NDArray[np.float64], length: float, at: float) -> list[int]:
+        """Every entry that can be alike, and few others. `shares` are those of the words in the text's squared length.
 
-    def _holding(self, term: str, numbers: dict[int, float]) -> list[int]:
-        """Which of the numbers have the word: asked of the word or of them, whichever are fewer."""
-        holders = self._index.get(term, ())
-        if len(holders) < 2 * len(numbers):
-            return [number for number in holders if number in numbers]
-        entries = self._entries
-        return [number for number in numbers if any(term in bag for bag in entries[number].values)]  # type: ignore[operator]
+        The words that fewest have are looked up, until those left carry so little that an entry must share some of the
+        ones before, and not only a few; what it has of the rest is then asked of the entries that are left.
+        """
+        if at <= TOLERANCE or not self._entries:
+            return [number for number, entry in self._entries.items() if entry.values]
+        # the part of the text's squared length that a text must share; a hair less, for rounding
+        wanted = length * (at - TOLERANCE) ** 2 * (1 - TOLERANCE)
+        terms = list(bag)
+        get = self._index.get
+        holders = [get(term, NOBODY) for term in terms]
+        many = np.fromiter(map(len, holders), np.int64, len(holders))
+        order = np.argsort(many)
+        seen = shares[order].cumsum()
+        place = int(np.searchsorted(seen, length - wanted * ENOUGH)) + 1
+        looked, rest = order[:place], order[place:].tolist()
+        found = b"".join([holders[at] for at in looked.tolist()])
+        oldest = next(iter(self._entries))
+        numbers = np.frombuffer(found, np.uint32).astype(np.int64)
+        numbers -= oldest - 1
+        np.maximum(numbers, 0, out=numbers)  # those that have left are all counted at 0
+        shared = np.bincount(numbers, np.repeat(shares[looked], many[looked]))
+        left = float(shares[order[place:]].sum())
+        possible = np.flatnonzero(shared >= wanted - left * (1 + TOLERANCE))
+        others = [(terms[at], float(shares[at])) for at in rest]
+        return [
+            number + oldest - 1
+            for number in possible.tolist()
+            if number and shared[number] + self._shared(number + oldest - 1, others) >= wanted
+        ]
+
+    def _shared(self, number: int, shares: list[tuple[str, float]]) -> float:
+        """How much of these words an entry has."""
+        values: tuple[Bag, ...] = self._entries[number].values  # type: ignore[assignment]
+        if len(values) == 1:
+            (words,) = values
+            return sum([share for term, share in shares if term in words])
+        return sum(share for term, share in shares if any(term in bag for bag in values))
 
     # surviving
 
@@ -186,11 +213,10 @@ class Past:
 class _Squares(dict[str, float]):
     """Squared weights of words, each worked out once."""
 
-    def __init__(self, weight: Weight) -> None:
-        self._weight = weight
+    weight: Weight
 
     def __missing__(self, term: str) -> float:
-        found = self[term] = self._weight(term) ** 2
+        found = self[term] = self.weight(term) ** 2
         return found
 
 
