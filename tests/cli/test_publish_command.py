@@ -36,3 +36,17 @@ def test_articles_are_switched_for_feeds_and_query_feeds(headwater) -> None:
     assert headwater("feeds", "articles", "1", "perhaps").code != 0
     assert headwater("feeds", "articles", "99", "on").code != 0
     assert headwater("query", "articles", "Nowhere", "on").code != 0
+
+
+def test_templates_are_set_shown_refused_and_forgotten(headwater, tmp_path) -> None:
+    text = tmp_path / "mail.txt"
+    text.write_text("{{ items[0].title }}")
+    set_ = headwater("deliveries", "template", "--subject", "{{ query }}", "--body", str(text), "--json")
+    assert set_.json == {"*": {"subject": "{{ query }}", "body": "{{ items[0].title }}"}}
+    wrong = headwater("deliveries", "template", "--subject", "{{ nothing }}")
+    assert wrong.code != 0
+    assert "'nothing' is undefined" in wrong.err
+    assert headwater("deliveries", "template", "nowhere", "--subject", "x").code != 0
+    assert headwater("deliveries", "template", "--body", str(tmp_path / "none")).code != 0
+    assert "{{ query }}" in headwater("deliveries", "template").out
+    assert headwater("deliveries", "template", "--off", "--json").json == {}

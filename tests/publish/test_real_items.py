@@ -87,7 +87,10 @@ def check_by_feedparser(imported: Imported, format: str) -> None:
         parsed = feedparser.parse(body, sanitize_html=False, resolve_relative_uris=False)
         assert not parsed.bozo, (feed, parsed.get("bozo_exception"))
         for mine, was in zip(parsed.entries, shown, strict=True):
-            assert by_feedparser(mine, was, format) == expected(was), (feed, was.id)
+            got, wanted = by_feedparser(mine, was, format), expected(was)
+            if got != wanted:  # it mends what a publisher has encoded twice
+                wanted |= {"title": mended(was.title), "categories": tuple(map(mended, was.categories))}
+            assert got == wanted, (feed, was.id)
 
 
 def by_feedparser(mine: Any, was: Entry, format: str) -> dict[str, Any]:
@@ -113,10 +116,17 @@ def by_feedparser(mine: Any, was: Entry, format: str) -> dict[str, Any]:
     }
 
 
+def mended(text: str | None) -> str | None:
+    try:
+        return None if text is None else text.encode("latin-1").decode()
+    except UnicodeError:
+        return text
+
+
 def _named(one: Any, was: str) -> str | None:
     """feedparser takes names apart that hold an address."""
     name, mail = one.get("name"), one.get("email")
-    return was if was in (mail, f"{mail} ({name})", f"{name} ({mail})", f"{name} <{mail}>") else name
+    return was if mail and mail in was and (name or "") in was else name
 
 
 def expected(was: Entry) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from headwater.cli.common import as_json, command, group, out, print_json, setti
 from headwater.cli.work import opened, run
 from headwater.errors import InputError
 from headwater.publish.deliver import hook_secret
+from headwater.publish.templates import Template, checked
 from headwater.store.values import Delivery
 
 STATES = ("due", "failed", "sent", "dead")
@@ -25,6 +27,11 @@ def register(app: typer.Typer) -> None:
         resend
     )
     command(deliveries, epilog="Example:  headwater deliveries secret")(secret)
+    command(
+        deliveries,
+        epilog="Examples:  headwater deliveries template quakes --subject '{{ items[0].title }}' --body mail.txt"
+        "  ·  headwater deliveries template --off",
+    )(template)
     app.add_typer(deliveries, name="deliveries")
 
 
@@ -85,3 +92,46 @@ def secret() -> None:
         print_json({"secret": made})
     else:
         out.print(made, markup=False)
+
+
+def template(
+    query: Annotated[str | None, typer.Argument(help="A query feed; without it, all that have no template.")] = None,
+    subject: Annotated[str | None, typer.Option(help="The subject, in Jinja.")] = None,
+    body: Annotated[
+        Path | None, typer.Option(help="A file with the text, in Jinja.", exists=True, dir_okay=False)
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Forget it.")] = False,
+) -> None:
+    """Show or set in whose words mails and notifications speak."""
+    if off and (subject is not None or body is not None):
+        raise InputError("Give either a template or --off.")
+    given = Template(subject, _text(body))
+    setting = given != Template()
+    if setting:
+        checked(given)
+
+    async def work() -> dict[str, tuple[str | None, str | None]]:
+        async with opened(settings()) as store:
+            name = None if query is None else (await store.queries.find(query)).name
+            if setting or off:
+                await store.publishing.set_template(name, given.subject, given.body)
+            return await store.publishing.templates()
+
+    found = run(work())
+    shown = {name or "*": {"subject": one[0], "body": one[1]} for name, one in found.items()}
+    if as_json():
+        print_json(shown)
+        return
+    for name, one in shown.items():
+        out.print(escape(f"{name}: {one['subject'] or 'the usual subject'}\n{one['body'] or 'the usual text'}"))
+    if not shown:
+        out.print("No templates: messages speak as usual.")
+
+
+def _text(body: Path | None) -> str | None:
+    if body is None:
+        return None
+    try:
+        return body.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{body} cannot be read as text in UTF-8: {error}") from error

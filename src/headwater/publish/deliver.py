@@ -13,11 +13,14 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
+from headwater.errors import InputError
 from headwater.publish.documents import entry
 from headwater.publish.sinks import Message, Sink, Undelivered
+from headwater.publish.templates import Template, rendered, renderers
 from headwater.store.store import Store
 from headwater.store.values import Delivery
 
@@ -61,6 +64,7 @@ class Deliverer:
         self._most = most_attempts
         self._woken = asyncio.Event()
         self._free = asyncio.Semaphore(AT_ONCE)
+        self._renderers = renderers()
 
     def wake(self) -> None:
         """Hits have been written: look now."""
@@ -68,16 +72,19 @@ class Deliverer:
 
     async def run(self, stop: asyncio.Event) -> None:
         """A failure of the store is logged and tried again: it never ends the loop."""
-        while not stop.is_set():
-            self._woken.clear()
-            try:
-                busy = await self.step()
-            except Exception as error:
-                log.error("deliveries_failed", error=repr(error))
-                busy = False
-            if not busy:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), LOOK)
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                try:
+                    busy = await self.step()
+                except Exception as error:
+                    log.error("deliveries_failed", error=repr(error))
+                    busy = False
+                if not busy:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._woken.wait(), LOOK)
+        finally:
+            await self.close()
 
     async def step(self) -> bool:
         """Send what is due now; False where nothing was."""
@@ -128,7 +135,25 @@ class Deliverer:
         items = [entry(hit.item, feeds.get(hit.item.feed_id)) for hit in hits]
         first = batch[0]
         at = first.slot if first.slot is not None else hits[0].arrived
-        return Message(first.batch or str(first.id), first.query, first.address, items, at)
+        message = Message(first.batch or str(first.id), first.query, first.address, items, at)
+        return message if first.kind == "webhook" else await self._in_words(message)
+
+    async def _in_words(self, message: Message) -> Message:
+        """The message in the words of its template, where there is one."""
+        template = Template(*await self._store.publishing.template(message.query))
+        if template == Template():
+            return message
+        try:
+            subject, text = await rendered(self._renderers, template, message.query, message.items, message.at)
+        except InputError as error:
+            raise Undelivered(str(error)) from error
+        return replace(message, subject=subject, text=text)
+
+    async def close(self) -> None:
+        """Let go of the processes that render templates and send notifications."""
+        await self._renderers.close()
+        for sink in self._sinks.values():
+            await sink.close()
 
 
 async def hook_secret(store: Store, now: float) -> bytes:

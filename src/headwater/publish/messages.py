@@ -32,12 +32,25 @@ def subject(query: str, items: Sequence[Entry]) -> str:
     return one_line(f"[{query}] {len(items)} new items", _LONGEST) or query
 
 
-def mail(key: str, query: str, items: Sequence[Entry], *, sender: str, to: str, at: float) -> EmailMessage:
-    """A mail in text and HTML; its Message-ID is made of the key, so that a mail server may know it again."""
+def mail(
+    key: str,
+    query: str,
+    items: Sequence[Entry],
+    *,
+    sender: str,
+    to: str,
+    at: float,
+    own_subject: str | None = None,
+    own_text: str | None = None,
+) -> EmailMessage:
+    """A mail in text and HTML, or in somebody's own words, in text.
+
+    Its Message-ID is made of the key, so that a mail server may know it again.
+    """
     domain = parseaddr(sender)[1].partition("@")[2] or "localhost"
     message = EmailMessage(policy=SMTP)
     try:
-        message["Subject"] = subject(query, items)
+        message["Subject"] = own_subject or subject(query, items)
         message["From"] = sender
         message["To"] = to
         message["Message-ID"] = f"<{key}@{domain}>"
@@ -45,6 +58,9 @@ def mail(key: str, query: str, items: Sequence[Entry], *, sender: str, to: str, 
     except (ValueError, IndexError) as error:
         raise InputError(f"A mail from “{sender}” to “{to}” cannot be written: these are no addresses.") from error
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody should answer automatically
+    if own_text is not None:
+        message.set_content(own_text if own_text.endswith("\n") else own_text + "\n")
+        return message
     message.set_content("\n\n".join(_text(item) for item in items) + "\n")
     message.add_alternative("".join(_html(item) for item in items), subtype="html")
     return message

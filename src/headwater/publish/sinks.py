@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from headwater.errors import AddressError, HeadwaterError, InputError
+from headwater.errors import AddressError, HeadwaterError, InputError, NotAFeed
 from headwater.fetch.client import Fetcher
 from headwater.model import Entry
 from headwater.publish import messages
+from headwater.publish.notifying import notifiers, send
 
 TIMEOUT = 30.0
 
@@ -25,6 +26,8 @@ class Message:
     address: str
     items: Sequence[Entry]
     at: float
+    subject: str | None = None  # in somebody's own words
+    text: str | None = None
 
 
 class Undelivered(Exception):
@@ -39,6 +42,10 @@ class Sink(ABC):
     @abstractmethod
     async def send(self, message: Message) -> None:
         """Returns when the other side has taken it; raises Undelivered."""
+
+    async def close(self) -> None:
+        """Let go of what was opened."""
+        return
 
 
 class Mail(Sink):
@@ -57,7 +64,12 @@ class Mail(Sink):
         starttls = {"never": False, "always": True}.get(parse_qs(server.query).get("starttls", [""])[0])
         try:
             mail = messages.mail(
-                *(message.key, message.query, message.items), sender=self._sender, to=message.address, at=message.at
+                *(message.key, message.query, message.items),
+                sender=self._sender,
+                to=message.address,
+                at=message.at,
+                own_subject=message.subject,
+                own_text=message.text,
             )
             await aiosmtplib.send(
                 mail,
@@ -110,26 +122,17 @@ class Hook(Sink):
 
 
 class Notice(Sink):
-    """By Apprise, where it is installed. Services whose address holds a host name are only for those who allow private
-    addresses: Apprise opens its own connections, and our guard would not see them."""
+    """By Apprise, where it is installed, from a process whose sockets reach public addresses only."""
 
     def __init__(self, allow_private: bool) -> None:
-        self._allow_private = allow_private
+        self._workers = notifiers(allow_private)
 
     async def send(self, message: Message) -> None:
-        try:
-            import apprise
-        except ImportError as error:
-            raise Undelivered("NOTIFY needs Apprise: install headwater[notify].") from error
-        service = apprise.Apprise.instantiate(message.address, suppress_exceptions=True)
-        if service is None:
-            raise Undelivered("Apprise does not understand this address.", ever=False)
-        templates: tuple[str, ...] = service.templates
-        own_host = any("{host}" in template for template in templates) and getattr(service, "host", None)
-        if own_host and not self._allow_private:
-            raise Undelivered("Services on hosts of your own need --allow-private.", ever=False)
         title, text = messages.notice(message.query, message.items)
-        async with asyncio.timeout(2 * TIMEOUT):
-            taken = await service.async_notify(body=text, title=title)
-        if not taken:
-            raise Undelivered("The service did not take the notification.")
+        try:
+            await send(self._workers, message.address, message.subject or title, message.text or text)
+        except NotAFeed as error:
+            raise Undelivered(str(error), ever=error.what != "refused") from error
+
+    async def close(self) -> None:
+        await self._workers.close()

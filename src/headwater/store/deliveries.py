@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, tuple_, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
 from headwater.store.sql import chunks, insert_new
-from headwater.store.tables import delivery
+from headwater.store.tables import delivery, delivery_template
 from headwater.store.values import Delivery
 
 CHUNK = 500
@@ -137,3 +137,26 @@ def resend(connection: Connection, ids: Collection[int], now: float) -> int:
 
 def next_due(connection: Connection) -> float | None:
     return connection.execute(select(func.min(delivery.c.due))).scalar()
+
+
+# templates
+
+
+def set_template(connection: Connection, query: str | None, subject: str | None, body: str | None) -> None:
+    key = (query or "").casefold()
+    connection.execute(delete(delivery_template).where(delivery_template.c.query == key))
+    if subject is not None or body is not None:
+        connection.execute(insert(delivery_template).values(query=key, subject=subject, body=body))
+
+
+def templates(connection: Connection) -> dict[str, tuple[str | None, str | None]]:
+    return {row.query: (row.subject, row.body) for row in connection.execute(select(delivery_template))}
+
+
+def template(connection: Connection, query: str) -> tuple[str | None, str | None]:
+    """Each part from the query feed, else from the server."""
+    rows = connection.execute(select(delivery_template).where(delivery_template.c.query.in_((query.casefold(), ""))))
+    found = {row.query: row for row in rows}
+    own, server = found.get(query.casefold()), found.get("")
+    given = [one for one in (own, server) if one is not None]
+    return next((one.subject for one in given if one.subject), None), next((o.body for o in given if o.body), None)

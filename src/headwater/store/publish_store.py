@@ -102,6 +102,18 @@ class PublishStore:
         """Make dead or failed deliveries (all dead ones: no ids) due at once; how many."""
         return await self._database.write(deliveries.resend, ids, now)
 
+    async def set_template(self, query: str | None, subject: str | None, body: str | None) -> None:
+        """In whose words a query feed's deliveries speak (None: all that have none); both None forgets them."""
+        await self._database.write(deliveries.set_template, query, subject, body)
+
+    async def template(self, query: str) -> tuple[str | None, str | None]:
+        """Subject and text of a query feed's deliveries: its own, else the server's, else None."""
+        return await self._database.read(deliveries.template, query)
+
+    async def templates(self) -> dict[str, tuple[str | None, str | None]]:
+        """All of them, by query feed; "" is the server's."""
+        return await self._database.read(deliveries.templates)
+
     async def next_due(self) -> float | None:
         """When the next delivery is due."""
         return await self._database.read(deliveries.next_due)

@@ -333,6 +333,15 @@ delivery = Table(
     sqlite_autoincrement=True,
 )
 
+# In whose words deliveries speak; `query` is the folded name of a query feed, or empty for all that have none.
+delivery_template = Table(
+    "delivery_template",
+    metadata,
+    Column("query", Text, primary_key=True),
+    Column("subject", Text),
+    Column("body", Text),
+)
+
 # The WebSub hub: what somebody has asked for and must still confirm, and who is told of changes. `key` stands for topic
 # and callback, which are too long for an index.
 hub_request = Table(

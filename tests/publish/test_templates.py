@@ -1,0 +1,148 @@
+"""Deliveries in somebody's own words, and notifications that reach public addresses only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moody_receivers import mail_server
+from test_deliveries import arrive, prepared, until_done
+
+from headwater.errors import InputError, NotAFeed
+from headwater.model import Entry, Source
+from headwater.publish.deliver import Deliverer
+from headwater.publish.notifying import notifiers, send
+from headwater.publish.sinks import Mail
+from headwater.publish.templates import Template, checked, render, rendered, renderers
+from headwater.store.store import Store
+
+ITEM = Entry("urn:x:1", "https://example.org/1", "Lava & ash", 1e9, source=Source("https://example.org/f", "Volcanoes"))
+
+
+def test_a_template_sees_the_query_and_its_items() -> None:
+    template = Template(
+        "{{ query }}: {{ items | length }}",
+        "{% for item in items %}{{ item.title }} {{ item.link }} {{ item.source }} {{ item.published | date('%Y') }}\n"
+        "{% endfor %}",
+    )
+    subject, text = render(checked(template), "quakes", [ITEM, ITEM], 0.0)
+    assert subject == "quakes: 2"
+    assert text == "Lava & ash https://example.org/1 Volcanoes 2001\n" * 2
+
+
+def test_a_subject_stays_one_line() -> None:
+    assert render(Template("a\nBcc: all@example.org\r\n{{ query }}"), "q", [ITEM], 0.0)[0] == "a Bcc: all@example.org q"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ titel }}", "“titel”|'titel' is undefined"),
+        ("line\n{% for %}", "wrong in line 2"),
+        ("{{ items[0].nothing }}", "has no attribute 'nothing'"),
+        ("{{ ().__class__.__mro__ }}", "unsafe|asks for something|failed"),
+        ("{{ items.clear() }}", "failed"),
+        ("{{ 'x' * 100000000 }}", "without end|failed"),
+        ("{% for i in range(1000000) %}x{% endfor %}", "failed"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError"),
+        ("x" * 100_001, "too long"),
+        ("{% include '/etc/passwd' %}", "failed"),
+    ],
+)
+def test_what_is_wrong_with_a_template_is_said_in_words(template: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        checked(Template(body=template))
+
+
+@given(st.text())
+def test_whatever_a_template_holds_nothing_but_words_comes_out(text: str) -> None:
+    with contextlib.suppress(InputError):
+        subject, _ = render(Template(text, text), "q", [ITEM], 0.0)
+        assert subject is None or "\n" not in subject
+
+
+async def test_a_template_that_never_ends_is_stopped() -> None:
+    loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    workers = renderers()
+    try:
+        with pytest.raises(InputError, match="takes too long"):
+            await rendered(workers, Template(body=loops), "q", [ITEM], 0.0)
+        assert await rendered(workers, Template("{{ query }}"), "q", [ITEM], 0.0) == ("q", None)
+    finally:
+        await workers.close()
+
+
+async def test_mails_speak_by_the_template_of_the_query_or_of_the_server(store: Store) -> None:
+    with mail_server(moods=0.0) as (smtp, mails):
+        feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org"')
+        await store.publishing.set_template(None, "from the server", "{{ items[0].title }}!")
+        await store.publishing.set_template("LAVA", "from {{ query }}", None)
+        await arrive(store, processor, feed, "a", title="lava a")
+        deliverer = Deliverer(store, {"email": Mail(smtp, "hw@example.org")}, lease=1.0, first_wait=0.01)
+        try:
+            await until_done(store, deliverer)
+            (mail,) = mails.taken[-1:]
+            assert (mail["Subject"], mail.is_multipart()) == ("from lava", False)
+            assert mail.get_payload(decode=True) == b"lava a!\r\n"
+            await store.publishing.set_template("lava", None, "{{ nothing }}")
+            await arrive(store, processor, feed, "b")
+            await deliverer.step()
+            (latest, *_) = await store.publishing.deliveries()
+            assert latest.state == "failed"
+            assert "'nothing' is undefined" in str(latest.message)
+        finally:
+            await deliverer.close()
+
+
+@pytest.fixture
+def listening() -> Iterator[tuple[int, list[bytes]]]:
+    """A service on a private address: its port and what it got."""
+    got: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            try:
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        got.append(connection.recv(65536))
+                        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            except OSError:
+                return
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1], got
+        server.shutdown(socket.SHUT_RDWR)
+
+
+async def test_a_notification_goes_to_a_private_address_only_where_that_is_allowed(
+    listening: tuple[int, list[bytes]],
+) -> None:
+    port, got = listening
+    guarded, free = notifiers(allow_private=False), notifiers(allow_private=True)
+    try:
+        for host in ("127.0.0.1", "localhost"):
+            with pytest.raises(NotAFeed, match="does not go to this address") as refused:
+                await send(guarded, f"json://{host}:{port}/", "title", "text")
+            assert refused.value.what == "refused"
+        with pytest.raises(NotAFeed, match="does not go to this address"):  # UDP has no connection
+            await send(guarded, f"rsyslog://127.0.0.1:{port}", "title", "text")
+        assert got == []
+        await send(free, f"json://127.0.0.1:{port}/", "title", "text")
+        async with asyncio.timeout(10):
+            while True:
+                if got:
+                    break
+                await asyncio.sleep(0.01)
+        assert b"POST" in got[0]
+        with pytest.raises(NotAFeed, match="does not understand"):
+            await send(free, "no such thing", "title", "text")
+    finally:
+        await guarded.close()
+        await free.close()
