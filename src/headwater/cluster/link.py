@@ -37,15 +37,24 @@ async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
     except ImportError as error:
         raise ClusterError("NATS needs one more package: install headwater[cluster].") from error
     servers = [one.strip() for one in url.split(",")]
+    heard: list[str] = []
+
+    async def hear(error: Exception) -> None:
+        heard.append(str(error) or type(error).__name__)
+        if link is not None:
+            log.warning("nats_says", error=heard[-1])
+        del heard[:-1]
+
+    link: Any = None
     end, wait = asyncio.get_running_loop().time() + patience, 0.25
     while True:
         try:
             link = await nats.connect(
-                servers, name=name, max_reconnect_attempts=1, reconnect_time_wait=1, connect_timeout=5, error_cb=_said
+                servers, name=name, max_reconnect_attempts=1, reconnect_time_wait=1, connect_timeout=5, error_cb=hear
             )
             break
         except (NatsError, OSError, TimeoutError, ValueError) as error:
-            says = str(error) or type(error).__name__
+            says = " ".join([str(error) or type(error).__name__, *heard[-1:]])
             if "uthorization" in says or "uthentication" in says:
                 raise ClusterError(
                     f"NATS at {shown(url)} refused our credentials. Check user and password in the address, or the "
@@ -64,10 +73,6 @@ async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
         await link.close()
         raise ClusterError(f"NATS at {shown(url)} is version {version[0]}.{version[1]}; Headwater needs 2.10 or newer.")
     return link
-
-
-async def _said(error: Exception) -> None:
-    log.warning("nats_says", error=str(error) or type(error).__name__)
 
 
 async def patiently(

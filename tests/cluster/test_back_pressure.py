@@ -1,0 +1,58 @@
+"""While nobody stores, only as much is fetched as may be in flight; nothing of it is lost; then it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from cluster_in_process import roles, settings, streams_at
+
+from headwater.cluster.leading import PER_TERMINAL
+from headwater.cluster.reckoning import reckon
+from headwater.cluster.servers import NatsServer
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+FEEDS, CONCURRENCY = 60, 4
+
+
+async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually) -> None:
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=100, hints=False)
+    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix, concurrency=CONCURRENCY)
+    async with streams_at(nats.url, prefix) as streams, roles(given, "controller", "terminal", "processor") as running:
+        await eventually(streams.present, "the streams are made")
+        await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+        most = PER_TERMINAL * CONCURRENCY
+        await eventually(lambda: len(made.log) == most, "what may be in flight is fetched")
+        await asyncio.sleep(seconds)
+        assert len(made.log) == most  # not one more, however long nobody stores
+        assert await streams.waiting("RESULTS") == most
+        running.start("storer", "storer")
+
+        async def all_refreshed() -> bool:
+            return (await store.summary(time.time())).never_refreshed == 0
+
+        await eventually(all_refreshed, "the rest follows")
+        await running.stop("controller")
+
+        async def matched() -> bool:
+            return (await reckon(made, store, "Everything")).unmatched == 0
+
+        await eventually(matched, "everything stored has met the query")
+    assert (await reckon(made, store, "Everything")).whole
+
+
+async def test_a_standstill_of_the_storers_stops_the_fetching_and_loses_nothing(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    await stand_still(3.0, farm, url, store, nats, prefix, eventually)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+async def test_a_standstill_of_ten_minutes_is_no_different(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    await stand_still(600.0, farm, url, store, nats, prefix, eventually)

@@ -1,0 +1,130 @@
+"""What does not fit together is refused in a sentence that says what to do; what may mend is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import orjson
+import pytest
+from cluster_in_process import LEASE, roles, settings, streams_at
+
+from headwater.cluster import membership
+from headwater.cluster.by_nats import carrier
+from headwater.cluster.link import connect, shown
+from headwater.cluster.membership import Membership
+from headwater.cluster.node import SharedNode
+from headwater.cluster.roles import ROLES
+from headwater.cluster.servers import NatsServer, nats_server
+from headwater.cluster.status import cluster_status
+from headwater.cluster.timing import Timing
+from headwater.errors import ClusterError, SettingsError, StoreError
+from headwater.store.store import Store
+
+
+async def test_a_nats_that_is_not_there_is_waited_for_and_then_said_to_be_unreachable() -> None:
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="cannot be reached") as caught:
+        await connect("nats://somebody:secret@127.0.0.1:1", "test", patience=1.5)
+    assert time.monotonic() - began > 0.5
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_nats_that_comes_later_is_found(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path)
+    connecting = asyncio.create_task(connect(server.url, "test", patience=30.0))
+    await asyncio.sleep(0.5)
+    await asyncio.to_thread(server.start)
+    try:
+        link = await connecting
+        await link.close()
+    finally:
+        server.kill()
+
+
+async def test_an_old_nats_is_refused_by_its_version() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        info = {"server_id": "old", "version": "2.9.25", "max_payload": 1048576, "proto": 1, "headers": True}
+        writer.write(b"INFO " + orjson.dumps(info) + b"\r\n")
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(ClusterError, match=r"is version 2\.9; Headwater needs 2\.10"):
+        await connect(f"nats://127.0.0.1:{port}", "test", patience=2.0)
+    server.close()
+
+
+async def test_wrong_credentials_are_said_at_once(tmp_path: Path) -> None:
+    with nats_server(tmp_path, more='authorization { user: "a", password: "right" }\n') as server:
+        began = time.monotonic()
+        with pytest.raises(ClusterError, match="refused our credentials") as caught:
+            await connect(server.url.replace("//", "//a:wrong@"), "test")
+        assert time.monotonic() - began < 30
+        assert "wrong" not in str(caught.value)
+        link = await connect(server.url.replace("//", "//a:right@"), "test")
+        await link.close()
+
+
+def test_addresses_are_shown_without_what_is_secret() -> None:
+    assert shown("nats://u:p@one:4222, tls://u:p@two:4222") == "nats://one:4222,tls://two:4222"
+
+
+@pytest.mark.parametrize("role", sorted(ROLES))
+async def test_a_role_says_what_it_lacks(role: str) -> None:
+    with pytest.raises(SettingsError, match="--nats" if role == "terminal" else "needs PostgreSQL"):
+        await ROLES[role](settings(), asyncio.Event())
+    with pytest.raises(SettingsError, match="--nats"):
+        await ROLES[role](settings(database="postgresql://nobody@nowhere/x"), asyncio.Event())
+
+
+async def test_a_database_that_refuses_us_is_not_waited_for(postgres, nats: NatsServer, prefix: str) -> None:
+    postgres.guarded_url("right")
+    given = settings(database=postgres.guarded_url("wrong"), nats=nats.url, nats_prefix=prefix)
+    with pytest.raises(StoreError, match="refused the password"):
+        await asyncio.wait_for(ROLES["storer"](given, asyncio.Event()), 30)
+
+
+async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
+    url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with roles(given, "storer"):
+
+        async def joined() -> bool:
+            return bool((await cluster_status(store)).members)
+
+        await eventually(joined, "the first cluster is there")
+        with pytest.raises(ClusterError, match="Another cluster lives on this database"):
+            async with SharedNode(settings(database=url)):
+                pytest.fail("a node must not join")
+        with pytest.raises(ClusterError, match="this NATS has no streams of it"):
+            await ROLES["controller"](given.model_copy(update={"nats_prefix": f"{prefix}b"}), asyncio.Event())
+    await asyncio.sleep(LEASE + 1)
+    async with SharedNode(settings(database=url)):  # the first has gone: now it may
+        pass
+
+
+async def test_streams_of_another_database_are_refused(store: Store, nats: NatsServer, prefix: str) -> None:
+    async with streams_at(nats.url, prefix) as streams:
+        await streams.ensure(await carrier(streams, store))
+        with pytest.raises(ClusterError, match="belong to another cluster"):
+            await streams.ensure("another")
+
+
+async def test_a_clock_that_is_wrong_is_said_and_leases_do_not_mind(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = Membership(store, "postgresql", Timing(LEASE))
+    await member.join()
+    await member.stay()
+    assert member.problem is None
+    monkeypatch.setattr(membership, "time", SimpleNamespace(time=lambda: time.time() + 90.0))
+    await member.stay()
+    assert member.problem is not None
+    assert "90 seconds ahead of the database's" in member.problem

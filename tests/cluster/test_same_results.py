@@ -1,0 +1,106 @@
+"""Nothing that decides knows on which rung it runs: one farm, three rungs, the same items, matches and deliveries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cluster_in_process import roles, settings
+from sqlalchemy import Connection, select
+
+from databases import PostgresServer, sqlite_url
+from headwater.cluster.node import SharedNode
+from headwater.cluster.servers import NatsServer
+from headwater.cluster.web_node import WebNode
+from headwater.lab.farm import Farm
+from headwater.node.node import Node
+from headwater.store.tables import delivery, feed, hit, item
+from headwater.store.values import NewFeed
+
+FEEDS = 8
+STARTED = 1_800_000_000.0
+QUERIES = """
+CREATE FEED Everything AS RETURN ALL DELIVER TO WEBHOOK "http://127.0.0.1:9/hook";
+CREATE FEED Some AS RETURN ALL WHERE TITLE CONTAINS "the" OR TITLE CONTAINS "a";
+"""
+
+
+@asynccontextmanager
+async def rung0(folder: Path, **_: Any) -> AsyncIterator[Node]:
+    async with Node(settings(database=sqlite_url(folder), per_host=64)) as node:
+        yield node
+
+
+@asynccontextmanager
+async def rung1(folder: Path, database: str, **_: Any) -> AsyncIterator[Node]:
+    given = settings(database=database, per_host=64)
+    async with AsyncExitStack() as stack:
+        for name in ("one", "two"):
+            node = SharedNode(given.model_copy(update={"member": name}))
+            await stack.enter_async_context(node)
+        yield node
+
+
+@asynccontextmanager
+async def rung2(folder: Path, database: str, nats: str, prefix: str) -> AsyncIterator[Node]:
+    given = settings(database=database, nats=nats, nats_prefix=prefix, per_host=64)
+    async with (
+        roles(given, "controller", "storer", "processor", "publisher", "terminal"),
+        WebNode(given.model_copy(update={"member": "pages"})) as node,
+    ):
+        yield node
+
+
+def everything(connection: Connection) -> dict[str, set[tuple[Any, ...]]]:
+    """What came of the run, without ids and times."""
+    of_item = (feed.c.url, item.c.identity)
+    stored = select(*of_item, item.c.title, item.c.link, item.c.content_hash, item.c.version)
+    stored = stored.join(feed, feed.c.id == item.c.feed_id)
+    matches = select(hit.c.query_id, *of_item).join(item, item.c.id == hit.c.item_id)
+    matches = matches.join(feed, feed.c.id == item.c.feed_id).where(hit.c.current)
+    sent = select(delivery.c.query, delivery.c.kind, delivery.c.address, *of_item)
+    sent = sent.join(item, item.c.id == delivery.c.item_id).join(feed, feed.c.id == item.c.feed_id)
+    named = {"items": stored, "matches": matches, "deliveries": sent}
+    return {name: {tuple(row) for row in connection.execute(query)} for name, query in named.items()}
+
+
+async def run(make: Callable[..., Any], port: int, eventually: Any, **given: Any) -> tuple[dict[str, Any], int]:
+    async with (
+        Farm(FEEDS, 5, hints=False, port=port, clock=lambda: STARTED, rates=(5, 50)) as made,
+        make(**given) as node,
+    ):
+        store = node.store
+        await store.queries.execute(QUERIES, time.time())
+        added = await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+
+        async def refreshed() -> bool:
+            return (await store.summary(time.time())).never_refreshed == 0
+
+        await eventually(refreshed, "all feeds are refreshed")
+        made.advance(2 * 86_400.0)
+        for one in added:
+            await node.crawler.refresh_now(one.feed.id)
+
+        async def processed() -> bool:
+            return await store.checkpoint("queries") == await store.outbox_end()
+
+        await eventually(processed, "everything has met the queries")
+        return await store.read(everything), made.port
+
+
+async def test_items_matches_and_deliveries_are_the_same_on_every_rung(
+    tmp_path: Path, postgres: PostgresServer, nats: NatsServer, prefix: str, eventually
+) -> None:
+    databases = [postgres.create(), postgres.create()]
+    alone, port = await run(rung0, 0, eventually, folder=tmp_path)
+    shared, _ = await run(rung1, port, eventually, folder=tmp_path, database=postgres.url(databases[0]))
+    in_cluster = {"database": postgres.url(databases[1]), "nats": nats.url, "prefix": prefix}
+    apart, _ = await run(rung2, port, eventually, folder=tmp_path, **in_cluster)
+    for what in ("items", "matches", "deliveries"):
+        assert len(alone[what]) > 2 * FEEDS, what
+        assert alone[what] == shared[what] == apart[what], what
+    for name in databases:
+        postgres.drop(name)
