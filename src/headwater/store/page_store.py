@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from headwater.model import Ending, Feed
-from headwater.store import feeds, merge
+from headwater.store import feeds, merge, suggesting
 from headwater.store.clean import clean
 from headwater.store.database import Database
 from headwater.store.people_tables import subscribed
@@ -88,6 +88,24 @@ class PageStore:
     async def merge(self, into: int, gone: int) -> int:
         """Give the items of one feed to another and remove it; how many items moved. Tags are put together."""
         return await self._database.write(merge.merge, into, gone)
+
+    # suggestions
+
+    async def also_read(self, user_id: int, limit: int = 10) -> list[suggesting.Also]:
+        """Feeds that those read who read the same as this person."""
+        return await self._database.read(suggesting.also_read, user_id, limit)
+
+    async def popular(self, user_id: int, limit: int = 10) -> list[tuple[int, int]]:
+        """Feeds that several read and this person does not, with how many do."""
+        return await self._database.read(suggesting.popular, user_id, limit)
+
+    async def titles(self, user_id: int, since: float, most: int = 20_000) -> list[tuple[int, int, float, str]]:
+        """Item, feed, time and title of what a person reads, the latest first."""
+        return await self._database.read(suggesting.titles, user_id, since, most)
+
+    async def texts(self, user_id: int, most: int = 1500) -> list[tuple[int, str]]:
+        """Feed and text of the latest items that a person reads."""
+        return await self._database.read(suggesting.texts, user_id, most)
 
     async def by_ids(self, ids: Collection[int]) -> dict[int, Feed]:
         """Those of these feeds that are there."""

@@ -44,7 +44,7 @@ from headwater.web.gate import Gate
 from headwater.web.greader import routes as greader
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
-from headwater.web.pages import cluster, common, editor, feed, feeds, quality, reading
+from headwater.web.pages import cluster, common, discover, editor, feed, feeds, quality, reading, settings
 from headwater.web.pages.status import look
 from headwater.web.session import Access, Visitors
 from headwater.web.signing_in import Door
@@ -85,6 +85,8 @@ def create_app(
             *feed.routes(frame),
             *quality.routes(frame),
             *editor.routes(frame),
+            *discover.routes(frame),
+            *settings.routes(frame),
             *common.routes(frame),
             *cluster.routes(frame),
             *account_pages.routes(door, frame.forms, frame.page),

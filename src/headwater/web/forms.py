@@ -14,6 +14,8 @@ from collections.abc import Collection, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from itsdangerous import BadSignature, Signer
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
@@ -58,6 +60,25 @@ class Forms:
         fields = dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=50))
         self._check_token(request, fields.get("token", ""))
         return fields
+
+    async def read_file(self, request: Request, field: str, largest: int) -> tuple[dict[str, str], bytes]:
+        """The fields of a form with a file, and what is in the file; Refused for other senders and for large ones."""
+        check_host(request, self._names)
+        check_sender(request)
+        length = request.headers.get("content-length", "")
+        if not length.isdecimal():
+            raise Refused("The browser does not say how large the file is.", 411)
+        if int(length[:18]) > largest:
+            raise Refused(f"The file is larger than {largest // 1_000_000} MB.", 413)
+        try:
+            async with request.form(max_files=1, max_fields=20) as form:
+                fields = {name: value for name, value in form.items() if isinstance(value, str)}
+                file = form.get(field)
+                body = await file.read() if isinstance(file, UploadFile) else b""
+        except HTTPException as error:
+            raise Refused(f"The form cannot be read: {error.detail}", 400) from error
+        self._check_token(request, fields.get("token", ""))
+        return fields, body
 
     def _check_token(self, request: Request, token: str) -> None:
         try:

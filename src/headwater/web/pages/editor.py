@@ -29,6 +29,7 @@ from headwater.store.values import QueryStatistics
 from headwater.web.frame import Frame, as_json, integer
 from headwater.web.pages.notes import Note, said, then
 from headwater.web.pages.writing import FIELDS, written
+from headwater.web.session import current
 
 DAYS = 7.0
 LATEST = 12
@@ -198,6 +199,7 @@ def routes(frame: Frame) -> list[Route]:
     store = frame.store
 
     async def listing(request: Request) -> Response:
+        await current(request)
         found = await all_queries(store)
         start = integer(request.query_params.get("from"), 0, 10**6) or 0
         return frame.page(
@@ -212,6 +214,7 @@ def routes(frame: Frame) -> list[Route]:
         )
 
     async def new(request: Request) -> Response:
+        await current(request, "admin")
         example = integer(request.query_params.get("example"), None, len(GALLERY) - 1)
         text = request.query_params.get("text", "")[:10_000]
         if example is not None:
@@ -219,10 +222,12 @@ def routes(frame: Frame) -> list[Route]:
         return await _page(request, text)
 
     async def edit(request: Request) -> Response:
+        await current(request, "admin")
         query = await store.queries.find(request.path_params["name"])
         return await _page(request, query.text, query=query, note=said(request, SAID))
 
     async def work(request: Request) -> Response:
+        await current(request, "admin")
         form = await frame.forms.read(request)
         text, what = form.get("text", ""), form.get("do", "check")
         part = request.headers.get("x-part", "")
@@ -247,6 +252,7 @@ def routes(frame: Frame) -> list[Route]:
         return await _page(request, text, messages=await checked(store, text), look_back=what == "preview")
 
     async def drop(request: Request) -> Response:
+        await current(request, "admin")
         form = await frame.forms.read(request)
         name = request.path_params["name"]
         try:

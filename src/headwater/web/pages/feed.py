@@ -22,6 +22,7 @@ from headwater.web.charts.svg import Chart
 from headwater.web.frame import Frame, back, integer
 from headwater.web.pages.notes import Note, said, then
 from headwater.web.pages.sentences import explained
+from headwater.web.session import current
 from headwater.when import exactly, relative
 
 SHOWN = 300  # refreshes in the strip
@@ -126,6 +127,7 @@ def routes(frame: Frame) -> list[Route]:
     async def change(request: Request) -> Response:
         feed_id = integer(request.path_params["feed_id"], 0) or 0
         form = await frame.forms.read(request)
+        await current(request, "write" if form.get("do") == "refresh" else "admin")
         try:
             done = await act(frame, feed_id, form)
         except (StoreError, NotFound):
@@ -145,8 +147,10 @@ async def _show(frame: Frame, request: Request, note: Note | None, status: int =
     feed_id = integer(request.path_params["feed_id"])
     if feed_id is None:
         raise NotFound("There is no such feed: the number in the address is none.")
+    user = await current(request)
     page = await look(frame.store, frame.settings, feed_id, frame.clock())
-    return frame.page(request, "feed.html", status, page=page, note=note, can_refresh=frame.node is not None)
+    values = {"can_refresh": frame.node is not None, "may_change": user.is_owner}
+    return frame.page(request, "feed.html", status, page=page, note=note, **values)
 
 
 async def act(frame: Frame, feed_id: int, form: dict[str, str]) -> str:

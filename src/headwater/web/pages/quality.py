@@ -26,6 +26,7 @@ from headwater.web.frame import Frame, integer, percent
 from headwater.web.jobs import Job
 from headwater.web.pages.comparing import comparison
 from headwater.web.pages.notes import said, then
+from headwater.web.session import current
 from headwater.when import exactly, span
 
 POINTS = 400  # feeds drawn: the dearest and the most valuable
@@ -82,6 +83,11 @@ async def curve(frame: Frame, now: float) -> list[Bought]:
     if frame.node is None:
         return []
     return await what_budgets_buy(frame.node.crawler, now, frame.settings.least_interval)
+
+
+async def budget_curve(frame: Frame, now: float) -> Chart | None:
+    """Mean delay against the budget, for the dial."""
+    return _curve(await curve(frame, now), frame.status().budget_per_minute, lambda one: one.delay / 60, "delay")
 
 
 def _sparks(past: Sequence[Past]) -> dict[str, Markup]:
@@ -190,11 +196,13 @@ async def accepted_losses(store: Store) -> set[int]:
 
 def routes(frame: Frame) -> list[Route]:
     async def show(request: Request) -> Response:
+        await current(request, "admin")
         page = await look(frame, frame.clock())
         note = said(request, SAID)
         return frame.page(request, "quality.html", page=page, note=note, comparing=frame.jobs.last("comparison"))
 
     async def change(request: Request) -> Response:
+        await current(request, "admin")
         form = await frame.forms.read(request)
         feed_id = integer(form.get("feed"))
         if form.get("do") == "list":
@@ -211,6 +219,7 @@ def routes(frame: Frame) -> list[Route]:
         return then("/quality", said="weighed")
 
     async def compare(request: Request) -> Response:
+        await current(request, "admin")
         await frame.forms.read(request)
         running = frame.jobs.running("comparison")
         if running is None:

@@ -1,0 +1,224 @@
+"""Health and settings: what is wrong and what helps, the budget, lists in and out, people, tokens, deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.credentials import digest, hash_password, new_secret
+from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
+from headwater.formats.opml import Outline
+from headwater.formats.write import write_opml
+from headwater.store.page_store import Trouble
+from headwater.store.people import ROLES, SCOPES, ApiToken, User
+from headwater.store.store import Store
+from headwater.store.values import Delivery, Summary
+from headwater.web.charts.svg import Chart
+from headwater.web.frame import Frame, integer
+from headwater.web.importing import start_import
+from headwater.web.pages.health import CAUSES
+from headwater.web.pages.notes import Note, said, then
+from headwater.web.pages.quality import budget_curve
+from headwater.web.session import current
+
+LARGEST_LIST = 20_000_000
+STATES = ("dead", "failed", "due", "sent")
+LETTERS = 50
+SHORTEST_PASSWORD = 8
+Work = Callable[[User, dict[str, str]], Awaitable[Response | str]]
+SAID = {
+    "budget": "The budget is changed until the server is restarted; headwater.toml keeps it.",
+    "user": "The account is made.",
+    "gone": "The account is removed.",
+    "revoked": "The token no longer opens anything.",
+    "resent": "They are sent again at once.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage:
+    """What everybody sees, and (None for readers) what only owners do."""
+
+    user: User
+    tokens: tuple[ApiToken, ...]
+    health: Health | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    summary: Summary
+    troubles: tuple[Trouble, ...]
+    users: tuple[User, ...]
+    deliveries: tuple[Delivery, ...]
+    counts: dict[str, int]
+    state: str
+    curve: Chart | None
+    budget: float
+    target: bool
+
+
+async def look(frame: Frame, user: User, now: float, state: str = "") -> SettingsPage:
+    tokens = tuple(await frame.store.accounts.tokens(user.id))
+    return SettingsPage(user, tokens, await health(frame, now, state) if user.is_owner else None)
+
+
+async def health(frame: Frame, now: float, state: str = "") -> Health:
+    store = frame.store
+    counts = await store.publishing.delivery_counts()
+    chosen = state if state in STATES else "dead" if counts.get("dead") else ""
+    return Health(
+        summary=await store.summary(now),
+        troubles=tuple(await store.pages.troubles()),
+        users=tuple((await store.accounts.all())[:200]),
+        deliveries=tuple(await store.publishing.deliveries([chosen] if chosen else (), limit=LETTERS)),
+        counts=counts,
+        state=chosen,
+        curve=await budget_curve(frame, now),
+        budget=frame.status().budget_per_minute,
+        target=frame.settings.target is not None,
+    )
+
+
+class SettingsPages:
+    """The pages and what their forms do."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._store: Store = frame.store
+
+    async def show(self, request: Request) -> Response:
+        return await self._page(request, said(request, SAID))
+
+    async def _page(self, request: Request, note: Note | None, status: int = 200, secret: str = "") -> Response:
+        user = await current(request)
+        page = await look(self._frame, user, self._frame.clock(), request.query_params.get("deliveries", ""))
+        values = {"causes": CAUSES, "scopes": SCOPES, "roles": ROLES, "states": STATES, "secret": secret}
+        return self._frame.page(request, "settings.html", status, page=page, note=note, **values)
+
+    async def _do(self, request: Request, scope: str, work: Work) -> Response:
+        """Check who asks, carry a form out, and show its page again with what went wrong."""
+        user = await current(request, scope)
+        form = await self._frame.forms.read(request)
+        try:
+            done = await work(user, form)
+        except (StoreError, NotFound):
+            raise
+        except HeadwaterError as error:
+            return await self._page(request, Note(str(error), problem=True), 400)
+        return done if isinstance(done, Response) else then("/settings", said=done)
+
+    async def budget(self, request: Request) -> Response:
+        async def work(user: User, form: dict[str, str]) -> str:
+            if self._frame.node is None:
+                raise InputError("This process runs no aggregator: its budget is set where it runs.")
+            if self._frame.settings.target is not None:
+                raise InputError("The server aims at a quality and finds the budget itself (target mode).")
+            try:
+                wanted = float(form.get("budget", ""))
+            except ValueError as error:
+                raise InputError("The budget is no number: give requests per minute, such as 60.") from error
+            if not 0 < wanted <= 1e6:
+                raise InputError("The budget lies above 0 and at 1,000,000 requests per minute at most.")
+            self._frame.node.crawler.spending.limit(wanted)
+            return "budget"
+
+        return await self._do(request, "admin", work)
+
+    async def take_list(self, request: Request) -> Response:
+        """Import an OPML list behind the scenes."""
+        user = await current(request, "write")
+        _, body = await self._frame.forms.read_file(request, "file", LARGEST_LIST)
+        try:
+            job = start_import(self._frame, body, user.id)
+        except InputError as error:
+            return await self._page(request, Note(str(error), problem=True), 400)
+        return then(f"/jobs/{job.id}")
+
+    async def give_list(self, request: Request) -> Response:
+        """What this person reads, as OPML."""
+        user = await current(request)
+        mine = await self._store.reading.subscriptions(user.id)
+        outlines = [Outline(one.url, one.title, one.link, one.tags) for one in mine if one.feed_id is not None]
+        body = await asyncio.to_thread(write_opml, outlines)
+        headers = {"Content-Disposition": 'attachment; filename="headwater.opml"'}
+        return Response(body, media_type="text/x-opml", headers=headers)
+
+    async def add_user(self, request: Request) -> Response:
+        async def work(user: User, form: dict[str, str]) -> str:
+            password = form.get("password", "")
+            if len(password) < SHORTEST_PASSWORD:
+                raise InputError(f"A password has {SHORTEST_PASSWORD} characters or more.")
+            kept = await asyncio.to_thread(hash_password, password)
+            role = form.get("role", "reader")
+            await self._store.accounts.add(form.get("name", "").strip(), kept, self._frame.clock(), role=role)
+            return "user"
+
+        return await self._do(request, "admin", work)
+
+    async def remove_user(self, request: Request) -> Response:
+        async def work(user: User, form: dict[str, str]) -> str:
+            other = integer(form.get("user"))
+            if other is None or other == user.id:
+                raise InputError("Nobody removes their own account here.")
+            await self._store.accounts.remove(other)
+            return "gone"
+
+        return await self._do(request, "admin", work)
+
+    async def add_token(self, request: Request) -> Response:
+        """The token is shown this once, in the answer to the form and nowhere else."""
+
+        async def work(user: User, form: dict[str, str]) -> Response:
+            secret = new_secret()
+            scopes = [scope for scope in SCOPES if form.get(f"scope-{scope}")] or ["read"]
+            if "admin" in scopes and not user.is_owner:
+                raise InputError("Only an owner's token can have the scope admin.")
+            label = form.get("label", "").strip()[:100] or "without a name"
+            await self._store.accounts.add_token(user.id, digest(secret), label, scopes, self._frame.clock())
+            return await self._page(request, None, secret=secret)
+
+        return await self._do(request, "write", work)
+
+    async def revoke(self, request: Request) -> Response:
+        async def work(user: User, form: dict[str, str]) -> str:
+            await self._store.accounts.revoke_token(user.id, integer(form.get("token_id"), 0) or 0)
+            return "revoked"
+
+        return await self._do(request, "write", work)
+
+    async def resend(self, request: Request) -> Response:
+        async def work(user: User, form: dict[str, str]) -> str:
+            number = integer(form.get("delivery"))
+            if number is None and form.get("which") != "dead":
+                raise InputError("The form does not say what is to be sent again: load the page again.")
+            await self._store.publishing.resend([number] if number is not None else [], self._frame.clock())
+            if self._frame.node is not None:
+                self._frame.node.deliverer.wake()
+            return "resent"
+
+        return await self._do(request, "admin", work)
+
+    def routes(self) -> list[Route]:
+        forms = {
+            "budget": self.budget,
+            "import": self.take_list,
+            "users": self.add_user,
+            "users/remove": self.remove_user,
+            "tokens": self.add_token,
+            "tokens/revoke": self.revoke,
+            "resend": self.resend,
+        }
+        return [
+            Route("/settings", self.show),
+            Route("/settings/export.opml", self.give_list),
+            *(Route(f"/settings/{path}", work, methods=["POST"]) for path, work in forms.items()),
+        ]
+
+
+def routes(frame: Frame) -> list[Route]:
+    return SettingsPages(frame).routes()
