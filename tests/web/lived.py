@@ -65,21 +65,13 @@ async def live(
                 believe=decider.believed_rate,
             )
             watch.note((one.verdict.refresh, one.fetched.known.last_success) for one in settled)
-        if number % 2 == 0 or number > steps - 30:
+        if number % 4 == 0 or number > steps - 10:
             report = await watch.report(at)
-            watch.history.note(_of(report))
-            if number > steps - 3:
-                await watch.save(at, report)
+            await watch.save(at, report)
     await memory.save(store, decider.roster, decider.strategy, courtesy, now)
     while await store.index():
         pass
     return farm
-
-
-def _of(report: object) -> object:
-    from headwater.node.quality import _line
-
-    return _line(report)  # type: ignore[arg-type]
 
 
 def _outcome(farm: Fields, feed: int, known: Known, at: float, broken: bool) -> Outcome:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser
 
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -14,17 +13,6 @@ from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium on this machine")
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        await opened.close()
 
 
 @pytest.mark.parametrize("width", [360, 800, 1400])

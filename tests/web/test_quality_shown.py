@@ -64,7 +64,14 @@ async def rendered(app: Starlette) -> str:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "GET", "path": "/status", "raw_path": b"/status", "query_string": b"", "headers": []}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/status",
+        "raw_path": b"/status",
+        "query_string": b"",
+        "headers": [],
+    }
     scope |= {"client": ("127.0.0.1", 5000), "http_version": "1.1", "server": ("localhost", 80)}
     await app({**scope, "scheme": "http"}, receive, send)
     return b"".join(message.get("body", b"") for message in sent).decode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -70,8 +69,10 @@ def rising(titles: Iterable[tuple[int, int, float, str]], now: float, days: floa
 
 
 def _terms(title: str) -> set[str]:
-    cut = [word for word in words(title) if len(word) >= SHORTEST and word not in _COMMON and not word.isdigit()]
-    return {*cut, *(f"{one} {two}" for one, two in itertools.pairwise(cut))}
+    cut = words(title)
+    good = [len(word) >= SHORTEST and word not in _COMMON and not word.isdigit() for word in cut]
+    pairs = {f"{cut[k]} {cut[k + 1]}" for k in range(len(cut) - 1) if good[k] and good[k + 1]}
+    return {word for word, fits in zip(cut, good, strict=True) if fits} | pairs
 
 
 def _apart(topics: list[Topic], limit: int) -> list[Topic]:

@@ -1,0 +1,119 @@
+"""Every page in a real browser: accessible (axe) in light and dark, fits a phone, loads little and only from us."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from headwater.store.store import Store
+
+Start = Callable[..., Awaitable[str]]
+NOW = 1_800_000_000.0
+AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text()
+MOST = 150_000  # bytes of a page without pictures
+PAGES = ("/", "/read/all?item={item}", "/read/starred", "/feeds", "/feed/3", "/queries", "/queries/new?example=0",
+         "/queries/Volcanoes", "/quality", "/discover", "/settings", "/status", "/keys", "/nothing-here")  # fmt: skip
+
+
+SOME = ("/read/all?item={item}", "/feed/3", "/queries/Volcanoes", "/quality", "/settings")
+
+
+async def prepared(store: Store) -> int:
+    """A query feed, and the number of an item to open."""
+    await store.queries.execute('CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano"', NOW)
+    (item,) = await store.items(limit=1, before=NOW)
+    assert item.id is not None
+    return item.id
+
+
+async def violations(page: Page, **options: Any) -> list[str]:
+    """What axe finds wrong, with where."""
+    # Into the page by the browser itself: our policy lets no foreign script in.
+    await page.evaluate(f"{AXE};0")
+    found = await page.evaluate("options => axe.run(document, options)", options)
+    return [
+        f"{one['id']}: {node['html'][:150]} {node['failureSummary'][:200]}"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]
+
+
+class Watched:
+    """Opens pages and keeps what they complain about and load."""
+
+    def __init__(self, page: Page, base: str) -> None:
+        self.page, self.base = page, base
+        self.complaints: list[str] = []
+        self.foreign: list[str] = []
+        self.weight = 0
+        page.on("console", lambda message: self.complaints.append(f"{page.url}: {message.text}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"{page.url}: {error}"))
+        page.on("request", lambda request: request.url.startswith(base) or self.foreign.append(request.url))
+        page.on("response", lambda response: self.answers.append(response))
+        self.answers: list[Any] = []
+
+    async def open(self, path: str) -> None:
+        self.answers.clear()
+        await self.page.goto(self.base + path)
+        await self.page.wait_for_timeout(300)  # what scripts fetch on their own
+        loaded = [one for one in self.answers if one.ok and one.request.resource_type != "image"]
+        self.weight = sum([len(await one.body()) for one in loaded])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "rules"),
+    [("light", 1280, None), ("dark", 1280, ["color-contrast"]), ("light", 375, ["color-contrast", "target-size"])],
+)
+async def test_every_page_is_accessible_light_and_only_ours(
+    lived_site: Start, lived_store: Store, browser: Browser, scheme: Any, width: int, rules: list[str] | None
+) -> None:
+    item = await prepared(lived_store)
+    base = await lived_site()
+    context = await browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    watched = Watched(await context.new_page(), base)
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if rules is not None:
+        options["runOnly"] = {"type": "rule", "values": rules}
+    problems: list[str] = []
+    for path in PAGES if rules is None else SOME:
+        await watched.open(path.format(item=item))
+        page = watched.page
+        problems += [f"{path}: {one}" for one in await violations(page, **options)]
+        wide = await page.evaluate("document.documentElement.scrollWidth")
+        if wide > width:
+            problems.append(f"{path} is {wide} wide in a window of {width}")
+        if watched.weight > MOST:
+            problems.append(f"{path} weighs {watched.weight:,} bytes")
+        if inline := await page.evaluate("document.querySelectorAll('[style], style, script:not([src])').length"):
+            problems.append(f"{path} has {inline} inline styles or scripts")
+    assert problems == []
+    assert watched.foreign == []
+    assert [one for one in watched.complaints if "nothing-here" not in one] == []
+
+
+async def test_the_switch_keeps_dark_and_goes_back_to_the_page(lived_site: Start, browser: Browser) -> None:
+    base = await lived_site()
+    page = await browser.new_page(color_scheme="light")
+    await page.goto(f"{base}/quality")
+    light = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+    await page.get_by_role("button", name="Change colours").click()
+    assert page.url == f"{base}/quality"
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    await page.goto(f"{base}/feeds")
+    assert await page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+async def test_charts_show_their_finding_and_their_numbers(lived_site: Start, browser: Browser) -> None:
+    page = await browser.new_page()
+    await page.goto(f"{await lived_site()}/feed/3")
+    assert await page.locator("figure").count() == 2
+    assert "items a week" in await page.locator("figcaption").first.inner_text()
+    assert await page.locator("figure svg text").count() > 10
+    await page.get_by_text("The numbers").first.click()
+    rows = page.locator("figure").first.locator("tbody tr")
+    assert await rows.count() == 168
+    assert await rows.first.is_visible()
