@@ -15,6 +15,8 @@ Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
 AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text()
 MOST = 150_000  # bytes of a page without pictures
+WEIGHT = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+    .filter(one => one.initiatorType !== "img").reduce((sum, one) => sum + one.decodedBodySize, 0)"""
 PAGES = ("/", "/read/all?item={item}", "/read/starred", "/feeds", "/feed/3", "/queries", "/queries/new?example=0",
          "/queries/Volcanoes", "/quality", "/discover", "/settings", "/status", "/keys", "/nothing-here")  # fmt: skip
 
@@ -53,15 +55,11 @@ class Watched:
         page.on("console", lambda message: self.complaints.append(f"{page.url}: {message.text}"))
         page.on("pageerror", lambda error: self.complaints.append(f"{page.url}: {error}"))
         page.on("request", lambda request: request.url.startswith(base) or self.foreign.append(request.url))
-        page.on("response", lambda response: self.answers.append(response))
-        self.answers: list[Any] = []
 
     async def open(self, path: str) -> None:
-        self.answers.clear()
         await self.page.goto(self.base + path)
-        await self.page.wait_for_timeout(300)  # what scripts fetch on their own
-        loaded = [one for one in self.answers if one.ok and one.request.resource_type != "image"]
-        self.weight = sum([len(await one.body()) for one in loaded])
+        await self.page.wait_for_timeout(200)  # what scripts fetch on their own
+        self.weight = await self.page.evaluate(WEIGHT)
 
 
 @pytest.mark.parametrize(
