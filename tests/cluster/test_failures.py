@@ -17,7 +17,7 @@ from headwater.cluster.by_nats import NatsOutgoing, carrier
 from headwater.cluster.by_postgres import PostgresOutgoing
 from headwater.cluster.controller import Controller
 from headwater.cluster.leading import Leader
-from headwater.cluster.messages import EPOCH_SHIFT, Grant, Job, read_taught
+from headwater.cluster.messages import EPOCH_SHIFT, Grant, Job, Result, read_taught
 from headwater.cluster.partition import partition_of
 from headwater.cluster.reckoning import reckon
 from headwater.cluster.servers import NatsServer, nats_server
@@ -26,6 +26,7 @@ from headwater.cluster.terminal import Taken, Terminal
 from headwater.cluster.timing import Timing
 from headwater.errors import LeaseLost
 from headwater.fetch.client import Fetcher
+from headwater.lab.farm.faults import Fault
 from headwater.node.courtesy import Courtesy
 from headwater.node.setting_up import build_strategy, spending
 from headwater.store import jobs, leases
@@ -102,7 +103,10 @@ async def tried(terminal: Terminal, job: Job) -> str:
     async def give_back() -> None:
         ended.set_result("given back")
 
-    terminal.take(Taken(job, done, give_back))
+    async def hand_on(job: Job) -> None:
+        ended.set_result(f"handed on to {job.partition}")
+
+    terminal.take(Taken(job, done, give_back, hand_on))
     return await asyncio.wait_for(ended, 20)
 
 
@@ -365,3 +369,46 @@ async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
     found = await reckon(made, store, "Everything")
     assert found.whole, found
     assert found.at_once == 1
+
+
+# redirects
+
+
+async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_holds_that(farm) -> None:
+    made = await farm(feeds=2, hosts=2)
+    made.faults[0] = Fault("302", made.url(1))
+    here, there = partition_of(made.url(0)), partition_of(made.url(1))
+    assert here != there
+    handed: list[Job] = []
+    results = Kept()
+
+    async def hand(job: Job, partition: int) -> None:
+        grant = Grant({partition: 5}, (), LEASE, 7, time.time())
+        async with Fetcher(allow_private=True) as fetcher:
+            terminal = Terminal("t", fetcher, Grants(grant), NoJobs(), results, timing=Timing(LEASE))
+            stop, over = asyncio.Event(), asyncio.Event()
+            running = asyncio.create_task(terminal.run(stop))
+            await asyncio.sleep(0.1)
+
+            async def done() -> None:
+                over.set()
+
+            async def hand_on(job: Job) -> None:
+                handed.append(job)
+                over.set()
+
+            terminal.take(Taken(job, done, done, hand_on))
+            await asyncio.wait_for(over.wait(), 20)
+            stop.set()
+            await running
+
+    await hand(Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test"), here)
+    [job] = handed
+    assert job.partition == there
+    assert [line.feed for line in made.log] == [0]
+    await hand(job, there)
+    [found] = results.results
+    assert isinstance(found, Result)
+    assert (found.outcome.url, found.outcome.final_url) == (made.url(0), made.url(1))
+    assert found.outcome.ending.ok
+    assert [line.feed for line in made.log] == [0, 1]

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -52,25 +53,13 @@ class NatsOutgoing:
             if not self._valid():
                 raise ClusterError("The controller's lease could not be renewed: no jobs are given out.")
             part = given[start : start + AT_ONCE]
-            for job, done in zip(part, await asyncio.gather(*map(self._offer, part)), strict=True):
+            for job, done in zip(part, await asyncio.gather(*(offer(self._streams, job) for job in part)), strict=True):
                 if done:
                     taken.add(job.feed_id)
                     self._refused.pop(job.feed_id, None)
                 else:
                     await self._again(job)
         return taken
-
-    async def _offer(self, job: Job) -> bool:
-        from nats.js.errors import APIError
-
-        subject = self._streams.subject(f"jobs.{job.partition}.{job.feed_id}")
-        try:
-            await self._streams.context.publish(subject, encode(job))
-        except APIError as error:
-            if _PER_SUBJECT in (error.description or ""):
-                return False
-            raise
-        return True
 
     async def _again(self, job: Job) -> None:
         """A job that is refused again and again has been given up by NATS: put it aside, so that it blocks nothing."""
@@ -82,6 +71,19 @@ class NatsOutgoing:
 
     async def unstored(self) -> int:
         return await self._streams.waiting("RESULTS")
+
+
+async def offer(streams: Streams, job: Job) -> bool:
+    """Publish a job; False where its feed has one on its way in that partition."""
+    from nats.js.errors import APIError
+
+    try:
+        await streams.context.publish(streams.subject(f"jobs.{job.partition}.{job.feed_id}"), encode(job))
+    except APIError as error:
+        if _PER_SUBJECT in (error.description or ""):
+            return False
+        raise
+    return True
 
 
 async def put_aside(streams: Streams, store: Store, stream: str, subject: str) -> None:
@@ -232,7 +234,11 @@ class NatsJobs:
         async def give_back() -> None:
             await message.nak(delay=random.uniform(0.2, 1.0))
 
-        terminal.take(Taken(job, message.ack, give_back))
+        async def hand_on(job: Job) -> None:
+            await patiently("job", partial(offer, self._streams, job))
+            await message.ack()
+
+        terminal.take(Taken(job, message.ack, give_back, hand_on))
 
 
 class NatsResults:

@@ -108,7 +108,10 @@ class PostgresJobs:
         async def give_back() -> None:
             await self._store.write(jobs.give_back, [row.feed_id])
 
-        terminal.take(Taken(read_job(row.body), done, give_back))
+        async def hand_on(job: Job) -> None:
+            await self._store.write(jobs.hand_on, JobRow(job.feed_id, job.partition, encode(job)))
+
+        terminal.take(Taken(read_job(row.body), done, give_back, hand_on))
 
 
 def _put_aside(connection: Connection, row: JobRow) -> None:

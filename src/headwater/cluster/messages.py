@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from headwater.fetch.client import Way
 from headwater.model import Known, Outcome, Validators
 from headwater.node.learning import Lesson
 
@@ -25,6 +26,7 @@ class Job:
     body_hash: str | None = None
     delta: bool = False
     rate: float | None = None
+    way: Way | None = None  # a fetch that another terminal has begun, redirected to a host of ours
 
     @property
     def epoch(self) -> int:

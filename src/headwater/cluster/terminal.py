@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import structlog
 
 from headwater.cluster.messages import Grant, Job, Result
+from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import pause
 from headwater.cluster.timing import Timing, awake
 from headwater.errors import HeadwaterError
-from headwater.fetch.client import Fetcher
+from headwater.fetch.client import Fetcher, Way
 from headwater.fetch.hosts import is_local
+from headwater.model import Outcome
 from headwater.node.roster import host_of
 
 GAP = 1.0  # seconds that the last holder of a partition may have left a host alone before us
@@ -35,6 +37,7 @@ class Taken:
     job: Job
     done: Callable[[], Awaitable[None]]
     give_back: Callable[[], Awaitable[None]]
+    hand_on: Callable[[Job], Awaitable[None]]  # to whoever holds the partition that the job now names
 
 
 class Landlord(Protocol):
@@ -88,7 +91,7 @@ class Terminal:
         self._working: dict[int, int] = {}  # partition → jobs in our hands
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Semaphore(concurrency)
-        self.counts = {"fetched": 0, "refused": 0, "failed": 0, "bytes": 0}
+        self.counts = {"fetched": 0, "refused": 0, "failed": 0, "handed_on": 0, "bytes": 0}
         self.problem: str | None = None
 
     def clock(self) -> float:
@@ -184,8 +187,14 @@ class Terminal:
                     self.counts["refused"] += 1
                     await taken.give_back()
                     return
-                result = await self._fetch(job, epoch)
-            await self._results.put(result)
+                found = await self._fetch(job)
+            if isinstance(found, Way):
+                self.counts["handed_on"] += 1
+                await taken.hand_on(replace(job, partition=partition_of(found.at), way=found))
+                return
+            self.counts["fetched"] += 1
+            self.counts["bytes"] += found.bytes
+            await self._results.put(Result(job, found, self.name, epoch))
             await taken.done()
         except Exception as error:
             self.counts["failed"] += 1
@@ -201,8 +210,12 @@ class Terminal:
         if left > 0 and not is_local(host_of(job.url)):
             await asyncio.sleep(left)
 
-    async def _fetch(self, job: Job, epoch: int) -> Result:
-        outcome = await self._fetcher.fetch(job.url, job.validators, body_hash=job.body_hash, delta=job.delta)
-        self.counts["fetched"] += 1
-        self.counts["bytes"] += outcome.bytes
-        return Result(job, outcome, self.name, epoch)
+    async def _fetch(self, job: Job) -> Outcome | Way:
+        """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host."""
+        given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
+
+        def mine(url: str) -> bool:
+            p = partition_of(url)
+            return p == job.partition or p in self.mine
+
+        return await self._fetcher.fetch_ours(job.url, job.validators, mine=mine, **given)

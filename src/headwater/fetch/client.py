@@ -60,6 +60,24 @@ class Page:
         return 200 <= self.status < 300
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How far a fetch has come that was redirected to a host which somebody else talks to: it goes on there."""
+
+    asked: str
+    at: str
+    started: float
+    elapsed: float
+    permanent: bool
+    hops: int
+    received: int
+    spent: float
+
+
+class _Elsewhere(Exception):
+    """The next hop is not ours."""
+
+
 @dataclass(slots=True)
 class _Journey:
     """One fetch under way: where it has come to and what it cost."""
@@ -72,6 +90,20 @@ class _Journey:
     hops: int = 0
     received: int = 0
     spent: float = 0.0  # seconds of the deadline; waiting for a host's turn does not count
+    mine: Callable[[str], bool] | None = None  # whether an address is one that we may go to ourselves
+
+    @classmethod
+    def onwards(cls, way: Way, mine: Callable[[str], bool]) -> _Journey:
+        begin = time.monotonic() - way.elapsed
+        return cls(
+            way.asked, way.at, way.started, begin, way.permanent, way.hops, way.received, way.spent, mine
+        )  # fmt: skip
+
+    def way(self) -> Way:
+        elapsed = time.monotonic() - self.begin
+        return Way(
+            self.asked, self.at, self.started, elapsed, self.permanent, self.hops, self.received, self.spent
+        )  # fmt: skip
 
     def end(self, ending: Ending, message: str = "", **found: Any) -> Outcome:
         return Outcome(
@@ -147,6 +179,30 @@ class Fetcher:
         A 200 whose body has the hash `body_hash` ends as UNCHANGED with status 200 and is not read again.
         """
         journey = _Journey(url, url, self._clock(), time.monotonic())
+        return await self._fetch(journey, validators, body_hash, delta)
+
+    async def fetch_ours(
+        self,
+        url: str,
+        validators: Validators | None = None,
+        *,
+        body_hash: str | None = None,
+        delta: bool = False,
+        mine: Callable[[str], bool],
+        way: Way | None = None,
+    ) -> Outcome | Way:
+        """Fetch as far as redirects lead to addresses that are `mine`; then whoever may goes on from the `way`."""
+        journey = _Journey(url, url, self._clock(), time.monotonic(), mine=mine)
+        if way is not None:
+            journey = _Journey.onwards(way, mine)
+        try:
+            return await self._fetch(journey, validators, body_hash, delta)
+        except _Elsewhere:
+            return journey.way()
+
+    async def _fetch(
+        self, journey: _Journey, validators: Validators | None, body_hash: str | None, delta: bool
+    ) -> Outcome:
         asked = conditions(validators, delta=delta)
         try:
             reply = await self._travel(journey, asked)
@@ -239,6 +295,8 @@ class Fetcher:
                 )
             if journey.spent >= self._limits.deadline:
                 raise Failure(Ending.TIMEOUT, f"{journey.asked} was not reached within {self._limits.deadline:g} s.")
+            if journey.mine is not None and not journey.mine(journey.at):
+                raise _Elsewhere
             seen.add(journey.at)
 
     def _postpone(self, journey: _Journey, reply: Reply) -> None:

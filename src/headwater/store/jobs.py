@@ -53,6 +53,12 @@ def give_back(connection: Connection, feed_ids: Collection[int]) -> None:
     connection.execute(ours.values(taken_until=0.0, tries=func.greatest(job.c.tries - 1, 0)))
 
 
+def hand_on(connection: Connection, one: JobRow) -> None:
+    """A job that goes on in another partition."""
+    ours = update(job).where(job.c.feed_id == one.feed_id)
+    connection.execute(ours.values(partition=one.partition, body=one.body, taken_until=0.0, tries=0))
+
+
 def finish(connection: Connection, feed_ids: Collection[int]) -> None:
     for chunk in chunks(sorted(feed_ids), CHUNK):
         connection.execute(delete(job).where(job.c.feed_id.in_(chunk)))
