@@ -37,7 +37,7 @@ from headwater.web import account_pages, metrics
 from headwater.web.account_pages import Refusals
 from headwater.web.api.app import api, nothing_here
 from headwater.web.cluster_metrics import ClusterFigures
-from headwater.web.feeds import Feeds
+from headwater.web.feeds import Feeds, Fronted
 from headwater.web.forms import Forms
 from headwater.web.frame import HERE, Add, Frame, as_json
 from headwater.web.gate import Gate
@@ -78,7 +78,8 @@ def create_app(
     door = Door(Visitors(store, access or Access(tuple(names)), clock))
     refusals = Refusals(frame.page)
     documents = pushing.documents if pushing else Documents(store, base, clock=clock)
-    app = Starlette(
+    app = Fronted(
+        documents,
         routes=[
             *reading.routes(frame),
             *feeds.routes(frame),

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 from email.utils import formatdate
+from typing import Any
 
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.publish.cache import Cached, Documents
@@ -21,6 +23,7 @@ from headwater.publish.documents import Key, asked
 from headwater.web.answers import Headers, say
 from headwater.web.headers import HEADERS
 
+Answer = tuple[int, Headers, bytes]
 MAX_AGE, MAX_AGE_ARCHIVE = 60, 86_400
 _SAFE = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _ZIPPED = "-gz"
@@ -46,9 +49,19 @@ class Feeds:
         if found is None:
             return await say(send, 404, _nothing(key))
         private = self._documents.is_private(key[0])
-        return await self._answer(scope, send, found, private)
+        return await answer(send, *self._choose(scope, found, private))
 
-    async def _answer(self, scope: Scope, send: Send, found: Cached, private: bool) -> None:
+    def at_once(self, scope: Scope) -> Answer | None:
+        """The answer where everything is at hand, as it is for nearly all requests; None where somebody must look."""
+        if scope["type"] != "http" or not self._documents.current or scope["method"] not in ("GET", "HEAD"):
+            return None
+        key = _asked(scope["path"], scope["query_string"])
+        if not isinstance(key, tuple) or key[3] is not None or self._documents.is_private(key[0]):
+            return None
+        found = self._documents.ready(key)
+        return None if found is None else self._choose(scope, found, False)
+
+    def _choose(self, scope: Scope, found: Cached, private: bool) -> Answer:
         none_match = since = accepts = manipulations = b""
         for name, value in scope["headers"]:
             if name == b"if-none-match":
@@ -59,30 +72,21 @@ class Feeds:
                 since = value
             elif name == b"a-im":
                 manipulations = value
-        full, unchanged = self._headers(found, private)[_takes_gzip(accepts)]
+        zipped = bool(accepts) and _takes_gzip(accepts)
+        full, unchanged = self._headers(found, private)[zipped]
         # RFC 9110 §13.2.2: If-Modified-Since counts only where there is no If-None-Match. Only the very date that we
         # gave means that nothing has changed since.
-        if _matches(none_match, found.etag) if none_match else since and since == unchanged[_MODIFIED][1]:
-            await send({"type": "http.response.start", "status": 304, "headers": unchanged})
-            return await send({"type": "http.response.body", "body": b""})
+        if none_match:
+            if none_match == unchanged[_ETAG][1] or _matches(none_match, found.etag):
+                return 304, unchanged, b""
+        elif since and since == unchanged[_MODIFIED][1]:
+            return 304, unchanged, b""
+        head = scope["method"] == "HEAD"
         if manipulations and none_match and "feed" in _tokens(manipulations.decode("latin-1")):
             part = self._documents.delta(found, _etags(none_match))
             if part is not None:
-                return await self._part(scope, send, self._headers(found, private)[False][0], part)
-        await send({"type": "http.response.start", "status": 200, "headers": full})
-        body = b"" if scope["method"] == "HEAD" else found.zipped if _takes_gzip(accepts) else found.body
-        return await send({"type": "http.response.body", "body": body})
-
-    async def _part(self, scope: Scope, send: Send, whole: Headers, part: bytes) -> None:
-        """RFC 3229 §10.4.1: only what is new, with the ETag of the whole, and not for caches."""
-        headers = [
-            *((name, value) for name, value in whole if name not in _OF_WHOLE),
-            (b"im", b"feed"),
-            (b"cache-control", b"no-store"),
-            (b"content-length", b"%d" % len(part)),
-        ]
-        await send({"type": "http.response.start", "status": 226, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else part})
+                return 226, _of_part(self._headers(found, private)[False][0], part), b"" if head else part
+        return 200, full, b"" if head else found.zipped if zipped else found.body
 
     def _headers(self, found: Cached, private: bool) -> dict[bool, tuple[Headers, Headers]]:
         """For gzip and for plain: the headers of 200 and of 304."""
@@ -95,8 +99,40 @@ class Feeds:
         return kept[1]
 
 
-_MODIFIED = 3  # its place in the headers
+_ETAG, _MODIFIED = 0, 3  # their places in the headers
 _OF_WHOLE = (b"content-length", b"cache-control")
+
+
+async def answer(send: Send, status: int, headers: Headers, body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _of_part(whole: Headers, part: bytes) -> Headers:
+    """RFC 3229 §10.4.1: only what is new, with the ETag of the whole, and not for caches."""
+    return [
+        *((name, value) for name, value in whole if name not in _OF_WHOLE),
+        (b"im", b"feed"),
+        (b"cache-control", b"no-store"),
+        (b"content-length", b"%d" % len(part)),
+    ]
+
+
+class Fronted(Starlette):
+    """An application in front of which published documents are answered as soon as they are at hand.
+
+    Starlette's own middleware costs as much as such an answer. What needs the store goes its way through all of it.
+    """
+
+    def __init__(self, documents: Documents, **options: Any) -> None:
+        super().__init__(**options)
+        self._feeds = Feeds(self, documents)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (ready := self._feeds.at_once(scope)) is not None:
+            await answer(send, *ready)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def _headers(found: Cached, zipped: bool, private: bool) -> tuple[Headers, Headers]:
