@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from urllib.parse import quote
 
 PLACE = "\0"  # where the base belongs; harmless markup has none of its own
@@ -67,13 +68,22 @@ def joined(html: str, base: str | None) -> str | None:
     """The markup with the base put where it belongs; without a base on the web, addresses stay as they are."""
     if base is None or not base.startswith(("http://", "https://")):
         return None if _ENCODED in html else html.replace(_BESIDE, "").replace(_HOSTED, "").replace(PLACE, "")
+    parts = _parts(base)
+    if parts is None:
+        return None
+    site, scheme, here, beside = parts
+    html = html.replace("\0/", f"{site}/").replace("\0#", f"{here}#")
+    if PLACE in html:
+        html = html.replace(_BESIDE, beside).replace(_HOSTED, scheme).replace(_ENCODED, here)
+    return html
+
+
+@lru_cache(maxsize=256)
+def _parts(base: str) -> tuple[str, str, str, str] | None:
+    """Site, scheme, the base itself and the folder it is in, written as in an attribute; None when it is not plain."""
     found = _BASE.fullmatch(base)
     if found is None:
         return None
     site, scheme, path = found[1], found[2], found[3] or "/"
-    here = f"{site}{path}".replace("&", "&amp;")
-    html = html.replace("\0/", f"{site}/").replace("\0#", f"{here}#")
-    if PLACE in html:
-        beside = path.partition("?")[0].rpartition("/")[0]
-        html = html.replace(_BESIDE, f"{site}{beside}/").replace(_HOSTED, scheme).replace(_ENCODED, here)
-    return html
+    folder = path.partition("?")[0].rpartition("/")[0]
+    return site, scheme, f"{site}{path}".replace("&", "&amp;"), f"{site}{folder}/"

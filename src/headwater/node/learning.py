@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.estimate.base import Floats, Ragged, Rows
-from headwater.estimate.kinds import believable, named
+from headwater.estimate.kinds import AHEAD, EARLIEST, named
 from headwater.model import Known, Outcome, Refresh, Verdict
 from headwater.schedule.base import Observed, Table
 
@@ -66,9 +66,11 @@ def observed(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
 
 
 def _shown(outcome: Outcome, refresh: Refresh) -> tuple[float, ...]:
-    entries = outcome.document.items if outcome.document and not named(refresh.message) else ()
-    dates = (believable([entry.published], refresh.at)[0] for entry in entries)
-    return tuple(sorted(min(date, refresh.at) for date in dates if date is not None))
+    if outcome.document is None or named(refresh.message):
+        return ()
+    last = refresh.at + AHEAD
+    dates = [entry.published for entry in outcome.document.items]
+    return tuple(sorted([min(date, refresh.at) for date in dates if date is not None and EARLIEST <= date <= last]))
 
 
 def ragged(rows: Sequence[Sequence[float]]) -> Ragged:
