@@ -369,9 +369,11 @@ def statistics(connection: Connection, query_id: int, now: float, days: float) -
     return QueryStatistics(total, connection.execute(recent).scalar_one(), days, last)
 
 
-def counts(connection: Connection) -> dict[int, tuple[int, float]]:
-    """How many hits each query feed shows, and when the last came."""
+def counts(connection: Connection, ids: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
+    """How many hits each query feed (of these, or all) shows, and when the last came."""
     query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(hit.c.current).group_by(hit.c.query_id)
+    if ids is not None:
+        query = query.where(hit.c.query_id.in_(ids))
     return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
 
 

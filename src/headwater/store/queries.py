@@ -16,6 +16,7 @@ from headwater.language.ast import Create, Query
 from headwater.language.normal import reads
 from headwater.model import QueryFeed
 from headwater.store import hits, outbox
+from headwater.store.people_tables import query_subscription
 from headwater.store.sql import chunks
 from headwater.store.state import QUERIES, changed
 from headwater.store.tables import feed, feed_tag, implicit_feed, query_address, query_feed
@@ -91,6 +92,15 @@ def _read(row: Row[Any]) -> QueryFeed:
 
 def listed(connection: Connection) -> list[QueryFeed]:
     return [_read(row) for row in connection.execute(select(query_feed).order_by(query_feed.c.id))]
+
+
+def some(connection: Connection, after: int, limit: int, subscriber: int | None) -> list[QueryFeed]:
+    """Those beyond an id, of all or of what a user subscribes to."""
+    query = select(query_feed).where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
+    if subscriber is not None:
+        mine = select(query_subscription.c.query_id).where(query_subscription.c.user_id == subscriber)
+        query = query.where(query_feed.c.id.in_(mine))
+    return [_read(row) for row in connection.execute(query)]
 
 
 def find(connection: Connection, name: str) -> QueryFeed:

@@ -52,6 +52,10 @@ class QueryStore:
         """In the order in which they were made."""
         return await self._database.read(queries.listed)
 
+    async def some(self, *, after: int = 0, limit: int = 100, subscriber: int | None = None) -> list[QueryFeed]:
+        """Those beyond the id `after`, in the order in which they were made; `subscriber` is a user who reads them."""
+        return await self._database.read(queries.some, after, limit, subscriber)
+
     async def find(self, name: str) -> QueryFeed:
         """Without regard to case; NotFound suggests what might have been meant."""
         return await self._database.read(queries.find, name)
@@ -107,9 +111,10 @@ class QueryStore:
         """Over the last `days`."""
         return await self._database.read(hits.statistics, query.id, now, days)
 
-    async def counts(self) -> dict[int, tuple[int, float]]:
-        """Per query feed how many hits there are, and when the last one arrived; empty ones are left out."""
-        return await self._database.read(hits.counts)
+    async def counts(self, ids: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
+        """Per query feed (of these, or all) how many hits there are, and when the last one arrived; empty ones are
+        left out."""
+        return await self._database.read(hits.counts, ids)
 
     async def sources(self, query_id: int | None = None) -> list[Source]:
         """What a query feed (all of them: None) has kept of which feeds; feeds without any kept item are left out."""

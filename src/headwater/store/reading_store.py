@@ -34,6 +34,10 @@ class ReadingStore:
         """NotFound unless the person subscribes to the feed."""
         await self._database.read(subscribing.require, user_id, feed_id)
 
+    async def require_query(self, user_id: int, query_id: int) -> None:
+        """NotFound unless the person subscribes to the query feed."""
+        await self._database.read(subscribing.require_query, user_id, query_id)
+
     async def subscribe(self, user_id: int, feed_id: int, now: float, *, tags: Collection[str] = ()) -> None:
         """To a feed that is here already."""
         await self._database.write(subscribing.subscribe_existing, user_id, feed_id, tags, now)

@@ -10,6 +10,7 @@ from headwater.errors import InputError, NotFound
 from headwater.model import Enclosure
 from headwater.store.people import HIT, Reading, Stream
 from headwater.web.api.endpoint import Answer, Asked, Call, Given, Noun
+from headwater.web.api.queries import find_query
 from headwater.web.api.values import (
     Cursor,
     FieldError,
@@ -119,7 +120,7 @@ async def stream_of(call: Call, feed: int | None, query: str | None, tag: str | 
     if sum(one is not None for one in (feed, query, tag)) > 1:
         raise InputError("Give one of feed, query and tag, or none for everything.")
     if query is not None:
-        return Stream(query=(await call.store.queries.find(query)).id)
+        return Stream(query=(await find_query(call, query)).id)
     return Stream(feed=feed, tag=tag)
 
 
@@ -192,12 +193,13 @@ async def show_item(call: Call, asked: OneItem) -> WholeItem:
     item = one.item
     emitted = await call.store.queries.emitted([item.id] if item.id is not None else [])
     shown = emitted[item.id].by if item.id in emitted else set()
-    mine = {sub.title for sub in await call.store.reading.subscriptions(call.user.id) if sub.query_id is not None}
+    if shown and not call.user.is_owner:
+        shown &= {query.name for query in await call.store.queries.some(subscriber=call.user.id, limit=10_000)}
     return WholeItem(
         **_fields(one),
         content=item.content,
         enclosures=list(item.enclosures),
-        queries=sorted(shown if call.user.is_owner else shown & mine),
+        queries=sorted(shown),
     )
 
 

@@ -64,45 +64,34 @@ def view(query: QueryFeed, items: int, last: float | None) -> QueryView:
     )
 
 
-async def _mine(call: Call) -> set[int] | None:
-    """The query feeds that this person may see; None: all."""
+async def find_query(call: Call, name: str) -> QueryFeed:
+    """A query feed that this person may see; for readers what others have is as if it were not there."""
     if call.user.is_owner:
-        return None
-    return {one.query_id for one in await call.store.reading.subscriptions(call.user.id) if one.query_id is not None}
-
-
-async def _find(call: Call, name: str) -> QueryFeed:
-    mine = await _mine(call)
-    query = await call.store.queries.find(name) if mine is None else await _quietly(call, name)
-    if query is None or (mine is not None and query.id not in mine):
-        raise NotFound(f"There is no query feed “{name}” that you subscribe to.")
-    return query
-
-
-async def _quietly(call: Call, name: str) -> QueryFeed | None:
-    """Without the suggestions, which name what is not for everybody."""
-    try:
         return await call.store.queries.find(name)
-    except NotFound:
-        return None
+    try:
+        query = await call.store.queries.find(name)
+        await call.store.reading.require_query(call.user.id, query.id)
+    except NotFound as error:  # its words would name what is not for everybody
+        raise NotFound(f"There is no query feed “{name}” that you subscribe to.") from error
+    return query
 
 
 @noun.get("/queries")
 async def list_queries(call: Call, asked: Listed) -> Page[QueryView]:
     """List the query feeds, in the order in which they were made."""
     after = place(asked.cursor, int)
-    mine, counts = await _mine(call), await call.store.queries.counts()
-    rows = [
-        query
-        for query in await call.store.queries.all()
-        if (after is None or query.id > after[0]) and (mine is None or query.id in mine)
-    ]
+    rows = await call.store.queries.some(
+        after=after[0] if after else 0,
+        limit=asked.limit + 1,
+        subscriber=None if call.user.is_owner else call.user.id,
+    )
+    counts = await call.store.queries.counts([query.id for query in rows])
 
     def counted(query: QueryFeed) -> QueryView:
         items, last = counts.get(query.id, (0, None))
         return view(query, items, last)
 
-    return page(rows[: asked.limit + 1], asked.limit, counted, lambda query: (query.id,))
+    return page(rows, asked.limit, counted, lambda query: (query.id,))
 
 
 class Text(Given, frozen=True):
@@ -232,7 +221,7 @@ class WholeQuery(QueryView, frozen=True):
 @noun.get("/queries/{name}")
 async def show_query(call: Call, asked: OneQuery) -> WholeQuery:
     """Show a query feed: its definition, its statistics, its sources."""
-    query = await _find(call, asked.name)
+    query = await find_query(call, asked.name)
     statistics = await call.store.queries.statistics(query, call.now)
     origins = await call.store.queries.origins()
     base = view(query, statistics.hits, statistics.last)
@@ -334,7 +323,7 @@ def _hit(hit: StoredHit) -> HitView:
 @noun.get("/queries/{name}/items")
 async def list_hits(call: Call, asked: HitsAsked) -> Page[HitView]:
     """List what a query feed has let out, the latest first."""
-    query = await _find(call, asked.name)
+    query = await find_query(call, asked.name)
     before = place(asked.cursor, int)
     rows = await call.store.queries.latest(query.id, before=before[0] if before else None, limit=asked.limit + 1)
     return page(rows, asked.limit, _hit, lambda hit: (hit.id,))
