@@ -6,37 +6,20 @@ import asyncio
 import json
 import os
 import resource
-import signal
 import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headwater.store.store import Store
+from running_server import server
 from store_samples import a_verdict, an_item, one_feed
-
-
-@contextmanager
-def server(*arguments: str) -> Iterator[str]:
-    """A real server in a process of its own; its address."""
-    command = [sys.executable, "-m", "headwater", *arguments, "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        said = ""
-        while not said.endswith("}\n"):
-            said += process.stdout.readline()
-        try:
-            yield json.loads(said)["url"]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(20)
 
 
 def health(url: str) -> Any:

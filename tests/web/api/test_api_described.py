@@ -93,12 +93,13 @@ class Running:
         self._thread.join(60)
 
     def new_token(self) -> str:
-        """A token of the owner's: a test may have revoked the one before."""
-        secret = new_secret()
-        adding = self._node.store.accounts.add_token(
-            self._owner.id, digest(secret), "test", ("read", "write", "admin"), time.time()
-        )
-        asyncio.run_coroutine_threadsafe(adding, self._loop).result(20)
+        """A token of an owner's: a test may have revoked the one before, or removed its owner."""
+        return asyncio.run_coroutine_threadsafe(self._new_token(), self._loop).result(20)
+
+    async def _new_token(self) -> str:
+        accounts, secret = self._node.store.accounts, new_secret()
+        scopes = ("read", "write", "admin")
+        await accounts.add_token((await accounts.owner()).id, digest(secret), "test", scopes, time.time())
         return secret
 
     async def _run(self) -> None:
@@ -106,9 +107,8 @@ class Running:
         settings = Settings(data=self._folder, allow_private=False, budget=600.0)
         async with Farm(3, speed=1000) as farm, Node(settings) as node:
             await node.store.add_feeds([NewFeed(farm.url(k), tags=("t",)) for k in range(3)], time.time())
-            owner = await node.store.accounts.claim("olga", hash_password("correct horse"))
-            assert owner is not None
-            self._node, self._owner = node, owner
+            assert await node.store.accounts.claim("olga", hash_password("correct horse"))
+            self._node = node
             await node.store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
             app = create_app(node.store, node.status, node=node)
             listener = socket.create_server(("127.0.0.1", 0))
