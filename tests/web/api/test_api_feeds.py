@@ -105,6 +105,7 @@ async def test_failing_feeds_are_counted_by_cause(server: Any) -> None:
     assert (await server.owner("POST", f"/feeds/{id}/refresh"))["ending"] == "missing"
     (told,) = (await server.owner("GET", "/feeds/troubles"))["items"]
     assert (told["ending"], told["feeds"], told["some"][0]["id"]) == ("missing", 1, id)
+    assert "404" in told["cause"]
     assert (await server.owner("GET", "/feeds?state=failing"))["items"][0]["last_error"]
 
 
@@ -152,6 +153,18 @@ async def test_subscriptions_have_titles_and_tags_of_their_own(server: Any) -> N
     await server.ann("GET", f"/subscriptions/feeds/{id}", 404)
     await server.ann("DELETE", f"/subscriptions/feeds/{id}", 404)
     assert (await server.bob("GET", f"/subscriptions/feeds/{id}"))["feed"] == id
+
+
+async def test_only_what_several_read_is_joined_by_its_number(server: Any) -> None:
+    id = await add(server, server.bob, 0)
+    await server.ann("PUT", f"/subscriptions/feeds/{id}", 404, json={})
+    assert (await server.ann("GET", "/discover"))["popular"] == []
+    await add(server, server.owner, 0)
+    assert [one["feed"]["id"] for one in (await server.ann("GET", "/discover"))["popular"]] == [id]
+    joined = await server.ann("PUT", f"/subscriptions/feeds/{id}", json={"tags": ["found"]})
+    assert joined["tags"] == ["found"]
+    await server.ann("PUT", "/subscriptions/feeds/99", 404, json={})
+    await server.owner("PUT", "/subscriptions/feeds/99", 404, json={})
 
 
 async def test_lists_go_in_and_out_as_opml(server: Any) -> None:

@@ -14,6 +14,7 @@ from starlette.routing import Mount, Route
 from headwater.errors import HeadwaterError, Held, InputError, NotFound, QueryError, StoreError
 from headwater.web.api import (
     deliveries,
+    discovering,
     feeds,
     items,
     jobs,
@@ -38,6 +39,7 @@ NOUNS: tuple[Noun, ...] = (
     subscriptions.noun,
     items.noun,
     search.noun,
+    discovering.noun,
     queries.noun,
     quality.noun,
     scheduler.noun,

@@ -32,6 +32,7 @@ from headwater.web.api.values import (
     page,
     place,
 )
+from headwater.web.pages.health import CAUSES
 from headwater.web.pages.sentences import explained
 
 noun = Noun("feeds", "The feeds that the server watches; readers see those they subscribe to.")
@@ -250,9 +251,11 @@ async def list_alike_feeds(call: Call, asked: One) -> Page[Alike]:
 
 
 class Troubled(Answer, frozen=True):
-    """Feeds that fail for one cause: how many, since when the first, and some of them."""
+    """Feeds that fail for one cause: how many, since when the first, some of them, and what helps."""
 
     ending: str
+    cause: str
+    helps: str
     feeds: int
     since: float | None
     some: list[FeedView]
@@ -262,8 +265,16 @@ class Troubled(Answer, frozen=True):
 async def list_troubles(call: Call) -> Page[Troubled]:
     """List why feeds fail, the most frequent cause first."""
     found = await call.store.pages.troubles()
+    other = ("Another cause", "The feed's page says more.")
     told = [
-        Troubled(ending=one.ending.value, feeds=one.feeds, since=one.since, some=[view(row) for row in one.some])
+        Troubled(
+            ending=one.ending.value,
+            cause=CAUSES.get(one.ending, other)[0],
+            helps=CAUSES.get(one.ending, other)[1],
+            feeds=one.feeds,
+            since=one.since,
+            some=[view(row) for row in one.some],
+        )
         for one in found
     ]
     return Page(items=told, next=None)

@@ -42,9 +42,9 @@ def number(id: str) -> int:
     return HIT + int(id[1:]) if id.startswith("q") else int(id)
 
 
-def name(number: int) -> str:
+def number_name(number: int) -> str:
     """
-    >>> name(12), name(HIT + 34)
+    >>> number_name(12), number_name(HIT + 34)
     ('12', 'q34')
     """
     return f"q{number - HIT}" if number > HIT else str(number)
@@ -84,7 +84,7 @@ def view(one: Reading) -> ItemView:
 def _fields(one: Reading) -> dict[str, Any]:
     item = one.item
     return {
-        "id": name(one.id),
+        "id": number_name(one.id),
         "feed": item.feed_id,
         "query": one.query_id,
         "title": item.title,

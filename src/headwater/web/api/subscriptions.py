@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from headwater.errors import NotFound
 from headwater.formats.opml import Outline
@@ -16,6 +16,7 @@ from headwater.web.api.jobs import JobView
 from headwater.web.api.jobs import view as view_job
 from headwater.web.api.values import Cursor, Limit, Line, One, Page, Tag, Time, page, place
 from headwater.web.importing import start_import
+from headwater.web.joining import join
 
 noun = Noun("subscriptions", "What you subscribe to, with titles and tags of your own; import and export as OPML.")
 
@@ -97,6 +98,17 @@ async def _change(
 @noun.get("/subscriptions/feeds/{id}")
 async def show_subscription(call: Call, asked: One) -> SubscriptionView:
     """Show your subscription to a feed."""
+    return await _one(call, feed_id=asked.id)
+
+
+class Joining(Given, frozen=True):
+    tags: Tags = field(default_factory=list)
+
+
+@noun.put("/subscriptions/feeds/{id}")
+async def subscribe(call: Call, asked: One, given: Joining) -> SubscriptionView:
+    """Subscribe to a feed that is here already; readers to one that several people read."""
+    await join(call.store, call.user, asked.id, call.now, given.tags)
     return await _one(call, feed_id=asked.id)
 
 

@@ -18,6 +18,7 @@ from headwater.model import Feed, Item
 from headwater.query.rising import Topic, rising
 from headwater.store.store import Store
 from headwater.web.frame import Frame
+from headwater.web.joining import join
 from headwater.web.pages.notes import Note, said, then
 from headwater.web.session import current
 
@@ -142,7 +143,7 @@ def routes(frame: Frame) -> list[Route]:
         user = await current(request, "write")
         form = await frame.forms.read(request)
         feed = await frame.store.feed(form.get("feed", "")[:20] or "0")
-        await frame.store.reading.subscribe(user.id, feed.id, frame.clock())
+        await join(frame.store, user, feed.id, frame.clock())
         return then("/discover", said="subscribed")
 
     async def _page(
