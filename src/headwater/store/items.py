@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Row, func, select, tuple_
 
 from headwater.errors import NotFound
@@ -67,6 +69,32 @@ def read_item(row: Row[Any]) -> Item:
         version=row.version,
         id=row.id,
         source=Source(*from_json(row.source)) if row.source else None,
+    )
+
+
+def item_of(row: Sequence[Any]) -> Item:
+    """A row with ITEM_COLUMNS, as the driver gives it; three times as fast as `read_item`."""
+    (id, feed_id, published, first_seen, updated, version, dated, identity, content_hash, title, link, language,
+     authors, categories, enclosures, summary, content, source) = row  # fmt: skip
+    return Item(
+        feed_id,
+        identity,
+        content_hash,
+        title,
+        link,
+        published,
+        bool(dated),
+        updated,
+        first_seen,
+        tuple(orjson.loads(authors)) if authors else (),
+        summary,
+        content,
+        tuple(orjson.loads(categories)) if categories else (),
+        tuple([Enclosure(*one) for one in orjson.loads(enclosures)]) if enclosures else (),
+        language,
+        version,
+        id,
+        Source(*orjson.loads(source)) if source else None,
     )
 
 

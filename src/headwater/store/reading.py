@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, func, select, text
 
 from headwater.store import hits, search
-from headwater.store.items import read_item
+from headwater.store.items import ITEM_COLUMNS, item_of
 from headwater.store.people import HIT, Counts, Page, Part, Reading, Stream, Unread
 from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag
-from headwater.store.sql import chunks
+from headwater.store.sql import ByIds, chunks
 from headwater.store.streams import places
 from headwater.store.subscribing import query_tags
 from headwater.store.tables import hit, item
@@ -35,9 +35,12 @@ def load(connection: Connection, user_id: int, ids: Sequence[int]) -> list[Readi
     """These items as the person has them, in the order given, whoever's they are: callers know that they may be."""
     found: dict[int, Reading] = {}
     for chunk in chunks((id for id in ids if id < HIT), CHUNK):
-        for row in connection.execute(_ITEMS, {"user": user_id, "ids": chunk}):
-            read = row.id <= (row.read_up_to or 0) if row.state is None else row.state == 1
-            found[row.id] = Reading(read_item(row), read, row.starred is not None, arrived=row.first_seen)
+        for row in _ITEMS.run(connection, user_id, chunk):
+            *columns, state, starred, read_up_to = row
+            item = item_of(columns)
+            id = columns[0]
+            read = id <= (read_up_to or 0) if state is None else state == 1
+            found[id] = Reading(item, read, starred is not None, arrived=item.first_seen)
     asked = [id - HIT for id in ids if id >= HIT]
     for chunk in chunks(asked, CHUNK):
         states = {row.id: row for row in connection.execute(_HITS, {"user": user_id, "ids": chunk})}
@@ -48,13 +51,15 @@ def load(connection: Connection, user_id: int, ids: Sequence[int]) -> list[Readi
     return [found[id] for id in dict.fromkeys(ids) if id in found]
 
 
-_JOINED = item.outerjoin(
-    subscribed, and_(subscribed.c.user_id == bindparam("user"), subscribed.c.feed_id == item.c.feed_id)
-).outerjoin(
-    mark,
-    and_(mark.c.user_id == bindparam("user"), mark.c.feed_id == item.c.feed_id, mark.c.item_id == item.c.id),
-)
-_ITEMS = select(item, *_STATE).select_from(_JOINED).where(item.c.id.in_(bindparam("ids", expanding=True)))
+def _of_items(columns: str) -> ByIds:
+    return ByIds(
+        f"SELECT {columns}, m.state, m.starred, s.read_up_to FROM item i "
+        "LEFT JOIN subscribed s ON s.user_id = {user} AND s.feed_id = i.feed_id "
+        "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id WHERE i.id IN {ids}"
+    )
+
+
+_ITEMS = _of_items(", ".join(f"i.{name}" for name in ITEM_COLUMNS))
 _HITS = (
     select(hit.c.id, hit.c.item_id, *_STATE, query_subscription.c.read_up_to.label("query_read_up_to"))
     .select_from(
@@ -222,9 +227,10 @@ def find(
     connection: Connection, user_id: int, said: str, which: Stream, limit: int, before_id: int | None
 ) -> tuple[Found, list[Reading]]:
     """Full text over what a person reads; items as the person has them."""
-    mine = select(subscribed.c.feed_id).where(subscribed.c.user_id == user_id)
-    if which.tag is not None:
-        mine = select(subscribed_tag.c.feed_id)
-        mine = mine.where(subscribed_tag.c.user_id == user_id, subscribed_tag.c.tag == which.tag)
-    found = search.search(connection, said, limit, which.feed, None, before_id, mine)
-    return found, load(connection, user_id, [one.id for one in found.items if one.id is not None])
+    terms = search.wanted_terms(said)
+    if not terms:
+        return Found(()), []
+    before = HIT if before_id is None else before_id
+    ids = search.ids_of(connection, terms, limit + 1, user_id, which.feed, which.tag, before)
+    found = load(connection, user_id, ids[:limit])
+    return Found(tuple(one.item for one in found), len(ids) > limit, search.waiting(connection)), found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from headwater.store import marks, reading, search, streams, subscribing
+from headwater.store import marks, reading, search, shown, streams, subscribing
 from headwater.store.database import Database
 from headwater.store.people import Counts, Marked, Page, Part, Reading, Stream, Subscription
 from headwater.store.values import Found
@@ -108,6 +108,15 @@ class ReadingStore:
         """(time, id) of a part of a stream; one more than its limit, where there are more."""
         return await self._database.read(streams.places, user_id, which, replace(part, limit=max(1, part.limit)))
 
+    async def page(self, user_id: int, which: Stream, part: Part) -> shown.Answer:
+        """Like `stream`, with what an API shows of each item and the subscriptions they belong to."""
+        bounded = replace(part, limit=max(1, min(part.limit, reading.MOST)))
+        return await self._database.read(shown.page, user_id, which, bounded)
+
+    async def chosen(self, user_id: int, ids: Sequence[int]) -> shown.Answer:
+        """Like `items`, with what an API shows of each."""
+        return await self._database.read(shown.chosen, user_id, ids)
+
     async def items(self, user_id: int, ids: Iterable[int]) -> list[Reading]:
         """Those of these that the person may see, in the order given; ids of items, or of places in query feeds."""
         return await self._database.read(reading.chosen, user_id, list(ids))
@@ -120,10 +129,14 @@ class ReadingStore:
         self, user_id: int, text: str, which: Stream = ALL, *, limit: int = 50, before_id: int | None = None
     ) -> tuple[Found, list[Reading]]:
         """Like `Store.search`, over what the person reads."""
+        wanted = (user_id, text, which, max(1, min(limit, 1000)), before_id)
+        found = await self._database.read(reading.find, *wanted)
+        if not found[0].waiting:
+            return found
         for _ in range(CATCH_UP):
             if not await self._database.write(search.index, 500):
                 break
-        return await self._database.read(reading.find, user_id, text, which, max(1, min(limit, 1000)), before_id)
+        return await self._database.read(reading.find, *wanted)
 
     # marks
 

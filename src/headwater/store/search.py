@@ -17,7 +17,7 @@ from headwater.errors import InputError
 from headwater.model import Item
 from headwater.store import state
 from headwater.store.items import feeds_with, read_item
-from headwater.store.sql import MARKS, from_json, insert_new
+from headwater.store.sql import MARKS, from_json, insert_new, prepared
 from headwater.store.tables import TsQuery, item, item_search, unindexed
 from headwater.store.values import Found
 from headwater.store.words import Term, fingerprint, fts5_query, terms_of, tsquery, tsvector, words_of
@@ -114,12 +114,8 @@ def search(
     feed_id: int | None,
     tag: str | None,
     before_id: int | None,
-    feeds: Any = None,
 ) -> Found:
-    """`feeds` are ids, or a query for them: only items of these are found."""
-    terms = terms_of(said)
-    if terms and all(term.without for term in terms):
-        raise InputError("A search needs at least one word that is wanted, not only words that are not.")
+    terms = wanted_terms(said)
     if not terms:
         return Found(())
     query = select(item).where(item.c.id.in_(_matching(connection.dialect.name, terms)))
@@ -128,12 +124,51 @@ def search(
         query = query.where(item.c.feed_id == feed_id)
     if tag is not None:
         query = query.where(item.c.feed_id.in_(feeds_with(tag)))
-    if feeds is not None:
-        query = query.where(item.c.feed_id.in_(feeds))
     if before_id is not None:
         query = query.where(item.c.id < before_id)
     found: list[Item] = [read_item(row) for row in connection.execute(query)]
     return Found(tuple(found[:limit]), len(found) > limit, waiting(connection))
+
+
+def wanted_terms(said: str) -> list[Term]:
+    """What was typed; InputError if all of it is what is not wanted."""
+    terms = terms_of(said)
+    if terms and all(term.without for term in terms):
+        raise InputError("A search needs at least one word that is wanted, not only words that are not.")
+    return terms
+
+
+# The index gives its rows in the order of ids, so that only as many are looked at as are shown.
+_OF_USER = {
+    "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscribed s "
+    "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before",
+    "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id CROSS JOIN subscribed s "
+    "WHERE f.words @@ CAST(CAST(:match AS text) AS tsquery) AND f.item_id < :before",
+}
+
+
+def ids_of(
+    connection: Connection,
+    terms: list[Term],
+    limit: int,
+    user_id: int,
+    feed_id: int | None,
+    tag: str | None,
+    before: int,
+) -> list[int]:
+    """Ids of items that a person reads, the latest arrival first."""
+    dialect = connection.dialect.name
+    match = fts5_query(terms) if dialect == "sqlite" else tsquery(terms)
+    values: dict[str, Any] = {"match": match, "before": before, "user": user_id, "limit": limit}
+    only = ""
+    if feed_id is not None:
+        only, values["feed"] = " AND s.feed_id = :feed", feed_id
+    if tag is not None:
+        only += " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
+        values["tag"] = tag
+    order = "f.rowid" if dialect == "sqlite" else "f.item_id"
+    sql = f"SELECT i.id {_OF_USER[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
+    return list(connection.execute(prepared(f"{sql} ORDER BY {order} DESC LIMIT :limit"), values).scalars())
 
 
 def _matching(dialect: str, terms: list[Term]) -> Any:

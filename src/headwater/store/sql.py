@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import Connection, Executable, Insert, Table, text
+from sqlalchemy import Connection, Executable, Insert, Table, TextClause, text
 from sqlalchemy.dialects import sqlite
 
 T = TypeVar("T")
 
 MARKS = {"sqlite": "?", "postgresql": "$1"}  # the drivers' sign for one value
+
+
+@lru_cache(512)
+def prepared(sql: str) -> TextClause:
+    """Statements by hand, of which there are a few dozen: making one takes as long as running it."""
+    return text(sql)
 
 
 def upsert(dialect: str, table: Table) -> Any:
@@ -93,6 +100,34 @@ class InsertNew:
             return ", ".join([f"({', '.join('?' * self._width)})"] * size)
         numbers = (f"${k}" for k in range(1, size * self._width + 1))
         return ", ".join([f"({', '.join(islice(numbers, self._width))})" for _ in range(size)])
+
+
+class OfUser:
+    """A statement of one person (`{user}`), sent as the driver takes it."""
+
+    def __init__(self, statement: str) -> None:
+        self._statement = {name: statement.replace("{user}", mark) for name, mark in MARKS.items()}
+
+    def run(self, connection: Connection, user_id: int) -> Sequence[Any]:
+        return connection.exec_driver_sql(self._statement[connection.dialect.name], (user_id,)).all()
+
+
+class ByIds:
+    """A statement of one person and many ids, the same text however many there are, sent as the driver takes it.
+
+    `{user}` and `{ids}` stand where they go; for the hot path only.
+    """
+
+    def __init__(self, statement: str) -> None:
+        self._statement = {
+            "sqlite": statement.replace("{user}", "?1").replace("{ids}", "(SELECT value FROM json_each(?2))"),
+            "postgresql": statement.replace("{user}", "$1").replace("IN {ids}", "= ANY($2::bigint[])"),
+        }
+
+    def run(self, connection: Connection, user_id: int, ids: Sequence[int]) -> Sequence[Any]:
+        dialect = connection.dialect.name
+        given = list(ids) if dialect == "postgresql" else orjson.dumps(list(ids)).decode()
+        return connection.exec_driver_sql(self._statement[dialect], (user_id, given)).all()
 
 
 def _quoted(columns: Sequence[str]) -> str:

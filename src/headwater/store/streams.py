@@ -16,13 +16,13 @@ from sqlalchemy import Connection, select, text
 
 from headwater.store.people import HIT, Part, Stream
 from headwater.store.people_tables import query_subscription, subscribed, subscribed_tag
-from headwater.store.sql import chunks
+from headwater.store.sql import chunks, prepared
 from headwater.store.subscribing import query_tags, require, require_query
 
 Place = tuple[float, int]  # the time that orders, and the id
 
 FEW = 20  # feeds that are looked at one by one
-STEPS = (400, 6_000)  # how many of the newest items are looked at before another way is taken
+NEAR = 6_000  # about how many items are looked at before another way is taken
 TOGETHER = 100  # feeds in one statement; SQLite joins 500 at most
 # 0 unread, 1 read: the mark, else the position
 _STATE = "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
@@ -77,7 +77,6 @@ class _Order:
         way, sign = ("ASC", ">") if part.oldest_first else ("DESC", "<")
         self.by = f"ORDER BY {key} {way}, {id} {way}"
         self.outer = f"ORDER BY k {way}, id {way}"
-        self.of_first = f"ORDER BY i.k {way}, i.id {way}"
         self.values: dict[str, Any] = {"wanted": part.limit + 1}
         conditions = []
         if part.before is not None:
@@ -108,16 +107,15 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part) -> l
         only, values["tag"] = _TAGGED, which.tag
 
     def run(sql: str, **more: Any) -> list[Place]:
-        return [(row[0], row[1]) for row in connection.execute(text(sql), values | more)]
+        return [(row[0], row[1]) for row in connection.execute(prepared(sql), values | more)]
 
     if part.starred:
         return run(_starred(part, which, only, key, order))
     feeds = feed_ids(connection, user_id, which) if which != Stream() else None
     if feeds is None or len(feeds) > FEW:
-        for step in STEPS:
-            found, all_seen = _walk(run, part, only, key, order, step)
-            if len(found) > part.limit or all_seen:
-                return found
+        found, all_seen = _walk(connection, run, part, only, key, order)
+        if len(found) > part.limit or all_seen:
+            return found
     if part.unread:
         return run(_gather(only, key, order))
     if feeds is None:
@@ -137,21 +135,38 @@ def _starred(part: Part, which: Stream, only: str, key: str, order: _Order) -> s
 
 
 def _walk(
-    run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order, step: int
+    connection: Connection, run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order
 ) -> tuple[list[Place], bool]:
-    """Among the first `step` items of everybody; and whether these were all."""
-    first = f"SELECT {key} AS k, i.id AS id, i.feed_id AS feed_id FROM item i WHERE 1 = 1{order.conditions} {order.by}"
+    """Among some thousand items of everybody, in order, as far as needed; and whether there are no others."""
+    bound = _bound(connection, part)
+    near = "" if bound is None else f" AND {key} {'<=' if part.oldest_first else '>='} :bound"
     join = "" if part.unread is None else _MARK
     found = run(
-        f"SELECT i.k, i.id FROM ({first} LIMIT :step) i CROSS JOIN subscribed s {join} "
-        f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{only}{_wanted(part, _STATE)} "
-        f"{order.of_first} LIMIT :wanted",
-        step=step,
+        f"SELECT {key} AS k, i.id AS id FROM item i CROSS JOIN subscribed s {join} "
+        f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{near}{only}{_wanted(part, _STATE)}{order.conditions} "
+        f"{order.by} LIMIT :wanted",
+        **({} if bound is None else {"bound": bound}),
     )
-    if len(found) > part.limit:
-        return found, False
-    rest = run(f"SELECT k, id FROM ({first} LIMIT 1 OFFSET :step) i", step=step)
-    return found, not rest
+    return found, bound is None
+
+
+def _bound(connection: Connection, part: Part) -> float | None:
+    """When the item arrived that is `NEAR` items from where the part begins; None if there are not so many.
+
+    Few are published after that and yet arrived before, so that it does for both orders.
+    """
+    if part.oldest_first:
+        edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
+        return connection.execute(_UP, {"edge": edge + NEAR}).scalar()
+    edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
+    return connection.execute(_DOWN if edge else _DOWN_FROM_TOP, {"edge": edge - NEAR} if edge else {}).scalar()
+
+
+_UP = text("SELECT first_seen FROM item WHERE id >= :edge ORDER BY id LIMIT 1")
+_DOWN = text("SELECT first_seen FROM item WHERE id <= :edge ORDER BY id DESC LIMIT 1")
+_DOWN_FROM_TOP = text(
+    f"SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - {NEAR} ORDER BY id DESC LIMIT 1"
+)
 
 
 def _gather(only: str, key: str, order: _Order) -> str:
@@ -197,5 +212,5 @@ def _hits(connection: Connection, user_id: int, query_id: int, part: Part) -> li
         f"WHERE q.user_id = :user AND q.query_id = :query AND h.query_id = :query AND h.current"
         f"{state}{order.conditions} {order.by} LIMIT :wanted"
     )
-    rows = connection.execute(text(sql), order.values | {"user": user_id, "query": query_id})
+    rows = connection.execute(prepared(sql), order.values | {"user": user_id, "query": query_id})
     return [(row[0], HIT + row[1]) for row in rows]

@@ -14,9 +14,9 @@ from headwater.errors import InputError, NotFound
 from headwater.store import queries
 from headwater.store.accounts import owner
 from headwater.store.clean import clean
-from headwater.store.people import QUERY_LABEL, Subscription
+from headwater.store.people import HIT, QUERY_LABEL, Subscription
 from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag
-from headwater.store.sql import chunks, from_json, insert_new, to_json
+from headwater.store.sql import ByIds, OfUser, chunks, from_json, insert_new, to_json
 from headwater.store.state import changed
 from headwater.store.tables import feed, feed_tag, hit, implicit_feed, item, known, query_feed
 
@@ -221,33 +221,56 @@ def _tagged(connection: Connection, user_id: int, tag: str) -> Sequence[int]:
 
 def listed(connection: Connection, user_id: int) -> list[Subscription]:
     """Feeds by id, then query feeds."""
+    return _listed(connection, user_id, None, None)
+
+
+def some(
+    connection: Connection, user_id: int, feed_ids: Collection[int], query_ids: Collection[int]
+) -> list[Subscription]:
+    """Of these, those that are subscribed."""
+    return _listed(connection, user_id, sorted(feed_ids), sorted(query_ids))
+
+
+def number(one: Subscription) -> int:
+    """One number for feeds and query feeds."""
+    return one.feed_id if one.feed_id is not None else HIT + (one.query_id or 0)
+
+
+_ALL_FEEDS = (
+    "SELECT s.feed_id, s.title, s.added, s.read_up_to, f.url, f.link, COALESCE(f.given_title, f.title) "
+    "FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {user}"
+)
+_ALL_TAGS = "SELECT feed_id, tag FROM subscribed_tag WHERE user_id = {user}"
+_SOME_FEEDS = ByIds(f"{_ALL_FEEDS} AND s.feed_id IN {{ids}}")
+_SOME_TAGS = ByIds(f"{_ALL_TAGS} AND feed_id IN {{ids}} ORDER BY feed_id, tag")
+_FEEDS = OfUser(f"{_ALL_FEEDS} ORDER BY s.feed_id")
+_TAGS = OfUser(f"{_ALL_TAGS} ORDER BY feed_id, tag")
+
+
+def _listed(
+    connection: Connection, user_id: int, feed_ids: list[int] | None, query_ids: list[int] | None
+) -> list[Subscription]:
     tags: dict[int, list[str]] = {}
-    mine = select(subscribed_tag.c.feed_id, subscribed_tag.c.tag).where(subscribed_tag.c.user_id == user_id)
-    for id, tag in connection.execute(mine.order_by(subscribed_tag.c.tag)):
+    tagged = _TAGS.run(connection, user_id) if feed_ids is None else _SOME_TAGS.run(connection, user_id, feed_ids)
+    for id, tag in tagged:
         tags.setdefault(id, []).append(tag)
-    shown = func.coalesce(feed.c.given_title, feed.c.title).label("shown")
-    query = select(subscribed, feed.c.url, feed.c.link, shown).join(feed, feed.c.id == subscribed.c.feed_id)
-    query = query.where(subscribed.c.user_id == user_id).order_by(subscribed.c.feed_id)
+    rows = _FEEDS.run(connection, user_id) if feed_ids is None else _SOME_FEEDS.run(connection, user_id, feed_ids)
     found = [
-        Subscription(
-            row.feed_id,
-            None,
-            row.title or row.shown or row.url,
-            row.url,
-            row.link,
-            tuple(tags.get(row.feed_id, ())),
-            row.added,
-            row.read_up_to,
-            row.title,
-        )
-        for row in connection.execute(query)
+        Subscription(id, None, title or shown or url, url, link, tuple(tags.get(id, ())), added, read_up_to, title)
+        for id, title, added, read_up_to, url, link, shown in rows
     ]
+    if query_ids is not None and not query_ids:
+        return found
     query = select(query_subscription, query_feed.c.name).join(query_feed)
     query = query.where(query_subscription.c.user_id == user_id).order_by(query_subscription.c.query_id)
+    if query_ids is not None:
+        query = query.where(query_subscription.c.query_id.in_(query_ids))
     for row in connection.execute(query):
-        tagged, path = query_tags(row.tags), f"/feeds/{row.name}"
+        tagged_with, path = query_tags(row.tags), f"/feeds/{row.name}"
         title = row.title or row.name
-        found.append(Subscription(None, row.query_id, title, path, None, tagged, row.added, row.read_up_to, row.title))
+        found.append(
+            Subscription(None, row.query_id, title, path, None, tagged_with, row.added, row.read_up_to, row.title)
+        )
     return found
 
 

@@ -6,18 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from headwater.store.people import HIT, Counts, Reading, Subscription
-from headwater.web.greader.ids import LABEL, READ, READING_LIST, STARRED, feed_stream, long_id
+import orjson
 
+from headwater.store.people import HIT, Counts, Subscription
+from headwater.store.shown import Shown
+from headwater.store.subscribing import number
+from headwater.web.greader.ids import LABEL, LONG, READ, READING_LIST, STARRED, feed_stream
+
+_BITS = (1 << 64) - 1
 Subscriptions = Mapping[int, Subscription]  # by the number of the feed, or HIT + that of the query feed
-
-
-def by_number(subscriptions: Iterable[Subscription]) -> dict[int, Subscription]:
-    return {number(one): one for one in subscriptions}
-
-
-def number(one: Subscription) -> int:
-    return one.feed_id if one.feed_id is not None else HIT + (one.query_id or 0)
 
 
 def usec(at: float) -> int:
@@ -60,29 +57,28 @@ class Items:
         self._base = base
         self._of_feed: dict[int, tuple[dict[str, str], list[str], str]] = {}
 
-    def __call__(self, one: Reading) -> dict[str, Any]:
-        item = one.item
-        of = HIT + one.query_id if one.query_id is not None else item.feed_id
+    def __call__(self, one: Shown) -> dict[str, Any]:
+        of = HIT + one.query_id if one.query_id is not None else one.feed_id
         origin, categories, site = self._of_feed.get(of) or self._common(of)
         if one.read or one.starred:
             categories = [*categories, *([READ] if one.read else ()), *([STARRED] if one.starred else ())]
-        href = item.link or site
+        href = one.link or site
         shown: dict[str, Any] = {
-            "id": long_id(one.id),
+            "id": f"{LONG}{one.id & _BITS:016x}",
             "crawlTimeMsec": str(int(one.arrived * 1000)),
             "timestampUsec": str(int(one.arrived * 1e6)),
-            "published": int(item.published),
-            "updated": int(item.updated or item.published),
-            "title": item.title or "",
+            "published": int(one.published),
+            "updated": int(one.updated or one.published),
+            "title": one.title or "",
             "canonical": [{"href": href}],
             "alternate": [{"href": href, "type": "text/html"}],
-            "summary": {"direction": "ltr", "content": item.content or item.summary or ""},
-            "author": ", ".join(item.authors),
+            "summary": {"direction": "ltr", "content": one.text or ""},
+            "author": ", ".join(orjson.loads(one.authors)) if one.authors else "",
             "categories": categories,
             "origin": origin,
         }
-        if item.enclosures:
-            shown["enclosure"] = [_enclosure(each.url, each.type, each.length) for each in item.enclosures]
+        if one.enclosures:
+            shown["enclosure"] = [_enclosure(*each) for each in orjson.loads(one.enclosures)]
         return shown
 
     def _common(self, of: int) -> tuple[dict[str, str], list[str], str]:

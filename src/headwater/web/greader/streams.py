@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import orjson
 from starlette.responses import Response
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.write import write_atom
-from headwater.model import Document, Entry
-from headwater.store.people import Page, Reading, Stream, Subscription
+from headwater.model import Document, Enclosure, Entry
+from headwater.store.people import Stream, Subscription
+from headwater.store.shown import Answer, Shown
 from headwater.web.greader import ids, shapes
 from headwater.web.greader.api import Call, Shared, answered, ok
 from headwater.web.greader.asking import MOST_IDS, MOST_ITEMS, continued, part, until
@@ -44,12 +46,11 @@ class StreamPart:
         name = call.request.path_params.get("stream") or call.given.get("s") or ids.READING_LIST
         asked = await self._asked(call, name)
         page = await self._page(call, asked)
-        every = shapes.by_number(await self._store.reading.subscriptions(call.user.id))
-        shape = shapes.Items(every, self._shared.base)
+        shape = shapes.Items(page.subscriptions, self._shared.base)
         answer: dict[str, object] = {
             "direction": "ltr",
             "id": name,
-            "title": self._title(asked, every),
+            "title": self._title(asked, page.subscriptions),
             "updated": int(self._shared.now()),
             "items": [shape(one) for one in page.items],
         }
@@ -57,23 +58,10 @@ class StreamPart:
             answer["continuation"] = continued(page.next)
         return answered(answer)
 
-    async def _page(self, call: Call, asked: ids.Asked) -> Page:
+    async def _page(self, call: Call, asked: ids.Asked) -> Answer:
         if asked.nothing:
-            return Page()
-        wanted = part(asked, call.given, MOST_ITEMS)
-        return await self._store.reading.stream(
-            call.user.id,
-            asked.which,
-            unread=wanted.unread,
-            starred=wanted.starred,
-            since=wanted.since,
-            until=wanted.until,
-            before=wanted.before,
-            limit=wanted.limit,
-            oldest_first=wanted.oldest_first,
-            by_arrival=True,
-            queries=True,
-        )
+            return Answer([], {})
+        return await self._store.reading.page(call.user.id, asked.which, part(asked, call.given, MOST_ITEMS))
 
     @staticmethod
     def _title(asked: ids.Asked, every: shapes.Subscriptions) -> str:
@@ -85,10 +73,9 @@ class StreamPart:
         numbers = [ids.item_id(each) for each in call.given.all("i")]
         if len(numbers) > MOST_CONTENTS:
             raise InputError(f"At most {MOST_CONTENTS:,} items at a time.")
-        found = await self._store.reading.items(call.user.id, numbers)
-        every = shapes.by_number(await self._store.reading.subscriptions(call.user.id))
-        shape = shapes.Items(every, self._shared.base)
-        items = [shape(one) for one in found]
+        found = await self._store.reading.chosen(call.user.id, numbers)
+        shape = shapes.Items(found.subscriptions, self._shared.base)
+        items = [shape(one) for one in found.items]
         return answered({"id": ids.READING_LIST, "updated": int(self._shared.now()), "items": items})
 
     async def edit_tag(self, call: Call) -> Response:
@@ -130,9 +117,9 @@ class StreamPart:
         name = call.request.path_params["stream"]
         asked = await self._asked(call, name)
         page = await self._page(call, asked)
-        every = shapes.by_number(await self._store.reading.subscriptions(call.user.id))
         here = f"{self._shared.base}/reader/atom/{quote(name)}"
-        document = Document("atom 1.0", self._title(asked, every), id=here, items=tuple(map(_entry, page.items)))
+        title = self._title(asked, page.subscriptions)
+        document = Document("atom 1.0", title, id=here, items=tuple(map(_entry, page.items)))
         labels = {ids.long_id(one.id): _labels(one) for one in page.items}
         body = write_atom(document, self_url=here, labels=labels)
         return Response(body, media_type="application/atom+xml; charset=utf-8")
@@ -154,24 +141,20 @@ def _shows(one: Subscription, which: Stream) -> bool:
     return which.feed is not None and one.feed_id == which.feed
 
 
-def _labels(one: Reading) -> list[tuple[str, str, str]]:
+def _labels(one: Shown) -> list[tuple[str, str, str]]:
     """What newsboat learns the state of an item by; “fresh” is unread."""
     states = ["reading-list", "read" if one.read else "fresh", *(["starred"] if one.starred else [])]
     return [(f"{ids.STATE}{state}", SCHEME, state) for state in states]
 
 
-def _entry(one: Reading) -> Entry:
-    item = one.item
+def _entry(one: Shown) -> Entry:
     return Entry(
         ids.long_id(one.id),
-        item.link,
-        item.title,
-        item.published,
-        item.updated,
-        item.authors,
-        item.summary,
-        item.content,
-        item.categories,
-        item.enclosures,
-        item.language,
+        one.link,
+        one.title,
+        one.published,
+        one.updated,
+        tuple(orjson.loads(one.authors)) if one.authors else (),
+        content=one.text,
+        enclosures=tuple(Enclosure(*each) for each in orjson.loads(one.enclosures)) if one.enclosures else (),
     )
