@@ -35,7 +35,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         text = unit.read_text().replace("/opt/headwater/bin/headwater", "/bin/true")
         (tmp_path / unit.name).write_text(text)
     units = sorted(str(file) for file in tmp_path.iterdir())
-    assert len(units) == 3
+    assert len(units) >= 3
     done = subprocess.run([verify, "verify", *units], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert not [line for line in done.stderr.splitlines() if "headwater" in line]
