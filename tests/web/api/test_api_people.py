@@ -113,6 +113,7 @@ async def test_the_scheduler_says_who_is_next_and_why(server: Any) -> None:
         await server.owner("POST", "/feeds", 201, json={"url": server.farm.url(number)})
     told = await server.ann("GET", "/scheduler")
     assert told["strategy"] == "uniform"
+    await server.owner("GET", "/scheduler/cluster", 404)
     while not (found := (await server.owner("GET", "/scheduler/candidates?limit=2"))["items"]):
         pass
     assert len(found) <= 2

@@ -72,6 +72,17 @@ async def test_a_query_that_others_read_is_only_dropped_with_them(fed: Any) -> N
     assert sorted((await fed.owner("DELETE", "/queries/Everything?cascade=true"))["dropped"]) == ["Above", "Everything"]
 
 
+async def test_pages_behind_items_are_wished_for(fed: Any) -> None:
+    await fed.owner("POST", "/queries", 201, json={"text": EVERYTHING})
+    query = (await fed.owner("GET", "/queries/Everything"))["id"]
+    await fed.owner("PUT", f"/feeds/{fed.feed}/articles", 204, json={"wanted": True})
+    await fed.owner("PUT", "/queries/Everything/articles", 204, json={"wanted": True})
+    assert await fed.store.articles.wishes() == ({fed.feed}, {query})
+    await fed.owner("PUT", f"/feeds/{fed.feed}/articles", 204, json={"wanted": False})
+    assert await fed.store.articles.wishes() == (set(), {query})
+    await fed.owner("PUT", "/feeds/99/articles", 404, json={"wanted": True})
+
+
 async def test_readers_neither_make_queries_nor_see_those_of_others(fed: Any) -> None:
     await fed.owner("POST", "/queries", 201, json={"text": EVERYTHING})
     for method, path, body in (

@@ -218,6 +218,17 @@ async def remove_feed(call: Call, asked: One) -> None:
     await call.store.remove_feed(asked.id)
 
 
+class Wanted(Given, frozen=True):
+    wanted: bool
+
+
+@noun.put("/feeds/{id}/articles", ADMIN)
+async def want_articles(call: Call, asked: One, given: Wanted) -> None:
+    """Fetch the pages behind the items of a feed from now on, or no longer."""
+    feed = await call.store.feed(asked.id)
+    await call.store.articles.wish("feed", feed.id, given.wanted)
+
+
 class Merged(Answer, frozen=True):
     moved: Annotated[int, Meta(description="items that belong to this feed now")]
     feed: FeedView

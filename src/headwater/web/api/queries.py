@@ -16,6 +16,7 @@ from headwater.query.access import Way
 from headwater.query.tongues import detector
 from headwater.store.values import Done, StoredHit
 from headwater.web.api.endpoint import ADMIN, Answer, Asked, Call, Given, Noun
+from headwater.web.api.feeds import Wanted
 from headwater.web.api.openapi import Detail, details
 from headwater.web.api.values import (
     Cursor,
@@ -266,6 +267,13 @@ class Dropped(Answer, frozen=True):
 async def drop_query(call: Call, asked: DropAsked) -> Dropped:
     """Drop a query feed and what came of it; its sources stay."""
     return Dropped(dropped=list(await call.store.queries.drop(asked.name, asked.cascade)))
+
+
+@noun.put("/queries/{name}/articles", ADMIN)
+async def want_query_articles(call: Call, asked: OneQuery, given: Wanted) -> None:
+    """Fetch the pages behind the items of a query feed from now on, or no longer."""
+    query = await call.store.queries.find(asked.name)
+    await call.store.articles.wish("query", query.id, given.wanted)
 
 
 class QueryExplained(Answer, frozen=True):

@@ -6,6 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from headwater.cluster.node import shared
+from headwater.cluster.status import ClusterStatus, cluster_status
+from headwater.errors import NotFound
 from headwater.node.targets import Aim
 from headwater.node.upcoming import upcoming
 from headwater.web.api.access import the_node
@@ -59,6 +62,14 @@ async def show_scheduler(call: Call) -> SchedulerView:
         queries=status.queries,
         aims=list(status.aims) if call.user.is_owner else [],
     )
+
+
+@noun.get("/scheduler/cluster", ADMIN)
+async def show_cluster(call: Call) -> ClusterStatus:
+    """Say which machines share the work: who leads, who holds what, what waits, what is wrong."""
+    if not shared(call.frame.settings):
+        raise NotFound("This server runs by itself: its database is a file.")
+    return await cluster_status(call.store)
 
 
 class NextAsked(Asked, frozen=True):
