@@ -24,7 +24,7 @@ from starlette.staticfiles import StaticFiles
 from headwater import __version__
 from headwater.cluster.node import shared
 from headwater.cluster.status import cluster_status
-from headwater.errors import InputError, NotFound, StoreError
+from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
 from headwater.node.crawler import Status
 from headwater.node.node import Node
 from headwater.node.pushing import Pushing
@@ -110,6 +110,7 @@ def create_app(
             StoreError: site.store_failed,
             **refusals.handlers,
             NotFound: site.not_found,
+            HeadwaterError: site.wrong,
             404: site.not_found,
             Exception: site.broken,
         },
@@ -173,6 +174,10 @@ class Site:
             return nothing_here()
         message = str(error) if isinstance(error, NotFound) else "Nothing has this address: was it mistyped?"
         return self._problem(request, 404, "Not here", message)
+
+    async def wrong(self, request: Request, error: Exception) -> Response:
+        """What a page did not answer itself: the sentence, and that nothing came of it."""
+        return self._problem(request, 400, "That cannot be done", str(error))
 
     async def broken(self, request: Request, error: Exception) -> Response:
         """A defect of ours; the server's log has it. Sent from outside the middleware, so it brings its headers."""

@@ -22,7 +22,6 @@ from headwater.web.articles import shown
 from headwater.web.frame import Frame, as_json, back, integer, wants_json
 from headwater.web.images import Images
 from headwater.web.pages.folding import folded
-from headwater.web.pages.notes import Note
 from headwater.web.pages.searching import Search, search
 from headwater.web.pages.streams import Sidebar, Where, sidebar, where
 from headwater.web.session import current
@@ -170,16 +169,17 @@ class Reader:
             unread_only=unread,
             view=_view(request, article),
         )
-        return self._answer(request, page, await self._note(request))
+        return self._answer(request, page)
 
-    def _answer(self, request: Request, page: ReadPage, note: Note | None = None) -> Response:
+    def _answer(self, request: Request, page: ReadPage) -> Response:
         part = request.headers.get("x-part", "")
         if part == "article" and page.article is not None:
             return self._frame.page(request, "article.html", page=page)
         if part == "rows":
             return self._frame.page(request, "rows.html", page=page)
-        undo = integer(request.query_params.get("undo"))
-        return self._frame.page(request, "read.html", page=page, note=note, undo=undo, loaded=self._frame.clock())
+        query = request.query_params
+        done, undo = integer(query.get("marked")), integer(query.get("undo"))
+        return self._frame.page(request, "read.html", page=page, marked=done, undo=undo, loaded=self._frame.clock())
 
     def _rows(
         self, readings: Sequence[Reading], subscriptions: Sequence[Subscription], path: str, sign: str
@@ -232,12 +232,6 @@ class Reader:
             here=f"{path}{sign}item={reading.id}",
             back=path,
         )
-
-    async def _note(self, request: Request) -> Note | None:
-        done = integer(request.query_params.get("marked"))
-        if done is None:
-            return None
-        return Note("Nothing was unread." if not done else f"{done:,} item{'s' if done != 1 else ''} marked as read.")
 
     # changes
 

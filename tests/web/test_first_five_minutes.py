@@ -1,0 +1,97 @@
+"""The first five minutes in a real browser, against a running node: empty, a first feed, a list, reading, a query."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvicorn
+from playwright.async_api import Browser, expect
+
+from headwater.cli.serve import _adding
+from headwater.lab.farm import Farm
+from headwater.node.node import Node
+from headwater.settings import Settings
+from headwater.web.app import create_app
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[tuple[Node, str]]:
+    """A node with its pages, as `headwater serve` runs them."""
+    given = Settings(  # type: ignore[call-arg]
+        data=folder, allow_private=True, least_interval=0.5, per_host=16, budget=6000.0
+    )
+    async with Node(given) as node:
+        app = create_app(node.store, node.status, add=_adding(node), live=node.live, node=node)
+        listener = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield node, f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await task
+            listener.close()
+
+
+async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, browser: Browser) -> None:
+    async with Farm(6, 1, 2000.0, hints=False) as farm, running(tmp_path) as (node, base):
+        page = await (await browser.new_context(viewport={"width": 1280, "height": 900})).new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+
+        # An empty server offers three ways to begin.
+        await page.goto(base)
+        for way in ("Paste an address", "Bring your list", "Look at the demo"):
+            await expect(page.get_by_role("heading", name=way)).to_be_visible()
+
+        # An address that has no feed is refused with a sentence, and kept in the field.
+        await page.get_by_label("A feed, or a page").fill(f"{farm.base()}/nothing")
+        await page.get_by_role("button", name="Add", exact=True).click()
+        await expect(page.get_by_role("alert")).to_contain_text("404")
+
+        # The address of a feed: its items are there at once.
+        await page.goto(base)
+        await page.get_by_label("A feed, or a page").fill(farm.url(0))
+        await page.get_by_role("button", name="Add", exact=True).click()
+        await expect(page).to_have_url(f"{base}/read/feed/1")
+        assert await page.locator(".row-item").count() > 3
+
+        # A list: progress, then the result.
+        await page.goto(f"{base}/settings")
+        addresses = "\n".join(farm.url(k) for k in range(6)) + "\nftp://nowhere.example/feed\n"
+        await page.locator("#file").set_input_files(
+            {"name": "list.txt", "mimeType": "text/plain", "buffer": addresses.encode()}
+        )
+        await page.get_by_role("button", name="Import").click()
+        await expect(page.locator(".lead")).to_contain_text("5 feeds were added, 1 were there already", timeout=20_000)
+        for feed in await node.store.feeds():
+            await node.crawler.refresh_now(feed.id)
+
+        # A query becomes a feed that stands at the left.
+        title = (await node.store.items(limit=1))[0].title or ""
+        word = max(title.split(), key=len).strip("’:,.")
+        await page.goto(f"{base}/queries/new")
+        await page.locator("#text").fill(f'CREATE FEED Mine AS RETURN ALL WHERE TITLE CONTAINS "{word}"')
+        await expect(page.locator("#preview")).to_contain_text("Mine keeps")
+        await page.get_by_role("button", name="Save as a feed").click()
+        await expect(page.get_by_role("heading", name="Mine", exact=True)).to_be_visible()
+        await expect(page.locator("tbody code").first).to_have_text("http://localhost:8040/feeds/Mine.rss")
+        await page.goto(f"{base}/read/query/Mine")
+        await expect(page.locator('.side a[aria-current="page"]')).to_contain_text("Mine")
+
+        # Plots: the feed explains itself, and quality has its page.
+        await page.goto(f"{base}/feed/1")
+        await expect(page.locator("figure svg").first).to_be_visible()
+        await page.get_by_role("button", name="Refresh now").click()
+        await expect(page.get_by_role("status").first).to_contain_text("was refreshed")
+        await node.upkeep.report()
+        await page.goto(f"{base}/quality")
+        await expect(page.get_by_role("heading", level=1)).to_contain_text("caught")
+        assert await page.locator("figure").count() >= 2
+        assert [one for one in complaints if "400 (Bad Request)" not in one] == []

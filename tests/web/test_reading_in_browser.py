@@ -1,0 +1,174 @@
+"""Reading in a real browser: by the keyboard, on a phone, without JavaScript; writing a query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import pytest
+from playwright.async_api import Browser, expect
+
+from headwater.store.store import Store
+
+Start = Callable[..., Awaitable[str]]
+NOW = 1_800_000_000.0
+
+
+async def test_the_keyboard_reads_marks_stars_and_takes_back(
+    lived_site: Start, lived_store: Store, browser: Browser
+) -> None:
+    base = await lived_site()
+    owner = await lived_store.accounts.owner()
+    before = (await lived_store.reading.counts(owner.id)).total
+    assert before > 60
+    page = await (await browser.new_context(viewport={"width": 1280, "height": 800})).new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    await page.goto(base)
+    rows = page.locator(".row-item")
+    await page.keyboard.press("j")
+    await expect(page.locator("article .title")).to_have_text(await rows.nth(0).locator(".t").inner_text())
+    await page.keyboard.press("j")
+    await expect(rows.nth(1)).to_have_class("row-item is-open")  # opened, and no longer unread
+    await page.keyboard.press("s")
+    await expect(rows.nth(1).locator(".star")).to_have_text("★")
+    await page.keyboard.press("k")
+    await expect(rows.nth(0)).to_have_class("row-item is-open")
+    await page.keyboard.press("m")
+    await expect(rows.nth(0)).to_have_class(re.compile("is-open.*is-unread|is-unread.*is-open"))
+    counts = await lived_store.reading.counts(owner.id)
+    assert (counts.total, counts.starred) == (before - 1, 1)
+
+    # The list grows at its end, and the address can be opened again.
+    await page.locator("a.older").click()
+    await expect(rows.nth(60)).to_be_attached()  # a hundred, some of them folded into one
+    await page.reload()
+    await expect(page.locator("article")).to_be_visible()
+
+    # Why: where it comes from; keys are listed.
+    await page.keyboard.press("e")
+    await expect(page.locator("details[data-explain]")).to_contain_text("It came from")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_contain_text("next item, previous item")
+    await page.keyboard.press("Escape")
+
+    # All read, and taken back.
+    await page.keyboard.press("Shift+A")
+    await expect(page.get_by_text("marked as read.")).to_be_visible()
+    assert (await lived_store.reading.counts(owner.id)).total == 0
+    await page.get_by_role("button", name="Undo").click()
+    await page.wait_for_url(f"{base}/read/all")
+    assert (await lived_store.reading.counts(owner.id)).total == before - 1
+
+    # Search: by words, and in the language.
+    await page.keyboard.press("/")
+    await page.keyboard.type('TITLE CONTAINS "the"')
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".list .note")).to_contain_text("As a query it keeps")
+    await page.locator("#search").fill("TITLE CONTAINS the")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("as a query it has a mistake")
+    await page.locator("#search").blur()
+    await page.keyboard.press("g")
+    await page.keyboard.press("s")
+    await page.wait_for_url(f"{base}/read/starred")
+    await expect(rows).to_have_count(1)
+    assert errors == []
+
+
+async def test_new_items_wait_until_they_are_asked_for(lived_site: Start, lived_store: Store, browser: Browser) -> None:
+    page = await browser.new_page()
+    await page.goto(await lived_site())
+    first = await page.locator(".row-item .t").first.inner_text()
+    # Everything arrived after the beginning of time: as if the page had been loaded then.
+    await page.evaluate("document.querySelector('.columns').dataset.since = '0'; dispatchEvent(new Event('focus'))")
+    await expect(page.locator(".waiting")).to_contain_text("100+ new items")
+    assert await page.locator(".row-item .t").first.inner_text() == first
+
+
+async def test_without_javascript_everything_can_be_read_marked_and_searched(
+    lived_site: Start, lived_store: Store, browser: Browser
+) -> None:
+    base = await lived_site()
+    page = await (await browser.new_context(java_script_enabled=False)).new_page()
+    await page.goto(base)
+    title = await page.locator(".row-item .t").nth(2).inner_text()
+    await page.locator(".row-item .open").nth(2).click()
+    assert await page.locator("article .title").inner_text() == title
+    assert len(await page.locator("article .content").inner_text()) > 20
+    await page.get_by_role("button", name="mark read").click()
+    assert await page.get_by_role("button", name="mark unread").count() == 1
+    await page.get_by_role("button", name="☆ star").click()
+    assert await page.get_by_role("button", name="★ starred").count() == 1
+    await page.get_by_role("link", name="— older —").click()
+    assert await page.locator(".row-item").count() > 0
+    await page.get_by_role("link", name="unread", exact=True).click()
+    await page.get_by_label("Search, or a query").fill(title)
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".list h1")).to_have_text(f"“{title}”")
+    await expect(page.locator(".row-item .t").first).to_have_text(title)
+    await page.goto(f"{base}/read/all")
+    await page.get_by_role("button", name="✓ all").click()
+    await page.get_by_role("button", name="Undo").click()
+    assert page.url == f"{base}/read/all"
+
+
+async def test_a_phone_shows_one_column_at_a_time(lived_site: Start, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 375, "height": 700}, has_touch=True)).new_page()
+    await page.goto(await lived_site())
+    side, article = page.locator(".side"), page.locator("section.article")
+    await expect(side).to_be_hidden()
+    await expect(article).to_be_hidden()
+    await page.locator(".row-item .open").nth(3).tap()
+    await expect(article).to_be_visible()
+    await expect(page.locator("section.list")).to_be_hidden()
+    await page.get_by_role("link", name="back to the list").tap()
+    await expect(page.locator("section.list")).to_be_visible()
+    await page.get_by_role("link", name="Feeds and tags").tap()
+    await expect(side).to_be_visible()
+    bar = await page.locator("nav.places").bounding_box()
+    assert bar is not None
+    assert bar["y"] > 600  # at the bottom, where the thumb is
+
+
+async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_right(
+    lived_site: Start, lived_store: Store, browser: Browser
+) -> None:
+    page = await browser.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    await page.goto(f"{await lived_site()}/queries/new")
+    text = page.locator("#text")
+    await text.focus()
+    await page.keyboard.type('CREATE FEED X AS\nRETURN ALL WHERE TITEL CONTAINS "a"')
+    await expect(page.locator(".bubble")).to_contain_text("did you mean TITLE?")
+    await expect(page.locator("#messages")).to_contain_text("Line 2, column 18")
+    await expect(page.locator(".wrong")).to_have_text("TITEL")
+    assert (await page.locator(".numbers").inner_text()).split() == ["1", "2"]
+    await text.fill('CREATE FEED X AS RETURN ALL WHERE TITLE CONTAINS "the"')
+    await expect(page.locator("#preview")).to_contain_text("X keeps")
+    await expect(page.locator(".bubble")).to_be_hidden()
+    await expect(page.locator("#preview mark").first).to_have_text("the", ignore_case=True)
+
+    # The form writes the language, and the gallery has ten examples.
+    await page.locator("#b-name").fill("Built")
+    await page.locator("#b-any").fill('volcano, say "no"')
+    await expect(text).to_have_value(
+        'CREATE FEED Built AS\nRETURN ALL\nWHERE ITEM CONTAINS "volcano" OR "say \\"no\\"";', timeout=5000
+    )
+    await page.locator("#b-keep").fill("many")
+    await expect(page.locator("#build-problem")).to_contain_text("no whole number")
+    assert await page.locator(".gallery li").count() == 10
+    await page.get_by_role("button", name="Save as a feed").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Built")
+    assert [query.name for query in await lived_store.queries.all()] == ["Built"]
+    assert errors == []
+
+
+@pytest.mark.parametrize("example", range(10))
+async def test_every_example_can_be_opened_and_is_well_written(lived_site: Start, example: int) -> None:
+    base = await lived_site()
+    async with aiohttp.ClientSession() as session, session.get(f"{base}/queries/new?example={example}") as answer:
+        assert answer.status == 200
+        assert 'class="said bad"' not in await answer.text()
