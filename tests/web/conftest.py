@@ -60,13 +60,13 @@ async def site(web_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]
 
 @pytest.fixture(scope="session")
 def lived_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database as if a server had watched eight feeds for three days, until NOW."""
+    """A database as if a server had watched eight feeds for three days, until a minute before NOW."""
     folder = tmp_path_factory.mktemp("lived")
 
     async def build() -> None:
         given = Settings(data=folder, budget=2.0, allow_private=True)  # type: ignore[call-arg]
         async with await Store.open(given.database_url) as store:
-            await live(store, given, NOW, feeds=10, days=3, step=1200.0)
+            await live(store, given, NOW - 60, feeds=10, days=3, step=1200.0)
 
     asyncio.run(build())
     return folder / "headwater.sqlite"
