@@ -1,0 +1,79 @@
+"""What a cluster is doing: on a page, as JSON, as figures, by the command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import uvicorn
+from cluster_in_process import settings
+
+from headwater.cluster.node import SharedNode
+from headwater.cluster.status import cluster_status
+from headwater.store import leases
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+from headwater.web.app import create_app
+
+
+async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
+    farm, url: str, store: Store, eventually
+) -> None:
+    made = await farm(feeds=3, speed=100)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(3)], time.time())
+    async with SharedNode(settings(database=url, member="alone")) as node:
+
+        async def running() -> bool:
+            found = await cluster_status(store)
+            return found.leader == "alone" and not found.unheld and found.members[0].counts.get("stored") == 3
+
+        await eventually(running, "it leads, holds everything and has stored")
+        app = create_app(node.store, node.status, node=node, live=node.live)
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            async with httpx.AsyncClient(base_url=base) as client:
+                page, told, figures = [await client.get(f"/{one}") for one in ("cluster", "cluster.json", "metrics")]
+        finally:
+            server.should_exit = True
+            await serving
+            listener.close()
+        assert page.status_code == 200, page.text
+        assert "alone leads 1 process." in page.text
+        assert told.json()["leader"] == "alone"
+        assert len(told.json()["partitions"]["alone"]) == 256
+        assert 'headwater_cluster_partitions{member="alone"} 256.0' in figures.text
+        assert "headwater_cluster_led 1.0" in figures.text
+        env = {**os.environ, "HEADWATER_DATABASE": url}
+        command = [sys.executable, "-m", "headwater", "cluster", "status", "--json"]
+        done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, check=True)
+        said = json.loads(done.stdout)
+        assert said["leader"] == "alone"
+        assert said["unheld"] == 0
+        assert said["members"][0]["role"] == "node"
+
+
+async def test_problems_are_told_in_sentences(store: Store) -> None:
+    found = await cluster_status(store)
+    assert found.leader is None
+    assert any("Nobody leads" in one for one in found.problems)
+    await store.write(leases.greet, "t", "terminal", '{"name": "t", "role": "terminal", "problem": "It is stuck."}')
+    found = await cluster_status(store)
+    assert "t: It is stuck." in found.problems
+    assert any("256 partitions are held by nobody" in one for one in found.problems)
+
+
+def test_the_command_wants_the_clusters_database() -> None:
+    command = [sys.executable, "-m", "headwater", "cluster", "status"]
+    env = {key: value for key, value in os.environ.items() if key != "HEADWATER_DATABASE"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "postgresql://" in done.stderr
