@@ -18,6 +18,7 @@ import structlog
 from sqlalchemy import Connection
 
 from headwater.cluster import by_postgres
+from headwater.cluster.acks import Message
 from headwater.cluster.carried import pack
 from headwater.cluster.link import patiently
 from headwater.cluster.membership import CLUSTER
@@ -53,7 +54,7 @@ class NatsOutgoing:
             if not self._valid():
                 raise ClusterError("The controller's lease could not be renewed: no jobs are given out.")
             part = given[start : start + AT_ONCE]
-            for job, done in zip(part, await asyncio.gather(*(offer(self._streams, job) for job in part)), strict=True):
+            for job, done in zip(part, await offer_all(self._streams, part), strict=True):
                 if done:
                     taken.add(job.feed_id)
                     self._refused.pop(job.feed_id, None)
@@ -73,17 +74,16 @@ class NatsOutgoing:
         return await self._streams.waiting("RESULTS")
 
 
-async def offer(streams: Streams, job: Job) -> bool:
-    """Publish a job; False where its feed has one on its way in that partition."""
-    from nats.js.errors import APIError
-
-    try:
-        await streams.context.publish(streams.subject(f"jobs.{job.partition}.{job.feed_id}"), encode(job))
-    except APIError as error:
-        if _PER_SUBJECT in (error.description or ""):
-            return False
-        raise
-    return True
+async def offer_all(streams: Streams, given: Sequence[Job]) -> list[bool]:
+    """Publish jobs; False for one whose feed has a job on its way in that partition."""
+    messages: list[Message] = [
+        (streams.subject(f"jobs.{job.partition}.{job.feed_id}"), encode(job), None) for job in given
+    ]
+    refused = await streams.acks.publish(messages)
+    for said in refused:
+        if said is not None and _PER_SUBJECT not in said:
+            raise ClusterError(f"NATS does not take jobs: {said}.")
+    return [said is None for said in refused]
 
 
 async def put_aside(streams: Streams, store: Store, stream: str, subject: str) -> None:
@@ -235,7 +235,7 @@ class NatsJobs:
             await message.nak(delay=random.uniform(0.2, 1.0))
 
         async def hand_on(job: Job) -> None:
-            await patiently("job", partial(offer, self._streams, job))
+            await patiently("job", partial(offer_all, self._streams, [job]))
             await message.ack()
 
         terminal.take(Taken(job, message.ack, give_back, hand_on))

@@ -20,11 +20,13 @@ import msgspec
 import structlog
 
 from headwater.cluster import fail_points
+from headwater.cluster.acks import Message
 from headwater.cluster.link import patiently
 from headwater.cluster.messages import encode
 from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import pause
 from headwater.cluster.streams import Streams
+from headwater.errors import ClusterError
 from headwater.store.leases import Lease
 from headwater.store.store import Store
 from headwater.store.values import OutboxEntry
@@ -82,16 +84,18 @@ class Relay:
 
     async def _publish(self, entries: Sequence[OutboxEntry], previous: int) -> None:
         feeds = await self._store.feeds_by_id({entry.item.feed_id for entry in entries})
-        done = []
+        messages: list[Message] = []
         for entry in entries:
             feed = feeds.get(entry.item.feed_id)
             partition = partition_of(feed.url) if feed is not None else 0
             subject = self._streams.subject(f"it.{partition}.{entry.item.feed_id}")
             body = encode(Announced(entry, previous))
             identity = {"Nats-Msg-Id": str(entry.position)}
-            done.append(await self._streams.context.publish_async(subject, body, headers=identity))
+            messages.append((subject, body, identity))
             previous = entry.position
-        await asyncio.wait_for(asyncio.gather(*done), 30)
+        for said in await self._streams.acks.publish(messages):
+            if said is not None:
+                raise ClusterError(f"NATS does not take items: {said}.")
 
 
 class Followed:

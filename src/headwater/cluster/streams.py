@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from headwater.cluster.acks import Acks
 from headwater.cluster.partition import PARTITIONS
 from headwater.cluster.timing import Timing
 from headwater.errors import ClusterError
@@ -38,6 +39,7 @@ class Streams:
     def __init__(self, link: Any, prefix: str, timing: Timing, replicas: int = 1) -> None:
         self.link = link
         self.context = link.jetstream(timeout=5)
+        self.acks = Acks(link)
         self.timing = timing
         self._prefix = prefix
         self._replicas = replicas

@@ -1,0 +1,58 @@
+"""Publishing many messages at once and hearing of each whether the stream has taken it.
+
+nats-py has this too, but loses the answer where a stream refuses a message, which for us is an answer like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from headwater.errors import ClusterError
+
+ANSWER = 10.0  # seconds that the broker may take
+
+Message = tuple[str, bytes, Mapping[str, str] | None]  # subject, body, headers
+
+
+class Acks:
+    """All answers come to one inbox."""
+
+    def __init__(self, link: Any) -> None:
+        self._link = link
+        self._inbox: str | None = None
+        self._numbers = itertools.count()
+        self._waiting: dict[str, asyncio.Future[str | None]] = {}
+
+    async def publish(self, messages: Sequence[Message]) -> list[str | None]:
+        """In their order; for each None, or what the stream said against it. ClusterError where no stream answers."""
+        if self._inbox is None:
+            self._inbox = self._link.new_inbox()
+            await self._link.subscribe(f"{self._inbox}.*", cb=self._heard)
+        loop = asyncio.get_running_loop()
+        sent: dict[str, asyncio.Future[str | None]] = {}
+        try:
+            for subject, body, headers in messages:
+                token = f"{next(self._numbers):x}"
+                sent[token] = self._waiting[token] = loop.create_future()
+                await self._link.publish(subject, body, reply=f"{self._inbox}.{token}", headers=headers)
+            return await asyncio.wait_for(asyncio.gather(*sent.values()), ANSWER)
+        except TimeoutError as error:
+            raise ClusterError(f"NATS did not answer within {ANSWER:.0f} seconds.") from error
+        finally:
+            for token in sent:
+                self._waiting.pop(token, None)
+
+    async def _heard(self, message: Any) -> None:
+        future = self._waiting.get(message.subject.rpartition(".")[2])
+        if future is None or future.done():
+            return
+        if not message.data:  # no responders
+            future.set_exception(ClusterError("NATS has no stream for this: it is being made anew, or has no leader."))
+            return
+        error = orjson.loads(message.data).get("error")
+        future.set_result(None if error is None else str(error.get("description") or error.get("code")))

@@ -1,0 +1,60 @@
+"""A terminal that hangs, or whose machine sleeps, while its partitions pass to another."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+
+import pytest
+from cluster_in_process import LEASE, roles, settings
+from cluster_processes import processes
+
+from headwater.cluster.reckoning import reckon
+from headwater.cluster.servers import NatsServer
+from headwater.store import leases
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+
+@pytest.mark.soak
+async def test_a_terminal_that_sleeps_and_wakes_makes_no_storm_and_no_host_sees_two(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await farm(feeds=40, hosts=20, speed=2000, hints=False, latency=0.1)
+    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(40)], time.time())
+
+    async def held(name: str) -> int:
+        now = await store.read(leases.clock)
+        return sum(one.holder == name and one.until > now for one in await store.read(leases.read, "partition/"))
+
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    with processes(NATS=nats.url, NATS_PREFIX=prefix, CLUSTER_LEASE=LEASE) as running:
+        async with roles(given, "controller", "storer", "processor") as inside:
+            running.start("one", "terminal")
+            running.start("two", "terminal")
+
+            async def halves() -> bool:
+                return await held("one") == await held("two") == 128
+
+            await eventually(halves, "each holds half")
+            await eventually(lambda: len(made.log) > 80, "it runs")
+            running.signal("one", signal.SIGSTOP)
+
+            async def passed_on() -> bool:
+                return await held("two") == 256
+
+            await eventually(passed_on, "the other holds everything")
+            asked = len(made.log)
+            await eventually(lambda: len(made.log) > asked + 40, "it goes on")
+            running.signal("one", signal.SIGCONT)
+            asked = len(made.log)
+            await asyncio.sleep(2 * LEASE)
+            assert await held("one") > 0  # it takes part again
+            await inside.stop("controller")
+            await asyncio.sleep(2.0)
+    found = await reckon(made, store, "Everything")
+    assert found.at_once == 1
+    assert not found.missing
+    assert not found.doubled
