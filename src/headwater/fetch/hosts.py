@@ -31,7 +31,9 @@ def registered_domain(host: str) -> str:
     'example.co.uk'
     """
     name = host.rstrip(".").lower()
-    if literal_address(name) is not None:
+    last = name.rpartition(".")[2]
+    # Letters alone are no number in any of the ways in which addresses are written; finding that out takes long.
+    if not (last.isascii() and last.isalpha()) and literal_address(name) is not None:
         return name
     return _suffixes().privatesuffix(name) or name
 
