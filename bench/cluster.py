@@ -38,6 +38,7 @@ from headwater.store.tables import known, refresh
 from headwater.store.values import NewFeed
 
 HOSTS = 64
+SERVERS = ("postgres", "nats")
 ROLES = ("controller", "storer", "processor")
 SETTINGS = {
     "ALLOW_PRIVATE": "1",
@@ -193,21 +194,25 @@ def _host(base: str, number: int) -> str:
     return f"{scheme}://127.0.0.{1 + number % HOSTS}:{port}"
 
 
-def own(result: dict[str, Any], phase: str, servers: Sequence[str] = ("postgres", "nats")) -> float:
+def own(result: dict[str, Any], phase: str) -> float:
     """Milliseconds of our own CPU per refresh."""
-    return sum(used for name, used in result[phase]["cpu"].items() if name not in servers)
+    return float(sum(used for name, used in result[phase]["cpu"].items() if name not in SERVERS))
 
 
 def rungs(base: str, feeds: int, terminals: Sequence[int], folder: Path) -> dict[str, dict[str, Any]]:
+    print(f"{feeds:,} feeds on {HOSTS} hosts: refreshes/s, new items/s, milliseconds of CPU per refresh")
+    print(f"{'':22}{'cold/s':>9}{'items/s':>9}{'warm/s':>9}{'cold ms':>9}{'warm ms':>9}{'servers':>9}", flush=True)
     found: dict[str, dict[str, Any]] = {}
     url = f"sqlite:///{folder / 'rung0.sqlite'}"
     with processes([("serve", ["serve", "--port", "0", "--json"], {"DATABASE": url})]) as running:
         found["rung 0"] = asyncio.run(refreshes(url, base, feeds, running, 0, {}))
+    tell("rung 0", found["rung 0"])
     with ExitStack() as stack:
         url = stack.enter_context(postgres_server(folder / "rung1"))
         servers = {"postgres": _postgres(folder / "rung1")}
         running = stack.enter_context(processes([("node", ["serve", "--port", "0", "--json"], {"DATABASE": url})]))
         found["rung 1"] = asyncio.run(refreshes(url, base, feeds, running, 1, servers))
+    tell("rung 1", found["rung 1"])
     for number in terminals:
         with ExitStack() as stack:
             place = folder / f"rung2-{number}"
@@ -220,9 +225,9 @@ def rungs(base: str, feeds: int, terminals: Sequence[int], folder: Path) -> dict
             running = stack.enter_context(processes(commands))
             servers = {"postgres": _postgres(place / "postgres"), "nats": _nats(broker)}
             ready = len(ROLES) + number
-            found[f"rung 2, {number} terminal{'s' if number > 1 else ''}"] = asyncio.run(
-                refreshes(url, base, feeds, running, ready, servers)
-            )
+            name = f"rung 2, {number} terminal{'s' if number > 1 else ''}"
+            found[name] = asyncio.run(refreshes(url, base, feeds, running, ready, servers))
+        tell(name, found[name])
     return found
 
 
@@ -238,8 +243,8 @@ def _nats(broker: NatsServer) -> psutil.Process:
 # take-over
 
 
-async def take_over(url: str, feeds: int) -> float:
-    """Seconds from winning the lease to the first choice, with so many feeds in the store."""
+async def take_over(url: str, feeds: int) -> tuple[float, float]:
+    """Seconds from winning the lease to the first choice, and of our CPU, with so many feeds in the store."""
     async with await Store.open(url) as store:
         there = await store.count_feeds()
         for start in range(there, feeds, 20_000):
@@ -249,24 +254,24 @@ async def take_over(url: str, feeds: int) -> float:
         leader = Leader(store, given, lambda fenced, held: PostgresOutgoing(fenced), roles=["node"])
         held = await store.write(leases.take, "controller", f"bench{feeds}", 600.0)
         assert held is not None
-        over = asyncio.Event()
+        over, began = asyncio.Event(), time.process_time()
         leading = asyncio.create_task(leader.lead(held, over))
 
         async def leads() -> bool:
             return leader.controller is not None
 
         await until(leads)
-        took = leader.took
+        took, used = leader.took, time.process_time() - began
         over.set()
         await leading
         await store.write(leases.release, held)
     assert took is not None
-    return took
+    return took, used
 
 
 def main(small: bool, million: bool = False) -> dict[str, float]:
     """Prints the tables; returns how many times rung 0's CPU a refresh costs at rungs 1 and 2."""
-    feeds, number = (200, 1000) if small else (2000, 20_000)
+    feeds, number = (200, 1000) if small else (1000, 20_000)
     terminals = (1,) if small else (1, 2, 4)
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as place:
         folder = Path(place)
@@ -275,11 +280,11 @@ def main(small: bool, million: bool = False) -> dict[str, float]:
             asyncio.run(_jobs(url, broker.url, number))
             sizes = (1000,) if small else (100_000, 1_000_000) if million else (100_000,)
             for size in sizes:
-                seconds = asyncio.run(take_over(url, size))
-                print(f"take-over with {size:,} feeds: {seconds:.2f} s after the lease is won")
+                seconds, used = asyncio.run(take_over(url, size))
+                print(f"take-over with {size:,} feeds: {seconds:.2f} s after the lease is won, {used:.2f} s of CPU")
         with farm(feeds, "--hosts", str(HOSTS)) as base:
             found = rungs(base, feeds, terminals, folder)
-    return report(found, feeds)
+    return report(found)
 
 
 async def _jobs(url: str, nats: str, number: int) -> None:
@@ -291,26 +296,31 @@ async def _jobs(url: str, nats: str, number: int) -> None:
         print(f"{name:22}{rates['offer']:12,.0f}{rates['take']:16,.0f}")
 
 
-def report(found: dict[str, dict[str, Any]], feeds: int) -> dict[str, float]:
-    print(f"{feeds:,} feeds on {HOSTS} hosts: refreshes/s, new items/s, milliseconds of CPU per refresh")
-    print(f"{'':22}{'cold/s':>9}{'items/s':>9}{'warm/s':>9}{'cold ms':>9}{'warm ms':>9}{'servers':>9}")
-    ratios: dict[str, float] = {}
+def tell(name: str, result: dict[str, Any]) -> None:
+    """A line as soon as it is known."""
+    servers = sum(result["cold"]["cpu"].get(one, 0.0) for one in SERVERS)
+    print(
+        f"{name:22}{result['cold']['per_second']:9.0f}{result['items']:9.0f}{result['warm']['per_second']:9.0f}"
+        f"{own(result, 'cold'):9.2f}{own(result, 'warm'):9.2f}{servers:9.2f}",
+        flush=True,
+    )
+
+
+def report(found: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Ratios of our own CPU per refresh to rung 0's; what the database and the broker take comes on top."""
+    for phase in ("cold", "warm"):
+        for name, result in found.items():
+            parts = ", ".join(f"{one} {used:.2f}" for one, used in result[phase]["cpu"].items())
+            print(f"{name}, {phase}, ms of CPU by process: {parts}")
     peer = {phase: own(found["rung 0"], phase) for phase in ("cold", "warm")}
-    for name, result in found.items():
-        servers = sum(result["cold"]["cpu"].get(one, 0.0) for one in ("postgres", "nats"))
-        print(
-            f"{name:22}{result['cold']['per_second']:9.0f}{result['items']:9.0f}{result['warm']['per_second']:9.0f}"
-            f"{own(result, 'cold'):9.2f}{own(result, 'warm'):9.2f}{servers:9.2f}"
-        )
-        for phase in ("cold", "warm"):
-            ratios[f"{name} {phase}"] = own(result, phase) / peer[phase]
-    for name, result in found.items():
-        if len(result["cold"]["cpu"]) > 1:
-            parts = ", ".join(f"{one} {used:.2f}" for one, used in result["cold"]["cpu"].items())
-            print(f"{name}, cold, ms of CPU by process: {parts}")
+    ratios = {
+        f"{name} {phase}": own(result, phase) / peer[phase]
+        for name, result in found.items()
+        if name != "rung 0"
+        for phase in ("cold", "warm")
+    }
     for name, ratio in ratios.items():
-        if not name.startswith("rung 0"):
-            print(f"{name}: {ratio:.2f} × the CPU of rung 0 per refresh")
+        print(f"{name}: {ratio:.2f} × the CPU of rung 0 per refresh")
     return ratios
 
 
