@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from cluster_processes import processes
 
 from headwater.cluster.reckoning import reckon
@@ -13,6 +14,7 @@ from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
 
+@pytest.mark.soak  # eight processes; the roles themselves are run by test_same_results
 async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_killed(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
