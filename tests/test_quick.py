@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, replace
 import pytest
 
 from headwater.model import Document, Entry, Item
-from headwater.quick import quick
+from headwater.quick import changed, quick
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +58,12 @@ def test_fields_made_by_a_factory_are_refused() -> None:
 
     with pytest.raises(TypeError, match="Listed"):
         quick(Listed)
+
+
+def test_changing_is_replacing() -> None:
+    made = Quick(1, "x")
+    assert changed(made, a=2) == replace(made, a=2) == Quick(2, "x")
+    assert type(changed(made)) is Quick
+    assert made == Quick(1, "x")
+    with pytest.raises(AttributeError):
+        changed(made, c=1)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 
@@ -21,6 +20,7 @@ from headwater.estimate.kinds import ALL_NOW, Kind, believable, dating
 from headwater.formats.dates import parse_date
 from headwater.formats.urls import normalise
 from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
+from headwater.quick import changed
 
 MOVED_AFTER = 3  # sights of the same permanent redirect before the stored address follows it
 UNSTABLE_AFTER = 2  # windows whose identities changed under the same texts before guids are no longer believed
@@ -134,7 +134,7 @@ def _judge_document(
         published=tuple(sorted(min(date, at) for date in believed if date is not None))
         or _by_last_modified(known, outcome, len(new), at),
     )
-    after = replace(
+    after = changed(
         _succeeded(known, outcome, at),
         window=tuple(window.items()),
         body_hash=outcome.body_hash,
@@ -150,7 +150,7 @@ def _judge_document(
 def _pushed(known: Known, verdict: Verdict) -> Verdict:
     """A push brings items and shows that the feed lives. When the feed is polled next, and what its own server and
     document ask for, is as it was: nobody has asked them."""
-    after = replace(
+    after = changed(
         verdict.known,
         last_refresh=known.last_refresh,
         fresh_until=known.fresh_until,
@@ -165,7 +165,7 @@ def _pushed(known: Known, verdict: Verdict) -> Verdict:
         hub=known.hub,
         topic=known.topic,
     )
-    return replace(verdict, known=after, url=None)
+    return changed(verdict, known=after, url=None)
 
 
 # identity
@@ -347,7 +347,7 @@ def _item(feed_id: int, identity: str, digest: str, entry: Entry, at: float) -> 
 
 
 def _succeeded(known: Known, outcome: Outcome, at: float) -> Known:
-    after = replace(
+    return changed(
         known,
         validators=known.validators if outcome.validators is None else outcome.validators,
         last_refresh=at,
@@ -357,12 +357,13 @@ def _succeeded(known: Known, outcome: Outcome, at: float) -> Known:
         failures=0,
         failing_since=None,
         last_error=None,
+        moved_to=outcome.moved_to,
+        moves=_sights(known, outcome),
     )
-    return _sighted(after, outcome)
 
 
 def _failed(known: Known, outcome: Outcome, at: float) -> Known:
-    after = replace(
+    after = changed(
         known,
         last_refresh=at,
         not_before=known.not_before if outcome.retry_after is None else at + outcome.retry_after,
@@ -371,14 +372,14 @@ def _failed(known: Known, outcome: Outcome, at: float) -> Known:
         last_error=outcome.message,
     )
     # A failure on the way says nothing about a move: earlier sights of it still count.
-    return _sighted(after, outcome) if outcome.moved_to else after
+    return changed(after, moved_to=outcome.moved_to, moves=_sights(known, outcome)) if outcome.moved_to else after
 
 
-def _sighted(known: Known, outcome: Outcome) -> Known:
-    """Counts how often in a row the same permanent redirect was seen."""
+def _sights(known: Known, outcome: Outcome) -> int:
+    """How often in a row the same permanent redirect has been seen."""
     if outcome.moved_to is None:
-        return replace(known, moved_to=None, moves=0)
-    return replace(known, moved_to=outcome.moved_to, moves=known.moves + 1 if outcome.moved_to == known.moved_to else 1)
+        return 0
+    return known.moves + 1 if outcome.moved_to == known.moved_to else 1
 
 
 def _moved(verdict: Verdict) -> Verdict:
@@ -386,5 +387,5 @@ def _moved(verdict: Verdict) -> Verdict:
     known = verdict.known
     if known.moved_to is None or known.moves < MOVED_AFTER or not verdict.refresh.ending.ok:
         return verdict
-    moved = replace(known, url=known.moved_to, moved_to=None, moves=0)
-    return replace(verdict, known=moved, url=moved.url)
+    moved = changed(known, url=known.moved_to, moved_to=None, moves=0)
+    return changed(verdict, known=moved, url=moved.url)

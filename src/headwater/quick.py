@@ -42,7 +42,22 @@ def quick(cls: type[T]) -> type[T]:
         *(f"    _made.{name} = {name}" for name in names),
         "    _made.__class__ = Frozen",
     ]
+    lines += [
+        "def __replace__(_old, **changes):",
+        "    made = Thawed()",
+        *(f"    made.{name} = _old.{name}" for name in names),
+        "    for name, value in changes.items():",
+        "        setattr(made, name, value)",
+        "    made.__class__ = Frozen",
+        "    return made",
+    ]
     exec("\n".join(lines), known)
-    known["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
-    cls.__init__ = known["__init__"]  # type: ignore[method-assign]
+    for method in ("__init__", "__replace__"):
+        known[method].__qualname__ = f"{cls.__qualname__}.{method}"
+        setattr(cls, method, known[method])
     return cls
+
+
+def changed(value: T, **changes: Any) -> T:
+    """A quick dataclass with some fields changed, as `dataclasses.replace` gives it, in a quarter of the time."""
+    return value.__replace__(**changes)  # type: ignore[attr-defined,no-any-return]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Known, Outcome, Verdict
 from headwater.novelty import judge, unknown
+from headwater.quick import changed
 from headwater.store.store import Store
 from headwater.store.values import Saved
 
@@ -74,7 +75,7 @@ class Refresher:
         if plan is not None:
             due = plan(list(zip(fetched, verdicts, strict=True)))
             verdicts = [
-                replace(verdict, known=replace(verdict.known, next_refresh=at))
+                changed(verdict, known=changed(verdict.known, next_refresh=at))
                 for verdict, at in zip(verdicts, due, strict=True)
             ]
         saved = await self._store.save(verdicts)

@@ -133,7 +133,8 @@ def _feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, Row
 def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, Row[Any]]) -> list[_Written]:
     """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought."""
     here: dict[tuple[int, float], _Written] = {}
-    for each in written:
+    # Everybody takes feeds in the same order, so that in PostgreSQL no two wait for each other.
+    for each in sorted(written, key=lambda each: each.verdict.refresh.feed_id):
         done = each.verdict.refresh
         if done.feed_id not in feeds:
             each.skipped = f"Feed {done.feed_id} has been removed."
@@ -159,6 +160,7 @@ def _new_items(connection: Connection, live: list[_Written]) -> None:
             (one.feed_id, seen_key(one.identity), id, one.content_hash)
             for (_, one), id in zip(brought, ids, strict=True)
         ]
+        rows.sort()  # of the same feed, in the order of the keys, for the same reason
         really = {id for (id,) in _SEEN.run(connection, rows)}
         kept = [(each, one, id) for (each, one), id in zip(brought, ids, strict=True) if id in really]
         if kept:
