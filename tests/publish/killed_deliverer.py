@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from zoneinfo import ZoneInfo
 
@@ -11,24 +12,45 @@ from headwater.model import Feed
 from headwater.node.processor import Processor
 from headwater.publish.deliver import Deliverer
 from headwater.publish.duties import Duties
-from headwater.publish.sinks import Hook, Mail
+from headwater.publish.sinks import Hook, Mail, Message, Sink
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item
 
 LEASE = 0.3
 
 
-def deliverer(store: Store, fetcher: Fetcher, smtp: str) -> Deliverer:
-    sinks = {"email": Mail(smtp, "headwater@example.org"), "webhook": Hook(fetcher, b"secret")}
-    return Deliverer(store, sinks, lease=LEASE, first_wait=0.01, most_attempts=1000)
+class Telling(Sink):
+    """Says once that something is being sent, so that the kill comes while it is."""
+
+    def __init__(self, sink: Sink, tell: Callable[[], None]) -> None:
+        self._sink = sink
+        self._tell = tell
+
+    async def send(self, message: Message) -> None:
+        self._tell()
+        await self._sink.send(message)
+
+
+def deliverer(store: Store, fetcher: Fetcher, smtp: str, tell: Callable[[], None] = lambda: None) -> Deliverer:
+    known = {"email": Mail(smtp, "headwater@example.org"), "webhook": Hook(fetcher, b"secret")}
+    sinks = {name: Telling(sink, tell) for name, sink in known.items()}
+    # Doubling without end would wait minutes for the one message in hundreds that is refused ten times in a row; a
+    # claim that died with its process counts as an attempt too.
+    return Deliverer(store, sinks, lease=LEASE, first_wait=0.01, longest_wait=0.1, most_attempts=1000)
 
 
 async def go_for_ever(url: str, round: int, feed_id: int, smtp: str, told: Connection) -> None:
     async with await Store.open(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
         processor = Processor(store, writers=[Duties(ZoneInfo("UTC"))], batch=5)
         await processor.load()
-        sending = deliverer(store, fetcher, smtp)
-        told.send("ready")
+        began: list[bool] = []
+
+        def tell() -> None:
+            if not began:
+                began.append(True)
+                told.send("sending")
+
+        sending = deliverer(store, fetcher, smtp, tell)
         await asyncio.gather(_publish(store, round, feed_id), _process(processor), sending.run(asyncio.Event()))
 
 

@@ -34,13 +34,13 @@ SECRET = "hook secret"
 log = structlog.get_logger()
 
 
-def wait_after(attempts: int, first: float = FIRST) -> float:
+def wait_after(attempts: int, first: float = FIRST, longest: float = LONGEST) -> float:
     """Seconds until the next attempt, doubling.
 
     >>> [wait_after(n) / 60 for n in (1, 2, 3, 20)]
     [1.0, 2.0, 4.0, 360.0]
     """
-    return float(min(first * 2 ** (attempts - 1), LONGEST))
+    return float(min(first * 2 ** (attempts - 1), longest))
 
 
 class Deliverer:
@@ -54,6 +54,7 @@ class Deliverer:
         clock: Callable[[], float] = time.time,
         lease: float = LEASE,
         first_wait: float = FIRST,
+        longest_wait: float = LONGEST,
         most_attempts: int = MOST_ATTEMPTS,
     ) -> None:
         self._store = store
@@ -61,6 +62,7 @@ class Deliverer:
         self._clock = clock
         self._lease = lease
         self._first_wait = first_wait
+        self._longest_wait = longest_wait
         self._most = most_attempts
         self._woken = asyncio.Event()
         self._free = asyncio.Semaphore(AT_ONCE)
@@ -125,7 +127,7 @@ class Deliverer:
     def _failed(self, first: Delivery, said: str, ever: bool) -> tuple[str, float | None, str]:
         if not ever or first.attempts >= self._most:
             return "dead", None, said
-        return "failed", self._clock() + wait_after(first.attempts, self._first_wait), said
+        return "failed", self._clock() + wait_after(first.attempts, self._first_wait, self._longest_wait), said
 
     async def _message(self, batch: Sequence[Delivery]) -> Message | None:
         hits = await self._store.queries.hits([one.hit_id for one in batch])
