@@ -20,6 +20,8 @@ from headwater.store.tables import hit, item
 CHUNK = 1000
 UNDOS = 20  # of one person
 LATE = 3600.0  # seconds between the fetch of an item and its id, at the most
+UNDO_LASTS = 3600.0  # seconds
+MANY = 50  # items read one by one, before the position is moved
 REST = 7 * 86_400.0  # marks that say what the position says anyway are forgotten after this time
 
 
@@ -271,11 +273,45 @@ def forget(connection: Connection, feed_id: int, item_ids: Collection[int]) -> N
 
 
 def compact(connection: Connection, now: float) -> int:
-    """Forget marks that say what the position says anyway; how many."""
-    return connection.execute(_COMPACT, {"old": now - REST}).rowcount
+    """Say the same with fewer marks; how many went.
+
+    Marks that say what the position says are forgotten after a while. Where somebody has read most of a feed item by
+    item, the position moves behind it and the few unread ones get marks instead. “Mark all as read” can be taken back
+    until then.
+    """
+    connection.execute(delete(undo).where(undo.c.at < now - UNDO_LASTS))
+    gone = connection.execute(_REDUNDANT, {"old": now - REST}).rowcount
+    for user_id, feed_id, read in connection.execute(_MANY_READ, {"many": MANY}).all():
+        gone += _turn_over(connection, user_id, feed_id, read, now)
+    return gone
 
 
-_COMPACT = text(
+def _turn_over(connection: Connection, user_id: int, feed_id: int, read: int, now: float) -> int:
+    given = {"user": user_id, "feed": feed_id}
+    unread = connection.execute(_STILL_UNREAD, given).scalars().all()
+    if len(unread) >= read:
+        return 0
+    last = connection.execute(select(func.max(item.c.id)).where(item.c.feed_id == feed_id)).scalar() or 0
+    rows = ({"user_id": user_id, "feed_id": feed_id, "item_id": id, "state": 0, "changed": now} for id in unread)
+    _READ.run(connection, rows)
+    mine = (subscribed.c.user_id == user_id, subscribed.c.feed_id == feed_id)
+    connection.execute(update(subscribed).where(*mine).values(read_up_to=last))
+    theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.item_id <= last)
+    return connection.execute(delete(mark).where(*theirs, mark.c.state == 1, mark.c.starred.is_(None))).rowcount
+
+
+_REDUNDANT = text(
     "DELETE FROM mark WHERE state = 1 AND starred IS NULL AND changed < :old AND item_id <= "
     "(SELECT s.read_up_to FROM subscribed s WHERE s.user_id = mark.user_id AND s.feed_id = mark.feed_id)"
+)
+_MANY_READ = text(
+    "SELECT m.user_id, m.feed_id, COUNT(*) FROM mark m JOIN subscribed s ON s.user_id = m.user_id "
+    "AND s.feed_id = m.feed_id WHERE m.state = 1 AND m.item_id > s.read_up_to "
+    "AND m.user_id NOT IN (SELECT user_id FROM undo) GROUP BY m.user_id, m.feed_id HAVING COUNT(*) > :many"
+)
+_STILL_UNREAD = text(
+    "SELECT i.id FROM subscribed s CROSS JOIN item i "
+    "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
+    "WHERE s.user_id = :user AND s.feed_id = :feed AND i.feed_id = :feed AND i.id > s.read_up_to "
+    "AND COALESCE(m.state, 0) = 0"
 )
