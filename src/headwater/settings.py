@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from headwater.errors import SettingsError
@@ -77,6 +77,12 @@ class Settings(BaseSettings):
     proxy_header: str | None = Field(
         None, pattern=r"^[A-Za-z0-9-]+$", description="the header by which a trusted proxy names who is signed in"
     )
+    oidc_issuer: str | None = Field(
+        None, pattern=r"^https?://[^?#\s]+$", description="the OpenID Connect provider by which people may sign in"
+    )
+    oidc_client_id: str | None = Field(None, description="what Headwater is called there")
+    oidc_client_secret: SecretStr | None = Field(None, description="and its secret")
+    oidc_claim: str = Field("preferred_username", description="which claim of the provider is the account's name")
     registration: bool = Field(False, description="whoever comes may make an account (as a reader)")
     tls: bool = Field(False, description="answer by HTTPS; without tls_cert by a certificate made here")
     tls_cert: Path | None = Field(None, description="the PEM file of the certificate with its chain")
@@ -107,6 +113,8 @@ class Settings(BaseSettings):
         """What cannot work is refused before anything starts, in the words of those who would use it."""
         if self.model_fields_set & _OF_SCHEDULING:
             self._schedulable()
+        if self.oidc_issuer is not None and (self.oidc_client_id is None or self.oidc_client_secret is None):
+            raise ValueError("oidc_issuer needs oidc_client_id and oidc_client_secret.")
         if self.proxy_header is not None and not self.trusted_proxies:
             raise ValueError("proxy_header needs trusted_proxies: from anybody else the header is only a claim.")
         return self

@@ -29,8 +29,8 @@ STATUS = Status(
 @asynccontextmanager
 async def serving(store: Store, **options: Any) -> AsyncIterator[str]:
     """The address of a running server."""
+    listener = socket.create_server(("127.0.0.1", options.pop("port", 0)))
     app = create_app(store, lambda: STATUS, clock=lambda: NOW, **options)
-    listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:

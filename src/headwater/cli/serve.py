@@ -22,6 +22,8 @@ from headwater.cli.work import run
 from headwater.cluster.node import SharedNode, shared
 from headwater.cluster.web_node import WebNode
 from headwater.errors import SettingsError
+from headwater.fetch.client import Fetcher
+from headwater.fetch.guard import WEB_PORTS
 from headwater.lab.farm.server import Farm
 from headwater.node.adding import subscribe
 from headwater.node.node import Node
@@ -32,6 +34,7 @@ from headwater.store.values import Added, NewFeed
 from headwater.web.account_pages import welcome_address
 from headwater.web.app import create_app
 from headwater.web.frame import Add
+from headwater.web.oidc import Client, Provider, port_of
 from headwater.web.peers import Peers
 from headwater.web.session import Access
 from headwater.web.signing_in import Door
@@ -178,6 +181,7 @@ async def answer(node: Node, listener: socket.socket) -> None:
     address = _address(listener, "http" if secured is None else "https")
     base = given.public_url or address
     pushing = Pushing(node, base)
+    knowing = _by_provider(given)
     app = create_app(
         node.store,
         node.status,
@@ -188,6 +192,7 @@ async def answer(node: Node, listener: socket.socket) -> None:
         node=node,
         pushing=pushing,
         access=Access(given.own_names, given.registration, given.proxy_header, given.trusted_proxies),
+        provider=None if knowing is None else Provider(_client(given), knowing, time.time),
     )
     # Live streams never end by themselves: who still listens when we stop is let go after a moment.
     config = uvicorn.Config(
@@ -208,7 +213,7 @@ async def answer(node: Node, listener: socket.socket) -> None:
         _say_how_to_own(app.state.door, base)
     if secured is not None and given.tls_cert is None:
         err.print(f"Its certificate is signed by itself; SHA-256 {secured.fingerprint()}", style="dim")
-    async with pushing, _ending_together(node, server), _renewed(secured):
+    async with pushing, knowing or contextlib.nullcontext(), _ending_together(node, server), _renewed(secured):
         await server.serve(sockets=[listener])
 
 
@@ -216,6 +221,24 @@ def _say_how_to_own(door: Door, base: str) -> None:
     """While the owner has no password only this machine may come in; the link is for those elsewhere."""
     link = welcome_address(base, door)
     log.warning("no_owner_yet", note="open to this machine only; the link sets name and password", link=link)
+
+
+def _client(given: Settings) -> Client:
+    secret = given.oidc_client_secret
+    return Client(
+        given.oidc_issuer or "",
+        given.oidc_client_id or "",
+        secret.get_secret_value() if secret is not None else "",
+        given.oidc_claim,
+    )
+
+
+def _by_provider(given: Settings) -> Fetcher | None:
+    """A client for the one provider that the operator names, which may well be on a private address."""
+    if given.oidc_issuer is None:
+        return None
+    ports = {*WEB_PORTS, port_of(given.oidc_issuer)}
+    return Fetcher(allow_private=True, ports=ports, deadline=10.0, per_host=8, gap=0.0)
 
 
 def _address(listener: socket.socket, scheme: str) -> str:

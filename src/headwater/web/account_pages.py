@@ -27,8 +27,9 @@ class Render(Protocol):
     def __call__(self, request: Request, template: str, status: int = 200, **values: object) -> Response: ...
 
 
-def routes(door: Door, forms: Forms, page: Render) -> Sequence[BaseRoute]:
-    pages = AccountPages(door, forms, page)
+def routes(door: Door, forms: Forms, page: Render, *, by_provider: bool = False) -> Sequence[BaseRoute]:
+    """`by_provider`: the login page offers OpenID Connect."""
+    pages = AccountPages(door, forms, page, by_provider)
     return [
         Route("/login", pages.login, methods=["GET", "POST"]),
         Route("/logout", pages.logout, methods=["POST"]),
@@ -41,7 +42,8 @@ def routes(door: Door, forms: Forms, page: Render) -> Sequence[BaseRoute]:
 class AccountPages:
     """The pages about one's own account."""
 
-    def __init__(self, door: Door, forms: Forms, page: Render) -> None:
+    def __init__(self, door: Door, forms: Forms, page: Render, by_provider: bool) -> None:
+        self._by_provider = by_provider
         self._door = door
         self._visitors = door.visitors
         self._forms = forms
@@ -61,7 +63,8 @@ class AccountPages:
         return response
 
     def _login(self, request: Request, back: str, name: str = "", problem: str = "", status: int = 200) -> Response:
-        values = {"next": safe_next(back), "name": name[:200], "problem": problem}
+        values: dict[str, object] = {"next": safe_next(back), "name": name[:200], "problem": problem}
+        values["by_provider"] = self._by_provider
         return self._page(request, "login.html", status, **values, registration=self._visitors.access.registration)
 
     async def logout(self, request: Request) -> Response:

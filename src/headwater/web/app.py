@@ -5,7 +5,8 @@ somebody typed and returns the stored feed, or raises an InputError whose senten
 stored as it stands and the node finds out what is there. `names` are the host names under which the server may be
 used to change things, beside localhost and addresses in digits. `base` is the address that published documents give as
 theirs; it is never taken from a request, whose Host header anybody can write. `node` is the aggregator running in this
-process, where there is one; `pushing` has its hub and brings the documents that name it. `access` says who may come in.
+process, where there is one; `pushing` has its hub and brings the documents that name it. `access` says who may come in,
+`provider` who else knows people.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from headwater.publish.cache import Documents
 from headwater.publish.live import Live
 from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
-from headwater.web import account_pages, metrics
+from headwater.web import account_pages, metrics, oidc
 from headwater.web.account_pages import Refusals
 from headwater.web.api.app import api, nothing_here
 from headwater.web.cluster_metrics import ClusterFigures
@@ -44,6 +45,7 @@ from headwater.web.gate import Gate
 from headwater.web.greader import routes as greader
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
+from headwater.web.oidc import Provider
 from headwater.web.pages import cluster, common, discover, editor, feed, feeds, quality, reading, settings
 from headwater.web.pages.status import look
 from headwater.web.session import Access, Visitors
@@ -62,6 +64,7 @@ def create_app(
     pushing: Pushing | None = None,
     node: Node | None = None,
     access: Access | None = None,
+    provider: Provider | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
     """The application over an open store."""
@@ -90,8 +93,9 @@ def create_app(
             *settings.routes(frame),
             *common.routes(frame),
             *cluster.routes(frame),
-            *account_pages.routes(door, frame.forms, frame.page),
+            *account_pages.routes(door, frame.forms, frame.page, by_provider=provider is not None),
             *greader.routes(store, door, frame.add, base),
+            *(oidc.routes(provider, door.visitors, base, frame.page) if provider else ()),
             Route("/status", site.status),
             Route("/health", site.health),
             Route("/metrics", site.metrics),
