@@ -133,8 +133,7 @@ def _feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, Row
 def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, Row[Any]]) -> list[_Written]:
     """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought."""
     here: dict[tuple[int, float], _Written] = {}
-    # Everybody takes feeds in the same order, so that in PostgreSQL no two wait for each other.
-    for each in sorted(written, key=lambda each: each.verdict.refresh.feed_id):
+    for each in written:
         done = each.verdict.refresh
         if done.feed_id not in feeds:
             each.skipped = f"Feed {done.feed_id} has been removed."
@@ -144,7 +143,7 @@ def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, 
             here[done.feed_id, done.at] = each
     if not here:
         return []
-    rows = [refresh_values(each.verdict.refresh) for each in here.values()]
+    rows = [refresh_values(here[place].verdict.refresh) for place in sorted(here)]
     inserted = set(_REFRESH.run(connection, rows))
     for place, each in here.items():
         if place not in inserted:
@@ -160,7 +159,7 @@ def _new_items(connection: Connection, live: list[_Written]) -> None:
             (one.feed_id, seen_key(one.identity), id, one.content_hash)
             for (_, one), id in zip(brought, ids, strict=True)
         ]
-        rows.sort()  # of the same feed, in the order of the keys, for the same reason
+        rows.sort()  # feeds, and keys of one feed, in the same order for everybody
         really = {id for (id,) in _SEEN.run(connection, rows)}
         kept = [(each, one, id) for (each, one), id in zip(brought, ids, strict=True) if id in really]
         if kept:
