@@ -200,4 +200,5 @@ async def import_opml(call: Call, asked: ImportAsked, given: Document) -> JobVie
 
     The work goes on behind the answer; /jobs/{id} tells how far it is, and in the end what became of it.
     """
-    return view_job(start_import(call.frame, given.body, call.user.id, (asked.tag,) if asked.tag else ()))
+    job = await start_import(call.frame, given.body, call.user.id, (asked.tag,) if asked.tag else ())
+    return view_job(job)

@@ -86,10 +86,12 @@ async def look(store: Store, user_id: int, now: float) -> DiscoverPage:
 async def linked(store: Store, user_id: int) -> list[Linked]:
     """Sites that the latest items link to, most often first; a feed's own site and one that you read do not count."""
     texts = await store.pages.texts(user_id)
-    mine = {_site(one.url) for one in await store.reading.subscriptions(user_id)}
-    mine |= {_site(one.link) for one in await store.reading.subscriptions(user_id) if one.link}
+    subscriptions = await store.reading.subscriptions(user_id)
+    mine = {_site(one.url) for one in subscriptions} | {_site(one.link) for one in subscriptions if one.link}
     times: Counter[str] = Counter()
     feeds: dict[str, set[int]] = {}
+    if not texts:
+        return []
     for feed_id, text in texts:
         for found in {match[1].lower() for match in _LINK.finditer(text)}:
             site = _site(found)

@@ -23,7 +23,7 @@ from headwater.web.frame import Frame, as_json, back, integer, wants_json
 from headwater.web.images import Images
 from headwater.web.pages.folding import folded
 from headwater.web.pages.searching import Search, search
-from headwater.web.pages.streams import Sidebar, Where, sidebar, where
+from headwater.web.pages.streams import Sidebar, Subscribed, Where, sidebar, where
 from headwater.web.session import current
 
 SIZE = 50
@@ -92,12 +92,13 @@ class Reader:
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
         self._store = frame.store
+        self._subscribed = Subscribed(frame.store, frame.clock)
         self.images = Images(frame.node.fetcher if frame.node is not None else None)
 
     async def first(self, request: Request) -> Response:
         """All items; on an empty server, how to begin."""
         user = await current(request)
-        if not await self._store.reading.subscriptions(user.id):
+        if not await self._subscribed.of(user.id):
             feeds = await self._store.count_feeds()
             return self._frame.page(request, "start.html", feeds=feeds, can_discover=self._frame.node is not None)
         return await self._stream(request, "all", "")
@@ -112,7 +113,7 @@ class Reader:
     async def search(self, request: Request) -> Response:
         user = await current(request)
         said = request.query_params.get("q", "").strip()[:2000]
-        subscriptions = await self._store.reading.subscriptions(user.id)
+        subscriptions = await self._subscribed.of(user.id)
         before = integer(request.query_params.get("before"))
         found = (
             await search(self._store, user.id, said, self._frame.clock(), before_id=before, limit=SIZE)
@@ -138,7 +139,7 @@ class Reader:
 
     async def _stream(self, request: Request, kind: str, key: str, item: str | None = None) -> Response:
         user = await current(request)
-        subscriptions = await self._store.reading.subscriptions(user.id)
+        subscriptions = await self._subscribed.of(user.id, has=key if kind == "feed" else "")
         place = await where(self._store, subscriptions, kind, key)
         query = request.query_params
         unread = query.get("show") == "unread"
@@ -259,7 +260,7 @@ class Reader:
         """Everything of a stream that had arrived when its page was loaded."""
         user = await current(request, "write")
         form = await self._frame.forms.read(request)
-        subscriptions = await self._store.reading.subscriptions(user.id)
+        subscriptions = await self._subscribed.of(user.id)
         place = await where(self._store, subscriptions, form.get("kind", "all"), form.get("key", ""))
         now = self._frame.clock()
         try:
@@ -282,7 +283,7 @@ class Reader:
     async def waiting(self, request: Request) -> Response:
         """How many items have arrived in a stream since its page was loaded."""
         user = await current(request)
-        subscriptions = await self._store.reading.subscriptions(user.id)
+        subscriptions = await self._subscribed.of(user.id)
         query = request.query_params
         place = await where(self._store, subscriptions, query.get("kind", "all"), query.get("key", ""))
         try:

@@ -134,7 +134,7 @@ class SettingsPages:
         user = await current(request, "write")
         _, body = await self._frame.forms.read_file(request, "file", LARGEST_LIST)
         try:
-            job = start_import(self._frame, body, user.id)
+            job = await start_import(self._frame, body, user.id)
         except InputError as error:
             return await self._page(request, Note(str(error), problem=True), 400)
         return then(f"/jobs/{job.id}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -11,6 +11,7 @@ from headwater.store.people import Counts, Stream, Subscription
 from headwater.store.store import Store
 
 MANY = 300  # feeds listed at once; more are found by the list of feeds
+LONG, KEPT = 2000, 30.0  # subscriptions that are kept for a while, and for how long
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,30 @@ class Where:
     kind: str = "all"
     key: str = ""
     starred: bool = False
+
+
+class Subscribed:
+    """What people read; long lists are kept for half a minute, since gathering 40,000 takes longer than a page may."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+        self._kept: dict[int, tuple[float, list[Subscription]]] = {}
+
+    async def of(self, user_id: int, *, has: str = "") -> list[Subscription]:
+        """The subscriptions of a person; anew where the feed numbered `has` is not among those that were kept."""
+        kept = self._kept.get(user_id)
+        if (
+            kept is not None
+            and kept[0] > self._clock()
+            and (not has or any(str(one.feed_id) == has for one in kept[1]))
+        ):
+            return kept[1]
+        found = await self._store.reading.subscriptions(user_id)
+        self._kept.pop(user_id, None)
+        if len(found) > LONG:
+            self._kept[user_id] = (self._clock() + KEPT, found)
+        return found
 
 
 async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscription], at: str) -> Sidebar:
