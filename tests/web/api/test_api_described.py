@@ -193,4 +193,4 @@ def test_the_description_and_its_page_are_served(running: Running) -> None:
     assert told["paths"] == DESCRIPTION["paths"]
     page = httpx.get(f"{running.url}/api/", headers=headers)
     assert page.status_code == 200
-    assert "GET /api/v1/feeds/{id}/explanation" in page.text
+    assert "GET /feeds/{id}/explanation" in page.text
