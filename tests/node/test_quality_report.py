@@ -16,7 +16,7 @@ from headwater.node.node import Node
 from headwater.node.quality import delays, last_report
 from headwater.node.roster import Roster
 from headwater.node.setting_up import build_strategy
-from headwater.node.targeting import sampled_budget
+from headwater.node.targets import sampled_budget
 from headwater.schedule.base import Budget, Choice, Observed, Table
 from headwater.schedule.target import Target, least_budget
 from headwater.schedule.uniform import Uniform

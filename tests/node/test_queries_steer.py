@@ -7,20 +7,43 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from headwater.estimate.base import Floats
 from headwater.language import parse
+from headwater.language.ast import Create
 from headwater.model import Item
+from headwater.node.targets import aimed
 from headwater.node.wants import SAFETY, Wanting, selectivity
 from headwater.query import Engine
 from headwater.query.scope import Scope
 from headwater.query.text import Origin
 from headwater.schedule import load as load_strategy
-from headwater.schedule.base import Budget, Observed, Table
+from headwater.schedule.base import Budget, Observed, Strategy, Table
 from headwater.store.values import Source
 
 HOUR, DAY = 3600.0, 86_400.0
 FEEDS, WANTED, WINDOW = 48, 12, 5
 ORIGINS = {k: Origin(f"f{k}", f"https://{k}.example/") for k in range(FEEDS)}
 (QUERY,) = parse('CREATE FEED Volcano AS RETURN ALL WHERE TITLE CONTAINS "volcano" IMPORTANCE 10').queries
+
+
+class Known:
+    """What `aimed` asks of a decider: rows are the ids of feeds."""
+
+    def __init__(self, table: Table, strategy: Strategy) -> None:
+        self.roster = self
+        self.table = table
+        self.active = np.ones(FEEDS, bool)
+        self.now = 0.0
+        self._strategy = strategy
+
+    @staticmethod
+    def row(feed: int) -> int | None:
+        return feed
+
+    def rates(self) -> Floats:
+        rows = np.arange(FEEDS, dtype=np.intp)
+        found = self._strategy.believe(lambda estimator: estimator.rate(rows, np.full(FEEDS, self.now)))
+        return np.full(FEEDS, np.nan) if found is None else found
 
 
 class World:
@@ -38,22 +61,32 @@ class World:
         return [(n, bool(self.wanted[feed][n])) for n in range(max(first, last - WINDOW), last)]
 
 
-def polled(world: World, strategy_name: str, steering: bool) -> tuple[float, int]:
-    """Completeness of the query's results in the second half, and what it cost."""
+def polled(
+    world: World, strategy_name: str, steering: bool, query: Create = QUERY, own: float = 0.0
+) -> tuple[float, float, int]:
+    """Completeness and mean delay of the query's results in the second half, and what it cost."""
     strategy = load_strategy(strategy_name)(FEEDS)
     table = Table.of(FEEDS, float(WINDOW))
     engine = Engine()
     for feed, origin in ORIGINS.items():
         engine.feed(feed, origin)
-    engine.add(QUERY)
+    engine.add(query)
     offered: Counter[int] = Counter()
     kept: Counter[int] = Counter()
     caught = cost = 0
-    scope = Scope(ORIGINS, {"volcano": QUERY.query})
+    waited = 0.0
+    scope = Scope(ORIGINS, {"volcano": query.query})
+    decider = Known(table, strategy)
     for tick, now in enumerate(np.arange(HOUR / 2, world.end, HOUR / 2)):
-        if steering and tick % 12 == 0:
+        if steering and tick % 24 == 0:
             sources = [Source(1, feed, number, offered[feed]) for feed, number in kept.items()]
-            wants = Wanting({1: QUERY}, scope, sources, offered).wants(dict.fromkeys(ORIGINS, 0.0))
+            wanting = Wanting({1: query}, scope, sources, offered)
+            mine = dict.fromkeys(ORIGINS, own)
+            wants = wanting.wants(mine)
+            worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
+            decider.now = now
+            found = aimed(wanting, {1: query}, decider, worth, 8 / 60, 120.0)  # type: ignore[arg-type]
+            wants = wanting.wants(mine, found.times)
             table.weight[:] = [wants[k].weight for k in range(FEEDS)]
             table.selectivity[:] = [wants[k].selectivity for k in range(FEEDS)]
         choice = strategy.choose(table, now, Budget(4, 4 / (HOUR / 2)))
@@ -69,7 +102,9 @@ def polled(world: World, strategy_name: str, steering: bool) -> tuple[float, int
                 )
                 hits = len(engine.match(item))
                 kept[row] += hits
-                caught += hits if world.times[row][number] > world.end / 2 else 0
+                if world.times[row][number] > world.end / 2:
+                    caught += hits
+                    waited += hits * (now - world.times[row][number])
         cost += len(rows) if now > world.end / 2 else 0
         count = len(rows)
         if count:
@@ -78,16 +113,29 @@ def polled(world: World, strategy_name: str, steering: bool) -> tuple[float, int
             strategy.observe(table, seen)
             table.last[rows] = now
     late = sum(int(world.wanted[k][world.times[k] > world.end / 2].sum()) for k in range(FEEDS))
-    return caught / late, cost
+    return caught / late, waited / max(caught, 1), cost
 
 
 @pytest.mark.parametrize("strategy", ["value", "top_utility"])
 def test_completeness_of_a_query_rises_when_it_steers_the_polling_at_equal_cost(strategy: str) -> None:
     world = World(seed=7, days=16.0)
-    alone, cost = polled(world, strategy, steering=False)
-    steered, steered_cost = polled(world, strategy, steering=True)
+    alone, _, cost = polled(world, strategy, steering=False)
+    steered, _, steered_cost = polled(world, strategy, steering=True)
     assert steered_cost <= cost * 1.02
     assert steered > alone + 0.1
+
+
+def test_a_query_with_a_target_is_served_better_than_without_at_equal_cost() -> None:
+    """Everybody reads all feeds, so that the query alone would hardly be heard."""
+    world = World(seed=8, days=10.0)
+    text = 'CREATE FEED Volcano AS RETURN ALL WHERE TITLE CONTAINS "volcano"'
+    (plain,) = parse(text).queries
+    (aiming,) = parse(f"{text} TARGET COMPLETENESS >= 0.95 AND DELAY <= 75 MINUTES").queries
+    completeness, delay, cost = polled(world, "value", True, plain, own=1.0)
+    better, sooner, same = polled(world, "value", True, aiming, own=1.0)
+    assert same <= cost * 1.02
+    assert better > completeness + 0.08
+    assert sooner < delay * 0.9
 
 
 def test_a_feed_is_worth_the_sum_of_importance_times_selectivity_of_its_queries() -> None:

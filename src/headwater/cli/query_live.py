@@ -29,6 +29,8 @@ from headwater.when import exactly, relative
 
 __all__ = ["register"]
 
+SOURCES = 50  # feeds that `explain` shows
+
 NameGiven = Annotated[str, typer.Argument(metavar="NAME", help="The name of a query feed.")]
 
 
@@ -109,7 +111,8 @@ def _listed(query: QueryFeed, items: int, last: float | None) -> dict[str, Any]:
 
 def _state(query: QueryFeed) -> str:
     if query.problem is not None:
-        return f"cannot be run: {query.problem.splitlines()[0]}"
+        running = "live, but not well" if query.active is not None and not query.pending else "cannot be run"
+        return f"{running}: {query.problem.splitlines()[0]}"
     return "waiting for the server" if query.pending else "live"
 
 
@@ -240,13 +243,13 @@ def explain_command(name: NameGiven) -> None:
     for way in told.ways:
         found = f"items with {' or '.join(way.terms)} ({way.share:.2%} of all)" if way.terms else "every item"
         out.print(Text(f"from {way.source}: looks at {found}"))
-    table = Table(
-        "Source", "Kept", "Selectivity", "Items/day", "Wanted/day", "Refreshes/day", "Weight", "Of it", box=None
-    )
-    for source in sorted(told.sources, key=lambda source: -source.wanted_per_day)[:50]:
+    table = Table("Source", box=None, header_style="bold", pad_edge=False)
+    for heading in ("Kept", "Share", "Items", "Wanted", "Polls", "Weight", "Of it"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for source in sorted(told.sources, key=lambda source: -source.wanted_per_day)[:SOURCES]:
         table.add_row(
-            escape(source.name),
-            f"{source.kept:,} of {source.offered:,}",
+            escape(source.name.removeprefix("https://").removeprefix("http://")),
+            f"{source.kept:,}/{source.offered:,}",
             f"{source.selectivity:.3f}",
             f"{source.items_per_day:.1f}",
             f"{source.wanted_per_day:.2f}",
@@ -254,11 +257,20 @@ def explain_command(name: NameGiven) -> None:
             f"{source.weight:.3g}",
             f"{source.due_to_query:.3g}",
         )
-    out.print(table)
+    if told.sources:
+        out.print()
+        out.print(table)
+        if len(told.sources) > SOURCES:
+            out.print(f"… and {count(len(told.sources) - SOURCES, 'other feed')}; --json lists all.")
+        out.print("Items, wanted items and polls are per day; “of it” is the weight that is due to this query.\n")
     out.print(
         f"It should bring {told.expected_per_day:.1f} items a day. Its {count(len(told.sources), 'feed')} cost "
         f"{told.refreshes_per_day:.1f} refreshes a day; {told.share_of_weight:.0%} of their weight is due to it."
     )
+    if told.target is not None:
+        out.print(Text(f"TARGET: {told.target.message}"))
+    elif told.asks:
+        out.print("TARGET: the server has not looked at it yet; it does once a minute.")
 
 
 def _explained(told: QueryExplanation) -> dict[str, Any]:
@@ -275,6 +287,7 @@ def _explained(told: QueryExplanation) -> dict[str, Any]:
         "items_per_day": told.statistics.per_day,
         "refreshes_per_day": told.refreshes_per_day,
         "share_of_weight": told.share_of_weight,
+        "target": told.target,
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headwater.node.deciding import Decider
-from headwater.node.targeting import beliefs
+from headwater.node.targets import beliefs
 from headwater.schedule.curve import Bought, bought
 
 SAMPLE = 500  # feeds that stand for all of them

@@ -15,11 +15,11 @@ import structlog
 
 from headwater.estimate.base import Floats, Rows
 from headwater.model import Known, Refresh
+from headwater.node.aim import Aim
 from headwater.node.courtesy import Courtesy
 from headwater.node.learning import Lesson, observed
 from headwater.node.roster import Roster
 from headwater.node.spending import Spending
-from headwater.node.targets import Aim
 from headwater.schedule.base import Budget, Strategy, best
 from headwater.schedule.budget import shares
 from headwater.schedule.target import Reach

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from headwater.language.ast import Create
 from headwater.language.normal import reads
 from headwater.model import Item, QueryFeed
+from headwater.node import targets
+from headwater.node.aim import Aim
 from headwater.node.wants import Wanting, owned
 from headwater.query import Engine
 from headwater.query.access import Way, shares, ways
@@ -59,6 +61,8 @@ class QueryExplanation:
     expected_per_day: float
     refreshes_per_day: float
     share_of_weight: float  # of the weight of its feeds, what is due to this query
+    asks: bool  # whether it has a TARGET
+    target: Aim | None  # what the server last found of it
 
 
 async def scope_of(store: Store) -> tuple[Scope, dict[int, Create], dict[int, Origin]]:
@@ -72,7 +76,10 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     query = await store.queries.find(name)
     scope, definitions, origins = await scope_of(store)
     wanting = Wanting(definitions, scope, await store.queries.sources(), await store.queries.offers())
-    wants = wanting.wants(await owned(store, settings.only_wanted_by_queries))
+    aims = await targets.load(store)
+    times = {id: aims[create.name.name].times for id, create in definitions.items() if create.name.name in aims}
+    target = aims.get(query.name) if definitions[query.id].query.target is not None else None
+    wants = wanting.wants(await owned(store, settings.only_wanted_by_queries), times)
     kept = {source.feed_id: source for source in await store.queries.sources(query.id)}
     offers = await store.queries.offers()
     feeds = sorted(wanting.feeds(query.id))
@@ -100,7 +107,7 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
                 wanted_per_day=share * items / WEEK_DAYS,
                 refreshes_per_day=refreshes / WEEK_DAYS,
                 weight=want.weight * want.selectivity,
-                due_to_query=query.importance * share,
+                due_to_query=query.importance * share * times.get(query.id, 1.0),
             )
         )
     weight = sum(source.weight for source in sources)
@@ -114,6 +121,8 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
         expected_per_day=sum(source.wanted_per_day for source in sources),
         refreshes_per_day=sum(source.refreshes_per_day for source in sources),
         share_of_weight=min(sum(source.due_to_query for source in sources) / weight, 1.0) if weight else 0.0,
+        asks=definitions[query.id].query.target is not None,
+        target=target,
     )
 
 

@@ -1,73 +1,207 @@
-"""TARGET of queries: whether the budget suffices for what they ask of their feeds, and what would."""
+"""Targets in the node, of the server as a whole and of queries: from a wanted quality to budget and weights.
+
+The server's target (target mode) finds the least budget by what is believed of the feeds. The TARGET of a query makes
+its feeds count more until the model says that it is met on the budget there is; in target mode the budget may rise too.
+Both are found anew as the beliefs change, neither goes above the budget a person gave or below the pauses that manners
+demand, and what cannot be reached is said, with what can.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
+import msgspec
 import numpy as np
+import structlog
 
+from headwater.errors import SettingsError
 from headwater.estimate.base import DAY, Floats
 from headwater.language.ast import Create
-from headwater.node.roster import Roster
+from headwater.node.aim import Aim
+from headwater.node.deciding import Decider
 from headwater.node.wants import Wanting
-from headwater.schedule.target import Target, least_budget
+from headwater.schedule.aims import Granted, Wish, granted
+from headwater.schedule.base import Strategy
+from headwater.schedule.target import Reach, Target, least_budget
+from headwater.store.store import Store
 
+EVERY = 120.0  # seconds between two searches for the budget
+SAMPLE = 2000  # feeds that stand for all of them
 ASSUMED_RATE = 1.0 / DAY  # of a feed about which nothing is believed yet
+STEP, STEPS = 1.25, 12  # by how much, and how often, queries may raise the budget in target mode
+STATE, VERSION = "query targets", 1
+
+log = structlog.get_logger()
+
+
+def require_beliefs(strategy: Strategy) -> None:
+    if strategy.estimator is None:
+        raise SettingsError(
+            f"The strategy {strategy.name} believes nothing of the feeds, so no budget can be found for a target: "
+            "give a budget, or choose a strategy that learns, such as value."
+        )
+
+
+async def retarget(
+    decider: Decider, target: Target, most: float | None, least_interval: float, now: float, floor: float = 0.0
+) -> None:
+    """Find the budget anew and spend it from now on, but no less than `floor`; says so when the answer has changed in
+    kind."""
+    believed = beliefs(decider, now)
+    if believed is None:
+        return
+    rates, windows, weights = believed
+    found = await asyncio.to_thread(sampled_budget, target, rates, windows, weights, most, least_interval)
+    before, decider.aim = decider.aim, found
+    decider.spending.limit(max(found.requests_per_minute, floor))
+    if before is None or before.reached != found.reached:
+        say = log.info if found.reached else log.warning
+        say("target", reached=found.reached, budget=round(found.requests_per_minute, 1), message=found.message)
+
+
+def beliefs(crawler: Decider, now: float) -> tuple[Floats, Floats, Floats] | None:
+    """Rates (items per second), windows and weights of the active feeds; None while nothing is believed."""
+    table = crawler.roster.table
+    rows = np.flatnonzero(crawler.roster.active & np.isfinite(table.last))
+    if not len(rows):
+        return None
+    rates = crawler.strategy.believe(lambda estimator: estimator.daily(rows, np.full(len(rows), now)))
+    if rates is None:
+        return None
+    return rates, table.window[rows], table.weight[rows] * table.selectivity[rows]
+
+
+def sampled_budget(
+    target: Target, rates: Floats, windows: Floats, weights: Floats, most: float | None, shortest: float
+) -> Reach:
+    """`least_budget` of all feeds, from an even sample of them by rate; whole requests, never above `most`."""
+    many = max(len(rates) / SAMPLE, 1.0)
+    if many > 1:
+        chosen = np.argsort(rates, kind="stable")[((np.arange(SAMPLE) + 0.5) * many).astype(np.intp)]
+        rates, windows, weights = rates[chosen], windows[chosen], weights[chosen]
+    share = None if most is None else most / many
+    found = least_budget(target, rates, windows, weights, most=share, shortest=max(shortest, 1.0))
+    per_minute = float(max(math.ceil(found.requests_per_minute * many - 1e-9), 1))
+    if most is not None:
+        per_minute = min(per_minute, most)
+    if many > 1:  # the sentence speaks of the sample; say it of all
+        ending = "" if found.reached else " This is less than was wanted."
+        message = (
+            f"{per_minute:.1f} requests per minute bring completeness {found.completeness:.4f}, freshness "
+            f"{found.freshness:.4f}, mean delay {found.delay:.0f} s.{ending}"
+        )
+        found = replace(found, message=message)
+    return replace(found, requests_per_minute=per_minute)
+
+
+# TARGET of queries
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
-    """What a query asks for, whether it can be reached within the budget, what it takes, in numbers and in words."""
+class Aimed:
+    """`times` is by the id of the query feed; `budget` what there must be for all of it."""
 
-    query: str
-    reached: bool
-    requests_per_minute: float
-    completeness: float
-    freshness: float
-    delay: float
-    feeds: int
-    message: str
+    aims: tuple[Aim, ...]
+    times: dict[int, float]
+    budget: float
 
 
-def aim(
-    create: Create, rows: list[int], share: Floats, rates: Floats, roster: Roster, most: float, least: float
-) -> Aim:
-    """One query with a TARGET over the rows of its feeds; `share` is its selectivity on each, `most` the budget."""
-    asked = create.query.target
+def aimed(
+    wanting: Wanting,
+    definitions: Mapping[int, Create],
+    decider: Decider,
+    weights: Mapping[int, float],
+    budget: float,
+    least: float,
+    most: float | None = None,
+) -> Aimed:
+    """All queries that have a TARGET, on the budget; where `most` is given it may rise to that. `weights` is what the
+    items of each feed are worth without targets."""
+    asking = [(id, create) for id, create in definitions.items() if create.query.target is not None]
+    if not asking:
+        return Aimed((), {}, budget)
+    roster, rates = decider.roster, decider.rates()
+    rates = np.where(np.isfinite(rates) & (rates > 0), rates, ASSUMED_RATE)
+    worth = np.zeros(len(rates))
+    for feed, weight in weights.items():
+        row = roster.row(feed)
+        if row is not None and roster.active[row]:
+            worth[row] = weight
+    windows = roster.table.window
+    wishes = [_wish(wanting, id, create, decider) for id, create in asking]
+    found = granted(wishes, rates, windows, worth, budget, shortest=least)
+    for _ in range(STEPS if most is not None else 0):
+        if all(one.met for one in found) or most is None or budget >= most:
+            break
+        budget = min(budget * STEP, most)
+        found = granted(wishes, rates, windows, worth, budget, shortest=least)
+    aims = tuple(
+        _aim(create, wish, one, rates, windows, budget, least)
+        for (_, create), wish, one in zip(asking, wishes, found, strict=True)
+    )
+    return Aimed(aims, {id: one.times for (id, _), one in zip(asking, found, strict=True)}, budget)
+
+
+def _wish(wanting: Wanting, id: int, create: Create, decider: Decider) -> Wish:
+    asked, roster = create.query.target, decider.roster
     assert asked is not None
     delay = None if asked.delay is None else float(asked.delay.seconds)
     # 1 is what can be wished for, and 0.9999 what can be shown to be kept.
     wanted = [None if x is None else min(max(x, 1e-4), 0.9999) for x in (asked.completeness, asked.freshness)]
-    found = least_budget(
+    mine = [(row, feed) for feed in sorted(wanting.feeds(id)) if (row := roster.row(feed)) is not None]
+    mine = [(row, feed) for row, feed in mine if roster.active[row]]
+    importance = 1.0 if create.query.importance is None else create.query.importance
+    return Wish(
         Target(wanted[0], wanted[1], delay),
-        np.where(np.isfinite(rates) & (rates > 0), rates, ASSUMED_RATE),
-        roster.table.window[rows],
-        share,
-        most=most,
-        shortest=max(least, 1.0),
+        np.array([row for row, _ in mine], np.intp),
+        np.array([wanting.selectivity(id, feed) for _, feed in mine], np.float64),
+        max(importance, 0.01),
     )
+
+
+def _aim(create: Create, wish: Wish, one: Granted, rates: Floats, windows: Floats, budget: float, least: float) -> Aim:
+    got = f"completeness {one.completeness:.4f}, freshness {one.freshness:.4f}, mean delay {one.delay:.0f} s"
+    takes = one.spent
+    if not len(wish.rows):
+        message = "It reads no feed, so nothing is needed."
+    elif one.met and one.times == 1:
+        message = f"Met with the budget as it is: {got} are expected."
+    elif one.met:
+        message = f"Met by letting its feeds count {one.times:.1f} times as much: {got} are expected."
+    else:
+        mine = wish.rows
+        alone = least_budget(wish.target, rates[mine], windows[mine], wish.share, shortest=max(least, 1.0))
+        takes = alone.requests_per_minute
+        message = alone.message
+        if alone.reached:
+            message = (
+                f"Cannot be met with {budget:g} requests per minute: {got} can be reached, its feeds counting "
+                f"{one.times:.1f} times as much. It would take {takes:.1f} requests per minute for these feeds alone."
+            )
     return Aim(
         create.name.name,
-        found.reached,
-        found.requests_per_minute,
-        found.completeness,
-        found.freshness,
-        found.delay,
-        len(rows),
-        found.message,
+        one.met,
+        takes,
+        one.completeness,
+        one.freshness,
+        one.delay,
+        len(wish.rows),
+        message,
+        one.times,
     )
 
 
-def aims(
-    wanting: Wanting, queries: list[tuple[int, Create]], roster: Roster, rates: Floats, most: float, least: float
-) -> list[Aim]:
-    """Every query that has a TARGET; `rates` are the believed items per second of all rows."""
-    found = []
-    for id, create in queries:
-        if create.query.target is None:
-            continue
-        mine = [(row, feed) for feed in sorted(wanting.feeds(id)) if (row := roster.row(feed)) is not None]
-        rows = [row for row, _ in mine]
-        share = np.array([wanting.selectivity(id, feed) for _, feed in mine])
-        found.append(aim(create, rows, share, rates[rows], roster, most, least))
-    return found
+async def save(store: Store, aims: Sequence[Aim], now: float) -> None:
+    """Keep what was found for those who ask from another process."""
+    await store.save_state(STATE, VERSION, msgspec.json.encode([asdict(aim) for aim in aims]), now)
+
+
+async def load(store: Store) -> dict[str, Aim]:
+    """What the server found last, by the name of the query feed."""
+    saved = await store.load_state(STATE)
+    if saved is None or saved[0] != VERSION:
+        return {}
+    return {aim.query: aim for aim in msgspec.json.decode(saved[1], type=list[Aim])}

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 import structlog
 
 from headwater.language.ast import Create
-from headwater.node import memory
+from headwater.node import memory, targets
+from headwater.node.aim import Aim
 from headwater.node.deciding import Decider
 from headwater.node.quality import Quality, Watch
-from headwater.node.targeting import EVERY as RETARGET
-from headwater.node.targeting import require_beliefs, retarget
-from headwater.node.targets import Aim, aims
+from headwater.node.targets import EVERY as RETARGET
+from headwater.node.targets import Aimed, aimed, require_beliefs, retarget
 from headwater.node.wants import Want, Wanting, owned
 from headwater.query.scope import Scope
 from headwater.settings import Settings
@@ -54,6 +54,7 @@ class Upkeep:
         self._revision = 0
         self.watch = Watch(store, decider, settings.least_interval)
         self.aims: tuple[Aim, ...] = ()
+        self._floor = 0.0  # requests per minute that TARGETs of queries need, in target mode
 
     async def begin(self) -> None:
         """Take over the feeds and everything that was learned about them."""
@@ -119,7 +120,8 @@ class Upkeep:
     async def retarget(self) -> None:
         given = self._settings
         if given.target is not None:
-            await retarget(self._decider, given.target, given.most_budget, given.least_interval, time.time())
+            one, least = self._decider, given.least_interval
+            await retarget(one, given.target, given.most_budget, least, time.time(), self._floor)
 
     async def look(self, standing: Standing) -> None:
         """Feeds that a command or another process added, changed or removed."""
@@ -137,12 +139,38 @@ class Upkeep:
         roster = self._decider.roster
         if not definitions and not given.only_wanted_by_queries:
             roster.want({feed: Want(weight, 1.0) for feed, weight in own.items()})
-            self.aims = ()
+            await self._aim((), 0.0)
             return
         wanting = Wanting(definitions, standing.scope(), await queries.sources(), await queries.offers())
-        roster.want(await asyncio.to_thread(wanting.wants, own))
-        named = list(definitions.items())
-        self.aims = tuple(aims(wanting, named, roster, self._decider.rates(), given.budget, given.least_interval))
+        wants = await asyncio.to_thread(wanting.wants, own)
+        found = await asyncio.to_thread(self._aimed, wanting, definitions, wants)
+        if any(times > 1 for times in found.times.values()):
+            wants = await asyncio.to_thread(wanting.wants, own, found.times)
+        roster.want(wants)
+        await self._aim(found.aims, found.budget)
+
+    def _aimed(self, wanting: Wanting, definitions: Mapping[int, Create], wants: Mapping[int, Want]) -> Aimed:
+        given, aim = self._settings, self._decider.aim
+        worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
+        if given.target is None or aim is None:
+            return aimed(wanting, definitions, self._decider, worth, given.budget, given.least_interval)
+        most = given.budget if given.most_budget is None else given.most_budget
+        least = given.least_interval
+        return aimed(wanting, definitions, self._decider, worth, aim.requests_per_minute, least, most)
+
+    async def _aim(self, found: tuple[Aim, ...], budget: float) -> None:
+        """Spend what the targets of queries need, and say where they cannot be met."""
+        given, aim = self._settings, self._decider.aim
+        if given.target is not None and aim is not None:
+            self._floor = budget
+            self._decider.spending.limit(max(aim.requests_per_minute, budget))
+        before = {one.query: one.reached for one in self.aims}
+        for one in found:
+            if not one.reached and before.get(one.query) is not False:
+                log.warning("query_target", query=one.query, reached=False, message=one.message)
+        if found or self.aims:
+            await targets.save(self._store, found, time.time())
+        self.aims = found
 
     async def prune(self) -> None:
         keep = Keep(days=self._settings.keep_days, per_feed=self._settings.keep_per_feed)

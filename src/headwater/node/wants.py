@@ -60,8 +60,10 @@ class Wanting:
     def feeds(self, query_id: int) -> set[int]:
         return self._scope.feeds(self._definitions[query_id].query)
 
-    def wants(self, own: Mapping[int, float]) -> dict[int, Want]:
-        """Weight and selectivity of every feed; `own` is what each is worth to those who read it unfiltered."""
+    def wants(self, own: Mapping[int, float], times: Mapping[int, float] | None = None) -> dict[int, Want]:
+        """Weight and selectivity of every feed; `own` is what each is worth to those who read it unfiltered, `times`
+        how much more than its importance a query counts, by id, because of its TARGET."""
+        counts = {} if times is None else times
         ids = sorted(own)
         place = {feed: row for row, feed in enumerate(ids)}
         rows: list[int] = []
@@ -70,10 +72,10 @@ class Wanting:
         by_query = self._by_query()
         # Queries over the same sources that have kept nothing of a feed are alike: together they are one position.
         for members, feeds in self._groups():
-            total = sum(_importance(self._definitions[query].query) for query in members)
+            total = sum(self._worth(query, counts) for query in members)
             rest = dict.fromkeys((feed for feed in feeds if feed in place), total)
             for query in members:
-                worth = _importance(self._definitions[query].query)
+                worth = self._worth(query, counts)
                 for feed in by_query.get(query, ()):
                     if feed in rest:
                         rest[feed] -= worth
@@ -93,6 +95,9 @@ class Wanting:
             np.array([own[feed] for feed in ids], np.float64),
         )
         return {feed: _safe(float(weight[row]), float(passes[row])) for feed, row in place.items()}
+
+    def _worth(self, query: int, times: Mapping[int, float]) -> float:
+        return _importance(self._definitions[query].query) * times.get(query, 1.0)
 
     def _by_query(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}

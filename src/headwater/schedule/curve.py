@@ -47,43 +47,55 @@ def bought(
         return []
     rates, windows = np.maximum(rates, 1e-9), np.maximum(windows, 1.0)
     weights = np.where(weights > 0, weights, 1e-12)
-    gains = _gains(rates, windows, weights)
+    spread = Spread(rates, windows, np.ones(len(rates)), shortest)
     found = []
     for budget in budgets:
-        every = _spread(gains, rates, budget / 60.0, max(shortest, 1.0))
+        every = spread.intervals(weights, budget)
         completeness, freshness, delay = reach(rates, windows, weights, every)
         found.append(Bought(budget, float((60.0 / every).sum()), min(completeness, 1.0), freshness, delay))
     return found
 
 
-def _gains(rates: Floats, windows: Floats, weights: Floats) -> Floats:
-    """Logarithm of the index of each feed (row) at each number of expected items (column); rising along a row."""
+class Spread:
+    """How `value` spreads a budget over feeds, of which each may stand for `many`."""
+
+    def __init__(self, rates: Floats, windows: Floats, many: Floats, shortest: float) -> None:
+        self._rates = rates
+        self._many = many
+        self._shortest = max(shortest, 1.0)
+        self._gains = _gains(rates, windows)
+
+    def intervals(self, weights: Floats, budget: float) -> Floats:
+        """Seconds between two refreshes of each, at the price where all cost `budget` requests per minute; the price
+        is found by halving its logarithm."""
+        gains = self._gains + np.log(np.maximum(weights, 1e-12))[:, None]
+        steps, rows = np.log(_MU), np.arange(len(self._rates))
+
+        def at(price: float) -> Floats:
+            upto = np.sum(gains < price, axis=1)
+            low, high = np.clip(upto - 1, 0, len(_MU) - 1), np.clip(upto, 0, len(_MU) - 1)
+            below, above = gains[rows, low], gains[rows, high]
+            share = np.where(above > below, (price - below) / np.where(above > below, above - below, 1.0), 0.0)
+            mu = np.exp(steps[low] + np.clip(share, 0.0, 1.0) * (steps[high] - steps[low]))
+            return np.asarray(np.clip(mu / self._rates, self._shortest, LONGEST))
+
+        cheap, dear = float(gains.min()), float(gains.max())
+        for _ in range(40):
+            middle = (cheap + dear) / 2
+            spent = float((self._many / at(middle)).sum()) * 60.0
+            cheap, dear = (middle, dear) if spent > budget else (cheap, middle)
+        return at(dear)
+
+
+def _gains(rates: Floats, windows: Floats) -> Floats:
+    """Logarithm of the index of each feed (row) of weight 1 at each number of expected items (column); rising along a
+    row."""
     sizes, place = np.unique(np.rint(windows), return_inverse=True)
     losses = np.stack([_losing(float(size)) for size in sizes])[place]
     waiting = _MU**2 / (2 * rates[:, None])
-    return np.asarray(np.log(weights[:, None] * (waiting + LOST * losses)))
+    return np.asarray(np.log(waiting + LOST * losses))
 
 
 @lru_cache(maxsize=1000)
 def _losing(size: float) -> Floats:
     return np.asarray(size * at_least(np.full(len(_MU), size + 1), _MU))
-
-
-def _spread(gains: Floats, rates: Floats, per_second: float, shortest: float) -> Floats:
-    """Intervals at the price where they cost what there is, found by halving its logarithm."""
-    steps = np.log(_MU)
-
-    def intervals(price: float) -> Floats:
-        upto = np.sum(gains < price, axis=1)
-        low, high = np.clip(upto - 1, 0, len(_MU) - 1), np.clip(upto, 0, len(_MU) - 1)
-        rows = np.arange(len(rates))
-        below, above = gains[rows, low], gains[rows, high]
-        share = np.where(above > below, (price - below) / np.where(above > below, above - below, 1.0), 0.0)
-        mu = np.exp(steps[low] + np.clip(share, 0.0, 1.0) * (steps[high] - steps[low]))
-        return np.asarray(np.clip(mu / rates, shortest, LONGEST))
-
-    cheap, dear = float(gains.min()), float(gains.max())
-    for _ in range(40):
-        middle = (cheap + dear) / 2
-        cheap, dear = (middle, dear) if (1.0 / intervals(middle)).sum() > per_second else (cheap, middle)
-    return intervals(dear)

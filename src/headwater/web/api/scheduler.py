@@ -9,7 +9,7 @@ from msgspec import Meta
 from headwater.cluster.node import shared
 from headwater.cluster.status import ClusterStatus, cluster_status
 from headwater.errors import NotFound
-from headwater.node.targets import Aim
+from headwater.node.aim import Aim
 from headwater.node.upcoming import upcoming
 from headwater.web.api.access import the_node
 from headwater.web.api.endpoint import ADMIN, Answer, Asked, Call, Noun
