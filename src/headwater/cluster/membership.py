@@ -47,8 +47,9 @@ class Membership:
         began = time.time()
         await self.join()
         now = await self._store.read(leases.clock)
-        self.offset = now - (began + time.time()) / 2
-        wrong = abs(self.offset) > SKEW
+        ended = time.time()
+        self.offset = now - (began + ended) / 2
+        wrong = abs(self.offset) > SKEW + (ended - began) / 2
         self.problem = skew(self.offset) if wrong else None
         if self.problem:
             log.warning("clock_is_wrong", message=self.problem)

@@ -147,15 +147,19 @@ class Terminal:
         self._since |= dict.fromkeys(fresh, awake())
         self.held, self.draining = dict(grant.partitions), set(grant.surplus)
         self._until, self._controller = asked + grant.seconds, max(self._controller, grant.controller)
-        self._follow(grant.clock - (at + time.time()) / 2)
+        answered = time.time()
+        self._follow(grant.clock - (at + answered) / 2, (answered - at) / 2)
         self.problem = grant.problem
         if fresh:
             log.info("partitions", held=len(self.held), new=len(fresh), surplus=len(self.draining))
         self.changed.set()
 
-    def _follow(self, offset: float) -> None:
-        """Times of refreshes are the database's: a wrong clock here must not look like a feed that posts early."""
-        if abs(offset - self.offset) > 0.5:
+    def _follow(self, offset: float, doubt: float) -> None:
+        """Times of refreshes are the database's: a wrong clock here must not look like a feed that posts early.
+
+        An answer that took long says little about the clock: only what is beyond `doubt` is followed.
+        """
+        if abs(offset - self.offset) > 0.5 + doubt:
             if abs(offset) > 2.0:
                 log.warning("clock_is_wrong", seconds=round(-offset, 1), correction="the database's clock is used")
             self.offset = offset

@@ -21,6 +21,7 @@ from headwater.errors import InputError
 from headwater.publish.documents import entry
 from headwater.publish.sinks import Message, Sink, Undelivered
 from headwater.publish.templates import Template, rendered, renderers
+from headwater.store import state
 from headwater.store.store import Store
 from headwater.store.values import Delivery
 
@@ -162,7 +163,7 @@ async def hook_secret(store: Store, now: float) -> bytes:
     """The secret that signs web hooks: made once, kept in the store."""
     kept = await store.load_state(SECRET)
     if kept is None:
-        await store.save_state(SECRET, 1, secrets.token_hex(32).encode(), now)
+        await store.write(state.keep, SECRET, 1, secrets.token_hex(32).encode(), now)
         kept = await store.load_state(SECRET)
     assert kept is not None
     return kept[1]

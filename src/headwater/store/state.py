@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, select
 
-from headwater.store.sql import upsert
+from headwater.store.sql import insert_new, upsert
 from headwater.store.tables import state
 
 
@@ -15,6 +15,12 @@ def save(connection: Connection, name: str, version: int, blob: bytes, now: floa
         index_elements=["name"], set_={"version": new.version, "saved": new.saved, "blob": new.blob}
     )
     connection.execute(statement, {"name": name, "version": version, "saved": now, "blob": blob})
+
+
+def keep(connection: Connection, name: str, version: int, blob: bytes, now: float) -> None:
+    """Keep bytes under a name unless there are some already: of several processes the first one decides."""
+    values = {"name": name, "version": version, "saved": now, "blob": blob}
+    connection.execute(insert_new(connection.dialect.name, state), values)
 
 
 def load(connection: Connection, name: str) -> tuple[int, bytes] | None:
