@@ -17,13 +17,14 @@ from tables import item as sample
 
 from headwater.cli.table import read_table
 from headwater.language import parse
-from headwater.language.ast import Create, Drop, Name
+from headwater.language.ast import Create, Drop, Name, Script
 from headwater.model import Item
 from headwater.query import Arrival, Engine, Hit, postings
 from headwater.query import engine as engine_module
 from headwater.query.document import Emission
 from headwater.query.meaning import Meaning
 from headwater.query.text import Origin
+from headwater.query.trial import Trial
 from headwater.query.words import words
 
 WORKED = (Path(__file__).parent / "worked.hw").read_text()
@@ -200,3 +201,22 @@ def test_entries_move_to_rarer_words_and_the_engine_still_answers_as_the_referen
                 both.meaning.execute(Drop(Name(name)))
                 both.engine.drop(name)
     assert len(moved) > 10
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32))
+def test_a_trial_shows_the_documents_that_the_reference_shows(seed: int) -> None:
+    random, made = Random(seed), Queries()
+    script = Script(tuple(made.create(random, f"q{number:02}") for number in range(8)))
+    came = list(arrivals(random, 30))
+    trial, meaning = Trial(script, len(came)), Meaning()
+    meaning.run(script)
+    for item, origin in came:
+        trial.arrive(item, origin, item.first_seen)
+        meaning.arrive(item, origin, item.first_seen)
+    assert sorted(trial.names()) == sorted(meaning.names())
+    for name in meaning.names():
+        shown, expected = trial.document(name), meaning.document(name)
+        assert [(e.key, e.seen.item, e.branches) for e in shown] == [(e.key, e.seen.item, e.branches) for e in expected]
+        related = [[other.key for other in e.related or ()] for e in expected]
+        assert [[other.key for other in e.related or ()] for e in shown] == related

@@ -17,8 +17,8 @@ from headwater.formats.urls import normalise
 from headwater.language.fmt import format_script
 from headwater.language.instants import write_instant
 from headwater.query.document import Emission
-from headwater.query.meaning import Meaning
 from headwater.query.tongues import detector
+from headwater.query.trial import Trial
 
 LARGEST_TABLE = 1024 * 1024 * 1024
 
@@ -76,17 +76,16 @@ def eval_command(
     with mistakes_told():
         read = read_script(script, table.catalogue)
     tell(read.warnings)
-    meaning = Meaning(detector() if detect else None)
-    meaning.run(read)
+    trial = Trial(read, len(table.rows), detector() if detect else None)
     rows: dict[tuple[str, str], Row] = {}
     for row in table.rows:
         rows.setdefault((normalise(row.origin.url), row.item.identity), row)
-        meaning.arrive(row.item, row.origin, row.item.first_seen)
+        trial.arrive(row.item, row.origin, row.item.first_seen)
     if as_json():
-        print_json({name: _result(meaning.document(name), rows) for name in meaning.names()})
+        print_json({name: _result(trial.document(name), rows) for name in trial.names()})
     else:
-        for name in meaning.names():
-            _show(name, meaning.document(name), rows)
+        for name in trial.names():
+            _show(name, trial.document(name), rows)
 
 
 Rows = dict[tuple[str, str], Row]

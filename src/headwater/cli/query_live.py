@@ -262,7 +262,7 @@ def explain_command(name: NameGiven) -> None:
         out.print(table)
         if len(told.sources) > SOURCES:
             out.print(f"… and {count(len(told.sources) - SOURCES, 'other feed')}; --json lists all.")
-        out.print("Items, wanted items and polls are per day; “of it” is the weight that is due to this query.\n")
+        out.print("Items, wanted items and polls are per day; of the weight is due to the query: “of it”.\n")
     out.print(
         f"It should bring {told.expected_per_day:.1f} items a day. Its {count(len(told.sources), 'feed')} cost "
         f"{told.refreshes_per_day:.1f} refreshes a day; {told.share_of_weight:.0%} of their weight is due to it."

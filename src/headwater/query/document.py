@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.language.ast import DEFAULT_KEEP, Field, Query
+from headwater.query.hits import Related
 from headwater.query.text import Analysed
 from headwater.query.words import whole
 
@@ -27,7 +28,7 @@ class Emission:
 
     seen: Analysed
     branches: frozenset[int]
-    related: tuple[Analysed, ...] | None
+    related: tuple[Analysed | Related, ...] | None
     arrived: float
     sequence: int
     fresh: bool = True
