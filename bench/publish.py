@@ -64,12 +64,24 @@ def memory(pid: int) -> int:
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
+@asynccontextmanager
+async def connected(
+    port: int, limit: int = 1 << 20
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=limit)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
 async def ask(port: int, headers: bytes = b"") -> tuple[bytes, bytes]:
     """One request: the headers and the body of the answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n" % (PATH.encode(), headers))
-    answer = await reader.read()
-    writer.close()
+    async with connected(port) as (reader, writer):
+        writer.write(b"GET %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n" % (PATH.encode(), headers))
+        answer = await reader.read()
     head, _, body = answer.partition(b"\r\n\r\n")
     return head, body
 
@@ -79,14 +91,13 @@ async def rate(pid: int, port: int, headers: bytes, requests: int, at_once: int 
     request = b"GET %b HTTP/1.1\r\nHost: x\r\n%b\r\n" % (PATH.encode(), headers)
 
     async def several(count: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
-        for _ in range(count):
-            writer.write(request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            found = re.search(rb"(?i)content-length: (\d+)", head)
-            if found and not head.startswith(b"HTTP/1.1 304"):
-                await reader.readexactly(int(found[1]))
-        writer.close()
+        async with connected(port) as (reader, writer):
+            for _ in range(count):
+                writer.write(request)
+                head = await reader.readuntil(b"\r\n\r\n")
+                found = re.search(rb"(?i)content-length: (\d+)", head)
+                if found and not head.startswith(b"HTTP/1.1 304"):
+                    await reader.readexactly(int(found[1]))
 
     async with asyncio.timeout(DEADLINE):
         await several(100)
@@ -159,6 +170,7 @@ async def idle_streams(folder: Path, wanted: int) -> tuple[int, float]:
             grown = memory(pid) - before
         for writer in writers:
             writer.transport.abort()
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
     return held, grown / max(held - 1, 1)
 
 
@@ -174,6 +186,7 @@ async def _receiver(arrived: dict[str, float]) -> AsyncIterator[str]:
                 body = await reader.readexactly(int(found[1]) if found else 0)
                 _note(arrived, body.decode())
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.transport.abort()
 
     hook = await asyncio.start_server(take, "127.0.0.1", 0)
     async with hook:
@@ -199,22 +212,22 @@ async def delays(folder: Path, per_second: int, seconds: float) -> tuple[float, 
     hook: dict[str, float] = {}
 
     async def watch_feed(port: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
         etag = b"x"
-        while True:
-            writer.write(b"GET /feeds/probes.json HTTP/1.1\r\nHost: x\r\nIf-None-Match: %b\r\n\r\n" % etag)
-            head = await reader.readuntil(b"\r\n\r\n")
-            found = re.search(rb"(?i)content-length: (\d+)", head)
-            if found and b" 304 " not in head[:20]:
-                _note(feed, (await reader.readexactly(int(found[1]))).decode())
-                etag = _etag(head) if b"etag" in head else etag
-            await asyncio.sleep(0.02)
+        async with connected(port) as (reader, writer):
+            while True:
+                writer.write(b"GET /feeds/probes.json HTTP/1.1\r\nHost: x\r\nIf-None-Match: %b\r\n\r\n" % etag)
+                head = await reader.readuntil(b"\r\n\r\n")
+                found = re.search(rb"(?i)content-length: (\d+)", head)
+                if found and b" 304 " not in head[:20]:
+                    _note(feed, (await reader.readexactly(int(found[1]))).decode())
+                    etag = _etag(head) if b"etag" in head else etag
+                await asyncio.sleep(0.02)
 
     async def watch_live(port: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
-        writer.write(b"GET /feeds/probes/live HTTP/1.1\r\nHost: x\r\n\r\n")
-        while line := await reader.readline():
-            _note(live, line.decode())
+        async with connected(port) as (reader, writer):
+            writer.write(b"GET /feeds/probes/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            while line := await reader.readline():
+                _note(live, line.decode())
 
     async with _receiver(hook) as address:
         with server(servers.busy_node, str(folder), address, per_second, seconds) as (_, port, line):
