@@ -260,13 +260,6 @@ def test_rss_in_json_is_read_as_rss() -> None:
     assert (two.link, two.summary) == ("http://a.example/2", "no title")
 
 
-def test_the_page_itself_is_linked_and_not_feedburners_counter() -> None:
-    body = b"""<rss version="2.0" xmlns:feedburner="http://rssnamespace.org/feedburner/ext/1.0"><channel><item>
-        <feedburner:origLink>http://a.example/1</feedburner:origLink><link>http://counter.example/~r/1</link>
-        </item></channel></rss>"""
-    assert read(body).items[0].link == "http://a.example/1"
-
-
 def test_a_closing_tag_cut_by_one_character_is_no_truncation() -> None:
     assert read(b"<feed xmlns='http://www.w3.org/2005/Atom'><title>x</title></feed").title == "x"
 

@@ -269,8 +269,7 @@ def original_enclosure(draft: Draft, element: etree._Element, context: Context) 
 
 
 def original_link(draft: Draft, element: etree._Element, context: Context) -> None:
-    """Where the page is that FeedBurner counts the readers of: its own addresses come and go."""
-    draft.offer("link", -1, address_in(element, context))
+    draft.offer("link", 3, address_in(element, context))
 
 
 def spoken(draft: Draft, element: etree._Element, context: Context) -> None:
