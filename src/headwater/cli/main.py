@@ -57,6 +57,7 @@ SAYING = {
     "export": "Write items, refreshes or a query feed to a file.",
     "backup": "Write the whole database as of this moment to one file, also while the server runs.",
     "restore": "Make a database of a backup: a new SQLite file in --data, or in the empty database --database.",
+    "db": "The database as a whole.",
     "lab": "Measure strategies on synthetic and real traces, and reproduce the papers' tables.",
     "farm": "Run a farm of feeds that publish by a seed, for trying things out, tests and benchmarks.",
     "cluster": "Several machines: what they are doing.",
