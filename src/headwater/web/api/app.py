@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -57,10 +58,13 @@ _encode = msgspec.json.Encoder().encode
 
 def api(frame: Frame) -> Mount:
     """The routes under /api. They answer for wrong addresses and methods themselves, in JSON."""
-    description = _encode(describe(NOUNS, frame.base))
+
+    @cache
+    def description() -> bytes:
+        return _encode(describe(NOUNS, frame.base))
 
     async def openapi(request: Request) -> Response:
-        return Response(description, media_type="application/json")
+        return Response(description(), media_type="application/json")
 
     async def page(request: Request) -> Response:
         return frame.page(request, "api.html", nouns=NOUNS, prefix=PREFIX)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import inspect as kinds
 from starlette.requests import Request
 
 from headwater.errors import InputError
-from headwater.web.api.endpoint import OPML, Document, Endpoint
+from headwater.web.api.endpoint import OPML, Asked, Document, Endpoint
 from headwater.web.api.values import FieldError
 from headwater.web.forms import Refused
 
@@ -27,7 +28,7 @@ def parameters(endpoint: Endpoint, request: Request) -> Any:
     """The parameters in path and query."""
     assert endpoint.asked is not None
     given: dict[str, Any] = {}
-    known = {field.encode_name: field.type for field in kinds.type_info(endpoint.asked).fields}  # type: ignore[attr-defined]
+    known = _fields(endpoint.asked)
     for name, text in [*request.path_params.items(), *request.query_params.multi_items()]:
         if name not in known:
             raise FieldError(f"There is no parameter “{name[:100]}” here; there are {', '.join(known)}.", name[:100])
@@ -35,6 +36,11 @@ def parameters(endpoint: Endpoint, request: Request) -> Any:
             raise FieldError(f"The parameter {name} is given twice.", name)
         given[name] = _parameter(text, known[name], name)
     return _typed(lambda: msgspec.convert(given, endpoint.asked))
+
+
+@cache
+def _fields(asked: type[Asked]) -> dict[str, kinds.Type]:
+    return {field.encode_name: field.type for field in kinds.type_info(asked).fields}  # type: ignore[attr-defined]
 
 
 def _parameter(text: str, kind: kinds.Type, name: str) -> Any:
