@@ -104,7 +104,10 @@ def renew_all(connection: Connection) -> None:
 
 def waiting(connection: Connection) -> int:
     """How many items the index does not have yet."""
-    return connection.execute(select(func.count()).select_from(unindexed)).scalar_one()
+    return connection.execute(_WAITING).scalar_one()
+
+
+_WAITING = select(func.count()).select_from(unindexed)
 
 
 def search(
