@@ -7,12 +7,12 @@ then, a little. Called in a worker process, one strategy at a time, so that prog
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY, Floats, Rows
+from headwater.lab.compared import Compared
 from headwater.lab.equal import at_equal_cost, sample
 from headwater.lab.experiments.peers import knob
 from headwater.lab.replay import Protocol
@@ -22,19 +22,6 @@ from headwater.lab.traces import Trace
 COMPARED = ("value", "top_utility", "two_steps", "miniflux_entry_frequency", "freshrss", "round_robin")
 MOST = 150_000  # refreshes of one replay; a longer history is reduced
 LEAST_DAYS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """What one strategy would have got: shares and seconds."""
-
-    strategy: str
-    completeness: float
-    freshness: float
-    mean_delay: float
-    median_delay: float
-    requests: int
-    off: float  # how far its requests are from the common number, as a share
 
 
 def trace_of(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.estimate.base import DAY
-from headwater.lab.own_history import COMPARED, Compared, best, compare, trace_of
+from headwater.lab.compared import Compared
 from headwater.store.store import Store
 from headwater.web.jobs import Job
 
@@ -32,6 +32,9 @@ class Comparison:
 
 async def comparison(store: Store, per_minute: float, now: float, job: Job) -> Comparison:
     """Replay every strategy; progress is told strategy by strategy. TraceError while the history is too short."""
+    # The lab is large and seldom asked: a server must not wait for it when it starts.
+    from headwater.lab.own_history import COMPARED, best, compare, trace_of
+
     job.progress(0, "reading the history")
     feeds, times = await store.pages.times(now - DAYS * DAY)
     windows = await store.pages.windows()
