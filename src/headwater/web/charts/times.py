@@ -19,5 +19,11 @@ def time_ticks(start: float, end: float, about: int = 6) -> tuple[list[float], C
     step = next((step for step in _STEPS if (end - start) / step <= about + 2), _STEPS[-1])
     first = -(-start // step) * step
     marks = [first + k * step for k in range(int((end - first) // step) + 1)]
-    form = "%H:%M" if step < DAY else "%-d %b"
-    return marks, lambda at: datetime.fromtimestamp(at, UTC).strftime(form)
+    long = end - start > 1.5 * DAY  # then the hours of several days need to be told apart
+
+    def say(at: float) -> str:
+        midnight = long and at % DAY == 0
+        return datetime.fromtimestamp(at, UTC).strftime("%-d %b" if step >= DAY or midnight else "%H:%M")
+
+    # A mark at the very end would be written beyond it.
+    return [mark for mark in marks if mark <= end - 0.03 * (end - start)], say

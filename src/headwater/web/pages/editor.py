@@ -141,14 +141,18 @@ async def previewed(store: Store, text: str, now: float, days: float = DAYS) -> 
         items = []
         for item in one.latest:
             feed = feeds.get(item.feed_id)
-            text = strip(item.content or item.summary or "")
+            text = " ".join(strip(item.content or item.summary or "").split())[:20_000]
+            title, pieces = marked(item.title or "Without a title", wanted[one.name]), marked(text, wanted[one.name])
+            if not any(piece.found for piece in (*title, *pieces)):  # then it was for a category or an author
+                beside = marked(", ".join((*item.categories, *item.authors)), wanted[one.name])
+                pieces = beside if any(piece.found for piece in beside) else pieces
             items.append(
                 Shown(
                     item.id or 0,
                     (feed.title or feed.url) if feed else "",
                     item.published,
-                    marked(item.title or "Without a title", wanted[one.name]),
-                    _around(marked(" ".join(text.split())[:20_000], wanted[one.name])),
+                    title,
+                    _around(pieces),
                 )
             )
         sources = tuple([(await _title(store, label), number) for label, number in list(one.sources.items())[:8]])

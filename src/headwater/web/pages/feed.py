@@ -19,7 +19,7 @@ from headwater.store.store import Store
 from headwater.web.charts.heat import DAYS, heat_map
 from headwater.web.charts.strip import strip
 from headwater.web.charts.svg import Chart
-from headwater.web.frame import Frame, back, integer
+from headwater.web.frame import Frame, back, brief, integer
 from headwater.web.pages.notes import Note, said, then
 from headwater.web.pages.sentences import explained
 from headwater.web.session import current
@@ -95,10 +95,12 @@ def _finding(believed: tuple[float, ...]) -> str:
     share = sum(hours[(busiest + k) % 24] for k in range(6)) / total
     days = [sum(believed[24 * d : 24 * d + 24]) for d in range(7)]
     if share < 0.35 and max(days) < 1.6 * total / 7:
-        return f"About {total:.2g} items a week, at any hour"
+        return f"About {brief(total)} items a week, at any hour"
     if share < 0.35:
-        return f"About {total:.2g} items a week, most on {DAYS[days.index(max(days))]}"
-    return f"About {total:.2g} items a week, {share:.0%} of them between {busiest}:00 and {(busiest + 6) % 24}:00 UTC"
+        return f"About {brief(total)} items a week, most on {DAYS[days.index(max(days))]}"
+    return (
+        f"About {brief(total)} items a week, {share:.0%} of them between {busiest}:00 and {(busiest + 6) % 24}:00 UTC"
+    )
 
 
 def _strip(refreshes: list[Refresh], now: float) -> Chart | None:

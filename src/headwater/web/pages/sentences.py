@@ -54,8 +54,9 @@ def _next(told: Explanation, now: float) -> str:
     if told.held_until is not None and told.held_by:
         return f"{said}; until then {told.held_by}."
     if told.value is not None and told.price is not None:
-        worth = f"a refresh is worth {told.value:.2g} now and the price of a request is {told.price:.2g}"
-        waiting = f"{told.belief.expected_new:.2g} new items are expected to wait and " if told.belief else ""
+        scale, unit = (1440, " item-minutes of waiting") if told.strategy == "value" else (1, "")
+        worth = f"a refresh is worth {scale * told.value:.2g}{unit} now and costs {scale * told.price:.2g}"
+        waiting = f"{told.belief.expected_new:.1f} new items are expected to wait and " if told.belief else ""
         return f"{said}, because {waiting}{worth}."
     return f"{said}: {told.why}." if told.why else f"{said}."
 
