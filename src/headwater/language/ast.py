@@ -2,7 +2,7 @@
 
 Everything is frozen, hashable and compares by meaning: positions, comments and the choice between two spellings
 of the same thing take no part in equality, so equal predicates of different queries can share their work.
-`And` never directly holds an `And`, nor `Or` an `Or`: the parser joins them, and `conjunction` keeps it so.
+Everything is imported from here; conditions are made in `conditions`, the values in them in `values`.
 
     Script ─ statements ─ Create ─ Query ─ branches ─ Branch ─ source: Address | Name | Tag | AllSources | Group
                         │                │                  └ filter: Pred, var
@@ -15,310 +15,103 @@ of the same thing take no part in equality, so equal predicates of different que
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from dataclasses import field as about
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-
-class Position(NamedTuple):
-    """A place in the text; line and column count from 1, columns in characters."""
-
-    line: int
-    column: int
-
-
-NOWHERE = Position(0, 0)
-
-
-class Field(StrEnum):
-    """What a condition can look at. ARRIVAL exists in ORDER BY only."""
-
-    __hash__ = str.__hash__  # Enum's own is a Python function, and fields are the keys of every analysed item
-
-    ITEM = "ITEM"
-    TITLE = "TITLE"
-    CONTENT = "CONTENT"
-    DESCRIPTION = "DESCRIPTION"
-    AUTHOR = "AUTHOR"
-    CATEGORY = "CATEGORY"
-    LINK = "LINK"
-    LANGUAGE = "LANGUAGE"
-    ENCLOSURE = "ENCLOSURE"
-    PUBLISHED = "PUBLISHED"
-    UPDATED = "UPDATED"
-    SIZE = "SIZE"
-    SOURCE = "SOURCE"
-    ARRIVAL = "ARRIVAL"
-
-    @property
-    def is_text(self) -> bool:
-        return self in TEXT_FIELDS
-
-    @property
-    def is_date(self) -> bool:
-        return self in DATE_FIELDS
-
-    @property
-    def sort(self) -> str:
-        """What kind of value it holds; only values of one kind can be equal."""
-        return "text" if self.is_text else "date" if self.is_date else str(self)
-
-
-TEXT_FIELDS = frozenset(
-    {
-        Field.ITEM,
-        Field.TITLE,
-        Field.CONTENT,
-        Field.DESCRIPTION,
-        Field.AUTHOR,
-        Field.CATEGORY,
-        Field.LINK,
-        Field.LANGUAGE,
-        Field.ENCLOSURE,
-    }
+from headwater.language.conditions import (
+    TRUE,
+    Address,
+    And,
+    Atom,
+    Contains,
+    DateIn,
+    DateIs,
+    Equals,
+    Has,
+    Matches,
+    Name,
+    Near,
+    Not,
+    Or,
+    Pred,
+    Scoped,
+    Similar,
+    SizeIs,
+    SourceIs,
+    conjunction,
 )
-DATE_FIELDS = frozenset({Field.PUBLISHED, Field.UPDATED})
-
-
-class Unit(StrEnum):
-    SECOND = "SECOND"
-    MINUTE = "MINUTE"
-    HOUR = "HOUR"
-    DAY = "DAY"
-    WEEK = "WEEK"
-    MONTH = "MONTH"
-
-    @property
-    def seconds(self) -> int:
-        """A month is thirty days."""
-        return _SECONDS[self]
-
-
-_SECONDS = {
-    Unit.SECOND: 1,
-    Unit.MINUTE: 60,
-    Unit.HOUR: 3_600,
-    Unit.DAY: 86_400,
-    Unit.WEEK: 604_800,
-    Unit.MONTH: 2_592_000,
-}
-
-
-class Cmp(StrEnum):
-    EQ = "="
-    NE = "!="
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """LAST n of something: n items when `unit` is None, else a span of time."""
-
-    count: int
-    unit: Unit | None = None
-
-    @property
-    def seconds(self) -> int | None:
-        return None if self.unit is None else self.count * self.unit.seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """A date as written: "2024-03-01" or "2024-03-01T08:00Z"; `epoch` is what it means."""
-
-    text: str = about(compare=False)
-    epoch: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ago:
-    """NOW, or NOW - n units; evaluated when an item arrives."""
-
-    count: int = 0
-    unit: Unit | None = None
-
-    @property
-    def seconds(self) -> int:
-        return 0 if self.unit is None else self.count * self.unit.seconds
-
-
-# Predicates ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class And:
-    """All of `parts`; with none, TRUE (which no script can write)."""
-
-    parts: tuple[Pred, ...]
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Or:
-    parts: tuple[Pred, ...]
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    part: Pred
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Scoped:
-    """$var[part]: only a top-level conjunct of WHERE, restricts the branch or join called `var` and no other."""
-
-    var: str
-    part: Pred
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Contains:
-    """text CONTAINS: any of `values` (all of them if `all`); a value is a word or phrase, `*` at its end a prefix.
-
-    `exact` compares letters as they stand, without folding case and accents. `listed` remembers ANY (…)/ALL (…).
-    """
-
-    field: Field
-    values: tuple[str, ...]
-    all: bool = False
-    exact: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    listed: bool = about(default=False, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Both phrases in one field value, at most `distance` word positions apart, in either order."""
-
-    field: Field
-    left: str
-    distance: int
-    right: str
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Equals:
-    """text = / != / IN: the whole value, folded. `negated` is NOT of the whole. `listed` remembers IN (…)."""
-
-    field: Field
-    values: tuple[str, ...]
-    all: bool = False
-    negated: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    listed: bool = about(default=False, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """text MATCHES /pattern/: RE2, searched in the text as it stands, without markup."""
-
-    field: Field
-    pattern: str
-    ignore_case: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Similar:
-    """text SIMILAR TO "…" AT at: cosine of tf-idf."""
-
-    field: Field
-    text: str
-    at: float = 0.5
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class DateIs:
-    """PUBLISHED or UPDATED compared with an instant."""
-
-    field: Field
-    cmp: Cmp
-    when: Instant | Ago
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class DateIn:
-    """PUBLISHED or UPDATED IN LAST span, seen from the arrival of the item. The window is always a span of time."""
-
-    field: Field
-    window: Window
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class SizeIs:
-    cmp: Cmp
-    number: float
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Has:
-    field: Field
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceIs:
-    """SOURCE = / != / IN: the item comes from one of these feeds. `listed` remembers IN (…)."""
-
-    sources: tuple[Name | Address, ...]
-    negated: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    listed: bool = about(default=False, compare=False, repr=False)
-
-
-Atom: TypeAlias = Contains | Near | Equals | Matches | Similar | DateIs | DateIn | SizeIs | Has | SourceIs
-Pred: TypeAlias = And | Or | Not | Scoped | Atom
-
-TRUE = And(())
-
-
-def conjunction(parts: Iterable[Pred | None]) -> Pred:
-    """All of the parts that are there, as one flat predicate.
-
-    >>> conjunction([None, Has(Field.LINK)])
-    Has(field=<Field.LINK: 'LINK'>)
-    """
-    flat: list[Pred] = []
-    for part in parts:
-        if part is not None:
-            flat.extend(part.parts if isinstance(part, And) else (part,))
-    return flat[0] if len(flat) == 1 else And(tuple(flat))
-
-
-# Sources -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A feed by its http(s) address."""
-
-    url: str
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A registered feed or a query feed. Names are compared without regard to case: use `key`."""
-
-    name: str
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-    @property
-    def key(self) -> str:
-        return self.name.casefold()
+from headwater.language.values import (
+    DATE_FIELDS,
+    NOWHERE,
+    TEXT_FIELDS,
+    Ago,
+    Cmp,
+    Field,
+    Instant,
+    Position,
+    Span,
+    Unit,
+    Window,
+)
+
+__all__ = [
+    "DATE_FIELDS",
+    "DEFAULT_HORIZON",
+    "DEFAULT_KEEP",
+    "DEFAULT_SIMILARITY",
+    "NOWHERE",
+    "TEXT_FIELDS",
+    "TRUE",
+    "Address",
+    "Ago",
+    "AllSources",
+    "And",
+    "Atom",
+    "Branch",
+    "Cmp",
+    "Contains",
+    "Create",
+    "DateIn",
+    "DateIs",
+    "Deliver",
+    "DeliverKind",
+    "Distinct",
+    "Drop",
+    "Equals",
+    "Every",
+    "Field",
+    "Group",
+    "Has",
+    "Instant",
+    "Join",
+    "JoinKind",
+    "Matches",
+    "Name",
+    "Near",
+    "Not",
+    "Or",
+    "Order",
+    "Position",
+    "Pred",
+    "Query",
+    "Register",
+    "Scoped",
+    "Script",
+    "Setting",
+    "Similar",
+    "SizeIs",
+    "Source",
+    "SourceIs",
+    "Span",
+    "Statement",
+    "Tag",
+    "Target",
+    "Unit",
+    "Window",
+    "conjunction",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,16 +187,6 @@ class Order:
     field: Field
     descending: bool
     pos: Position = about(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    count: int
-    unit: Unit
-
-    @property
-    def seconds(self) -> int:
-        return self.count * self.unit.seconds
 
 
 @dataclass(frozen=True, slots=True)
