@@ -35,6 +35,7 @@ class Bench:
         self.documents = Documents(store, BASE, hub=(f"{BASE}/hub",), clock=lambda: self.now)
         self.fetcher = fetcher
         self.hub = self.another()
+        self.subscriber = None
         self.url = ""
         self.client: httpx.AsyncClient
 
@@ -237,6 +238,25 @@ async def test_a_lease_is_ten_days_at_most_and_ends(bench: Bench, store: Store) 
         await bench.work()
         assert not subscriber.got
         assert await store.hub.counts() == (0, 0)
+
+
+async def test_what_left_the_window_between_two_pushes_is_pushed_too(bench: Bench, store: Store) -> None:
+    feed, processor = await lava(store, keep=3)
+    async with callback(statuses=[200, 500, 200]) as subscriber:
+        await bench.subscribed(subscriber, secret="s3cret")
+        await arrive(store, processor, feed, *(f"lava a{n}" for n in range(8)))
+        await bench.work()
+        assert [item.title for item in read(subscriber.got[0][1]).items] == [f"lava a{n}" for n in range(7, -1, -1)]
+        assert subscriber.got[0][0]["x-hub-signature"] == signed("s3cret", subscriber.got[0][1])
+        await arrive(store, processor, feed, *(f"lava b{n}" for n in range(5)))
+        await bench.work()
+        await arrive(store, processor, feed, *(f"lava c{n}" for n in range(5)))
+        bench.now += 60
+        await bench.work()
+        titles = {item.title for item in read(subscriber.got[2][1]).items}
+        assert titles == {f"lava {k}{n}" for k in "bc" for n in range(5)}  # with what the failed push had
+    public = await bench.client.get(f"{bench.url}/feeds/Lava.atom")
+    assert len(read(public.content).items) == 3
 
 
 async def test_a_failed_push_is_tried_again_with_what_the_feed_is_then(bench: Bench, store: Store) -> None:

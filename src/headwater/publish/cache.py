@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headwater.model import Document, Entry, Feed, Item
 from headwater.publish import channels
@@ -23,6 +23,7 @@ from headwater.store.values import Access
 LOOK = 0.25
 STALE = 60.0  # seconds after which a window is read in any case: KEEP 2 DAYS loses items while nothing arrives
 MOST_BYTES = 64 << 20
+MOST_SINCE = 1_000  # items that one push may carry beyond a feed's window
 REMEMBERED = 16  # earlier states of a document that RFC 3229 can tell the difference from
 
 
@@ -137,6 +138,24 @@ class Documents:
             part = Document(**{name: getattr(found.document, name) for name in Document.__slots__} | {"items": fresh})
             found.deltas[known] = render(part)
         return found.deltas[known]
+
+    async def last_hit(self, path: str) -> int:
+        """Where the stream of a query feed ends now; 0 for anything else."""
+        channel = await channels.find(self._store, path)
+        return await self._store.publishing.last_hit(channel.query.id) if isinstance(channel, channels.Queried) else 0
+
+    async def since(self, path: str, found: Cached, after: int) -> bytes:
+        """The document together with what has come since the hit `after` and has left its window again."""
+        channel = await channels.find(self._store, path)
+        if found.document is None or not isinstance(channel, channels.Queried):
+            return found.body
+        hits = await self._store.queries.stream(channel.query.id, after=after, limit=MOST_SINCE)
+        items = [hit.item for hit in hits if hit.fresh]
+        shown = {entry.id for entry in found.document.items}
+        more = [entry for entry in entries(items, await self._feeds(items)) if entry.id not in shown]
+        if not more:
+            return found.body
+        return await asyncio.to_thread(render, replace(found.document, items=(*found.document.items, *more[::-1])))
 
     def _fresh(self, found: Cached) -> bool:
         return found.version == self._version and (found.archive or self._clock() - found.read < STALE)

@@ -4,7 +4,8 @@
                                  │ no: nothing changes               │ lease over, 410, too many failures: forgotten
 
 Rows in the store are the truth, so a restart loses nobody; a claim on a row is a lease, so several processes may work.
-What is sent is always the present document, so a subscriber that was away gets one message and not a hundred.
+What is sent is always the present document, so a subscriber that was away gets one message and not a hundred; what came
+and left the feed's window between two messages is added to it.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Hub:
         self._first_wait = first_wait
         self._challenge = challenge
         self._marked: Hashable = None
+        self._begin: dict[str, int] = {}  # topic → the end of its stream when we first saw that somebody follows it
+        self._got: dict[int, int] = {}  # subscriber → the end of the stream when it was last sent something
         self._woken = asyncio.Event()
         self._free = asyncio.Semaphore(AT_ONCE)
 
@@ -150,6 +153,8 @@ class Hub:
                 self.wake()
             else:
                 etags[topic] = found.etag
+                if topic not in self._begin:
+                    self._begin[topic] = await self._documents.last_hit(_path(topic, self._documents.base))
         if etags:
             await self._store.hub.mark(etags, self._clock())
         self._marked = version
@@ -166,6 +171,7 @@ class Hub:
             found = await self._found(request.topic) if request.mode == "subscribe" else None
             until = now + (request.lease or LONGEST_LEASE)
             await self._store.hub.confirm(request, None if found is None else found.etag, now, until)
+            self._marked = None
         else:
             await self._store.hub.drop(request)
         log.info("hub_asked", mode=request.mode, topic=request.topic.partition("?")[0], agreed=agreed)
@@ -198,28 +204,39 @@ class Hub:
             if found is None:  # the next look denies it
                 await self._store.hub.settle(one.id, None, None, None)
                 return
-            status, said = await self._post(one, found)
+            path = _path(one.topic, self._documents.base)
+            end = await self._documents.last_hit(path)
+            after = self._got.get(one.id, self._begin.get(one.topic, end))
+            body = await self._documents.since(path, found, after) if after < end else found.body
+            status, said = await self._post(one, found, body)
         if status is not None and 200 <= status < 300:
+            self._got[one.id] = end
             await self._store.hub.settle(one.id, found.etag, None, None)
         elif status == 410 or one.attempts >= SEND_ATTEMPTS:
             await self._store.hub.end(one.id)
+            self._got.pop(one.id, None)
         else:
             due = self._clock() + wait_after(one.attempts, self._first_wait)
             await self._store.hub.settle(one.id, None, due, said)
         log.info("hub_sent", topic=one.topic.partition("?")[0], status=status, attempts=one.attempts, message=said)
 
-    async def _post(self, one: Subscriber, found: Cached) -> tuple[int | None, str | None]:
+    async def _post(self, one: Subscriber, found: Cached, body: bytes) -> tuple[int | None, str | None]:
         headers = {
             "Content-Type": found.type,
             "Link": ", ".join(f'<{address}>; rel="{relation}"' for address, relation in found.links),
         }
         if one.secret is not None:
-            headers["X-Hub-Signature"] = signature(one.secret.encode("utf-8", "replace"), found.body)
+            headers["X-Hub-Signature"] = signature(one.secret.encode("utf-8", "replace"), body)
         try:
-            answer = await self._fetcher.post(one.callback, found.body, headers)
+            answer = await self._fetcher.post(one.callback, body, headers)
         except HeadwaterError as error:
             return None, str(error)
         return answer.status, None if answer.ok else f"The callback answered {answer.status}."
+
+
+def _path(topic: str, base: str) -> str:
+    key = topic_of(topic, base)
+    return "" if key is None else key[0]
 
 
 def _is_callback(address: str) -> bool:
