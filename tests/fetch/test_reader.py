@@ -96,20 +96,20 @@ async def test_a_document_in_utf_16_is_read_whole(server: HostileServer):
 
 async def test_what_only_feedparser_can_read_is_read_by_it_in_a_worker():
     reader = Reader(read)
-    damaged = b"<<<rss><channel><item><title>One</title></item></channel></rss>"
+    damaged = b"<<<RSS><channel><item><title>One</title></item></channel></rss>"
     with pytest.raises(NotAFeed):
         read(damaged)
     try:
         assert [item.title for item in (await reader.read(damaged, "http://example.org/", {})).items] == ["One"]
         with pytest.raises(NotAFeed, match="no XML"):
-            await reader.read(b"<<<rss>", "http://example.org/", {})
+            await reader.read(b"<<<RSS>", "http://example.org/", {})
     finally:
         await reader.close()
 
 
 async def test_what_makes_feedparser_run_for_minutes_is_ended():
     reader = Reader(read, wall_seconds=5)
-    body = b"<<<rss><channel><item><title>One</title><author>" + b"a" * 200_000 + b"</author></item></channel></rss>"
+    body = b"<<<RSS><channel><item><title>One</title><author>" + b"a" * 200_000 + b"</author></item></channel></rss>"
     begin = time.monotonic()
     try:
         with pytest.raises(NotAFeed, match="no XML"):
