@@ -84,11 +84,13 @@ async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> 
 async def test_times_windows_and_published_are_bounded(store: Store) -> None:
     (feed,) = await feeds(store, NewFeed("https://a.example/f"))
     items = [an_item(feed.id, str(k), published=NOW - k) for k in range(5)]
+    items.append(an_item(feed.id, "later", published=NOW + 5))
     items.append(replace(an_item(feed.id, "undated", published=NOW), dated=False))
     await store.save([a_verdict(feed, *items, at=NOW)])
-    assert await store.pages.published(feed.id, NOW - 2) == [NOW, NOW - 1, NOW - 2]
-    assert await store.pages.times(NOW - 10, most=2) == ([feed.id] * 2, [NOW, NOW - 1])
-    assert await store.pages.windows() == {feed.id: 6}
+    assert await store.pages.published(feed.id, NOW - 2) == [NOW + 5, NOW, NOW - 1, NOW - 2]
+    assert await store.pages.times(NOW - 10, most=1) == ([feed.id], [NOW + 5])
+    assert await store.pages.times(NOW - 10) == ([feed.id] * 2, [NOW + 5, NOW])  # not what was before it was added
+    assert await store.pages.windows() == {feed.id: 7}
 
 
 async def test_feeds_are_suggested_only_where_several_others_read_them(store: Store) -> None:

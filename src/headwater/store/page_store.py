@@ -74,7 +74,7 @@ class PageStore:
         return await self._database.read(_published, feed_id, since, most)
 
     async def times(self, since: float, most: int = 500_000) -> tuple[list[int], list[float]]:
-        """Feed and time of the dated items published since then, the latest `most`."""
+        """Feed and time of the dated items published since then and since their feed was added, the latest `most`."""
         return await self._database.read(_times, since, most)
 
     async def windows(self) -> dict[int, int]:
@@ -203,7 +203,9 @@ def _published(connection: Connection, feed_id: int, since: float, most: int) ->
 
 
 def _times(connection: Connection, since: float, most: int) -> tuple[list[int], list[float]]:
-    query = select(item.c.feed_id, item.c.published).where(item.c.dated, item.c.published >= since)
+    # What a feed's first document showed is only the end of its history: a replay would take it for all of it.
+    query = select(item.c.feed_id, item.c.published).join(feed, feed.c.id == item.c.feed_id)
+    query = query.where(item.c.dated, item.c.published >= since, item.c.published >= feed.c.added)
     rows = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most)).all()
     return [row.feed_id for row in rows], [row.published for row in rows]
 

@@ -1,0 +1,78 @@
+"""Long work behind pages: a comparison on the stored history, progress that can be asked for, failures in words."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import pytest
+
+from headwater.errors import InputError
+from headwater.lab import own_history
+from headwater.store.store import Store
+from headwater.web.jobs import Job, Jobs
+from headwater.web.pages.comparing import comparison
+
+Start = Callable[..., Awaitable[str]]
+NOW = 1_800_000_000.0
+
+
+async def test_strategies_are_compared_on_the_stored_history(
+    lived_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_history, "COMPARED", ("round_robin", "freshrss"))
+    job = Job("1", "Comparing", "strategies", NOW, "comparison")
+    found = await comparison(lived_store, 0.2, NOW, job)
+    assert [row.strategy for row in found.rows] == ["round_robin", "freshrss"]
+    assert found.best in ("round_robin", "freshrss")
+    assert 2 < found.days < 4
+    assert all(0 < row.completeness <= 1 and row.mean_delay > 0 for row in found.rows)
+    assert (job.done, job.total) == (2, 2)
+
+
+async def test_a_short_history_says_how_long_to_wait(site: Start, web_store: Store) -> None:
+    base = await site()
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with session.get(f"{base}/quality") as answer:
+            found = re.search(r'name="token" value="([^"]+)"', await answer.text())
+        assert found
+        async with session.post(f"{base}/quality/compare", data={"token": found[1]}) as answer:
+            place = answer.url
+        for _ in range(200):
+            async with session.get(place, headers={"Accept": "application/json"}) as answer:
+                if not (await answer.json())["running"]:
+                    break
+            await asyncio.sleep(0.05)
+        async with session.get(place) as answer:
+            page = await answer.text()
+    assert "A comparison needs 2 days of dated ones" in page
+
+
+async def test_a_job_ends_with_its_result_or_with_a_sentence_and_old_ones_are_forgotten() -> None:
+    jobs = Jobs(lambda: NOW)
+
+    async def good(job: Job) -> str:
+        job.progress(3, "counting")
+        return "done"
+
+    async def refused(job: Job) -> None:
+        raise InputError("This cannot be.")
+
+    async def broken(job: Job) -> None:
+        raise RuntimeError("secret insides")
+
+    made = [jobs.start(name, work, page=name) for name, work in (("a", good), ("b", refused), ("c", broken))]
+    assert jobs.running("a") is made[0]
+    await asyncio.gather(*(job.task for job in made if job.task is not None))
+    assert (made[0].result, made[0].done, made[0].doing) == ("done", 3, "counting")
+    assert made[1].problem == "This cannot be."
+    assert "secret" not in (made[2].problem or "")
+    assert jobs.running("a") is None
+    assert jobs.last("a") is made[0]
+    for _ in range(30):
+        one = jobs.start("d", good, page="d")
+        assert one.task is not None
+        await one.task
+    assert jobs.find(made[0].id) is None
