@@ -97,7 +97,7 @@ async function ask(part, from = form) {
 async function check() {
   const mine = ++asked;
   const answer = await ask("check");
-  if (mine !== asked || !answer.ok) return;
+  if (mine !== asked || !answer.ok || answer.redirected) return;
   wrong = text.value.trim() ? (await answer.json()).messages : [];
   paint();
   tell();
@@ -108,7 +108,7 @@ async function look(mine) {
   preview.parentElement.classList.add("busy");
   const answer = await ask("preview");
   preview.parentElement.classList.remove("busy");
-  if (mine === asked && answer.ok) preview.innerHTML = await answer.text();
+  if (mine === asked && answer.ok && !answer.redirected) preview.innerHTML = await answer.text();
 }
 
 let rest;

@@ -9,14 +9,17 @@ const rows = () => [...list.querySelectorAll(".row-item")];
 const opened = () => list.querySelector(".row-item.is-open");
 const narrow = matchMedia("(max-width: 43.74rem)");
 
-function part(address, name) {
-  return fetch(address, { headers: { "X-Part": name } });
+// A redirect leads to the login: the session has ended, and the whole page says so better than a part of it.
+async function part(address, name) {
+  const answer = await fetch(address, { headers: { "X-Part": name } });
+  if (answer.redirected) location.reload();
+  return answer;
 }
 
 async function open(row, { push = true } = {}) {
   const link = row.querySelector(".open");
   const answer = await part(link.href, "article");
-  if (!answer.ok) return (location.href = link.href);
+  if (!answer.ok || answer.redirected) return (location.href = link.href);
   pane.innerHTML = await answer.text();
   for (const other of rows()) {
     other.classList.toggle("is-open", other === row);
@@ -45,7 +48,7 @@ async function set(row, field, on) {
   const form = pane.querySelector(`form[data-field="${field}"]`);
   if (!form) return;
   const answer = await send(form, { ids: row.dataset.id, [field]: on ? "1" : "0" });
-  if (!answer.ok) return;
+  if (!answer.ok || answer.redirected) return location.reload();
   if (field === "read") {
     if (row.classList.contains("is-unread") === on) count(on ? -1 : 1);
     row.classList.toggle("is-unread", !on);
@@ -76,7 +79,7 @@ async function older() {
   link.textContent = "— loading —";
   const answer = await part(link.href, "rows");
   asking = false;
-  if (!answer.ok) return false;
+  if (!answer.ok || answer.redirected) return false;
   const more = document.createElement("div");
   more.innerHTML = await answer.text();
   link.closest(".turn").remove();
@@ -141,7 +144,7 @@ async function look() {
   if (document.hidden || columns.dataset.search || columns.dataset.kind === "starred") return;
   const { kind, key, since } = columns.dataset;
   const answer = await fetch(`/read/waiting?${new URLSearchParams({ kind, key, since })}`);
-  if (!answer.ok) return;
+  if (!answer.ok || answer.redirected) return;
   const { new: number, more } = await answer.json();
   const waiting = list.querySelector(".waiting");
   waiting.hidden = !number;
