@@ -15,7 +15,8 @@ MANY = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Reckoning:
-    """`published` counts what feeds had published, since the farm began, when they were last refreshed well.
+    """`published` counts what feeds published between their first and their last good refresh; what came before is
+    history, of which a feed shows as much as its window holds.
 
     `missing` of those are not stored although no loss was noticed; `overflowed` passed through a window unread, which
     was noticed. `doubled` are stored twice, `unannounced` have not exactly one outbox entry, `unmatched` did not come
@@ -41,13 +42,14 @@ class Reckoning:
 async def reckon(farm: Farm, store: Store, query: str) -> Reckoning:
     """`query` is the name of a query feed of everything that was there before the first item."""
     published = missing = overflowed = 0
-    lost = await store.read(_lost)
+    lost, first = await store.read(_lost), await store.read(_first)
     for feed in await store.feeds():
         known = (await store.known([feed.id])).get(feed.id)
         if known is None or known.last_success is None:
             continue
         number = int(feed.url.rpartition("/")[2])
-        there = {piece.identity for piece in farm.published(number, until=known.last_success)}
+        pieces = farm.published(number, since=first[feed.id], until=known.last_success)
+        there = {piece.identity for piece in pieces}
         here = {one.identity for one in await store.items(feed_id=feed.id, limit=MANY)}
         published += len(there)
         if feed.id in lost:
@@ -69,6 +71,12 @@ async def reckon(farm: Farm, store: Store, query: str) -> Reckoning:
 
 def _lost(connection: Connection) -> set[int]:
     return set(connection.execute(select(refresh.c.feed_id).where(refresh.c.lost > 0)).scalars())
+
+
+def _first(connection: Connection) -> dict[int, float]:
+    """When each feed was refreshed for the first time."""
+    query = select(refresh.c.feed_id, func.min(refresh.c.at)).group_by(refresh.c.feed_id)
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def _faults(connection: Connection, query_id: int) -> tuple[int, int, int]:
