@@ -248,16 +248,15 @@ class NatsResults:
         self._streams = streams
 
     async def put(self, result: Result) -> None:
-        job, outcome = result.job, result.outcome
         largest = max(self._streams.link.max_payload - 4096, 4096)
-        body = pack(result, largest) if outcome.document else encode(result)
-        subject = self._streams.subject(f"res.{job.partition}")
-        identity = {"Nats-Msg-Id": f"{job.feed_id}-{job.generation}-{result.terminal}-{outcome.started:.6f}"}
+        body = pack(result, largest) if result.outcome.document else encode(result)
+        await patiently("result", partial(self._publish, self._streams.subject(f"res.{result.job.partition}"), body))
 
-        async def publish() -> None:
-            await self._streams.context.publish(subject, body, headers=identity)
-
-        await patiently("result", publish)
+    async def _publish(self, subject: str, body: bytes) -> None:
+        """What was taken although we did not hear of it is published again; storers see that they have it already."""
+        [refused] = await self._streams.acks.publish([(subject, body, None)])
+        if refused is not None:
+            raise ClusterError(f"NATS does not take results: {refused}.")
 
 
 async def carrier(streams: Streams, store: Store) -> str:
