@@ -35,7 +35,7 @@ async def store(url: str) -> AsyncIterator[Store]:
 def eventually() -> Callable[..., Awaitable[None]]:
     """Wait until something holds; fails with what it was waiting for."""
 
-    async def wait(holds: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
+    async def wait(holds: Callable[[], Any], what: str, seconds: float = 150.0) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             result = holds()
