@@ -13,8 +13,10 @@ Late is for new definitions that only filter and that no other waits for; their 
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import structlog
@@ -65,6 +67,10 @@ class Definitions:
 
     def begin(self, known: Sequence[QueryFeed]) -> None:
         """The definitions that ran before, lower ones first."""
+        with _uncollected():
+            self._begin(known)
+
+    def _begin(self, known: Sequence[QueryFeed]) -> None:
         found: dict[str, tuple[QueryFeed, Create]] = {}
         for query in known:
             if query.active is not None:
@@ -194,3 +200,15 @@ class Definitions:
         """The definition of one that waits or has been taken up."""
         known = self.creates.get(query.id) or self._read.get(query.text)
         return known or queries.definition(query.text)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A hundred thousand definitions are no garbage: the collector would go through all of them again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()

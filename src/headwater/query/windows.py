@@ -56,7 +56,7 @@ class Past:
         self.at = at
         self._entries: dict[int, Entry] = {}
         self._numbers: dict[Key, int] = {}
-        self._index: dict[Hashable, array[int]] = {}  # value or word → numbers
+        self._index = _Holders()
         self._gone: dict[Key, None] = {}
         self._next = 0
         self._swept = 0  # the number below which nothing stands in the index any more
@@ -101,14 +101,12 @@ class Past:
 
     def _post(self, number: int, values: Collection[Hashable]) -> None:
         index = self._index
-        for value in values:
-            holders = index.get(value)
-            if holders is None:
-                index[value] = array("I", (number,))
-            elif holders and holders[-1] > number:  # a new version of an entry
-                insort(holders, number)
-            else:
-                holders.append(number)
+        if number == self._next - 1:
+            for value in values:
+                index[value].append(number)
+        else:  # a new version of an entry
+            for value in values:
+                insort(index[value], number)
 
     def _forget(self, number: int) -> None:
         """Entries leave in the order in which they came."""
@@ -121,7 +119,8 @@ class Past:
             self._sweep(number + 1)
 
     def _sweep(self, oldest: int) -> None:
-        self._index = {value: holders for value, holders in self._index.items() if holders and holders[-1] >= oldest}
+        kept = ((value, holders) for value, holders in self._index.items() if holders and holders[-1] >= oldest)
+        self._index = _Holders(kept)
         for holders in self._index.values():
             if holders[0] < oldest:
                 del holders[: bisect_left(holders, oldest)]
@@ -143,14 +142,17 @@ class Past:
         return [entry for entry in found if entry.at >= since]
 
     def _alike(self, bag: Bag, weight: Weights, at: float) -> Iterator[int]:
-        entries, squares = self._entries, weight.squares(bag)
+        squares = weight.squares(bag)
         counts = np.fromiter(bag.values(), np.float64, len(bag))
         shares = counts * counts * squares
         length = float(shares.sum())
+        candidates = self._candidates(bag, shares, length, at)
+        if not candidates:
+            return
         known = _Squares(zip(bag, squares.tolist(), strict=True))
         known.weight = weight
-        for number in self._candidates(bag, shares, length, at):
-            for other in entries[number].values:
+        for number in candidates:
+            for other in self._entries[number].values:
                 if _as_alike(bag, length, other, known, weight, at):  # type: ignore[arg-type]
                     yield number
                     break
@@ -208,6 +210,14 @@ class Past:
         for entry in entries:
             self.put(entry)
         self._gone.update(dict.fromkeys(gone))
+
+
+class _Holders(dict[Hashable, "array[int]"]):
+    """By value or word, the numbers of the entries that have it."""
+
+    def __missing__(self, value: Hashable) -> array[int]:
+        found = self[value] = array("I")
+        return found
 
 
 class _Squares(dict[str, float]):
