@@ -21,7 +21,7 @@ from greader_client import (
     UnreadCounts,
     UserInfo,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.json import decode
 
@@ -91,6 +91,7 @@ async def test_the_whole_api_is_also_where_freshrss_has_it(client: Client) -> No
     assert (await client.ask("")).status_code == 200
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_every_form_of_an_id_is_read_back(number: int) -> None:
     for form in (ids.long_id(number), ids.long_id(number).rpartition("/")[2]):
@@ -99,6 +100,7 @@ def test_every_form_of_an_id_is_read_back(number: int) -> None:
         assert ids.item_id(str(number)) == number
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_anything_else_is_refused_with_a_sentence(text: str) -> None:
     for reading in (ids.item_id, ids.stream, ids.label):

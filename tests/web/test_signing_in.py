@@ -16,6 +16,7 @@ from headwater.credentials import digest, hash_password
 from headwater.node.crawler import Status
 from headwater.store.people import User
 from headwater.store.store import Store
+from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.peers import Peers
 from headwater.web.session import COOKIE, Access, current, safe_next
@@ -325,3 +326,26 @@ async def test_a_trusted_proxy_says_who_it_is_and_nobody_else_can(clients: Clien
     inviting = clients("10.1.2.3", Access((), True, "Remote-User", ("10.0.0.0/8",)))
     assert (await inviting.get("/whoami", headers={"Remote-User": "Cy"})).text == "Cy"
     assert (await web_store.accounts.find("Cy")).role == "reader"
+
+
+async def test_readers_see_their_own_feeds_and_no_others(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    new = [NewFeed("https://secret.example/?key=1", title="Secret"), NewFeed("https://shared.example/", title="Shared")]
+    secret, shared = (one.feed for one in await web_store.add_feeds(new, NOW))
+    bo = await web_store.accounts.add("Bo", hash_password(PASSWORD), NOW)
+    await web_store.reading.subscribe(bo.id, shared.id, NOW)
+    theirs = await web_store.add_feeds([NewFeed("https://bo.example/?key=2", title="Bo reads")], NOW, subscriber=bo.id)
+    client = clients()
+    await sign_in(client, "Bo")
+    listed = (await client.get("/feeds")).text
+    assert "Shared" in listed
+    assert "Bo reads" in listed
+    assert "secret.example" not in listed
+    assert (await client.get(f"/feed/{shared.id}")).status_code == 200
+    assert (await client.get(f"/feed/{secret.id}")).status_code == 404
+    for page in ("/status", "/quality.json", "/quality"):
+        assert (await client.get(page)).status_code == 403
+    public = (await clients("192.0.2.1").get("/feeds.opml")).text
+    assert "shared.example" in public
+    assert "bo.example" not in public  # the owner's list, as before there were readers
+    assert theirs[0].created

@@ -226,6 +226,10 @@ class Documents:
         feeds = await self._store.feeds(tag=tag)
         if tag is not None and not feeds:
             return None
+        if tag is None:  # what others read is nobody's business
+            owner = await self._store.accounts.owner()
+            mine = {one.feed_id for one in await self._store.reading.subscriptions(owner.id)}
+            feeds = [feed for feed in feeds if feed.id in mine]
         body = await asyncio.to_thread(render_list, feeds, "Subscriptions" if tag is None else tag)
         made = _cached(body, TYPES["opml"], max((feed.added for feed in feeds), default=0.0), old)
         made.version, made.read, made.links = at, now, self._links(place)

@@ -22,7 +22,7 @@ from headwater.store.subscribing import query_tags, require, require_query
 Place = tuple[float, int]  # the time that orders, and the id
 
 FEW = 20  # feeds that are looked at one by one
-NEAR = 6_000  # about how many items are looked at before another way is taken
+NEAR = 1_500  # about how many items are looked at before another way is taken
 TOGETHER = 100  # feeds in one statement; SQLite joins 500 at most
 # 0 unread, 1 read: the mark, else the position
 _STATE = "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
@@ -151,21 +151,23 @@ def _walk(
 
 
 def _bound(connection: Connection, part: Part) -> float | None:
-    """When the item arrived that is `NEAR` items from where the part begins; None if there are not so many.
+    """When the item arrived that is some thousand items from where the part begins; None if there are not so many.
 
     Few are published after that and yet arrived before, so that it does for both orders.
     """
-    if part.oldest_first:
-        edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
-        return connection.execute(_UP, {"edge": edge + NEAR}).scalar()
+    near = max(NEAR, 4 * part.limit)
     edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
-    return connection.execute(_DOWN if edge else _DOWN_FROM_TOP, {"edge": edge - NEAR} if edge else {}).scalar()
+    if part.oldest_first:
+        return connection.execute(_UP, {"edge": edge + near}).scalar()
+    given = {"edge": edge - near} if edge else {"near": near}
+    return connection.execute(_DOWN if edge else _DOWN_FROM_TOP, given).scalar()
 
 
 _UP = text("SELECT first_seen FROM item WHERE id >= :edge ORDER BY id LIMIT 1")
 _DOWN = text("SELECT first_seen FROM item WHERE id <= :edge ORDER BY id DESC LIMIT 1")
 _DOWN_FROM_TOP = text(
-    f"SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - {NEAR} ORDER BY id DESC LIMIT 1"
+    "SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - CAST(:near AS bigint) "
+    "ORDER BY id DESC LIMIT 1"
 )
 
 

@@ -17,7 +17,7 @@ from headwater.store.clean import clean
 from headwater.store.people import HIT, QUERY_LABEL, Subscription
 from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag
 from headwater.store.sql import ByIds, OfUser, chunks, from_json, insert_new, to_json
-from headwater.store.state import changed
+from headwater.store.state import PUBLISHED, changed
 from headwater.store.tables import feed, feed_tag, hit, implicit_feed, item, known, query_feed
 
 CHUNK = 1000
@@ -96,6 +96,7 @@ def unsubscribe(connection: Connection, user_id: int, feed_ids: Collection[int])
             connection.execute(delete(table).where(table.c.user_id == user_id, table.c.feed_id.in_(chunk)))
         theirs = (mark.c.user_id == user_id, mark.c.feed_id.in_(chunk))
         connection.execute(delete(mark).where(*theirs, mark.c.starred.is_(None)))
+    changed(connection, PUBLISHED)
     leave_alone(connection, feed_ids)
 
 

@@ -32,6 +32,7 @@ from headwater.node.pushing import Pushing
 from headwater.node.quality import last_report
 from headwater.publish.cache import Documents
 from headwater.publish.live import Live
+from headwater.store.people import ADMIN
 from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
 from headwater.web import account_pages, metrics, oidc
@@ -48,7 +49,7 @@ from headwater.web.live import LiveStreams
 from headwater.web.oidc import Provider
 from headwater.web.pages import cluster, common, discover, editor, feed, feeds, quality, reading, settings
 from headwater.web.pages.status import look
-from headwater.web.session import Access, Visitors
+from headwater.web.session import Access, Visitors, current
 from headwater.web.signing_in import Door
 from headwater.web.websub import WebSub
 
@@ -131,7 +132,8 @@ class Site:
         self._store = frame.store
 
     async def status(self, request: Request) -> Response:
-        """What is happening, and how to add feeds."""
+        """What is happening, and how to add feeds. Of all feeds, so it is for owners."""
+        await current(request, ADMIN)
         page = await look(self._store, self._frame.status(), self._frame.clock())
         return self._frame.page(request, "status.html", page=page)
 
@@ -163,6 +165,7 @@ class Site:
 
     async def quality(self, request: Request) -> Response:
         """How good the watching is, as the node reported it within the last minute; 503 before it has."""
+        await current(request, ADMIN)
         report = await last_report(self._store)
         if report is None:
             return as_json({"message": "No node has reported yet: the first report comes after a minute."}, 503)

@@ -15,6 +15,7 @@ from headwater.model import Ending, Feed, Refresh
 from headwater.node.explaining import Explanation, explain
 from headwater.node.pattern import pattern
 from headwater.settings import Settings
+from headwater.store.people import User
 from headwater.store.store import Store
 from headwater.web.charts.heat import DAYS, heat_map
 from headwater.web.charts.strip import strip
@@ -129,7 +130,8 @@ def routes(frame: Frame) -> list[Route]:
     async def change(request: Request) -> Response:
         feed_id = integer(request.path_params["feed_id"], 0) or 0
         form = await frame.forms.read(request)
-        await current(request, "write" if form.get("do") == "refresh" else "admin")
+        user = await current(request, "write" if form.get("do") == "refresh" else "admin")
+        await _only_theirs(frame, user, feed_id)
         try:
             done = await act(frame, feed_id, form)
         except (StoreError, NotFound):
@@ -150,9 +152,16 @@ async def _show(frame: Frame, request: Request, note: Note | None, status: int =
     if feed_id is None:
         raise NotFound("There is no such feed: the number in the address is none.")
     user = await current(request)
+    await _only_theirs(frame, user, feed_id)
     page = await look(frame.store, frame.settings, feed_id, frame.clock())
     values = {"can_refresh": frame.node is not None, "may_change": user.is_owner}
     return frame.page(request, "feed.html", status, page=page, note=note, **values)
+
+
+async def _only_theirs(frame: Frame, user: User, feed_id: int) -> None:
+    """Owners see every feed of the server, readers those they read; NotFound for others, as if they were not there."""
+    if not user.is_owner and feed_id not in {one.feed_id for one in await frame.store.reading.subscriptions(user.id)}:
+        raise NotFound(f"There is no feed {feed_id}.")
 
 
 async def act(frame: Frame, feed_id: int, form: dict[str, str]) -> str:

@@ -35,8 +35,10 @@ class FeedsPage:
     size: int = SIZE
 
 
-async def look(store: Store, find: str = "", tag: str = "", state: str = "", after: int = 0) -> FeedsPage:
-    """`state` is one of STATES or how the last refresh ended ("timeout")."""
+async def look(
+    store: Store, find: str = "", tag: str = "", state: str = "", after: int = 0, subscriber: int | None = None
+) -> FeedsPage:
+    """`state` is one of STATES or how the last refresh ended ("timeout"); `subscriber` sees only what they read."""
     ending = next((one for one in Ending if one.value == state and not one.ok), None)
     found = await store.pages.feeds(
         after=after,
@@ -45,6 +47,7 @@ async def look(store: Store, find: str = "", tag: str = "", state: str = "", aft
         search=find or None,
         state=state if state in STATES else None,
         ending=ending,
+        subscriber=subscriber,
     )
     wish = {"find": find, "tag": tag, "state": state}
     more = f"/feeds?{urlencode(wish | {'after': found[SIZE - 1].feed.id})}" if len(found) > SIZE else None
@@ -69,6 +72,7 @@ def routes(frame: Frame) -> list[Route]:
             query.get("tag", "")[:100],
             query.get("state", "")[:20],
             integer(query.get("after"), 0) or 0,
+            subscriber=await _reader(request),
         )
         states = dict.fromkeys((*STATES, *([page.state] if page.state else [])))
         return frame.page(request, "feeds.html", page=page, states=states, note=said(request, SAID))
@@ -83,7 +87,7 @@ def routes(frame: Frame) -> list[Route]:
         except StoreError:
             raise
         except HeadwaterError as error:
-            page = await look(frame.store)
+            page = await look(frame.store, subscriber=await _reader(request))
             note = Note(str(error), problem=True, address=address)
             return frame.page(request, "feeds.html", 400, page=page, states=STATES, note=note)
         if form.get("to"):
@@ -91,3 +95,9 @@ def routes(frame: Frame) -> list[Route]:
         return then(f"/feed/{added.feed.id}", said="added" if added.created else "known")
 
     return [Route("/feeds", show), Route("/feeds", add, methods=["POST"])]
+
+
+async def _reader(request: Request) -> int | None:
+    """Whose feeds are listed: owners see all of them."""
+    user = await current(request)
+    return None if user.is_owner else user.id
