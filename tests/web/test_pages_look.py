@@ -18,7 +18,7 @@ MOST = 150_000  # bytes of a page without pictures
 WEIGHT = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
     .filter(one => one.initiatorType !== "img").reduce((sum, one) => sum + one.decodedBodySize, 0)"""
 PAGES = ("/", "/read/all?item={item}", "/feeds", "/feed/3", "/queries/Volcanoes", "/quality", "/discover", "/settings",
-         "/status", "/keys", "/nothing-here")  # fmt: skip
+         "/queries", "/status", "/keys", "/api/", "/nothing-here")  # fmt: skip
 
 
 SOME = ("/read/all?item={item}", "/feed/3", "/queries/Volcanoes", "/settings")
