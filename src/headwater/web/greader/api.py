@@ -113,15 +113,7 @@ class Api:
         secret = auth_of(request)
         if secret is None:
             raise Stranger
-        visitors = self._shared.door.visitors
-        found = await visitors.by_session(secret, CLIENT)
-        if found is not None:
-            user, scopes = found.user, scopes_of(found.user)
-        else:
-            owned = await self._shared.store.accounts.token_user(digest(secret))
-            if owned is None:
-                raise Stranger
-            user, scopes = owned[0], scopes_of(owned[0]) & set(owned[1].scopes)
+        user, scopes = await self._known(secret, "bearer" in request.headers["authorization"][:7].lower())
         given = await Given.of(request, 0 if body else LONGEST)
         if (WRITE if changes else READ) not in scopes:
             raise Refused("This token may not do this.", 403)
@@ -130,6 +122,17 @@ class Api:
             raise Stranger("The token is too old: ask for a new one.", bad_token=True)
         raw = await read_body(request, body) if body else b""
         return Call(request, given, user, scopes, secret, raw)
+
+    async def _known(self, secret: str, bearer: bool) -> tuple[User, frozenset[str]]:
+        """Who has this session, or this API token; a bearer mostly has the latter."""
+        for token in (bearer, not bearer):
+            if not token:
+                found = await self._shared.door.visitors.by_session(secret, CLIENT)
+                if found is not None:
+                    return found.user, scopes_of(found.user)
+            elif owned := await self._shared.store.accounts.token_user(digest(secret)):
+                return owned[0], scopes_of(owned[0]) & set(owned[1].scopes)
+        raise Stranger
 
     async def login(self, request: Request) -> Response:
         """`SID=`, `LSID=` and `Auth=` for a name (Email) and a password or API token (Passwd)."""
