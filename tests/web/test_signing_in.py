@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from headwater.credentials import digest, hash_password
+from headwater.errors import StoreError
 from headwater.node.crawler import Status
 from headwater.store.people import User
 from headwater.store.store import Store
@@ -349,3 +350,21 @@ async def test_readers_see_their_own_feeds_and_no_others(clients: Clients, web_s
     assert "shared.example" in public
     assert "bo.example" not in public  # the owner's list, as before there were readers
     assert theirs[0].created
+
+
+async def test_a_store_that_fails_for_a_moment_lets_nobody_in(
+    clients: Clients, web_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ada(web_store)
+    await web_store.add_feeds([NewFeed("https://secret.example/", title="Secret")], NOW)
+    client = clients()
+
+    async def fails(*args: object) -> None:
+        monkeypatch.undo()  # the next question is answered
+        raise StoreError("The database is locked.")
+
+    monkeypatch.setattr(web_store.accounts, "signed_in", fails)
+    client.cookies.set(COOKIE, "whatever")
+    answer = await client.get("/feeds")
+    assert answer.status_code == 503
+    assert "Secret" not in answer.text

@@ -172,6 +172,12 @@ class Refusals:
             return JSONResponse({"message": str(error)}, 403)
         return self._page(request, "problem.html", 403, title="This is not for you", message=str(error))
 
+    async def unknown(self, request: Request, error: Exception) -> Response:
+        """Nobody can be recognised while the store does not answer."""
+        if _is_api(request):
+            return JSONResponse({"message": str(error)}, 503)
+        return self._page(request, "problem.html", 503, title="The database does not answer", message=str(error))
+
     async def refused(self, request: Request, error: Exception) -> Response:
         status = error.status if isinstance(error, Refused) else 403
         if _is_api(request):

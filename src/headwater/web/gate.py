@@ -60,8 +60,8 @@ class Gate:
             response = await self._refusals.forbidden(request, error)
         except Refused as error:
             response = await self._refusals.refused(request, error)
-        except StoreError:
-            return await self._app(scope, receive, send)  # whose handler says what is wrong; nothing can be read anyway
+        except StoreError as error:  # not to be passed on: a moment later the store may answer, and nobody was asked
+            response = await self._refusals.unknown(request, error)
         else:
             return await self._app(scope, receive, send)
         return await response(scope, receive, send)
