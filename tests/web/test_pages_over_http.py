@@ -178,6 +178,7 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
     owner = await web_store.accounts.owner()
     await web_store.accounts.change(owner.id, password=hash_password("the owner's password"))
     await web_store.accounts.add("rita", hash_password("rita's password"), NOW)
+    other = await web_store.accounts.add("olaf", None, NOW)
     base = await site()
     async with visiting(base) as visitor:
         assert (await visitor.send("/login", "/login", name="rita", password="rita's password"))[0] == 200
@@ -203,7 +204,9 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
         await visitor.send("/read/mark", ids=str(item.id), starred="1")
         assert (await web_store.reading.counts(owner.id)).starred == 0
         assert "Title of" not in (await visitor.get("/read/search?q=title"))[1]
-        # Subscribed to, it is theirs too.
+        # What one person alone reads is not joined by its number; what several read is, and is then theirs too.
+        assert (await visitor.send("/discover/subscribe", feed="2"))[0] == 404
+        await web_store.reading.subscribe(other.id, 1, NOW)
         assert (await visitor.send("/discover/subscribe", feed="1"))[0] == 200
         assert (await visitor.get("/read/feed/1"))[0] == 200
         status, page = await visitor.send("/settings/tokens", label="phone", **{"scope-admin": "1"})
@@ -211,7 +214,7 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
         status, page = await visitor.send("/settings/tokens", label="phone")
         assert 'id="secret"' in page
     assert await web_store.count_feeds() == 2
-    assert [user.name for user in await web_store.accounts.all()] == [owner.name, "rita"]
+    assert [user.name for user in await web_store.accounts.all()] == [owner.name, "rita", "olaf"]
 
 
 async def test_what_one_reads_can_be_taken_along_as_a_list(site: Start, web_store: Store) -> None:
