@@ -70,7 +70,9 @@ async def reckon(farm: Farm, store: Store, query: str) -> Reckoning:
 
 
 def _lost(connection: Connection) -> set[int]:
-    return set(connection.execute(select(refresh.c.feed_id).where(refresh.c.lost > 0)).scalars())
+    """Feeds whose window had moved on beyond everything known, which is when a loss is noticed and estimated."""
+    noticed = refresh.c.saturated | (refresh.c.lost > 0)
+    return set(connection.execute(select(refresh.c.feed_id).where(noticed)).scalars())
 
 
 def _first(connection: Connection) -> dict[int, float]:
