@@ -94,9 +94,7 @@ def test_json_feed_written_is_read_as_it_was_but_for_what_json_feed_cannot_say(d
         document.title, document.link, document.self, document.hub, document.next,
     )  # fmt: skip
     assert again.authors == document.authors
-    for item, was in zip(again.items, document.items, strict=True):
-        assert replace(item, summary=None, content=None) == replace(was, summary=None, content=None)
-        assert item.content == (was.content or was.summary)
+    assert again.items == document.items
 
 
 anything = st.text(st.characters(), max_size=40)
