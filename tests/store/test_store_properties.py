@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.model import Enclosure, Ending, Hints, Item, Known, Refresh, Validators, Verdict
+from headwater.model import Enclosure, Ending, Hints, Item, Known, Refresh, Source, Validators, Verdict
 from headwater.store.store import Store
 from store_samples import NOW, one_feed
 
@@ -47,6 +47,7 @@ items = st.builds(
     categories=several,
     enclosures=st.lists(enclosures, max_size=2).map(tuple),
     language=maybe_text,
+    source=st.none() | st.builds(Source, texts, maybe_text),
     version=st.just(1),
     id=st.none(),
 )
@@ -106,7 +107,7 @@ async def test_what_is_saved_is_read_back(store: Store, new: list[Item], known: 
 def test_the_samples_draw_every_field() -> None:
     """A field added to the model must be drawn here too, or its round trip is not tested."""
     assert len(fields(Known)) == 20
-    assert len(fields(Item)) == 17
+    assert len(fields(Item)) == 18
     assert len(fields(Refresh)) == 15
 
 
