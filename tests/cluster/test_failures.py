@@ -343,6 +343,8 @@ async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blo
         assert [subject for _, subject, _, _ in await store.read(jobs.set_aside)] == ["jobs.3.1"]
 
 
+# Seen once with one item missing in its reckoning, and not explained: docs/cluster.md. A soak until it is.
+@pytest.mark.soak
 async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
     farm, url: str, store: Store, tmp_path, eventually
 ) -> None:

@@ -144,7 +144,10 @@ def _curve(buys: Sequence[Bought], budget: float, value: Callable[[Bought], floa
         )
         lowest = min(min(y for _, y in curve), 0.99)
         return line(title, bottom, curve, "completeness", lambda y: f"{y:.3g}", low=lowest, high=1.0, marked=today)
-    title = f"Half the budget would mean {span(half.delay)} of mean delay instead of {span(whole.delay)}"
+    less, now = span(half.delay), span(whole.delay)
+    title = f"Half the budget would mean {less} of mean delay instead of {now}"
+    if less == now:
+        title = "Half the budget would be as quick"
     return line(title, bottom, curve, "mean delay in minutes", lambda y: f"{y:g}"[:6], low=0.0, marked=today)
 
 
