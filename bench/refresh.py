@@ -103,24 +103,24 @@ def _texts(body: bytes, etree: Any) -> list[str]:
 async def headwater(base: str, feeds: int, folder: Path) -> dict[str, Any]:
     import logging
 
-    import numpy as np
     import structlog
+    from sqlalchemy import update
 
     from headwater.node import upkeep
     from headwater.node.node import Node
     from headwater.node.process import settle_in
     from headwater.settings import Settings
+    from headwater.store.tables import known
     from headwater.store.values import NewFeed
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     upkeep.INDEX = 1e9  # indexing has a measurement of its own
-    settled = 0
+    settled: set[int] = set()
     done = asyncio.Event()
 
     def count(batch: Any) -> None:
-        nonlocal settled
-        settled += len(batch)
-        if settled >= feeds:
+        settled.update(one.fetched.known.feed_id for one in batch)
+        if len(settled) == feeds:
             done.set()
 
     given = Settings(
@@ -131,16 +131,17 @@ async def headwater(base: str, feeds: int, folder: Path) -> dict[str, Any]:
         await node.store.add_feeds([NewFeed(f"{base}/feeds/{k}") for k in range(feeds)], time.time())
         settle_in()
         with measured(result, "cold", feeds):
-            await node.crawler.load()
-            node.crawler._woken.set()
+            await node.upkeep.look(node.processor)
             await done.wait()
         with measured(result, "index", feeds):
             while await node.store.index():
                 pass
-        settled = 0
+        settled.clear()
         done.clear()
+        # In the store, not only in memory: the node may read the feeds anew at any moment, and waits as they say.
+        await node.store.write(lambda connection: connection.execute(update(known).values(next_refresh=None)))
         with measured(result, "warm", feeds):
-            node.crawler.roster.allowed[:] = -np.inf
+            await node.crawler.load()
             await done.wait()
     return result
 

@@ -7,8 +7,6 @@ import pytest
 from bench import refresh
 
 
-# Headwater's contender has been seen to wait for ever on a cold start of the machine: a soak until that is found.
-@pytest.mark.soak
 def test_the_small_run_compares_a_refresh_with_the_floor(capsys: pytest.CaptureFixture[str]) -> None:
     ratios = refresh.main(small=True)
     assert set(ratios) == {"cold", "warm"}

@@ -23,6 +23,19 @@ def test_a_feed_that_is_taken_twice_keeps_its_row_and_gets_its_new_state() -> No
     assert (roster.table.weight[1], roster.table.window[1], roster.allowed[1]) == (3.0, 15.0, 500.0)
 
 
+def test_what_the_store_said_before_a_refresh_was_written_does_not_make_the_feed_due_again() -> None:
+    roster = Roster()
+    roster.take([row(1), row(2), row(3)], {})
+    roster.allowed[:] = roster.table.last[:] = 900.0  # all three have been refreshed …
+    roster.busy[roster.rows([1])] = True  # … and the first is not written yet
+    roster.release([2], moment=50.0)
+    roster.release([3], moment=20.0)
+    roster.take([row(k, weight=2.0) for k in (1, 2, 3)], {}, since=40.0)
+    assert roster.ids[roster.candidates(100.0) | roster.busy].tolist() == [1, 3]
+    assert roster.table.weight.tolist() == [2.0, 2.0, 2.0]  # what others changed counts
+    assert roster.table.last.tolist() == [900.0, 900.0, -np.inf]
+
+
 def test_only_active_idle_feeds_past_their_moment_are_candidates() -> None:
     roster = Roster()
     roster.take([row(1), row(2, paused=True), row(3, gone_since=5.0), row(4), row(5), row(6)], {4: 200.0})

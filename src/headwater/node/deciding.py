@@ -81,11 +81,14 @@ class Decider:
         What was not due before a restart is not due after it.
         """
         gone = self.roster.feeds()
+        since = time.monotonic()
         async for chunk in self._store.all_known_schedule():
             gone.difference_update(row.feed_id for row in chunk)
-            self.roster.take(chunk, {row.feed_id: row.next_refresh for row in chunk if row.next_refresh is not None})
+            due = {row.feed_id: row.next_refresh for row in chunk if row.next_refresh is not None}
+            self.roster.take(chunk, due, since)
             # Before the next chunk is awaited: the loop chooses meanwhile, and both must be of one length.
             self.strategy.resize(len(self.roster))
+            since = time.monotonic()
         self.roster.drop(gone)
         for domain, until in self.courtesy.held.items():
             self.roster.hold_host(domain, until)
@@ -279,4 +282,4 @@ class Decider:
 
     def release(self, feed_ids: Iterable[int]) -> None:
         """Their refreshes are over, however they ended."""
-        self.roster.busy[self.roster.rows(feed_ids)] = False
+        self.roster.release(feed_ids, time.monotonic())

@@ -40,6 +40,7 @@ class Roster:
         self.host_until: Floats = np.empty(0)  # one per host: the host as a whole asked us to wait
         self.active: Bools = np.empty(0, bool)  # neither paused nor gone nor removed
         self.busy: Bools = np.empty(0, bool)  # a refresh of it is under way
+        self._over: Floats = np.empty(0)  # when its last refresh was over, on the monotonic clock
         self._wants: Mapping[int, Want] = {}
         self._row: dict[int, int] = {}
         self._hosts: dict[str, int] = {}
@@ -78,8 +79,18 @@ class Roster:
         if domain in self._hosts:
             self.host_until[self._hosts[domain]] = until
 
-    def take(self, feeds: Iterable[ScheduleRow], allowed: Mapping[int, float]) -> None:
-        """Feeds as the store has them: new ones get a row, others are brought up to date."""
+    def release(self, feed_ids: Iterable[int], moment: float) -> None:
+        """Their refreshes are over and written, at this moment of the monotonic clock."""
+        rows = self.rows(feed_ids)
+        self.busy[rows] = False
+        self._over[rows] = moment
+
+    def take(self, feeds: Iterable[ScheduleRow], allowed: Mapping[int, float], since: float = np.inf) -> None:
+        """Feeds as the store has them: new ones get a row, others are brought up to date.
+
+        Reading began at the moment `since`. Of a feed that has been refreshed meanwhile the store may not have known
+        yet what we have learned: it would be refreshed a second time at once.
+        """
         known = list(feeds)
         fresh = [feed for feed in known if feed.feed_id not in self._row]
         if fresh:
@@ -88,9 +99,11 @@ class Roster:
             row = self._row[feed.feed_id]
             self.host[row] = self._host(feed.url)
             self.active[row] = not feed.paused and feed.gone_since is None
-            self.allowed[row] = allowed.get(feed.feed_id, -np.inf)
             wanted = self._wants.get(feed.feed_id) or Want(feed.weight, 1.0)
             self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
+            if self.busy[row] or self._over[row] >= since:
+                continue
+            self.allowed[row] = allowed.get(feed.feed_id, -np.inf)
             self.table.window[row] = feed.window or ASSUMED_WINDOW
             self.table.last[row] = -np.inf if feed.last_success is None else feed.last_success
 
@@ -116,6 +129,7 @@ class Roster:
         self.allowed = np.concatenate([self.allowed, np.full(more, -np.inf)])
         self.active = np.concatenate([self.active, np.ones(more, bool)])
         self.busy = np.concatenate([self.busy, np.zeros(more, bool)])
+        self._over = np.concatenate([self._over, np.full(more, -np.inf)])
         self.table = _joined(self.table, Table.of(more, ASSUMED_WINDOW))
         self._row |= {feed.feed_id: start + k for k, feed in enumerate(fresh)}
 
