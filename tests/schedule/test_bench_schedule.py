@@ -10,7 +10,7 @@ from headwater.estimate.periodic import Periodic
 
 def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
     lines = main(small=True)
-    assert {line.what for line in lines} == {"advarss", "top_utility", "two_steps", "only_tau", "manners"}
+    assert {line.what for line in lines} == {"advarss", "top_utility", "two_steps", "only_tau", "value", "manners"}
     assert all(line.seconds > 0 and line.floor > 0 for line in lines)
     assert "ratio" in capsys.readouterr().out
 

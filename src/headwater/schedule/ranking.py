@@ -118,6 +118,13 @@ def in_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:
     return value
 
 
+def sifted(sift: Callable[[Rows], Rows], rows: Rows) -> Rows:
+    """The few rows that `sift` keeps of each block; nothing as long as `rows` is made on the way."""
+    if len(rows) <= BLOCK:
+        return sift(rows)
+    return np.concatenate([sift(rows[part]) for part in chunks(len(rows), BLOCK)])
+
+
 def divergence(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
     """Items published since the last refresh (Div_F): told exactly, else expected."""
     told = table.divergence[rows]

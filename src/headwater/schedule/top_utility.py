@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from headwater.estimate.base import Bools, Floats, Rows
+from headwater.estimate.base import Bools
 from headwater.schedule.base import Budget, Choice, Table, best
-from headwater.schedule.ranking import in_blocks
-from headwater.schedule.utility import Utilitarian, most
+from headwater.schedule.utility import Utilitarian
+
+GUESS = 0.9  # of the last price: prices move slowly, and what is below needs no integral
 
 
 class TopUtility(Utilitarian):
@@ -26,22 +25,12 @@ class TopUtility(Utilitarian):
     monotone = True
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        if budget.host is not None or budget.now <= 0:
-            return super().choose(table, now, budget, candidates)
         rows = self.eligible(table, now, candidates)
-        if len(rows) > 8 * budget.now:
-            rows = self._promising(table, rows, now, budget.now)
-        return self.taken(best(rows, self.value(table, rows, now), budget, self._rng), budget)
-
-    def _promising(self, table: Table, rows: Rows, now: float, wanted: int) -> Rows:
-        """The rows that can be among the best: those whose ceiling is not below what the best few certainly bring."""
-        ceiling = in_blocks(lambda part: self._most(table, part, now), rows)
-        top = np.argpartition(-ceiling, 2 * wanted)[: 2 * wanted]
-        sure = np.partition(-self.value(table, rows[top], now), wanted - 1)[wanted - 1]
-        return np.asarray(rows[ceiling >= -sure])
-
-    def _most(self, table: Table, rows: Rows, now: float) -> Floats:
-        seen = np.isfinite(table.last[rows])
-        ceiling = np.full(len(rows), np.inf)
-        ceiling[seen] = most(self.estimator, table, rows[seen], now)
-        return ceiling
+        value = None
+        if budget.host is None and len(rows) > 8 * budget.now > 0:
+            # What was good enough last time, or nearly, is a good guess at what is now; too few, and it was none.
+            good, worth = self.at_least(table, rows, now, GUESS * self.price)
+            if len(good) >= budget.now:
+                rows, value = good, worth
+        value = self.value(table, rows, now) if value is None else value
+        return self.taken(best(rows, value, budget, self._rng), budget)

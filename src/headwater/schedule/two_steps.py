@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.estimate.base import Bools
+from headwater.estimate.base import Bools, Floats, Rows
 from headwater.schedule.base import Budget, Choice, Table, best
 from headwater.schedule.only_sat import gain
 from headwater.schedule.only_tau import OnlyTau, unlimited
-from headwater.schedule.ranking import divergence, in_blocks
+from headwater.schedule.ranking import divergence, sifted
 from headwater.schedule.threshold import adjusted, keep
 
 
@@ -33,18 +33,21 @@ class TwoSteps(OnlyTau):
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         rows = self.eligible(table, now, candidates)
-        fresh = ~np.isfinite(table.last[rows])
-        new, rows = rows[fresh], rows[~fresh]
-        lost = in_blocks(lambda part: gain(table, part, divergence(self.estimator, table, part, now)), rows)
+        known = np.isfinite(table.last[rows])
+        new, rows = rows[~known], rows if known.all() else rows[known]
+        saturated = sifted(lambda part: part[self._gain(table, part, now) > 0], rows)
         # Feeds never seen count as saturated: their whole window is unread.
-        full = np.concatenate([new, rows[lost > 0]])
-        first = best(full, np.concatenate([np.full(len(new), np.inf), lost[lost > 0]]), budget, self._rng)
+        full = np.concatenate([new, saturated])
+        first = best(
+            full, np.concatenate([np.full(len(new), np.inf), self._gain(table, saturated, now)]), budget, self._rng
+        )
         left = budget.now - len(first.rows)
         if left <= 0:
             self._adjust(len(first.rows), budget)
             return first
-        rest = rows if not len(first.rows) else rows[~np.isin(rows, first.rows)]
-        rest, value = self.at_least(table, rest, now, budget.now / left * self.price)
+        rest, value = self.at_least(table, rows, now, budget.now / left * self.price)
+        other = ~np.isin(rest, first.rows)
+        rest, value = rest[other], value[other]
         self._adjust(len(first.rows) + len(rest), budget)
         room = budget.room
         if budget.host is not None and room is not None:
@@ -52,6 +55,9 @@ class TwoSteps(OnlyTau):
         second = Budget(left, budget.rate, budget.host, room)
         more = best(rest, value, second if self.capped else unlimited(second, len(rest)), self._rng)
         return Choice(np.concatenate([first.rows, more.rows]), np.concatenate([first.value, more.value]))
+
+    def _gain(self, table: Table, rows: Rows, now: float) -> Floats:
+        return gain(table, rows, divergence(self.estimator, table, rows, now))
 
     def _adjust(self, used: int, budget: Budget) -> None:
         if budget.now > 0:

@@ -12,7 +12,7 @@ import numpy as np
 from headwater.estimate.base import Estimator, Floats, Rows
 from headwater.estimate.single import Single
 from headwater.schedule.base import Table
-from headwater.schedule.ranking import Ranking, divergence, in_blocks, relevant
+from headwater.schedule.ranking import Ranking, divergence, in_blocks, relevant, sifted
 
 
 def utility(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
@@ -66,10 +66,14 @@ class Utilitarian(Ranking):
         """The rows whose utility is `least` or more, with it. Only where the ceiling allows it is the curve integrated:
         for a million feeds that is the difference between reading a few numbers of each and reading all of them.
         """
-        never = ~np.isfinite(table.last[rows])
-        seen = rows[~never]
-        seen = seen[in_blocks(lambda part: most(self.estimator, table, part, now), seen) >= least]
-        value = in_blocks(lambda part: self.score(table, part, now), seen)
-        enough = value >= least
-        new = rows[never]
-        return np.concatenate([new, seen[enough]]), np.concatenate([np.full(len(new), np.inf), value[enough]])
+        rows = sifted(lambda part: self._sift(table, part, now, least), rows)
+        value = in_blocks(lambda part: self._value(table, part, now), rows)
+        return rows[value >= least], value[value >= least]
+
+    def _sift(self, table: Table, rows: Rows, now: float, least: float) -> Rows:
+        known = np.isfinite(table.last[rows])
+        if known.all():
+            return rows[most(self.estimator, table, rows, now) >= least]
+        hopeful = ~known
+        hopeful[known] = most(self.estimator, table, rows[known], now) >= least
+        return rows[hopeful]
