@@ -15,6 +15,7 @@ from headwater.cluster.streams import Streams
 from headwater.cluster.timing import Timing
 from headwater.model import Document, Ending, Entry, Outcome
 from headwater.settings import Settings
+from headwater.store.store import Store
 
 LEASE = 6.0
 
@@ -88,6 +89,11 @@ async def streams_at(url: str, prefix: str, identity: str | None = None) -> Asyn
         yield found
     finally:
         await link.close()
+
+
+async def all_matched(store: Store) -> bool:
+    """Whether everything that is stored has met the standing queries."""
+    return await store.checkpoint("queries") == await store.outbox_end() > 0
 
 
 def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t") -> Result:

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from cluster_in_process import roles, settings, streams_at
+from cluster_in_process import all_matched, roles, settings, streams_at
 
 from headwater.cluster.leading import PER_TERMINAL
 from headwater.cluster.reckoning import reckon
@@ -37,10 +37,7 @@ async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsSe
         await eventually(all_refreshed, "the rest follows")
         await running.stop("controller")
 
-        async def matched() -> bool:
-            return (await reckon(made, store, "Everything")).unmatched == 0
-
-        await eventually(matched, "everything stored has met the query")
+        await eventually(lambda: all_matched(store), "everything stored has met the query")
     assert (await reckon(made, store, "Everything")).whole
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from cluster_in_process import all_matched
 from cluster_processes import processes
 
 from headwater.cluster.reckoning import reckon
@@ -44,10 +45,7 @@ async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_
         asked = len(made.log)
         await eventually(lambda: len(made.log) > asked + 12, "the others go on")
 
-        async def matched() -> bool:
-            return (await reckon(made, store, "Everything")).unmatched == 0
-
-        await eventually(matched, "everything stored has met the query")
+        await eventually(lambda: all_matched(store), "everything stored has met the query")
         for name in ("terminal2", "controller2", "storer2", "processor2"):
             assert running.stop(name) == 0
     found = await reckon(made, store, "Everything")

@@ -121,6 +121,9 @@ async def play(plan: Plan, *, quiet: bool = False) -> DemoVerdict:
                     kills = await _run(plan, crew, store, broker, farm, quiet)
                     await _rest(store, broker)
                 found = await reckon(farm, store, "Everything")
+    if not quiet:
+        for story in found.stories:
+            err.print(Text(story))
     return _verdict(found, kills, time.monotonic() - began)
 
 
@@ -238,6 +241,7 @@ def _verdict(found: Reckoning, kills: int, seconds: float) -> DemoVerdict:
     )
     faults = {
         "missing": found.missing,
+        "lost unnoticed": found.unnoticed,
         "stored twice": found.doubled,
         "not announced once": found.unannounced,
         "not matched once": found.unmatched,

@@ -1,26 +1,36 @@
-"""The reckoning after a run against a feed farm: what was published, and what has become of every item of it."""
+"""The reckoning after a run against a feed farm: what was published, and what has become of every item of it.
+
+The farm makes a document when the request arrives, which is somewhere between the beginning and the end of a refresh.
+So a refresh has read for certain what the feed's window showed during all of it: that must be stored. What was
+published while the last refresh was under way may or may not be in its document, and is not due.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
 from headwater.lab.farm.server import Farm
+from headwater.lab.farm.world import Posting
+from headwater.model import Ending, Known, Refresh
 from headwater.store.store import Store
-from headwater.store.tables import hit, item, outbox, refresh
+from headwater.store.tables import hit, item, outbox
 
 MANY = 1_000_000
+WHOLE = (Ending.CHANGED, Ending.UNCHANGED)  # endings that tell all that a feed's window shows
 
 
 @dataclass(frozen=True, slots=True)
 class Reckoning:
-    """`published` counts what feeds published between their first and their last good refresh; what came before is
-    history, of which a feed shows as much as its window holds.
+    """`published` counts what feeds published between their first and their last good refresh, and what they showed at
+    the first; what had left the window before is history.
 
-    `missing` of those are not stored although no loss was noticed; `overflowed` passed through a window unread, which
-    was noticed. `doubled` are stored twice, `unannounced` have not exactly one outbox entry, `unmatched` did not come
-    out of the query of everything exactly once. `at_once` is the most that a host had to bear at a time.
+    `missing` of those were shown to a refresh and are not stored; `overflowed` passed through a window between two
+    refreshes, `unnoticed` are those of them whose loss the refresh after did not see. `doubled` are stored twice,
+    `unannounced` have not exactly one outbox entry, `unmatched` did not come out of the query of everything exactly
+    once. `at_once` is the most that a host had to bear at a time. `stories` tell all that is known of what is missing.
     """
 
     published: int
@@ -28,57 +38,105 @@ class Reckoning:
     processed: int
     missing: int
     overflowed: int
+    unnoticed: int
     doubled: int
     unannounced: int
     unmatched: int
     at_once: int
     requests: int
+    stories: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
-        return not (self.missing or self.doubled or self.unannounced or self.unmatched)
+        return not (self.missing or self.unnoticed or self.doubled or self.unannounced or self.unmatched)
 
 
 async def reckon(farm: Farm, store: Store, query: str) -> Reckoning:
     """`query` is the name of a query feed of everything that was there before the first item."""
-    published = missing = overflowed = 0
-    lost, first = await store.read(_lost), await store.read(_first)
+    published = 0
+    missing: list[str] = []
+    overflowed: list[str] = []
+    unnoticed: list[str] = []
     for feed in await store.feeds():
-        known = (await store.known([feed.id])).get(feed.id)
-        if known is None or known.last_success is None:
+        refreshes = sorted(await store.refreshes(feed.id, limit=MANY), key=lambda one: one.at)
+        reads = [one for one in refreshes if one.ending in WHOLE]
+        if not reads:
             continue
-        number = int(feed.url.rpartition("/")[2])
-        pieces = farm.published(number, since=first[feed.id], until=known.last_success)
-        there = {piece.identity for piece in pieces}
+        account = _Account(farm, int(feed.url.rpartition("/")[2]), reads)
+        published += len(account.due) + len(account.passed)
         here = {one.identity for one in await store.items(feed_id=feed.id, limit=MANY)}
-        published += len(there)
-        if feed.id in lost:
-            overflowed += len(there - here)
-        else:
-            missing += len(there - here)
+        gone = [one for one in account.passed if account.identity(one) not in here]
+        unseen = [one for one in gone if not account.noticed(one)]
+        lacking = [one for one in account.due if account.identity(one) not in here]
+        known = (await store.known([feed.id])).get(feed.id)
+        missing += account.stories("missing", lacking, refreshes, known)
+        unnoticed += account.stories("passed unnoticed", unseen, refreshes, known)
+        overflowed += [account.identity(one) for one in gone]
     query_id = (await store.queries.find(query)).id
     return Reckoning(
         published,
         await store.count_items(),
         await store.publishing.count_hits(query_id),
-        missing,
-        overflowed,
+        len(missing),
+        len(overflowed),
+        len(unnoticed),
         *await store.read(_faults, query_id),
         max(farm.log.most_at_once.values(), default=0),
         len(farm.log),
+        (*missing, *unnoticed),
     )
 
 
-def _lost(connection: Connection) -> set[int]:
-    """Feeds whose window had moved on beyond everything known, which is when a loss is noticed and estimated."""
-    noticed = refresh.c.saturated | (refresh.c.lost > 0)
-    return set(connection.execute(select(refresh.c.feed_id).where(noticed)).scalars())
+class _Account:
+    """One feed of the farm and its good refreshes, in their order. Times of postings are the farm's."""
 
+    def __init__(self, farm: Farm, number: int, reads: Sequence[Refresh]) -> None:
+        self._farm = farm
+        self._number = number
+        self._source = farm.source(number)
+        self._reads = [(farm.clock.farm(one.at - one.elapsed), farm.clock.farm(one.at), one) for one in reads]
+        self.due = {posting for start, end, _ in self._reads for posting in self._shown(start, end)}
+        between = self._source.timeline.between(self._reads[0][0], self._reads[-1][0])
+        self.passed = [posting for posting in between if posting not in self.due]
 
-def _first(connection: Connection) -> dict[int, float]:
-    """When each feed was refreshed for the first time."""
-    query = select(refresh.c.feed_id, func.min(refresh.c.at)).group_by(refresh.c.feed_id)
-    return {row[0]: row[1] for row in connection.execute(query)}
+    def identity(self, posting: Posting) -> str:
+        return self._farm.identity(self._number, posting.number)
+
+    def noticed(self, posting: Posting) -> bool:
+        """Whether the refresh that came too late for it says that the window had moved on wholly."""
+        first = next(start for start, _, _ in self._reads if start >= posting.at)
+        under_way = [one for start, end, one in self._reads if start <= first and end >= posting.at]
+        return any(one.saturated for one in under_way)
+
+    def _shown(self, start: float, end: float) -> Iterator[Posting]:
+        """What the window showed from `start` to `end` without a break."""
+        window = self._source.timeline.window(end, self._farm.window)
+        return (posting for posting in window if posting.at <= start)
+
+    def stories(
+        self, what: str, postings: Iterable[Posting], refreshes: Sequence[Refresh], known: Known | None
+    ) -> Iterator[str]:
+        for posting in postings:
+            yield "\n".join(self._story(what, posting, refreshes, known))
+
+    def _story(self, what: str, posting: Posting, refreshes: Sequence[Refresh], known: Known | None) -> Iterator[str]:
+        """Moments are told in seconds from the publication of the item."""
+        clock, timeline = self._farm.clock, self._source.timeline
+        zero = clock.date(posting.at)
+        after = timeline.between(posting.at, clock.now())[1:]
+        full = len(after) >= self._farm.window
+        left = f"{clock.date(after[self._farm.window - 1].at) - zero:+.3f}" if full else "not yet"
+        yield f"{what}: {self.identity(posting)}, published at {zero:.3f}, left the window: {left}"
+        for one in refreshes:
+            yield (
+                f"  refresh {one.at - one.elapsed - zero:+.3f} to {one.at - zero:+.3f}: {one.ending} {one.status}, "
+                f"new {one.new}, window {one.window}, overlap {one.overlap}, saturated {one.saturated}, "
+                f"lost {one.lost:.1f}, {one.reason} {one.message}"
+            )
+        for line in self._farm.log.of(self._number):
+            yield f"  request {line.arrived - zero:+.3f} to {line.ended - zero:+.3f}: {line.status} from {line.peer}"
+        if known is not None:
+            yield f"  known: {known.validators}, body {known.body_hash}, window of {len(known.window)}"
 
 
 def _faults(connection: Connection, query_id: int) -> tuple[int, int, int]:

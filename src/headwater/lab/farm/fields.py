@@ -10,7 +10,7 @@ from email.utils import formatdate
 
 from headwater.errors import InputError, NotFound
 from headwater.lab.farm.clock import Clock
-from headwater.lab.farm.documents import Piece
+from headwater.lab.farm.documents import Piece, identity
 from headwater.lab.farm.faults import Fault
 from headwater.lab.farm.http import Answer, Request
 from headwater.lab.farm.log import Log
@@ -98,6 +98,10 @@ class Fields:
         """The items in the feed's window now, newest first."""
         source = self.source(feed)
         return [source.piece(posting) for posting in source.state().postings]
+
+    def identity(self, feed: int, number: int) -> str:
+        """What the item of that number is called."""
+        return identity(self.seed, feed, number)
 
     def stats(self) -> dict[str, object]:
         """Everything needed to compute completeness from outside: what was published since the start, feed by feed."""

@@ -1,0 +1,117 @@
+"""The reckoning itself: it must see what is missing, and must not call missing what nobody could have read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from databases import sqlite_url
+from headwater.cluster.reckoning import Reckoning, reckon
+from headwater.formats import read
+from headwater.lab.farm import Farm
+from headwater.model import Ending, Outcome
+from headwater.novelty import judge
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+STARTED = 1_800_000_000.0
+WINDOW = 5
+MOMENT = 1e-3  # seconds; far less than between two items
+
+
+class Reader:
+    """Refreshes the one feed of a farm by hand; its time stands still but for what a test lets pass."""
+
+    def __init__(self, farm: Farm, store: Store, feed: int) -> None:
+        self._farm, self._store, self._feed = farm, store, feed
+
+    def publish(self, items: int) -> None:
+        """Let time pass until that many more are published."""
+        for _ in range(items):
+            clock = self._farm.clock
+            next_one = self._farm.source(0).timeline.next_after(clock.now())
+            self._farm.advance(clock.date(next_one) - clock.wall() + MOMENT)
+
+    async def refresh(self, *, during: int = 0, loses: int = 0, notices: bool = True) -> None:
+        """`during` items are published when the document is made already; `loses` of the new ones are not stored."""
+        url, began = self._farm.url(0), self._farm.clock.wall()
+        document = read(self._farm.source(0).document(), url)
+        self._farm.advance(MOMENT)
+        self.publish(during)
+        outcome = Outcome(Ending.CHANGED, url, url, began, self._farm.clock.wall() - began, 200, document)
+        known = (await self._store.known([self._feed]))[self._feed]
+        verdict = judge(known, outcome, {})
+        noted = replace(verdict.refresh, saturated=verdict.refresh.saturated and notices)
+        await self._store.save([replace(verdict, refresh=noted, new=verdict.new[loses:])])
+
+    async def reckoned(self) -> Reckoning:
+        return await reckon(self._farm, self._store, "Everything")
+
+
+@pytest.fixture
+async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
+    farm = Farm(1, 2, 1000.0, WINDOW, rates=(40, 50), clock=lambda: STARTED, started=STARTED)
+    async with await Store.open(sqlite_url(tmp_path)) as store:
+        await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+        [added] = await store.add_feeds([NewFeed(farm.url(0))], STARTED)
+        yield Reader(farm, store, added.feed.id)
+
+
+async def test_what_the_first_window_shows_and_what_comes_after_is_due_and_older_history_is_not(reader: Reader) -> None:
+    reader.publish(2 * WINDOW)
+    await reader.refresh()
+    reader.publish(WINDOW - 1)
+    await reader.refresh()
+    found = await reader.reckoned()
+    assert (found.published, found.missing, found.overflowed, found.unnoticed) == (2 * WINDOW - 1, 0, 0, 0)
+    assert replace(found, unmatched=0).whole  # there is no query processor in these tests
+
+
+async def test_an_item_published_while_the_last_refresh_was_under_way_is_not_due(reader: Reader) -> None:
+    await reader.refresh()
+    reader.publish(1)
+    await reader.refresh(during=1)
+    found = await reader.reckoned()
+    assert (found.published, found.missing) == (WINDOW + 1, 0)
+    await reader.refresh()  # and it is due with the next one
+    found = await reader.reckoned()
+    assert (found.published, found.missing) == (WINDOW + 2, 0)
+
+
+async def test_an_item_that_was_shown_and_not_stored_is_missing_and_its_story_is_told(reader: Reader) -> None:
+    await reader.refresh()
+    reader.publish(3)
+    await reader.refresh(loses=1)
+    found = await reader.reckoned()
+    assert (found.missing, replace(found, unmatched=0).whole) == (1, False)
+    [story] = found.stories
+    assert story.startswith("missing: urn:headwater-farm:2:0:")
+    assert "left the window: not yet" in story
+    assert story.count("  refresh ") == 2
+    assert "new 2, window 5, overlap 2" in story
+
+
+async def test_a_loss_that_was_noticed_hides_nothing_else(reader: Reader) -> None:
+    await reader.refresh()
+    reader.publish(WINDOW + 3)
+    await reader.refresh()
+    found = await reader.reckoned()
+    assert (found.overflowed, found.missing, found.unnoticed) == (3, 0, 0)
+    reader.publish(1)
+    await reader.refresh(loses=1)
+    found = await reader.reckoned()
+    assert (found.overflowed, found.missing, found.unnoticed) == (3, 1, 0)
+
+
+async def test_a_loss_that_nobody_noticed_is_told(reader: Reader) -> None:
+    await reader.refresh()
+    reader.publish(WINDOW + 2)
+    await reader.refresh(notices=False)
+    found = await reader.reckoned()
+    assert (found.overflowed, found.missing, found.unnoticed) == (2, 0, 2)
+    assert not replace(found, unmatched=0).whole
+    assert all(story.startswith("passed unnoticed: ") for story in found.stories)
