@@ -147,9 +147,15 @@ def test_cdf_is_read() -> None:
         ("<title>caf&eacute;&nbsp;x &bogus; y & z</title>", "title", "café\u00a0x &bogus; y & z"),
         ("<description>a</description><description>b</description>", "content", "b"),
         ("<description>Tom &amp; Jerry &amp;eacute;</description>", "summary", "Tom &amp; Jerry é"),
+        ("<description>a</description><summary>b</summary>", "summary", "a"),
+        ("<description>a</description><summary>b</summary>", "content", "b"),
+        ("<summary>a</summary><description>b</description>", "summary", "a"),
+        ("<summary>a</summary><description>b</description>", "content", "b"),
+        ("<summary>a</summary><description>a</description>", "content", None),
         ("<media:description>m</media:description>", "summary", "m"),
         ("<dc:language>fr</dc:language>", "language", "fr"),
         ("<itunes:keywords>a, b</itunes:keywords>", "categories", ("a", "b")),
+        ("<tags>a, b</tags><category>c</category>", "categories", ("a", "b", "c")),
         ("<pubDate>nonsense</pubDate>", "published", None),
         ('<media:group><media:content url="/v.mp4" medium="video"/><media:thumbnail url="/t.png"/></media:group>',
          "enclosures",
@@ -207,6 +213,7 @@ def test_every_real_document_is_read_and_has_the_items_its_manifest_counts(share
         ("Me &lt;me@example.org&gt;", "Me"),
         ("Jane Doe (@jane)", "Jane Doe (@jane)"),
         ("@jack", "@jack"),
+        ("Ann (mailto:&amp;#97;&amp;#110;&amp;#110;&amp;#64;example.org)", "Ann"),
         ("Smith &amp; Sons (Ltd)", "Smith & Sons (Ltd)"),
         ("&lt;a href='https://example.org/a'>Ann&lt;/a> (Oslo)", "Ann (Oslo)"),
     ],
@@ -284,3 +291,55 @@ def test_the_picture_of_an_item_is_one_of_its_files(element: bytes) -> None:
     (item,) = read(body, url="http://a.example/feed").items
     assert item.enclosures == (Enclosure("http://a.example/e.jpg", "image/*", None),)
     assert (item.title, item.link) == ("one", None)
+
+
+ATOM = "<feed xmlns='http://www.w3.org/2005/Atom' xml:lang='en'>{}</feed>"
+
+
+@pytest.mark.parametrize(
+    ("written", "title", "summary"),
+    [
+        (
+            "R&amp;D on the &lt;marquee> element",
+            "R&D on the <marquee> element",
+            "R&amp;D on the &lt;marquee&gt; element",
+        ),
+        ("R&amp;amp;D on &lt;i>it&lt;/i>", "R&D on it", "R&amp;D on <i>it</i>"),
+        ("one&lt;br>two", "one<br>two", "one<br>two"),
+    ],
+)
+def test_atom_that_does_not_say_what_it_holds_is_text_unless_it_is_plainly_html(
+    written: str, title: str, summary: str
+) -> None:
+    body = ATOM.format(f"<entry><title>{written}</title><summary>{written}</summary></entry>")
+    (item,) = read(body.encode()).items
+    assert (item.title, item.summary) == (title, summary)
+
+
+@pytest.mark.parametrize(
+    ("entry", "spoken"),
+    [
+        ("<entry xml:lang=''><content>x</content></entry>", None),
+        ("<entry><summary xml:lang='fr'>x</summary><content>y</content></entry>", "en"),
+        ("<entry><summary xml:lang='fr'>x</summary></entry>", "fr"),
+        ("<entry xml:lang='de'><title>x</title><content xml:lang='fr'>y</content></entry>", "fr"),
+    ],
+)
+def test_an_item_is_in_the_language_of_what_is_shown_of_it(entry: str, spoken: str | None) -> None:
+    assert read(ATOM.format(entry).encode()).items[0].language == spoken
+
+
+def test_links_of_a_document_from_nowhere_are_relative_to_what_it_says_of_itself() -> None:
+    body = b"<rss><channel><link>https://example.org/blog/</link><item><link>/1</link><guid>/1</guid></item></channel></rss>"
+    (item,) = read(body).items
+    assert (item.link, item.id) == ("https://example.org/1", "/1")
+    (item,) = read(body, url="https://other.example/feed").items
+    assert item.link == "https://other.example/1"
+
+
+def test_a_feed_was_updated_when_it_was_issued_where_nothing_better_is_said() -> None:
+    body = (
+        b"<rss xmlns:t='http://purl.org/dc/terms/'><channel>%s<t:issued>1970-01-01T00:01:00Z</t:issued></channel></rss>"
+    )
+    assert read(body % b"").updated == 60.0
+    assert read(body % b"<t:modified>1970-01-01T00:02:00Z</t:modified>").updated == 120.0

@@ -14,7 +14,7 @@ from lxml import etree
 from headwater.formats.context import XML_BASE, Context
 from headwater.formats.html import inner
 from headwater.formats.links import resolve
-from headwater.formats.text import from_html, looks_like_html, one_line
+from headwater.formats.text import from_html, has_reference, is_markup, looks_like_html, one_line
 
 _MARKUP_TYPES = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml", "text/x-html"})
 
@@ -56,7 +56,8 @@ def title_of(element: etree._Element, context: Context) -> str | None:
             return None
         if "<" not in text and "&" not in text:
             return one_line(text)
-        return one_line(text) if context.atom and "&" not in text and "}" in element.tag else from_html(text)
+        plain = context.atom and "}" in element.tag and not has_reference(text)
+        return one_line(text) if plain else from_html(text)
     text, kind = raw_of(element, context)
     if text is None:
         return None
@@ -78,7 +79,7 @@ def html_of(element: etree._Element, context: Context) -> str | None:
         return context.cleaner.html(text, base)
     if kind == "text":
         return context.cleaner.plain(text)
-    if context.atom and "}" in element.tag and not looks_like_html(text):
+    if context.atom and "}" in element.tag and not is_markup(text):
         return context.cleaner.plain(unescape(text) if "&" in text else text)
     return context.cleaner.html(text, base)
 

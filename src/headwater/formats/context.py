@@ -44,7 +44,7 @@ class Context:
         return base
 
     def language_of(self, element: etree._Element) -> str | None:
-        """The xml:lang in force at an element."""
+        """The xml:lang in force at an element; "" where one says that none is (XML 1.0 §2.12)."""
         if not self.has_lang:
             return None
         found = element.get(XML_LANG)
@@ -53,7 +53,7 @@ class Context:
                 found = above.get(XML_LANG)
                 if found is not None:
                     break
-        return language(found)
+        return language(found) or (None if found is None else "")
 
 
 def language(tag: str | None) -> str | None:

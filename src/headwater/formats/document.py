@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from lxml import etree
 
@@ -14,10 +15,10 @@ from headwater.formats.context import XML_BASE, XML_LANG, Context, language
 from headwater.formats.entry import Handlers, Inherited, read_entry
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
 from headwater.formats.html import Cleaner
-from headwater.formats.links import absolute, resolve
+from headwater.formats.links import absolute, is_web, resolve
 from headwater.formats.names import Names, local_name, prefix_of
 from headwater.formats.xml import parse
-from headwater.model import Document
+from headwater.model import Document, Entry
 
 ITEM_LIMIT = 5_000
 _ROOTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
@@ -127,6 +128,8 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
     items = [read_entry(element, context, inherited, handlers) for element in elements[:ITEM_LIMIT]]
     while context.nested and len(items) < ITEM_LIMIT:
         items.append(read_entry(context.nested.pop(0), context, inherited, handlers))
+    if context.base is None:
+        items = _linked_from(items, fields)
     return Document(
         format=_format(root, kind),
         items=tuple(items),
@@ -134,6 +137,14 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
         problems=tuple(context.problems),
         **fields,
     )
+
+
+def _linked_from(items: list[Entry], fields: Mapping[str, Any]) -> list[Entry]:
+    """Items of a document nobody said the address of: their links are relative to what it says itself about that."""
+    base = next((link for link in (fields.get("self"), fields.get("link")) if is_web(link)), None)
+    if base is None:
+        return items
+    return [item if is_web(item.link) else replace(item, link=resolve(item.link, base)) for item in items]
 
 
 def _walk(root: etree._Element, draft: FeedDraft, items: list[etree._Element], context: Context) -> None:

@@ -71,6 +71,11 @@ def note_language(draft: Draft, field: str, element: etree._Element) -> None:
         draft.languages = {**(draft.languages or {}), field: language(said) or ""}
 
 
+def summary(draft: Draft, element: etree._Element, context: Context) -> None:
+    """Atom's summary. RSS has none of that name, so beside a description the later of the two is the long one."""
+    (_atom_summary if context.atom else description)(draft, element, context)
+
+
 def description(draft: Draft, element: etree._Element, context: Context) -> None:
     value = html_of(element, context)
     if draft.ranks.get("summary") == 0 and value != draft.values["summary"]:
@@ -79,6 +84,9 @@ def description(draft: Draft, element: etree._Element, context: Context) -> None
         draft.offer("summary", 0, value)
         if context.has_lang:
             note_language(draft, "summary", element)
+
+
+_atom_summary = html("summary", 1)
 
 
 def content(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -314,7 +322,7 @@ HANDLERS: dict[str, Handler] = {
     "dcterms:modified": date("updated", 2),
     "lastbuilddate": date("updated", 4),
     "description": description,
-    "summary": html("summary", 1),
+    "summary": summary,
     "abstract": html("summary", 2),
     "dc:description": html("summary", 3),
     "itunes:summary": html("summary", 5),
@@ -340,6 +348,7 @@ HANDLERS: dict[str, Handler] = {
     "itunes:category": category,
     "media:category": category,
     "keywords": keywords,
+    "tags": keywords,
     "itunes:keywords": keywords,
     "media:keywords": keywords,
     "enclosure": enclosure,

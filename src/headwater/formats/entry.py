@@ -83,9 +83,9 @@ def _link_otherwise(draft: Draft, about: str | None, context: Context) -> str | 
 
 
 def _spoken(draft: Draft, element: etree._Element, context: Context) -> str | None:
-    """The language of the content, else of the summary, else of the title, else of the item; "" unsets it."""
+    """The language of the content, or of the summary or title where that is all there is; "" unsets it."""
     if draft.languages is not None:
-        for name in ("content", "summary", "title"):
-            if (said := draft.languages.get(name)) is not None:
-                return said
+        shown = next((name for name in ("content", "summary", "title") if name in draft.values), "")
+        if (said := draft.languages.get(shown)) is not None:
+            return said
     return context.language_of(element)

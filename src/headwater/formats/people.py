@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from html import unescape
 
 from headwater.formats.text import from_html
 
@@ -28,6 +29,8 @@ def name_in(text: str) -> str | None:
     text = " ".join(text[: _LONGEST * 4].split())
     if "</" in text:
         text = from_html(text) or ""  # people marked up as links to their pages
+    elif "&" in text:
+        text = unescape(text)  # addresses hidden from collectors as references
     if _has_address(text):
         for opening, closing in ("()", "<>", "[]"):
             start = text.find(opening)

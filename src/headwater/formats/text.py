@@ -24,6 +24,8 @@ _TAG = re.compile(rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|
 _EVERY_TAG = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
 _HIDDEN = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
 _ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_MARKUP = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
+_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
 _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
 
@@ -78,6 +80,20 @@ def from_html(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | 
 
 def looks_like_html(text: str) -> bool:
     return "<" in text and _ANY_TAG.search(text) is not None
+
+
+def has_reference(text: str) -> bool:
+    """Whether an entity or a character is named in there: an `&` alone is one in plain text."""
+    return "&" in text and _REFERENCE.search(text) is not None
+
+
+def is_markup(text: str) -> bool:
+    """Whether text that should be plain is HTML all the same: it closes an element, or has one that needs no closing.
+
+    >>> is_markup("the <blink> tag"), is_markup("<i>the</i> tag")
+    (False, True)
+    """
+    return "<" in text and (_MARKUP.search(text) is not None or (has_reference(text) and looks_like_html(text)))
 
 
 def to_html(text: str) -> str:
