@@ -82,9 +82,10 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
 
         async def again() -> bool:
             node.crawler.roster.allowed[:] = 0.0  # nobody waits
-            return len(await node.store.refreshes(limit=1000)) >= 40
+            done = await node.store.refreshes(limit=1000)
+            return len(done) >= 40 and sum(one.new > 0 for one in done) > 8
 
-        await eventually(again, "they are refreshed again")
+        await eventually(again, "they are refreshed again, and bring something")
         await node.upkeep.report()
     async with await Store.open(settings.database_url) as store:
         refreshes = await store.refreshes(limit=10_000)

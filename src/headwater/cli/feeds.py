@@ -274,8 +274,9 @@ def _explanation(told: Explanation, now: float) -> list[str]:
 
 def _belief(belief: Belief) -> list[str]:
     day = "".join(_BARS[min(int(8 * items / (max(belief.by_hour) or 1)), 8)] for items in belief.by_hour)
+    waiting = f"{belief.expected_new:.2g} new ones are" if belief.expected_new >= 0.01 else "hardly a new one is"
     return [
         f"Believed: {belief.per_day_now:.2g} items a day now, {belief.per_day:.2g} on average; next 24 h: {day}",
-        f"Its window shows {belief.window} items; {belief.expected_new:.2g} new ones are expected to wait there, "
+        f"Its window shows {belief.window} items; {waiting} expected to wait there, "
         f"the chance that some are lost already is {belief.chance_of_loss:.1%}.",
     ]

@@ -18,20 +18,18 @@ from headwater.language.ast import Create
 from headwater.node.courtesy import Courtesy
 from headwater.node.deciding import Status
 from headwater.node.learning import Lesson
-from headwater.node.memory import STRATEGY
 from headwater.node.setting_up import build_strategy, spending
 from headwater.node.upkeep import Upkeep, every
 from headwater.query.scope import Scope
 from headwater.query.text import Origin
 from headwater.settings import Settings
-from headwater.store import leases, queries, state
+from headwater.store import leases, queries
 from headwater.store.leases import Lease
 from headwater.store.store import Store
 
 SEAT = "controller"
 STATUS, VERSION = "cluster status", 1
 LOOK = 1.0
-RELEARN, RELEARN_MOST = 3600.0, 200_000  # seconds and refreshes of the log that are learned from again
 PER_TERMINAL = 2  # jobs in flight, as a multiple of what a terminal fetches at once
 
 log = structlog.get_logger()
@@ -120,7 +118,6 @@ class Leader:
         )
         upkeep, standing = Upkeep(store, controller, given), StandingQueries(store)
         await upkeep.begin()
-        await self._relearn(store, controller)
         await standing.look()
         await self._count(store)
         self.controller, self.upkeep = controller, upkeep
@@ -155,12 +152,6 @@ class Leader:
                 await upkeep.report()
             except HeadwaterError as error:  # another leads: what it learns counts
                 log.warning("not_saved", error=str(error))
-
-    async def _relearn(self, store: Store, controller: Controller) -> None:
-        """Whoever led before may have been killed: what it had not saved yet is in the log of refreshes."""
-        saved = await store.read(state.saved, STRATEGY) or 0.0
-        missed = await store.refreshes(since=max(saved, time.time() - RELEARN), limit=RELEARN_MOST)
-        await asyncio.to_thread(controller.relearn, missed)
 
     async def _count(self, store: Store) -> None:
         """How much the terminals that are there can fetch at once."""

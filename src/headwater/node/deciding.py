@@ -6,7 +6,6 @@ One process fetches what it decides (`crawler`); in a cluster the controller dec
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +13,9 @@ import numpy as np
 import structlog
 
 from headwater.estimate.base import Floats, Rows
-from headwater.model import Known, Refresh
 from headwater.node.aim import Aim
 from headwater.node.courtesy import Courtesy
-from headwater.node.learning import Lesson, observed
+from headwater.node.learning import Lesson, learn
 from headwater.node.roster import Roster
 from headwater.node.spending import Spending
 from headwater.schedule.base import Budget, Strategy, best
@@ -164,7 +162,8 @@ class Decider:
         back, self._offset = self._offset - offset, offset
         if back > CLOCK_STEP:
             log.warning("clock_set_back", seconds=round(back))
-            for moments in (self.roster.allowed, self.roster.host_until, self.roster.table.last):
+            roster = self.roster
+            for moments in (roster.allowed, roster.host_until, roster.table.last, roster.learned):
                 moments -= back
             self.spending.shift(back)
             due = self.strategy.due
@@ -179,7 +178,8 @@ class Decider:
         here = [(row, lesson) for row, lesson in found if row is not None]
         if not here:  # all removed while they were fetched
             return [None] * len(lessons)
-        self._learn([one for one in here if one[1].refresh.ending.ok])
+        late = self.roster.learned  # what came by another way and was read from the log is not learned twice
+        self._learn([one for one in here if one[1].refresh.ending.ok and one[1].refresh.at > late[one[0]]])
         self._fail([one for one in here if not one[1].refresh.ending.ok])
         rows = np.array([row for row, _ in here], np.intp)
         allowed, _ = self.courtesy.allowed([lesson.known for _, lesson in here], self._rates(rows), self._clock())
@@ -189,38 +189,10 @@ class Decider:
         at = dict(zip(rows.tolist(), next_at.tolist(), strict=True))
         return [None if row is None else at[row] for row, _ in found]
 
-    def relearn(self, refreshes: Sequence[Refresh]) -> None:
-        """Learn from the log what was learned but not saved, when we take over from somebody who was killed.
-
-        In the order of time; nothing becomes due by it. A feed's first refresh of the log counts as its first.
-        """
-        turns: list[list[tuple[int, Lesson]]] = []
-        seen: Counter[int] = Counter()
-        for refresh in sorted(refreshes, key=lambda one: one.at):
-            row = self.roster.row(refresh.feed_id)
-            if row is None or not refresh.ending.ok:
-                continue
-            if seen[row] == len(turns):
-                turns.append([])
-            turns[seen[row]].append((row, Lesson(refresh, Known(refresh.feed_id, ""), "", shown=refresh.published)))
-            seen[row] += 1
-        last = self.roster.table.last.copy()
-        self.roster.table.last[np.array(list(seen), np.intp)] = -np.inf
-        for turn in turns:
-            self._learn(turn)
-        self.roster.table.last[:] = last
-
     def _learn(self, well: Sequence[tuple[int, Lesson]]) -> None:
         if not well:
             return
-        rows = np.array([row for row, _ in well], np.intp)
-        table = self.roster.table
-        seen = observed(table, rows, [lesson for _, lesson in well])
-        self.strategy.observe(table, seen)
-        table.last[rows] = seen.end
-        table.divergence[rows] = np.nan  # whatever a signal told is in now
-        shown = seen.window > 0
-        table.window[rows[shown]] = seen.window[shown]
+        learn(self.strategy, self.roster, well)
         if self.courtesy.held:
             self._hear(well)
 

@@ -134,6 +134,7 @@ async def _remembered(store: Store, settings: Settings, feed_id: int) -> tuple[S
     strategy = build_strategy(settings)
     strategy.resize(len(roster))
     await memory.load_strategy(store, roster, strategy)
+    await memory.catch_up(store, roster, strategy)
     return strategy, roster
 
 

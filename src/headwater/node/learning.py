@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,8 @@ import numpy as np
 from headwater.estimate.base import Floats, Ragged, Rows
 from headwater.estimate.kinds import AHEAD, EARLIEST, named
 from headwater.model import Known, Outcome, Refresh, Verdict
-from headwater.schedule.base import Observed, Table
+from headwater.node.roster import Roster
+from headwater.schedule.base import Observed, Strategy, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,36 @@ def observed(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
         bytes=np.array([float(refresh.bytes) for refresh in refreshes]),
         hint=np.array([np.nan if lesson.fresh_for is None else lesson.fresh_for for lesson in lessons]),
     )
+
+
+def learn_again(strategy: Strategy, roster: Roster, refreshes: Sequence[Refresh]) -> None:
+    """Learn in the order of time from refreshes of the log that the strategy has not heard of."""
+    turns: list[list[tuple[int, Lesson]]] = []
+    seen: Counter[int] = Counter()
+    for refresh in sorted(refreshes, key=lambda one: one.at):
+        row = roster.row(refresh.feed_id)
+        if row is None or not refresh.ending.ok or refresh.at <= roster.learned[row]:
+            continue
+        if seen[row] == len(turns):
+            turns.append([])
+        turns[seen[row]].append((row, Lesson(refresh, Known(refresh.feed_id, ""), "", shown=refresh.published)))
+        seen[row] += 1
+    rows = np.array(list(seen), np.intp)
+    roster.table.last[rows] = roster.learned[rows]
+    for turn in turns:
+        learn(strategy, roster, turn)
+
+
+def learn(strategy: Strategy, roster: Roster, well: Sequence[tuple[int, Lesson]]) -> None:
+    """Teach the strategy refreshes that ended well, one for each row at the most."""
+    rows = np.array([row for row, _ in well], np.intp)
+    table = roster.table
+    seen = observed(table, rows, [lesson for _, lesson in well])
+    strategy.observe(table, seen)
+    table.last[rows] = roster.learned[rows] = seen.end
+    table.divergence[rows] = np.nan  # whatever a signal told is in now
+    shown = seen.window > 0
+    table.window[rows[shown]] = seen.window[shown]
 
 
 def _shown(outcome: Outcome, refresh: Refresh) -> tuple[float, ...]:

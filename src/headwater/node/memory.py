@@ -16,20 +16,21 @@ from numpy.typing import NDArray
 
 from headwater.errors import StrategyError
 from headwater.node.courtesy import Courtesy
+from headwater.node.learning import learn_again
 from headwater.node.roster import Roster
 from headwater.schedule.base import Strategy
 from headwater.store.store import Store
 
 STRATEGY, HOSTS = "strategy", "hosts"
 VERSION = 1
-IDS = "feed_ids"
+IDS, LEARNED = "feed_ids", "learned"
 
 log = structlog.get_logger()
 
 
 async def save(store: Store, roster: Roster, strategy: Strategy, courtesy: Courtesy, now: float) -> None:
     packed = io.BytesIO()
-    arrays: dict[str, Any] = {IDS: roster.ids, **strategy.save()}
+    arrays: dict[str, Any] = {IDS: roster.ids, LEARNED: roster.learned, **strategy.save()}
     np.savez(packed, **arrays)
     await store.save_state(STRATEGY, VERSION, packed.getvalue(), now)
     await store.save_state(HOSTS, VERSION, courtesy.save(), now)
@@ -48,30 +49,50 @@ async def load_strategy(store: Store, roster: Roster, strategy: Strategy) -> boo
         return False
     with np.load(io.BytesIO(saved[1]), allow_pickle=False) as arrays:
         state = {key: arrays[key] for key in arrays.files}
+    ids, learned = state.pop(IDS), state.pop(LEARNED, None)
     try:
-        strategy.load(arranged(state, state.pop(IDS), roster.ids, strategy))
+        strategy.load(arranged(state, ids, roster.ids, strategy))
     except StrategyError as error:
         log.warning("strategy_state_put_aside", strategy=strategy.name, why=str(error))
         return False
+    there, source = _places(ids, roster.ids)
+    roster.learned[there] = roster.table.last[there] if learned is None else learned[source]
     return True
+
+
+async def catch_up(store: Store, roster: Roster, strategy: Strategy) -> None:
+    """Learn from the log what the strategy has not heard of.
+
+    A command refreshes feeds, a page adds one with its first items, and who is killed has not saved the last minutes.
+    """
+    rows = roster.missed
+    if len(rows):
+        heard = dict(zip(roster.ids[rows].tolist(), roster.learned[rows].tolist(), strict=True))
+        learn_again(strategy, roster, await store.missed(heard))
+        roster.learned[rows] = np.maximum(roster.learned[rows], roster.table.last[rows])  # the log may be pruned
 
 
 def arranged(
     state: Mapping[str, NDArray[Any]], saved: NDArray[np.int64], wanted: NDArray[np.int64], blank: Strategy
 ) -> dict[str, NDArray[Any]]:
     """Saved rows in the order of `wanted`; a feed that was not there gets the row a new feed has in `blank`."""
-    place = {int(feed): k for k, feed in enumerate(saved.tolist()) if feed >= 0}
-    source = np.array([place.get(int(feed), -1) for feed in wanted.tolist()], np.intp)
-    known = source >= 0
+    known, source = _places(saved, wanted)
     fresh = blank.save()
     result = dict(state)
     for key, array in state.items():
         if key not in fresh or not array.ndim or len(array) != len(saved) or not _by_feed(key):
             continue
         rows = fresh[key].copy()
-        rows[known] = array[source[known]]
+        rows[known] = array[source]
         result[key] = rows
     return result | {key: fresh[key] for key in state if key in fresh and key.rsplit("/", 1)[-1] == "_feeds"}
+
+
+def _places(saved: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which of `wanted` were saved, and the place of each of those."""
+    place = {int(feed): k for k, feed in enumerate(saved.tolist()) if feed >= 0}
+    source = np.array([place.get(int(feed), -1) for feed in wanted.tolist()], np.intp)
+    return source >= 0, source[source >= 0]
 
 
 def _by_feed(key: str) -> bool:

@@ -40,6 +40,7 @@ class Roster:
         self.host_until: Floats = np.empty(0)  # one per host: the host as a whole asked us to wait
         self.active: Bools = np.empty(0, bool)  # neither paused nor gone nor removed
         self.busy: Bools = np.empty(0, bool)  # a refresh of it is under way
+        self.learned: Floats = np.empty(0)  # the latest refresh that the strategy has learned from
         self._over: Floats = np.empty(0)  # when its last refresh was over, on the monotonic clock
         self._wants: Mapping[int, Want] = {}
         self._row: dict[int, int] = {}
@@ -62,12 +63,23 @@ class Roster:
         return np.array([self._row[feed] for feed in feed_ids if feed in self._row], np.intp)
 
     def candidates(self, now: float) -> Bools:
-        return self.active & ~self.busy & (self.allowed <= now) & (self.host_until[self.host] <= now)
+        heard = self.table.last <= self.learned  # of one that others refreshed we must hear first what came of it
+        return self.active & ~self.busy & heard & (self.allowed <= now) & (self.host_until[self.host] <= now)
 
     @property
     def untried(self) -> Bools:
         """Feeds of which nothing is known because nobody has tried: their first refresh is still to come."""
         return np.isneginf(self.table.last) & np.isneginf(self.allowed)
+
+    @property
+    def missed(self) -> Rows:
+        """Feeds that were refreshed without the strategy hearing of it: by a command, or before it was killed."""
+        return np.flatnonzero((self.table.last > self.learned) & (self.ids >= 0) & ~self.busy)
+
+    @property
+    def unjudged(self) -> Rows:
+        """Feeds that have been refreshed and for which nobody has said yet when they may be again."""
+        return np.flatnonzero(np.isneginf(self.allowed) & np.isfinite(self.table.last) & self.active & ~self.busy)
 
     def room(self, per_host: int) -> Rows:
         """How many refreshes each host may get on top of those under way."""
@@ -98,14 +110,17 @@ class Roster:
         for feed in known:
             row = self._row[feed.feed_id]
             self.host[row] = self._host(feed.url)
+            back = not self.active[row]
             self.active[row] = not feed.paused and feed.gone_since is None
             wanted = self._wants.get(feed.feed_id) or Want(feed.weight, 1.0)
             self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
             if self.busy[row] or self._over[row] >= since:
                 continue
-            self.allowed[row] = allowed.get(feed.feed_id, -np.inf)
+            last = -np.inf if feed.last_success is None else feed.last_success
+            if feed.feed_id in allowed or back or last != self.table.last[row]:
+                self.allowed[row] = allowed.get(feed.feed_id, -np.inf)
             self.table.window[row] = feed.window or ASSUMED_WINDOW
-            self.table.last[row] = -np.inf if feed.last_success is None else feed.last_success
+            self.table.last[row] = last
 
     def want(self, wants: Mapping[int, Want]) -> None:
         """What queries make of the feeds' weights, from now on."""
@@ -129,6 +144,7 @@ class Roster:
         self.allowed = np.concatenate([self.allowed, np.full(more, -np.inf)])
         self.active = np.concatenate([self.active, np.ones(more, bool)])
         self.busy = np.concatenate([self.busy, np.zeros(more, bool)])
+        self.learned = np.concatenate([self.learned, np.full(more, -np.inf)])
         self._over = np.concatenate([self._over, np.full(more, -np.inf)])
         self.table = _joined(self.table, Table.of(more, ASSUMED_WINDOW))
         self._row |= {feed.feed_id: start + k for k, feed in enumerate(fresh)}

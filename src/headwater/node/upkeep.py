@@ -64,6 +64,7 @@ class Upkeep:
         self._revision = await self._store.revision()
         await self._decider.load()
         await memory.load_strategy(self._store, self._decider.roster, self._decider.strategy)
+        await self._catch_up()
         await self.watch.load()
         await self.retarget()
 
@@ -128,8 +129,15 @@ class Upkeep:
         revision = await self._store.revision()
         if revision != self._revision:
             await self._decider.load()
+            await self._catch_up()
             self._revision = revision
             await self.want(standing)
+
+    async def _catch_up(self) -> None:
+        """Refreshes that others made are learned from, and their servers' words hold for us too."""
+        one, roster = self._decider, self._decider.roster
+        await memory.catch_up(self._store, roster, one.strategy)
+        await one.reconsider(roster.ids[roster.unjudged].tolist())
 
     async def want(self, standing: Standing) -> None:
         """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""

@@ -200,14 +200,24 @@ class Value(Interval):
         lost = 1 / (1 + np.exp(-1.702 * np.clip((float(items[0]) - float(task.window[0])) / spread, -20, 20)))
         wait = "now" if due <= now else f"in {_duration(due - now)}"
         reason = (
-            f"publishes about {rate:.3g} items a day at this hour; {float(items[0]):.2g} new expected, "
-            f"chance of loss {lost:.1%}; a refresh is worth {worth:.3g} item-days now, the price is {self.price:.3g}; "
+            f"publishes about {_figure(rate)} items a day at this hour; {_figure(float(items[0]))} new expected, "
+            f"chance of loss {lost:.1%}; a refresh is worth {_figure(worth)} item-days now, "
+            f"the price is {_figure(self.price)}; "
             f"planned {wait}"
         )
         return Explained(reason, worth, self.price, due)
 
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
+
+
+def _figure(value: float) -> str:
+    """A number for a sentence: nobody reads 4.6e-06.
+
+    >>> _figure(4.6e-06), _figure(0.0312), _figure(12.345), _figure(0.0)
+    ('less than .001', '0.0312', '12.3', '0')
+    """
+    return "less than .001" if 0 < value < 0.001 else f"{value:.3g}"
 
 
 def _duration(seconds: float) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
 from headwater.model import Ending, Refresh
-from headwater.store.sql import Prepared, from_json, to_json, upsert
+from headwater.store.sql import Prepared, chunks, from_json, to_json, upsert
 from headwater.store.tables import feed, item, known, refresh, tally
 from headwater.store.values import Loss, Period, Summary
 
 HOUR = 3600
+CHUNK = 1000
 LAST = 20
 _SUMS = ("refreshes", "new", "updated", "lost", "bytes")
 
@@ -76,6 +77,19 @@ def listed(
     if before is not None:
         query = query.where(refresh.c.at < before)
     return [read_refresh(row) for row in connection.execute(query)]
+
+
+def missed(connection: Connection, learned: Mapping[int, float], most: int) -> list[Refresh]:
+    """What the log has of each feed after the moment given for it; of more than `most`, not all."""
+    found: list[Refresh] = []
+    for chunk in chunks(sorted(learned, key=lambda feed_id: learned[feed_id]), CHUNK):  # alike moments in one query
+        least = max(min(learned[feed_id] for feed_id in chunk), 0.0)
+        query = select(refresh).where(refresh.c.feed_id.in_(chunk), refresh.c.at > least)
+        rows = connection.execute(query.order_by(refresh.c.at.desc()).limit(most - len(found)))
+        found += [read_refresh(row) for row in rows if row.at > learned[row.feed_id]]
+        if len(found) >= most:
+            break
+    return found
 
 
 def losses(connection: Connection, since: float, limit: int) -> list[Loss]:

@@ -276,6 +276,10 @@ class Store:
         """The latest first; `since` ≤ at < `before`."""
         return await self._database.read(refreshes.listed, feed_id, since, before, limit)
 
+    async def missed(self, learned: Mapping[int, float], *, most: int = 200_000) -> list[Refresh]:
+        """What the log has of each feed after the moment given for it; of more than `most`, not all."""
+        return await self._database.read(refreshes.missed, learned, most)
+
     async def losses(self, *, since: float, limit: int = 20) -> list[Loss]:
         """The feeds that lost most since then, the worst first."""
         return await self._database.read(refreshes.losses, since, limit)

@@ -1,0 +1,107 @@
+"""What others refreshed, and what a killed node had not saved, is learned from the log as if one had been there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import numpy as np
+import pytest
+
+from headwater.estimate.base import DAY
+from headwater.fetch.client import Fetcher
+from headwater.model import Ending, Known, Refresh
+from headwater.node.adding import subscribe
+from headwater.node.learning import Lesson, learn, learn_again
+from headwater.node.node import Node
+from headwater.node.roster import Roster
+from headwater.schedule import STRATEGIES
+from headwater.schedule.base import Strategy
+from headwater.store.store import Store
+from headwater.store.values import ScheduleRow
+
+FEEDS = 5
+
+
+def row(feed: int, last: float | None = None) -> ScheduleRow:
+    url = f"http://{feed}.example/"
+    return ScheduleRow(feed, url, 1.0, False, None, 0, last, last, None, None, None, None, 0, None)
+
+
+def knowing(name: str) -> tuple[Strategy, Roster]:
+    strategy, roster = STRATEGIES[name](), Roster()
+    roster.take([row(feed) for feed in range(FEEDS)], {})
+    strategy.resize(FEEDS)
+    return strategy, roster
+
+
+def log(days: int) -> list[Refresh]:
+    rng, told = np.random.default_rng(1), []
+    for day in range(1, days + 1):
+        for feed in range(FEEDS):
+            at = day * DAY + 60.0 * feed
+            dates = np.sort(rng.uniform(at - DAY, at, rng.poisson(3.0)))
+            told.append(Refresh(feed, at, Ending.CHANGED, new=len(dates), window=20, published=tuple(dates.tolist())))
+    return told
+
+
+def live(strategy: Strategy, roster: Roster, told: list[Refresh]) -> None:
+    for first in range(0, len(told), FEEDS):
+        batch = told[first : first + FEEDS]
+        lessons = [Lesson(one, Known(one.feed_id, ""), "", shown=one.published) for one in batch]
+        learn(strategy, roster, [(one.refresh.feed_id, one) for one in lessons])
+
+
+@pytest.mark.parametrize("name", ["value", "two_steps", "miniflux_entry_frequency"])
+def test_learning_from_the_log_is_learning_live(name: str) -> None:
+    told = log(12)
+    one, other = knowing(name), knowing(name)
+    live(*one, told)
+    live(*other, told[: 5 * FEEDS])  # then it was killed
+    learn_again(*other, told[3 * FEEDS :][::-1])  # some of it twice, and in no order
+    for key, array in one[0].save().items():
+        assert np.array_equal(array, other[0].save()[key], equal_nan=array.dtype.kind == "f"), key
+    assert np.array_equal(one[1].table.last, other[1].table.last)
+    assert not len(other[1].missed)
+
+
+async def test_a_feed_added_with_its_first_items_is_believed_and_left_in_peace(farm, given, eventually) -> None:
+    made = await farm(feeds=4, speed=1)  # its hints ask for minutes
+    settings = given(strategy="value", least_interval=60.0)
+    async with (
+        await Store.open(settings.database_url) as store,
+        Fetcher(allow_private=True) as fetcher,
+    ):
+
+        async def add(k: int) -> int:
+            told = await subscribe(store, fetcher, made.url(k), now=time.time(), choose=lambda _, found: found[0])
+            return told.feed.id
+
+        early = await add(0)
+        async with Node(settings) as node:
+            late = await add(1)
+            roster = node.crawler.roster
+            await eventually(lambda: (k := roster.row(late)) is not None and roster.learned[k] > 0, "it is noticed")
+            await asyncio.sleep(1.0)
+            for feed in (early, late):
+                [first] = await store.refreshes(feed)  # nobody asked a second time
+                estimator, here = node.crawler.strategy.estimator, np.array([roster.row(feed)])
+                assert estimator is not None
+                [believed] = estimator.daily(here, np.array([first.at])) * DAY
+                shown = (first.new - 1) / (first.at - first.published[0]) * DAY
+                assert shown / 5 < believed < 2 * shown  # one document is some evidence, not all
+                assert roster.allowed[roster.row(feed)] > first.at + 59
+    assert len(made.log) == 2
+
+
+async def test_what_a_command_refreshed_while_nobody_watched_is_known_after_the_start(farm, given) -> None:
+    made = await farm(feeds=1, speed=1)
+    settings = given(strategy="value", least_interval=60.0)
+    async with await Store.open(settings.database_url) as store, Fetcher(allow_private=True) as fetcher:
+        told = await subscribe(store, fetcher, made.url(0), now=time.time(), choose=lambda _, found: found[0])
+        async with Node(settings):
+            pass
+        [first] = await store.refreshes(told.feed.id)
+        async with Node(settings) as node:  # the state was saved: nothing is learned twice
+            [at] = node.crawler.roster.learned
+            assert at == first.at
