@@ -118,11 +118,14 @@ async def agree(store: Store, user: User, oracle: Oracle) -> None:
     assert counts.starred == len(oracle.starred)
 
 
-@pytest.mark.parametrize("near", [1500, 0])
-async def test_streams_and_counts_say_what_was_marked(store: Store, near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("near", "far"), [(streams.NEAR, streams.FAR), ((2, 0), streams.FAR), ((0, 0), (0, 0))])
+async def test_streams_and_counts_say_what_was_marked(
+    store: Store, near: tuple[int, int], far: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With few items near by, the ways that are taken where wanted items are rare."""
     monkeypatch.setattr(streams, "NEAR", near)
-    user, oracle = await lived_in(store, seed=near)
+    monkeypatch.setattr(streams, "FAR", far)
+    user, oracle = await lived_in(store, seed=far[0])
     dice = random.Random(5)
     undos: list[tuple[int, set[int]]] = []
     await agree(store, user, oracle)

@@ -13,6 +13,7 @@ from headwater.errors import InputError, NotFound
 from headwater.store.clean import clean
 from headwater.store.people import OWNER, ROLES, SCOPES, ApiToken, Session, User
 from headwater.store.people_tables import api_token, session, subscribed, user
+from headwater.store.sql import rows
 
 LONGEST_NAME = 64
 MOST_SESSIONS = 100  # of one person; the longest unused go first
@@ -41,8 +42,7 @@ def checked_name(name: str) -> str:
 
 
 def _user(row: Row[Any]) -> User:
-    settings: dict[str, Any] = orjson.loads(row.settings) if row.settings else {}
-    return User(row.id, row.name, row.role, row.created, row.password is not None, settings)
+    return _known(row.id, row.name, row.role, row.created, row.password is not None, row.settings)
 
 
 def users(connection: Connection) -> list[User]:
@@ -158,11 +158,25 @@ def sign_in(
 
 
 def signed_in(connection: Connection, hash: bytes, kind: str, now: float) -> Session | None:
-    columns = (session.c.label, session.c.created.label("since"), session.c.last_seen, session.c.expires)
-    query = select(user, *columns).join(session, session.c.user_id == user.c.id)
-    query = query.where(session.c.hash == hash, session.c.kind == kind, session.c.expires > now)
-    row = connection.execute(query).first()
-    return None if row is None else Session(_user(row), kind, row.label, row.since, row.last_seen, row.expires)
+    for *of, label, since, last_seen, expires in rows(connection, _SIGNED_IN, {"hash": hash, "kind": kind, "now": now}):
+        return Session(_known(*of), kind, label, since, last_seen, expires)
+    return None
+
+
+# Asked with every request, so by hand.
+_KNOWN = "SELECT u.id, u.name, u.role, u.created, u.password IS NOT NULL, u.settings"
+_SIGNED_IN = (
+    f'{_KNOWN}, s.label, s.created, s.last_seen, s.expires FROM session s JOIN "user" u ON u.id = s.user_id '
+    "WHERE s.hash = :hash AND s.kind = :kind AND s.expires > :now"
+)
+_TOKEN = (
+    f'{_KNOWN}, t.id, t.label, t.scopes, t.created, t.last_used FROM api_token t JOIN "user" u ON u.id = t.user_id '
+    "WHERE t.hash = :hash"
+)
+
+
+def _known(id: int, name: str, role: str, created: float, has_password: bool, settings: str | None) -> User:
+    return User(id, name, role, created, bool(has_password), orjson.loads(settings) if settings else {})
 
 
 def prolong(connection: Connection, hash: bytes, now: float, expires: float) -> None:
@@ -205,12 +219,10 @@ def add_token(
 
 
 def token_user(connection: Connection, hash: bytes) -> tuple[User, ApiToken] | None:
-    query = select(user, *(column.label(f"token_{column.name}") for column in api_token.c))
-    row = connection.execute(query.join(api_token).where(api_token.c.hash == hash)).first()
-    if row is None:
-        return None
-    scopes = tuple(row.token_scopes.split())
-    return _user(row), ApiToken(row.token_id, row.id, row.token_label, scopes, row.token_created, row.token_last_used)
+    for *of, id, label, scopes, created, last_used in rows(connection, _TOKEN, {"hash": hash}):
+        owner = _known(*of)
+        return owner, ApiToken(id, owner.id, label, tuple(scopes.split()), created, last_used)
+    return None
 
 
 def token_used(connection: Connection, token_id: int, now: float) -> None:

@@ -55,7 +55,20 @@ def set_marks(
         row["starred"] = now if starred else None
     statement = _BOTH if read is not None and starred is not None else _READ if starred is None else _STAR
     statement.run(connection, ({**row, "feed_id": feed_id, "item_id": item_id} for feed_id, item_id in places))
+    if read is False:
+        _put_in_order(connection, user_id)
     return len(places)
+
+
+def _put_in_order(connection: Connection, user_id: int) -> None:
+    """What has just been marked unread gets the moment at which it arrived."""
+    connection.execute(_ORDERED, {"user": user_id})
+
+
+_ORDERED = text(
+    "UPDATE mark SET arrived = (SELECT i.first_seen FROM item i WHERE i.id = mark.item_id) "
+    "WHERE user_id = :user AND state = 0 AND arrived IS NULL"
+)
 
 
 def mark_all(
@@ -249,6 +262,7 @@ def take_back(connection: Connection, user_id: int, undo_id: int, now: float) ->
             connection,
             ({"user_id": user_id, "feed_id": f, "item_id": i, "state": state, "changed": now} for f, i in places),
         )
+    _put_in_order(connection, user_id)
 
 
 _BACK = update(subscribed).where(
@@ -294,6 +308,7 @@ def _turn_over(connection: Connection, user_id: int, feed_id: int, read: int, no
     last = connection.execute(select(func.max(item.c.id)).where(item.c.feed_id == feed_id)).scalar() or 0
     rows = ({"user_id": user_id, "feed_id": feed_id, "item_id": id, "state": 0, "changed": now} for id in unread)
     _READ.run(connection, rows)
+    _put_in_order(connection, user_id)
     mine = (subscribed.c.user_id == user_id, subscribed.c.feed_id == feed_id)
     connection.execute(update(subscribed).where(*mine).values(read_up_to=last))
     theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.item_id <= last)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.model import Item
+from headwater.quick import quick
 
 OWNER, READER = "owner", "reader"
 ROLES = (OWNER, READER)
@@ -84,6 +85,7 @@ class Stream:
     tag: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reading:
     """An item as one person has it. In a query feed `hit_id` is its place there, and `item` what the feed shows."""

@@ -103,6 +103,13 @@ mark = Table(
     Column("state", SmallInteger),  # 1 read, 0 unread, None as `read_up_to` has it
     Column("starred", Double),  # since when
     Column("changed", Double, nullable=False),
+    Column("arrived", Double),  # of items marked unread: when they arrived, so that their list is in order
+    Index(
+        "mark_arrived",
+        *("user_id", "arrived", "item_id", "feed_id", "state"),
+        sqlite_where=text("state = 0"),
+        postgresql_where=text("state = 0"),
+    ),
     Index(
         "mark_unread",
         "user_id",

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, Text, cast, delete, func, literal_column, select, text
+from sqlalchemy import Connection, Select, Text, cast, delete, literal_column, select, text
 from sqlalchemy import insert as insert_into
 
 from headwater.errors import InputError
 from headwater.model import Item
 from headwater.store import state
 from headwater.store.items import feeds_with, read_item
-from headwater.store.sql import MARKS, from_json, insert_new, prepared
+from headwater.store.sql import MARKS, from_json, insert_new, rows
 from headwater.store.tables import TsQuery, item, item_search, unindexed
 from headwater.store.values import Found
 from headwater.store.words import Term, fingerprint, fts5_query, terms_of, tsquery, tsvector, words_of
@@ -104,10 +104,8 @@ def renew_all(connection: Connection) -> None:
 
 def waiting(connection: Connection) -> int:
     """How many items the index does not have yet."""
-    return connection.execute(_WAITING).scalar_one()
-
-
-_WAITING = select(func.count()).select_from(unindexed)
+    number: int = rows(connection, "SELECT COUNT(*) FROM unindexed", {})[0][0]
+    return number
 
 
 def search(
@@ -171,7 +169,7 @@ def ids_of(
         values["tag"] = tag
     order = "f.rowid" if dialect == "sqlite" else "f.item_id"
     sql = f"SELECT i.id {_OF_USER[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
-    return list(connection.execute(prepared(f"{sql} ORDER BY {order} DESC LIMIT :limit"), values).scalars())
+    return [row[0] for row in rows(connection, f"{sql} ORDER BY {order} DESC LIMIT :limit", values)]
 
 
 def _matching(dialect: str, terms: list[Term]) -> Any:

@@ -23,6 +23,23 @@ def prepared(sql: str) -> TextClause:
     return text(sql)
 
 
+def rows(connection: Connection, sql: str, values: Mapping[str, Any]) -> Sequence[Any]:
+    """A statement by hand with values by name (`:name`), for the hot path: the rows as plain tuples.
+
+    SQLite's driver takes such statements as they are, and answers a small one ten times as fast as through SQLAlchemy.
+    """
+    if connection.dialect.name == "sqlite":
+        return bare(connection, sql, values)
+    return connection.execute(prepared(sql), values).all()
+
+
+def bare(connection: Connection, sql: str, given: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
+    """By SQLite's driver alone, in the transaction of the connection."""
+    driver: Any = connection.connection.dbapi_connection
+    found: list[Any] = driver.execute(sql, given).fetchall()
+    return found
+
+
 def upsert(dialect: str, table: Table) -> Any:
     """INSERT that takes ON CONFLICT; SQLAlchemy has one class per database for it, alike in all we use."""
     if dialect == "sqlite":
@@ -109,7 +126,10 @@ class OfUser:
         self._statement = {name: statement.replace("{user}", mark) for name, mark in MARKS.items()}
 
     def run(self, connection: Connection, user_id: int) -> Sequence[Any]:
-        return connection.exec_driver_sql(self._statement[connection.dialect.name], (user_id,)).all()
+        dialect = connection.dialect.name
+        if dialect == "sqlite":
+            return bare(connection, self._statement[dialect], (user_id,))
+        return connection.exec_driver_sql(self._statement[dialect], (user_id,)).all()
 
 
 class ByIds:
@@ -126,8 +146,9 @@ class ByIds:
 
     def run(self, connection: Connection, user_id: int, ids: Sequence[int]) -> Sequence[Any]:
         dialect = connection.dialect.name
-        given = list(ids) if dialect == "postgresql" else orjson.dumps(list(ids)).decode()
-        return connection.exec_driver_sql(self._statement[dialect], (user_id, given)).all()
+        if dialect == "sqlite":
+            return bare(connection, self._statement[dialect], (user_id, orjson.dumps(list(ids)).decode()))
+        return connection.exec_driver_sql(self._statement[dialect], (user_id, list(ids))).all()
 
 
 def _quoted(columns: Sequence[str]) -> str:

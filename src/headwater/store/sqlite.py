@@ -69,6 +69,8 @@ class Sqlite(Database):
             poolclass=QueuePool,
             pool_size=size,
             max_overflow=0,
+            pool_use_lifo=True,  # the connection whose cache is warm
+            pool_reset_on_return="rollback" if writes else None,  # a reader's block has ended its transaction
             connect_args={"isolation_level": None, "timeout": self._busy_seconds, "cached_statements": 256},
         )
 
@@ -82,7 +84,8 @@ class Sqlite(Database):
         @event.listens_for(engine, "begin")
         def begun(connection: Connection) -> None:
             # Taking the lock at once: a transaction that reads first and writes later could fail half-way.
-            connection.exec_driver_sql(begin)
+            driver: Any = connection.connection.dbapi_connection
+            driver.execute(begin)
 
         return engine
 

@@ -1,9 +1,9 @@
 """Which items stand in a person's stream, and in which order: ids only, found without looking at the items.
 
-The way depends on where the wanted ones are. Mostly they are among the newest: `_walk` looks at those few. Where it
-finds too few, unread items are gathered behind each feed's position, and others taken from the top of each feed. All
-three read nothing but indices. SQL by hand, because a planner that has no statistics must not be left a choice:
-in SQLite CROSS JOIN means that the left side comes first.
+The way depends on where the wanted ones are. Mostly they are among the newest: `_walk` looks at those few, and farther
+where enough of the first were wanted. Where it finds too few, unread items are gathered behind each feed's position,
+and others taken from the top of each feed. All three read nothing but indices. SQL by hand, because a planner that has
+no statistics must not be left a choice: in SQLite CROSS JOIN means that the left side comes first.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select
 
 from headwater.store.people import HIT, Part, Stream
 from headwater.store.people_tables import query_subscription, subscribed, subscribed_tag
-from headwater.store.sql import chunks, prepared
+from headwater.store.sql import chunks, rows
 from headwater.store.subscribing import query_tags, require, require_query
 
 Place = tuple[float, int]  # the time that orders, and the id
 
 FEW = 20  # feeds that are looked at one by one
-NEAR = 1_500  # about how many items are looked at before another way is taken
+NEAR, FAR = (250, 2), (1_500, 4)  # about how many items are looked at, at least, and for each that is wanted
 TOGETHER = 100  # feeds in one statement; SQLite joins 500 at most
+# Else SQLite would walk all marks of the person.
+_UNREAD = {"sqlite": "INDEXED BY mark_unread", "postgresql": ""}
+_ARRIVED = {"sqlite": "INDEXED BY mark_arrived", "postgresql": ""}
 # 0 unread, 1 read: the mark, else the position
 _STATE = "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
 _MARK = "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id"
@@ -107,17 +110,21 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part) -> l
         only, values["tag"] = _TAGGED, which.tag
 
     def run(sql: str, **more: Any) -> list[Place]:
-        return [(row[0], row[1]) for row in connection.execute(prepared(sql), values | more)]
+        return [(row[0], row[1]) for row in rows(connection, sql, values | more)]
 
     if part.starred:
         return run(_starred(part, which, only, key, order))
     feeds = feed_ids(connection, user_id, which) if which != Stream() else None
     if feeds is None or len(feeds) > FEW:
-        found, all_seen = _walk(connection, run, part, only, key, order)
-        if len(found) > part.limit or all_seen:
-            return found
+        for least, each in (NEAR, FAR):
+            looked_at = max(least, each * part.limit)
+            found, all_seen = _walk(connection, run, part, only, key, order, looked_at)
+            if len(found) > part.limit or all_seen:
+                return found
+            if len(found) * max(FAR[0], FAR[1] * part.limit) < part.limit * looked_at:
+                break  # wanted ones are too rare for farther to be far enough
     if part.unread:
-        return run(_gather(only, key, order))
+        return run(_gather(connection.dialect.name, part, only, key, order))
     if feeds is None:
         feeds = feed_ids(connection, user_id, which)
     return _tops(run, feeds, part, key, order)
@@ -135,54 +142,62 @@ def _starred(part: Part, which: Stream, only: str, key: str, order: _Order) -> s
 
 
 def _walk(
-    connection: Connection, run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order
+    connection: Connection, run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order, near: int
 ) -> tuple[list[Place], bool]:
-    """Among some thousand items of everybody, in order, as far as needed; and whether there are no others."""
-    bound = _bound(connection, part)
-    near = "" if bound is None else f" AND {key} {'<=' if part.oldest_first else '>='} :bound"
+    """Among about `near` items of everybody, in order, as far as needed; and whether there are no others."""
+    bound = _bound(connection, part, near)
+    bounded = "" if bound is None else f" AND {key} {'<=' if part.oldest_first else '>='} :bound"
     join = "" if part.unread is None else _MARK
     found = run(
         f"SELECT {key} AS k, i.id AS id FROM item i CROSS JOIN subscribed s {join} "
-        f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{near}{only}{_wanted(part, _STATE)}{order.conditions} "
+        f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{only}{_wanted(part, _STATE)}{order.conditions} "
         f"{order.by} LIMIT :wanted",
         **({} if bound is None else {"bound": bound}),
     )
     return found, bound is None
 
 
-def _bound(connection: Connection, part: Part) -> float | None:
-    """When the item arrived that is some thousand items from where the part begins; None if there are not so many.
+def _bound(connection: Connection, part: Part, near: int) -> float | None:
+    """When the item arrived that is `near` items from where the part begins; None if there are not so many.
 
     Few are published after that and yet arrived before, so that it does for both orders.
     """
-    near = max(NEAR, 4 * part.limit)
     edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
     if part.oldest_first:
-        return connection.execute(_UP, {"edge": edge + near}).scalar()
-    given = {"edge": edge - near} if edge else {"near": near}
-    return connection.execute(_DOWN if edge else _DOWN_FROM_TOP, given).scalar()
+        found = rows(connection, _UP, {"edge": edge + near})
+    else:
+        found = rows(connection, _DOWN if edge else _DOWN_FROM_TOP, {"edge": edge - near} if edge else {"near": near})
+    return found[0][0] if found else None
 
 
-_UP = text("SELECT first_seen FROM item WHERE id >= :edge ORDER BY id LIMIT 1")
-_DOWN = text("SELECT first_seen FROM item WHERE id <= :edge ORDER BY id DESC LIMIT 1")
-_DOWN_FROM_TOP = text(
+_UP = "SELECT first_seen FROM item WHERE id >= :edge ORDER BY id LIMIT 1"
+_DOWN = "SELECT first_seen FROM item WHERE id <= :edge ORDER BY id DESC LIMIT 1"
+_DOWN_FROM_TOP = (
     "SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - CAST(:near AS bigint) "
     "ORDER BY id DESC LIMIT 1"
 )
 
 
-def _gather(only: str, key: str, order: _Order) -> str:
+def _gather(dialect: str, part: Part, only: str, key: str, order: _Order) -> str:
     """Everything unread: behind the positions without what is marked read, and what is marked unread before them."""
     behind = (
         f"SELECT {key} AS k, i.id AS id FROM subscribed s CROSS JOIN item i {_MARK} "
         f"WHERE s.user_id = :user AND i.feed_id = s.feed_id AND i.id > s.read_up_to "
         f"AND (m.state IS NULL OR m.state = 0){only}{order.conditions}"
     )
-    kept = (
-        f"SELECT {key} AS k, i.id AS id FROM mark m CROSS JOIN subscribed s CROSS JOIN item i "
-        f"WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
-        f"AND m.item_id <= s.read_up_to AND i.id = m.item_id{only}{order.conditions}"
-    )
+    mine = f"m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id{only}"
+    if part.by_arrival:  # which marks know themselves, in an index
+        order = _Order(part, "m.arrived", "m.item_id", "m.arrived")
+        kept = (
+            f"SELECT * FROM (SELECT m.arrived AS k, m.item_id AS id FROM mark m {_ARRIVED[dialect]} "
+            f"CROSS JOIN subscribed s WHERE {mine} AND m.item_id <= s.read_up_to{order.conditions} "
+            f"{order.by} LIMIT :wanted) t"
+        )
+    else:
+        kept = (
+            f"SELECT {key} AS k, i.id AS id FROM mark m {_UNREAD[dialect]} CROSS JOIN subscribed s CROSS JOIN item i "
+            f"WHERE {mine} AND m.item_id <= s.read_up_to AND i.id = m.item_id{order.conditions}"
+        )
     return f"SELECT k, id FROM ({behind} UNION ALL {kept}) u {order.outer} LIMIT :wanted"
 
 
@@ -214,5 +229,5 @@ def _hits(connection: Connection, user_id: int, query_id: int, part: Part) -> li
         f"WHERE q.user_id = :user AND q.query_id = :query AND h.query_id = :query AND h.current"
         f"{state}{order.conditions} {order.by} LIMIT :wanted"
     )
-    rows = connection.execute(prepared(sql), order.values | {"user": user_id, "query": query_id})
-    return [(row[0], HIT + row[1]) for row in rows]
+    found = rows(connection, sql, order.values | {"user": user_id, "query": query_id})
+    return [(row[0], HIT + row[1]) for row in found]
