@@ -1,11 +1,11 @@
 """Reading by the API beside SQL by hand on the same database, laid out as FreshRSS has it; and a client's whole sync.
 
-python -m bench.api [--small]
+python -m bench.api [--small] [--postgres]
 
-The floor is a table of entries with `is_read` and `is_favorite` in it, one for each person, and the statements that
-FreshRSS sends: what one pays who gives every person a copy of every item. “store” compares the store's functions with
-those statements, sent by the bare driver; “served” compares the Google Reader API with a server that does nothing but
-send them and write the same JSON.
+`bench._floor` says what is asked by hand. “store” compares the store's functions with those statements, sent by the
+bare driver; “served” compares the Google Reader API with a server that does nothing but send them and write the same
+JSON. The CPU counted on SQLite is that of all threads, and of client and server together; a PostgreSQL server works in
+processes of its own, so there the clock is read instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import gc
 import socket
-import sqlite3
 import statistics
 import tempfile
 import time
@@ -27,150 +26,23 @@ from typing import Any
 import aiohttp
 import orjson
 import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
+from bench import _floor
+from bench._floor import Floor
 from bench.store import Text, verdict
+from headwater.cluster.servers import postgres_server
 from headwater.credentials import digest
 from headwater.node.crawler import Status
 from headwater.store.people import Part, Stream
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
-from headwater.web.greader.ids import READ, READING_LIST, long_id
+from headwater.web.greader.ids import READ, READING_LIST
 
 NOW = 1_700_000_000.0
 STATUS = Status(0, 0, "uniform", 60.0, 60, None, 0)
 WORD = "hetyfiiz"  # which 2 % of the items have: the texts are always the same
 SMALL, LARGE = (20, 50, 8), (500, 200, 50)  # feeds, items of each, readers at a time
-
-_FLOOR = """
-CREATE TABLE fr_category (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
-CREATE TABLE fr_feed (id INTEGER PRIMARY KEY, name TEXT, website TEXT, priority INTEGER NOT NULL DEFAULT 10,
-  category INTEGER NOT NULL DEFAULT 1);
-INSERT INTO fr_category (name) SELECT DISTINCT tag FROM feed_tag;
-CREATE TABLE fr_entry (
-  id INTEGER PRIMARY KEY, guid TEXT NOT NULL, title TEXT, author TEXT, content TEXT, link TEXT, date INTEGER,
-  lastSeen INTEGER, hash BLOB, is_read INTEGER NOT NULL DEFAULT 0, is_favorite INTEGER NOT NULL DEFAULT 0,
-  id_feed INTEGER NOT NULL, tags TEXT, UNIQUE (id_feed, guid));
-INSERT INTO fr_feed (id, name, website, category) SELECT f.id, f.title, f.link, c.id FROM feed f
-  JOIN feed_tag t ON t.feed_id = f.id JOIN fr_category c ON c.name = t.tag;
-INSERT INTO fr_entry (id, guid, title, author, content, link, date, lastSeen, hash, id_feed, tags)
-  SELECT id, identity, title, authors, coalesce(content, summary), link, published, first_seen, content_hash, feed_id,
-    categories FROM item;
-CREATE INDEX fr_favorite ON fr_entry (is_favorite);
-CREATE INDEX fr_read ON fr_entry (is_read);
-CREATE INDEX fr_last_seen ON fr_entry (lastSeen);
-CREATE INDEX fr_feed_read ON fr_entry (id_feed, is_read);
-"""
-_COLUMNS = "e0.id, e0.guid, e0.title, e0.author, e0.content, e0.link, e0.date, e0.hash, e0.is_read, e0.is_favorite, e0.id_feed, e0.tags"  # noqa: E501
-_LIST = f"""SELECT {_COLUMNS} FROM fr_entry e0 INNER JOIN (
-  SELECT e.id FROM fr_entry e INNER JOIN fr_feed f ON e.id_feed = f.id
-  WHERE f.priority >= 10 AND e.is_read = 0 ORDER BY e.id DESC LIMIT 100) e2 ON e2.id = e0.id ORDER BY e0.id DESC"""
-_NAMES = "SELECT f.id, f.name, c.name FROM fr_feed f INNER JOIN fr_category c ON c.id = f.category"
-_COUNTS = "SELECT id_feed, COUNT(*), MAX(id) FROM fr_entry WHERE is_read = 0 GROUP BY id_feed"
-_SEARCH = f"""SELECT {_COLUMNS} FROM fr_entry e0 WHERE e0.id IN
-  (SELECT rowid FROM item_search WHERE item_search MATCH ?) ORDER BY e0.id DESC LIMIT 50"""
-
-
-def _in(count: int) -> str:
-    return ",".join("?" * count)
-
-
-class Floor:
-    """The statements of FreshRSS, by the bare driver."""
-
-    def __init__(self, file: Path) -> None:
-        self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, cached_statements=256)
-        self._db.executescript("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;")
-
-    def prepare(self) -> None:
-        self._db.executescript(f"BEGIN; {_FLOOR} COMMIT;")
-
-    def close(self) -> None:
-        self._db.close()
-
-    def names(self) -> dict[int, Any]:
-        """Which FreshRSS asks for with every answer that has items in it."""
-        return {row[0]: row for row in self._db.execute(_NAMES)}
-
-    def unread(self) -> list[Any]:
-        self.names()
-        return self._db.execute(_LIST).fetchall()
-
-    def counts(self) -> list[Any]:
-        return self._db.execute(_COUNTS).fetchall()
-
-    def contents(self, ids: list[int]) -> list[Any]:
-        self.names()
-        sql = f"SELECT {_COLUMNS} FROM fr_entry e0 WHERE e0.id IN ({_in(len(ids))}) ORDER BY e0.id DESC"
-        return self._db.execute(sql, ids).fetchall()
-
-    def search(self, word: str) -> list[Any]:
-        return self._db.execute(_SEARCH, (word,)).fetchall()
-
-    def mark(self, ids: list[int], read: bool) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        sql = f"UPDATE fr_entry SET is_read = {int(read)} WHERE is_read <> {int(read)} AND id IN ({_in(len(ids))})"
-        self._db.execute(sql, ids)
-        self._db.execute("COMMIT")
-
-    def mark_all(self, upto: int) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute("UPDATE fr_entry SET is_read = 1 WHERE is_read <> 1 AND id <= ?", (upto,))
-        self._db.execute("COMMIT")
-
-    def unmark_all(self) -> None:
-        self._db.execute("UPDATE fr_entry SET is_read = 0 WHERE is_read <> 0")
-
-
-def shown(row: Any) -> dict[str, Any]:
-    """An entry as FreshRSS answers it."""
-    at = str(row[0])
-    return {
-        "id": long_id(row[0]),
-        "crawlTimeMsec": at,
-        "timestampUsec": at,
-        "published": int(row[6]),
-        "title": row[2],
-        "canonical": [{"href": row[5]}],
-        "alternate": [{"href": row[5]}],
-        "categories": [READING_LIST, *([READ] if row[8] else [])],
-        "origin": {"streamId": f"feed/{row[10]}", "htmlUrl": "", "title": ""},
-        "summary": {"content": row[4]},
-        "author": row[3],
-    }
-
-
-def floor_app(file: Path) -> Starlette:
-    """A server that only sends the statements and writes what they bring."""
-    floor = Floor(file)
-
-    def answer(rows: list[Any]) -> Response:
-        return Response(orjson.dumps({"items": list(map(shown, rows))}), media_type="application/json")
-
-    async def unread(request: Request) -> Response:
-        return answer(await asyncio.to_thread(floor.unread))
-
-    async def contents(request: Request) -> Response:
-        ids = [int(value) for key, value in (await request.form()).multi_items() if key == "i"]
-        return answer(await asyncio.to_thread(floor.contents, ids))
-
-    async def mark(request: Request) -> Response:
-        form = (await request.form(max_fields=10_000)).multi_items()
-        ids, added = [int(value) for key, value in form if key == "i"], any(key == "a" for key, _ in form)
-        await asyncio.to_thread(floor.mark, ids, added)
-        return Response(b"OK")
-
-    return Starlette(
-        routes=[
-            Route("/unread", unread),
-            Route("/contents", contents, methods=["POST"]),
-            Route("/mark", mark, methods=["POST"]),
-        ]
-    )
 
 
 @contextlib.asynccontextmanager
@@ -186,31 +58,29 @@ async def serving(app: Any) -> AsyncIterator[str]:
         listener.close()
 
 
+Work = Callable[[], Awaitable[Any]]
+
+
 @dataclass
 class Pair:
-    """The same work twice: ours, and the floor's. Each sample is the two of them side by side."""
+    """The same work: ours, the floor's, and as FreshRSS does it where that is more. Samples are taken side by side."""
 
     name: str
-    ours: Callable[[], Awaitable[Any]]
-    floor: Callable[[], Awaitable[Any]]
+    ours: Work
+    floor: Work
+    freshrss: Work | None = None
 
-    async def measure(self, times: int) -> tuple[float, float]:
-        """Medians in seconds of CPU, of all threads, and of client and server together: others use the machine too."""
-        samples = [(await _spent(self.ours), await _spent(self.floor)) for _ in range(times + 2)]
-        ours, floor = zip(*samples[2:], strict=True)  # the first two fill caches
-        return statistics.median(ours), statistics.median(floor)
+    async def measure(self, times: int, clock: Callable[[], float]) -> list[float]:
+        """Medians in seconds."""
+        works = [self.ours, self.floor, *([self.freshrss] if self.freshrss else [])]
+        samples = [[await _spent(work, clock) for work in works] for _ in range(times + 2)]
+        return [statistics.median(each) for each in zip(*samples[2:], strict=True)]  # the first two fill caches
 
 
-async def _spent(work: Callable[[], Awaitable[Any]]) -> float:
-    start = time.process_time()
+async def _spent(work: Work, clock: Callable[[], float]) -> float:
+    start = clock()
     await work()
-    return time.process_time() - start
-
-
-async def _timed(work: Callable[[], Awaitable[Any]]) -> float:
-    start = time.perf_counter()
-    await work()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 async def fill(store: Store, feeds: int, each: int) -> None:
@@ -235,41 +105,59 @@ def stores(store: Store, floor: Floor, user: int, total: int) -> list[Pair]:
     many = list(range(2, total, max(1, total // 1000)))[:1000]
     turn = {"ours": True, "floor": True}
 
-    async def bare(function: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(None, function, *args)
-
     async def mark() -> None:
         turn["ours"] = not turn["ours"]
         await store.reading.mark(user, many, NOW, read=turn["ours"])
 
-    async def bare_mark() -> None:
+    async def mark_by_hand() -> None:
         turn["floor"] = not turn["floor"]
-        await bare(floor.mark, many, turn["floor"])
+        await floor.changed(floor.marked(many, turn["floor"]))
 
+    unread = Part(unread=True, limit=100, by_arrival=True)
     return [
         Pair(
             "100 unread",
-            lambda: store.reading.page(user, Stream(), Part(unread=True, limit=100, by_arrival=True)),
-            lambda: bare(floor.unread),
+            lambda: store.reading.page(user, Stream(), unread),
+            lambda: floor.asked(*floor.unread()),
+            floor.unread_as_freshrss,
         ),
-        Pair("contents of 250", lambda: store.reading.chosen(user, ids), lambda: bare(floor.contents, ids)),
-        Pair("search", lambda: store.reading.search(user, WORD, limit=50), lambda: bare(floor.search, WORD)),
-        Pair("unread counts", lambda: store.reading.counts(user), lambda: bare(floor.counts)),
-        Pair("mark 1,000", mark, bare_mark),
+        Pair(
+            "100 unread, whole items",
+            lambda: store.reading.stream(user, Stream(), unread=True, limit=100),
+            lambda: floor.asked(*floor.unread()),
+            floor.unread_as_freshrss,
+        ),
+        Pair(
+            "contents of 250",
+            lambda: store.reading.chosen(user, ids),
+            lambda: floor.asked(*floor.contents(ids)),
+            lambda: floor.contents_as_freshrss(ids),
+        ),
+        Pair(
+            "contents of 250, whole items",
+            lambda: store.reading.items(user, ids),
+            lambda: floor.asked(*floor.contents(ids)),
+            lambda: floor.contents_as_freshrss(ids),
+        ),
+        Pair("search", lambda: store.reading.search(user, WORD, limit=50), lambda: floor.asked(floor.search(WORD))),
+        Pair("unread counts", lambda: store.reading.counts(user), lambda: floor.asked(floor.counts())),
+        Pair("mark 1,000", mark, mark_by_hand),
     ]
 
 
-async def mark_all(store: Store, floor: Floor, user: int, total: int) -> tuple[float, float]:
+async def mark_all(
+    store: Store, floor: Floor, user: int, total: int, clock: Callable[[], float]
+) -> tuple[float, float]:
     """Everything as read, and back, beside the one UPDATE."""
     ours, theirs = [], []
     for _ in range(3):
-        start = time.process_time()
+        start = clock()
         done = await store.reading.mark_all_read(user, now=NOW, up_to=total)
-        ours.append(time.process_time() - start)
-        theirs.append(await _spent(lambda: asyncio.to_thread(floor.mark_all, total)))
+        ours.append(clock() - start)
+        theirs.append(await _spent(lambda: floor.changed(floor.all_marked(total, True)), clock))
         if done.undo is not None:
             await store.reading.undo(user, done.undo, NOW)
-        await asyncio.to_thread(floor.unmark_all)
+        await floor.changed(floor.all_marked(total, False))
     return statistics.median(ours), statistics.median(theirs)
 
 
@@ -330,7 +218,7 @@ async def under_load(who: list[Asking], path: str, seconds: float) -> tuple[floa
 
     async def ask(one: Asking) -> None:
         while time.perf_counter() < end:
-            times.append(await _timed(lambda: one.get(path)))
+            times.append(await _spent(lambda: one.get(path), time.perf_counter))
 
     await asyncio.gather(*map(ask, who))
     return statistics.median(times), len(times) / seconds
@@ -356,79 +244,90 @@ async def synchronise(client: Asking, ids_of_last: set[int]) -> set[int]:
     return set(ids)
 
 
-def _say(what: str, ours: float, floor: float) -> float:
-    print(f"{what:32} {1e3 * ours:9.2f} ms   floor {1e3 * floor:9.2f} ms   ratio {ours / floor:5.2f}")
+def _say(what: str, ours: float, floor: float, freshrss: float | None = None) -> float:
+    more = "" if freshrss is None else f"   as FreshRSS {1e3 * freshrss:8.2f} ms, ratio {ours / freshrss:5.2f}"
+    print(f"{what:44} {1e3 * ours:9.2f} ms   floor {1e3 * floor:9.2f} ms, ratio {ours / floor:5.2f}{more}", flush=True)
     return ours / floor
 
 
-async def _run(small: bool) -> dict[str, float]:
+async def _run(small: bool, url: str, clock: Callable[[], float]) -> dict[str, float]:
     feeds, each, readers = SMALL if small else LARGE
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "api.sqlite"
-        async with await Store.open(f"sqlite:///{file}") as store:
-            await fill(store, feeds, each)
-            floor = Floor(file)
-            floor.prepare()
-            figures = await _measure(store, floor, file, feeds, each, readers, 5 if small else 31)
-            floor.close()
-    return figures
+    start = time.perf_counter()
+    async with await Store.open(url) as store:
+        await fill(store, feeds, each)
+        async with _floor.floor(url) as floor:
+            await floor.prepare()
+            total = feeds * each
+            print(
+                f"{feeds:,} feeds, {total:,} items, all unread, on {url.partition(':')[0]}, filled in "
+                f"{time.perf_counter() - start:.0f} s. Medians of {5 if small else 31}, "
+                f"{'CPU' if clock is time.process_time else 'by the clock'}; load and sync by the clock."
+            )
+            gc.collect()
+            gc.freeze()
+            user = (await store.accounts.owner()).id
+            figures = await _ask_store(store, floor, user, total, 5 if small else 31, clock)
+            return figures | await _serve(store, floor, user, total, readers, 5 if small else 31, clock)
 
 
-async def _measure(
-    store: Store, floor: Floor, file: Path, feeds: int, each: int, readers: int, times: int
+async def _ask_store(
+    store: Store, floor: Floor, user: int, total: int, times: int, clock: Callable[[], float]
 ) -> dict[str, float]:
     figures: dict[str, float] = {}
-    total = feeds * each
-    user = (await store.accounts.owner()).id
-    print(f"{feeds:,} feeds, {total:,} items, all unread; SQLite. CPU, medians of {times}; load and sync by the clock.")
-    gc.collect()
-    gc.freeze()
     for pair in stores(store, floor, user, total):
-        figures[f"store: {pair.name}"] = _say(f"store: {pair.name}", *(await pair.measure(times)))
-    figures["store: mark all"] = _say(f"store: mark all {total:,}", *await mark_all(store, floor, user, total))
+        figures[f"store: {pair.name}"] = _say(f"store: {pair.name}", *(await pair.measure(times, clock)))
+    figures["store: mark all"] = _say(f"store: mark all {total:,}", *await mark_all(store, floor, user, total, clock))
     # The same where all but every hundredth has been read, one by one, and upkeep has been there since.
     rare = [id for id in range(1, total + 1) if id % 100]
     for start in range(0, len(rare), 20_000):
         await store.reading.mark(user, rare[start : start + 20_000], NOW, read=True)
     await store.reading.compact(NOW)
-    await asyncio.to_thread(floor.mark_all, total)
-    await asyncio.to_thread(floor.mark, [id for id in range(1, total + 1) if not id % 100][:30_000], False)
-    for pair in stores(store, floor, user, total)[:4:3]:
-        name = f"store, 1 of 100 unread: {pair.name}"
-        figures[name] = _say(name.replace("store, ", "", 1), *(await pair.measure(times)))
-    await store.reading.mark(user, rare[:200_000], NOW, read=False)
-    await asyncio.to_thread(floor.unmark_all)
-    return figures | await _serve(store, file, user, total, readers, times)
+    await floor.changed(
+        floor.all_marked(total, True), floor.marked([id for id in range(1, total + 1) if not id % 100], False)
+    )
+    for pair in stores(store, floor, user, total):
+        if pair.name in ("100 unread", "100 unread, whole items", "unread counts"):
+            name = f"store, 1 of 100 unread: {pair.name}"
+            figures[name] = _say(name, *(await pair.measure(times, clock)))
+    await store.reading.mark(user, range(1, total + 1), NOW, read=False)
+    await floor.changed(floor.all_marked(total, False))
+    return figures
 
 
-async def _serve(store: Store, file: Path, user: int, total: int, readers: int, times: int) -> dict[str, float]:
-    figures: dict[str, float] = {}
-    app = create_app(store, lambda: STATUS)
+async def _readers(store: Store, user: int, number: int) -> list[str]:
+    """The secrets of the owner and of others who each read a fifth of the feeds."""
     await store.accounts.add_token(user, digest("bench"), "bench", ["read", "write"], NOW)
     secrets = ["bench"]
-    for n in range(1, readers):
+    every = await store.reading.subscriptions(user)
+    for n in range(1, number):
         other = await store.accounts.add(f"reader {n}", None, NOW)
-        for one in await store.reading.subscriptions(user):
-            if one.feed_id is not None and n % 5 == one.feed_id % 5:  # each reads a fifth of the feeds
-                await store.reading.subscribe(other.id, one.feed_id, NOW)
+        fifth = [NewFeed(one.url) for one in every if one.feed_id is not None and n % 5 == one.feed_id % 5]
+        await store.add_feeds(fifth, NOW, subscriber=other.id)
         await store.accounts.add_token(other.id, digest(f"bench {n}"), "bench", ["read", "write"], NOW)
         secrets.append(f"bench {n}")
-    limit = aiohttp.TCPConnector(limit=0)
+    return secrets
+
+
+async def _serve(
+    store: Store, floor: Floor, user: int, total: int, readers: int, times: int, clock: Callable[[], float]
+) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    secrets = await _readers(store, user, readers)
     async with (
-        serving(app) as base,
-        serving(floor_app(file)) as floor_base,
-        aiohttp.ClientSession(connector=limit) as session,
+        serving(create_app(store, lambda: STATUS)) as base,
+        serving(_floor.app(floor)) as floor_base,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
-        ours, floor = Asking(session, base, "bench"), Asking(session, floor_base)
-        for pair in served(ours, floor, total):
-            figures[f"served: {pair.name}"] = _say(f"served: {pair.name}", *(await pair.measure(times)))
+        for pair in served(Asking(session, base, "bench"), Asking(session, floor_base, "bench"), total):
+            figures[f"served: {pair.name}"] = _say(f"served: {pair.name}", *(await pair.measure(times, clock)))
         seconds = 1.0 if times < 10 else 8.0
         asking = [Asking(session, base, secret) for secret in secrets]
         await store.reading.mark(user, range(1, total + 1), NOW, read=False)
         median, rate = await under_load(asking, UNREAD, seconds)
-        floor_median, floor_rate = await under_load([floor] * readers, "/unread", seconds)
+        by_hand = [Asking(session, floor_base, secret) for secret in secrets]
+        floor_median, floor_rate = await under_load(by_hand, "/unread", seconds)
         figures["load: 100 unread"] = _say(f"load of {readers} readers: 100 unread", median, floor_median)
-        print(f"{'':32} {rate:9.0f} /s   floor {floor_rate:9.0f} /s")
+        print(f"{'':44} {rate:9.0f} /s   floor {floor_rate:9.0f} /s")
         had: set[int] = set()
         for name in (f"first sync of {total:,} items", "the next, with nothing new"):
             client = Asking(session, base, "bench")
@@ -446,12 +345,18 @@ async def _serve(store: Store, file: Path, user: int, total: int, readers: int, 
     return figures
 
 
-def main(small: bool = False) -> dict[str, float]:
+def main(small: bool = False, postgres: bool = False) -> dict[str, float]:
     """The figures by name; ratios, unless they are of the sync."""
-    return asyncio.run(_run(small))
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        if postgres:
+            url = stack.enter_context(postgres_server(Path(folder) / "postgres"))
+            return asyncio.run(_run(small, url, time.perf_counter))
+        return asyncio.run(_run(small, f"sqlite:///{folder}/api.sqlite", time.process_time))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="a size that finishes in seconds")
-    main(parser.parse_args().small)
+    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own, not SQLite")
+    given = parser.parse_args()
+    main(given.small, given.postgres)

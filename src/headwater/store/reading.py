@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, func, select, text
@@ -14,7 +14,7 @@ from headwater.store.people_tables import mark, query_subscription, subscribed, 
 from headwater.store.sql import ByIds, chunks
 from headwater.store.streams import places
 from headwater.store.subscribing import query_tags
-from headwater.store.tables import hit, item
+from headwater.store.tables import hit
 from headwater.store.values import Found
 
 CHUNK = 1000
@@ -33,22 +33,30 @@ def stream(connection: Connection, user_id: int, which: Stream, part: Part) -> P
 
 def load(connection: Connection, user_id: int, ids: Sequence[int]) -> list[Reading]:
     """These items as the person has them, in the order given, whoever's they are: callers know that they may be."""
-    found: dict[int, Reading] = {}
+    found = {id: one for id, one, _ in _items(connection, user_id, ids)} | _hits(connection, user_id, ids)
+    return [found[id] for id in dict.fromkeys(ids) if id in found]
+
+
+def _items(connection: Connection, user_id: int, ids: Iterable[int]) -> Iterator[tuple[int, Reading, bool]]:
+    """Those of these that are items, each with its id and whether the person subscribes to its feed."""
     for chunk in chunks((id for id in ids if id < HIT), CHUNK):
-        for row in _ITEMS.run(connection, user_id, chunk):
-            *columns, state, starred, read_up_to = row
+        for *columns, state, starred, read_up_to in _ITEMS.run(connection, user_id, chunk):
             item = item_of(columns)
             id = columns[0]
             read = id <= (read_up_to or 0) if state is None else state == 1
-            found[id] = Reading(item, read, starred is not None, arrived=item.first_seen)
-    asked = [id - HIT for id in ids if id >= HIT]
-    for chunk in chunks(asked, CHUNK):
+            yield id, Reading(item, read, starred is not None, None, None, item.first_seen), read_up_to is not None
+
+
+def _hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict[int, Reading]:
+    """Those of these that are places in query feeds."""
+    found: dict[int, Reading] = {}
+    for chunk in chunks((id - HIT for id in ids if id >= HIT), CHUNK):
         states = {row.id: row for row in connection.execute(_HITS, {"user": user_id, "ids": chunk})}
         for one in hits.by_ids(connection, chunk):
             state = states.get(one.id)
             starred = state is not None and state.starred is not None
             found[HIT + one.id] = Reading(one.item, _hit_read(state), starred, one.query_id, one.id, one.arrived)
-    return [found[id] for id in dict.fromkeys(ids) if id in found]
+    return found
 
 
 def _of_items(columns: str) -> ByIds:
@@ -92,35 +100,50 @@ def _hit_read(row: Any) -> bool:
 def chosen(connection: Connection, user_id: int, ids: Iterable[int]) -> list[Reading]:
     """Those of these items that the person may see: of feeds and query feeds subscribed, or starred."""
     every = list(dict.fromkeys(ids))
-    allowed = set(visible(connection, user_id, every))
-    return load(connection, user_id, [id for id in every if id in allowed])
+    found: dict[int, Reading] = {}
+    others: list[int] = []
+    for id, one, mine in _items(connection, user_id, (id for id in every if id >= 0)):
+        found[id] = one
+        if not mine:
+            others.append(id)
+    for id in set(others) - _seen_otherwise(connection, user_id, others):
+        del found[id]
+    places = [id for id in every if id >= HIT]
+    if places:
+        found |= _hits(connection, user_id, visible(connection, user_id, places))
+    return [found[id] for id in every if id in found]
 
 
 def visible(connection: Connection, user_id: int, ids: Collection[int]) -> dict[int, tuple[int, int]]:
     """Of these ids, those that the person may see: to which feed and item each belongs."""
     found: dict[int, tuple[int, int]] = {}
-    mine = set(connection.execute(_MY_FEEDS, {"user": user_id}).scalars())
     others: list[int] = []
     for chunk in chunks((id for id in ids if 0 <= id < HIT), CHUNK):
-        for id, feed_id in connection.execute(_FEED_OF, {"ids": chunk}):
+        for id, feed_id, mine in _FEED_OF.run(connection, user_id, chunk):
             found[id] = (feed_id, id)
-            if feed_id not in mine:
+            if mine is None:
                 others.append(id)
-    seen: set[int] = set()
-    for chunk in chunks(others, CHUNK):
-        seen.update(connection.execute(_THROUGH_QUERIES, {"user": user_id, "ids": chunk}).scalars())
-        seen.update(connection.execute(_STARRED, {"user": user_id, "ids": chunk}).scalars())
-    for id in others:
-        if id not in seen:
-            del found[id]
+    for id in set(others) - _seen_otherwise(connection, user_id, others):
+        del found[id]
     for chunk in chunks((id - HIT for id in ids if id >= HIT), CHUNK):
         for id, feed_id, item_id in connection.execute(_MY_HITS, {"user": user_id, "ids": chunk}):
             found[HIT + id] = (feed_id, item_id)
     return found
 
 
-_MY_FEEDS = select(subscribed.c.feed_id).where(subscribed.c.user_id == bindparam("user"))
-_FEED_OF = select(item.c.id, item.c.feed_id).where(item.c.id.in_(bindparam("ids", expanding=True)))
+def _seen_otherwise(connection: Connection, user_id: int, others: Iterable[int]) -> set[int]:
+    """Of items of feeds that the person does not subscribe to, those shown by a query feed, or starred."""
+    seen: set[int] = set()
+    for chunk in chunks(others, CHUNK):
+        seen.update(connection.execute(_THROUGH_QUERIES, {"user": user_id, "ids": chunk}).scalars())
+        seen.update(connection.execute(_STARRED, {"user": user_id, "ids": chunk}).scalars())
+    return seen
+
+
+_FEED_OF = ByIds(
+    "SELECT i.id, i.feed_id, s.feed_id FROM item i LEFT JOIN subscribed s ON s.user_id = {user} "
+    "AND s.feed_id = i.feed_id WHERE i.id IN {ids}"
+)
 _MY_QUERIES = select(query_subscription.c.query_id).where(query_subscription.c.user_id == bindparam("user"))
 _THROUGH_QUERIES = select(hit.c.item_id).where(
     hit.c.item_id.in_(bindparam("ids", expanding=True)), hit.c.query_id.in_(_MY_QUERIES), hit.c.current
