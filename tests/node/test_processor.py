@@ -378,6 +378,24 @@ async def test_selectivity_is_learned_from_the_past_and_from_what_arrives(world:
     assert (source.kept, source.offered) == (2, 6)
 
 
+async def test_a_feed_of_whose_past_a_query_kept_nothing_is_known_to_bring_it_little(world: World) -> None:
+    await world.publish("guardian", "Lava a", "b", "c", "d")
+    await world.publish("iris", *"ghijkl")
+    await world.process()  # nobody asks yet
+    await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
+    await world.process()
+    await world.publish("iris", "m")
+    await world.process()
+    await world.run("CREATE FEED G AS RETURN ALL")
+    await world.process()
+    offers = await world.store.queries.offers()
+    assert offers == {world.feeds["guardian"].id: 4, world.feeds["iris"].id: 7}
+    shares = {(one.query_id, one.feed_id): (one.kept, one.offered) for one in await world.store.queries.sources()}
+    f, g = [(await world.store.queries.find(name)).id for name in "FG"]
+    guardian, iris = world.feeds["guardian"].id, world.feeds["iris"].id
+    assert shares == {(f, guardian): (1, 4), (g, guardian): (4, 4), (g, iris): (7, 7)}
+
+
 async def test_removing_a_feed_takes_its_items_out_of_query_feeds(world: World) -> None:
     await world.run("CREATE FEED F AS RETURN ALL")
     await world.publish("guardian", "One")

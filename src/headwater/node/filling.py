@@ -25,10 +25,11 @@ BATCH = 200
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The window, and per feed (how many items were kept, of how many)."""
+    """The window, per feed (how many items were kept, of how many), and how many were looked at of each feed."""
 
     window: list[Matched]
     kept: dict[int, tuple[int, int]]
+    offered: Mapping[int, int]
 
 
 async def fill(store: Store, engine: Engine, query: QueryFeed, definition: Query, scope: Scope, now: float) -> Filling:
@@ -100,7 +101,8 @@ def plain(definition: Query, known: Collection[str]) -> bool:
 
 def _filling(definition: Query, matched: list[Matched], offered: Mapping[int, int], now: float) -> Filling:
     kept = Counter(one.hit.original.feed_id for one in matched if not one.hit.update)
-    return Filling(window(definition, matched, now), {feed: (number, offered[feed]) for feed, number in kept.items()})
+    shares = {feed: (number, offered[feed]) for feed, number in kept.items()}
+    return Filling(window(definition, matched, now), shares, offered)
 
 
 async def arrivals(

@@ -213,6 +213,18 @@ def count_offered(connection: Connection, counts: Mapping[int, int]) -> None:
         connection.execute(statement, [{"feed_id": id, "number": number} for id, number in sorted(counts.items())])
 
 
+def offered_before(connection: Connection, past: Mapping[int, int]) -> None:
+    """A query has seen so many items of each feed when it was filled: items that came while there was no query."""
+    before = offers(connection)
+    more = {id: number - before.get(id, 0) for id, number in past.items() if number > before.get(id, 0)}
+    if more:
+        count_offered(connection, more)
+        mine = query_source.c.feed_id == bindparam("feed")
+        raised = update(query_source).where(mine).values(base=query_source.c.base + bindparam("by"))
+        # Those who have kept something know what they were offered: their shares stay as they are.
+        connection.execute(raised, [{"feed": id, "by": number} for id, number in sorted(more.items())])
+
+
 def set_sources(connection: Connection, counts: Mapping[int, Mapping[int, tuple[int, int]]]) -> None:
     """What queries kept of the past, (kept, of how many) per feed, in place of what was counted before."""
     for chunk in chunks(sorted(counts), CHUNK):
