@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from random_items import ORIGINS, equalities, items, predicates, source_conditions, streams
 
 from headwater.language.ast import (

@@ -15,10 +15,8 @@ Everything is imported from here; conditions are made in `conditions`, the value
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import field as about
 from enum import StrEnum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from headwater.language.conditions import (
     TRUE,
@@ -42,6 +40,7 @@ from headwater.language.conditions import (
     SourceIs,
     conjunction,
 )
+from headwater.language.said import Said
 from headwater.language.values import (
     DATE_FIELDS,
     NOWHERE,
@@ -114,40 +113,36 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(Said, frozen=True):
     """All registered feeds that carry this tag, now and later."""
 
     tag: str
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class AllSources:
+class AllSources(Said, frozen=True):
     """ALL: every registered source feed, now and later; never a query feed."""
 
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Said, frozen=True):
     """( union )"""
 
     branches: tuple[Branch, ...]
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
 Source: TypeAlias = Address | Name | Tag | AllSources | Group
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Said, frozen=True):
     """source [filter] AS $var; `var` is kept without its dollar."""
 
     source: Source
     filter: Pred | None = None
     var: str | None = None
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
 class JoinKind(StrEnum):
@@ -156,8 +151,7 @@ class JoinKind(StrEnum):
     ANTI = "ANTI JOIN"
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Said, frozen=True):
     """kind branch WITHIN window ON field (= | SIMILAR TO) $var.other [AT at]; `at` is None for equality."""
 
     kind: JoinKind
@@ -166,37 +160,34 @@ class Join:
     field: Field
     other: Field
     at: float | None = None
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
 # Clauses -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Distinct:
+class Distinct(Said, frozen=True):
     """DISTINCT ON field [AT at] [WITHIN window]; `at` makes it near-duplicates; no window is two days."""
 
     field: Field
     within: Window | None = None
     at: float | None = None
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Said, frozen=True):
     field: Field
     descending: bool
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Said, frozen=True):
     """What the scheduler should reach for this query; None where nothing was asked."""
 
     completeness: float | None = None
     freshness: float | None = None
     delay: Span | None = None
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
 class DeliverKind(StrEnum):
@@ -208,30 +199,27 @@ class DeliverKind(StrEnum):
     NOTIFY = "NOTIFY"
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Said, frozen=True):
     kind: DeliverKind
     address: str | None = None
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Said, frozen=True):
     """A digest each `span`, at the time of day `at` ("07:30", UTC) where given."""
 
     span: Span
     at: str | None = None
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Said, frozen=True):
     """SET field = / += template."""
 
     field: Field
     template: str
     append: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
 DEFAULT_KEEP = Window(50)
@@ -239,8 +227,7 @@ DEFAULT_HORIZON = Window(2, Unit.DAY)
 DEFAULT_SIMILARITY = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Said, frozen=True):
     branches: tuple[Branch, ...]
     joins: tuple[Join, ...] = ()
     where: Pred | None = None
@@ -252,51 +239,51 @@ class Query:
     deliver: Deliver | None = None
     every: Every | None = None
     settings: tuple[Setting, ...] = ()
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
 # Statements ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class _Statement(Said, frozen=True):
+    aside: ClassVar[frozenset[str]] = Said.aside | {"text"}
+
+
+class Create(_Statement, frozen=True):
     """CREATE [OR REPLACE] FEED name AS query; `text` is the statement as it was written."""
 
     name: Name
     query: Query
     replace: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    text: str = about(default="", compare=False, repr=False)
-    comments: tuple[str, ...] = about(default=(), compare=False, repr=False)
+    pos: Position = NOWHERE
+    text: str = ""
+    comments: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(_Statement, frozen=True):
     name: Name
     cascade: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    text: str = about(default="", compare=False, repr=False)
-    comments: tuple[str, ...] = about(default=(), compare=False, repr=False)
+    pos: Position = NOWHERE
+    text: str = ""
+    comments: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(_Statement, frozen=True):
     address: Address
     name: Name
     tags: tuple[str, ...] = ()
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    text: str = about(default="", compare=False, repr=False)
-    comments: tuple[str, ...] = about(default=(), compare=False, repr=False)
+    pos: Position = NOWHERE
+    text: str = ""
+    comments: tuple[str, ...] = ()
 
 
 Statement: TypeAlias = Create | Drop | Register
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Said, frozen=True):
     statements: tuple[Statement, ...]
-    warnings: tuple[object, ...] = about(default=(), compare=False)
-    comments: tuple[str, ...] = about(default=(), compare=False, repr=False)
+    warnings: tuple[object, ...] = ()
+    comments: tuple[str, ...] = ()
 
     @property
     def queries(self) -> tuple[Create, ...]:

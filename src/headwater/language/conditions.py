@@ -6,64 +6,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import field as about
 from typing import TypeAlias
 
+from headwater.language.said import Said
 from headwater.language.values import NOWHERE, Ago, Cmp, Field, Instant, Position, Window
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Said, frozen=True):
     """A feed by its http(s) address."""
 
     url: str
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(Said, frozen=True):
     """A registered feed or a query feed. Names are compared without regard to case: use `key`."""
 
     name: str
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
     @property
     def key(self) -> str:
         return self.name.casefold()
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+class And(Said, frozen=True):
     """All of `parts`; with none, TRUE (which no script can write)."""
 
     parts: tuple[Pred, ...]
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(Said, frozen=True):
     parts: tuple[Pred, ...]
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Said, frozen=True):
     part: Pred
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Scoped:
+class Scoped(Said, frozen=True):
     """$var[part]: only a top-level conjunct of WHERE, restricts the branch or join called `var` and no other."""
 
     var: str
     part: Pred
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Contains:
+class Contains(Said, frozen=True):
     """text CONTAINS: any of `values` (all of them if `all`); a value is a word or phrase, `*` at its end a prefix.
 
     `exact` compares letters as they stand, without folding case and accents. `listed` remembers ANY (…)/ALL (…).
@@ -73,93 +65,84 @@ class Contains:
     values: tuple[str, ...]
     all: bool = False
     exact: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    listed: bool = about(default=False, compare=False, repr=False)
+    pos: Position = NOWHERE
+    listed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(Said, frozen=True):
     """Both phrases in one field value, at most `distance` word positions apart, in either order."""
 
     field: Field
     left: str
     distance: int
     right: str
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Equals:
+class Equals(Said, frozen=True):
     """text = / != / IN: the whole value, folded. `negated` is NOT of the whole. `listed` remembers IN (…)."""
 
     field: Field
     values: tuple[str, ...]
     all: bool = False
     negated: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    listed: bool = about(default=False, compare=False, repr=False)
+    pos: Position = NOWHERE
+    listed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Said, frozen=True):
     """text MATCHES /pattern/: RE2, searched in the text as it stands, without markup."""
 
     field: Field
     pattern: str
     ignore_case: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Similar:
+class Similar(Said, frozen=True):
     """text SIMILAR TO "…" AT at: cosine of tf-idf."""
 
     field: Field
     text: str
     at: float = 0.5
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class DateIs:
+class DateIs(Said, frozen=True):
     """PUBLISHED or UPDATED compared with an instant."""
 
     field: Field
     cmp: Cmp
     when: Instant | Ago
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class DateIn:
+class DateIn(Said, frozen=True):
     """PUBLISHED or UPDATED IN LAST span, seen from the arrival of the item. The window is always a span of time."""
 
     field: Field
     window: Window
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class SizeIs:
+class SizeIs(Said, frozen=True):
     cmp: Cmp
     number: float
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Has:
+class Has(Said, frozen=True):
     field: Field
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
+    pos: Position = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class SourceIs:
+class SourceIs(Said, frozen=True):
     """SOURCE = / != / IN: the item comes from one of these feeds. `listed` remembers IN (…)."""
 
     sources: tuple[Name | Address, ...]
     negated: bool = False
-    pos: Position = about(default=NOWHERE, compare=False, repr=False)
-    listed: bool = about(default=False, compare=False, repr=False)
+    pos: Position = NOWHERE
+    listed: bool = False
 
 
 Atom: TypeAlias = Contains | Near | Equals | Matches | Similar | DateIs | DateIn | SizeIs | Has | SourceIs

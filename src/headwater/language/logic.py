@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from headwater.language.ast import And, Cmp, DateIs, Equals, Field, Instant, Not, Or, Pred, Scoped, SizeIs, SourceIs
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import field as about
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
+
+from headwater.language.said import Said
 
 
 class Position(NamedTuple):
@@ -101,8 +101,7 @@ class Cmp(StrEnum):
     GE = ">="
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Said, frozen=True):
     """LAST n of something: n items when `unit` is None, else a span of time."""
 
     count: int
@@ -113,16 +112,16 @@ class Window:
         return None if self.unit is None else self.count * self.unit.seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
+class Instant(Said, frozen=True):
     """A date as written: "2024-03-01" or "2024-03-01T08:00Z"; `epoch` is what it means."""
 
-    text: str = about(compare=False)
+    aside: ClassVar[frozenset[str]] = frozenset({"text"})
+
+    text: str
     epoch: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ago:
+class Ago(Said, frozen=True):
     """NOW, or NOW - n units; evaluated when an item arrives."""
 
     count: int = 0
@@ -133,8 +132,7 @@ class Ago:
         return 0 if self.unit is None else self.count * self.unit.seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Said, frozen=True):
     count: int
     unit: Unit
 
