@@ -287,7 +287,8 @@ class QueryFeed:
     """A feed defined by a standing query, as the store keeps it.
 
     `text` holds for what comes behind the outbox's `position`; `active` is the definition that the query processor
-    runs, the one before until it has come to that position. `problem` says why it cannot be run at all.
+    runs, the one before until it has come to that position. `problem` says why it cannot be run at all. `form` is
+    `text` as it was read, packed (`language.packed`).
     """
 
     id: int
@@ -300,6 +301,7 @@ class QueryFeed:
     active: str | None = None
     active_position: int | None = None
     problem: str | None = None
+    form: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
     def pending(self) -> bool:

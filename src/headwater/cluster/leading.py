@@ -59,7 +59,7 @@ class StandingQueries:
         found: dict[int, Create] = {}
         for query in await self._store.queries.all():
             try:
-                found[query.id] = queries.definition(query.text)
+                found[query.id] = queries.definition(query.text, query.form)
             except (HeadwaterError, ValueError) as error:
                 log.error("query_not_understood", query=query.name, error=str(error))
         self._origins = await self._store.queries.origins()

@@ -95,8 +95,11 @@ class Together:
 
 def plain(definition: Query, known: Collection[str]) -> bool:
     """Whether the query remembers nothing and reads no other query feed (`known` are their folded names)."""
-    stateless = not definition.joins and definition.distinct is None
-    return stateless and not any(read.key in known for read in reads(definition))
+    return stateless(definition) and not any(read.key in known for read in reads(definition))
+
+
+def stateless(definition: Query) -> bool:
+    return not definition.joins and definition.distinct is None
 
 
 def _filling(definition: Query, matched: list[Matched], offered: Mapping[int, int], now: float) -> Filling:

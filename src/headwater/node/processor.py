@@ -166,8 +166,10 @@ class Processor:
         async with self._store.transaction() as transaction:
             await transaction.run(outbox.advance, MEMORY, 0)  # retention spares what would have to be matched again
             await transaction.run(outbox.advance, CONSUMER, 0)
+        revisions = await self._store.queries.revisions()
         await self._look_at_feeds()
-        await asyncio.to_thread(self._definitions.begin, await self._store.queries.all())
+        known = await self._store.queries.all()
+        forms = await asyncio.to_thread(self._definitions.begin, known)
         self._position = await self._remember()
         done = await self._store.checkpoint(CONSUMER)
         while self._position < done:
@@ -177,6 +179,10 @@ class Processor:
             await self._match(entries)
             self._position = entries[-1].position
         self._position = done
+        await asyncio.to_thread(self._definitions.follow, known, (), done)
+        self._revisions, self._changed = revisions, True
+        async with self._store.transaction() as transaction:
+            await transaction.run(queries.keep_forms, forms)
 
     async def _remember(self) -> int:
         """Load what the engine remembered; the position up to which it has seen."""
@@ -253,7 +259,8 @@ class Processor:
 
     async def _look_at_queries(self) -> None:
         self._changed = True
-        await asyncio.to_thread(self._definitions.follow, await self._store.queries.all(), self._position)
+        changed, gone = await self._store.queries.since(self._revisions[1], self._definitions.known())
+        await asyncio.to_thread(self._definitions.follow, changed, gone, self._position)
 
     # definitions
 
@@ -269,7 +276,7 @@ class Processor:
     async def _take_late(self) -> None:
         """The same for definitions that entries have passed by: they are caught up with on their own."""
         group = self._definitions.next_late()
-        pairs = [(query, self._definitions.create(query).query) for query in group]
+        pairs = [(query, queries.definition(query.text, query.form).query) for query in group]
         together = await asyncio.to_thread(Together, pairs, self._origins, self._detect)
         scope = await asyncio.to_thread(self.scope)
         filled = await together.fill(self._store, scope, self._clock(), len(group) + len(self._definitions.late))
@@ -295,7 +302,7 @@ class Processor:
     async def _fill(self, group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Filling]]:
         scope, now = self.scope(), self._clock()
         names = self._definitions.names()
-        pairs = [(query, self._definitions.create(query).query) for query in group]
+        pairs = [(query, queries.definition(query.text, query.form).query) for query in group]
         many = [pair for pair in pairs if plain(pair[1], names)]
         filled = {}
         if len(many) > FEW:

@@ -68,7 +68,7 @@ class QueryExplanation:
 async def scope_of(store: Store) -> tuple[Scope, dict[int, Create], dict[int, Origin]]:
     """The feeds and definitions as they are stored."""
     origins = await store.queries.origins()
-    definitions = {query.id: definition(query.text) for query in await store.queries.all()}
+    definitions = {query.id: definition(query.text, query.form) for query in await store.queries.all()}
     return Scope(origins, {one.name.key: one.query for one in definitions.values()}), definitions, origins
 
 

@@ -141,7 +141,7 @@ class Upkeep:
 
     async def want(self, standing: Standing) -> None:
         """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""
-        definitions = dict(standing.definitions)
+        definitions = standing.definitions
         given, queries = self._settings, self._store.queries
         own = await owned(self._store, given.only_wanted_by_queries)
         roster = self._decider.roster

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -70,12 +71,13 @@ class Wanting:
         importance: list[float] = []
         share: list[float] = []
         by_query = self._by_query()
+        counted = {query: worth * counts.get(query, 1.0) for query, worth in self._importance.items()}
         # Queries over the same sources that have kept nothing of a feed are alike: together they are one position.
-        for members, feeds in self._groups():
-            total = sum(self._worth(query, counts) for query in members)
+        for members, feeds in self._groups:
+            total = sum(counted[query] for query in members)
             rest = dict.fromkeys((feed for feed in feeds if feed in place), total)
             for query in members:
-                worth = self._worth(query, counts)
+                worth = counted[query]
                 for feed in by_query.get(query, ()):
                     if feed in rest:
                         rest[feed] -= worth
@@ -96,15 +98,17 @@ class Wanting:
         )
         return {feed: _safe(float(weight[row]), float(passes[row])) for feed, row in place.items()}
 
-    def _worth(self, query: int, times: Mapping[int, float]) -> float:
-        return _importance(self._definitions[query].query) * times.get(query, 1.0)
-
     def _by_query(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for query, feed in self._kept:
             found.setdefault(query, []).append(feed)
         return found
 
+    @cached_property
+    def _importance(self) -> dict[int, float]:
+        return {id: _importance(create.query) for id, create in self._definitions.items()}
+
+    @cached_property
     def _groups(self) -> list[tuple[list[int], set[int]]]:
         members: dict[object, list[int]] = {}
         for id, create in self._definitions.items():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from headwater.errors import NotFound, QueryError
 from headwater.language import Catalogue, reread
 from headwater.language.ast import Create, Query
 from headwater.language.normal import reads
+from headwater.language.packed import pack, unpack
 from headwater.model import QueryFeed
 from headwater.store import hits, outbox
 from headwater.store.people_tables import query_subscription
@@ -24,79 +25,91 @@ from headwater.store.tables import feed, feed_tag, implicit_feed, query_address,
 CHUNK = 1000
 
 
-def definition(text: str) -> Create:
-    """The one CREATE statement that a stored text is."""
-    return reread(text)
+def definition(text: str, form: bytes | None = None) -> Create:
+    """The one CREATE statement that a stored text is; `form` is what is kept of it beside the text."""
+    return unpack(form, text) or reread(text)
+
+
+def running(query: QueryFeed) -> Create:
+    """The definition that the query processor runs, else the one that it shall run."""
+    if query.active is None or query.active == query.text:
+        return definition(query.text, query.form)
+    return definition(query.active)
 
 
 class _Definitions(Mapping[str, Query]):
     """Query feeds by folded name, parsed when somebody looks: a script seldom touches more than a few of 100,000."""
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = texts
-        self._parsed: dict[str, Query] = {}
+    def __init__(self, stored: Mapping[str, tuple[str, str, bytes | None]]) -> None:
+        self._stored = stored
 
     def __getitem__(self, key: str) -> Query:
-        if key not in self._parsed:
-            self._parsed[key] = definition(self._texts[key]).query
-        return self._parsed[key]
+        _, text, form = self._stored[key]
+        return definition(text, form).query
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
+        return iter(self._stored)
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._stored)
 
 
 @dataclass(frozen=True)
 class StoredCatalogue(Catalogue):
     """The catalogue of a store."""
 
-    stored: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # folded name → name, text
+    stored: Mapping[str, tuple[str, str, bytes | None]] = field(default_factory=dict)  # folded name → name, text, form
 
     @cached_property
     def names(self) -> dict[str, str]:
-        return {**self.source_names, **{key: name for key, (name, _) in self.stored.items()}}
+        return {**self.source_names, **{key: name for key, (name, _, _) in self.stored.items()}}
 
     @cached_property
     def definitions(self) -> Mapping[str, Query]:  # type: ignore[override]
-        return _Definitions({key: text for key, (_, text) in self.stored.items()})
+        return _Definitions(self.stored)
 
 
 def catalogue(connection: Connection) -> StoredCatalogue:
     """Everything that a query can name."""
     named = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None))).all()
     tags = connection.execute(select(feed_tag.c.tag).distinct()).scalars()
-    stored = connection.execute(select(query_feed.c.key, query_feed.c.name, query_feed.c.text)).all()
+    kept = (query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form)
     return StoredCatalogue(
         sources={row.name: row.url for row in named},
         tags=frozenset(tags),
-        stored={row.key: (row.name, row.text) for row in stored},
+        stored={key: (name, text, form) for key, name, text, form in connection.execute(select(*kept))},
     )
+
+
+_NAMES = [each.name for each in fields(QueryFeed)]
+_COLUMNS = tuple(query_feed.c[name] for name in _NAMES)
+_TEXT, _ACTIVE = _NAMES.index("text"), _NAMES.index("active")
 
 
 def _read(row: Row[Any]) -> QueryFeed:
-    return QueryFeed(
-        id=row.id,
-        name=row.name,
-        text=row.text,
-        created=row.created,
-        replaced=row.replaced,
-        importance=row.importance,
-        position=row.position,
-        active=row.active,
-        active_position=row.active_position,
-        problem=row.problem,
-    )
+    """Of a text that stands there twice one is kept: of a hundred thousand that is a tenth of the memory."""
+    values = list(row)
+    if values[_ACTIVE] == values[_TEXT]:
+        values[_ACTIVE] = values[_TEXT]
+    return QueryFeed(*values)
 
 
 def listed(connection: Connection) -> list[QueryFeed]:
-    return [_read(row) for row in connection.execute(select(query_feed).order_by(query_feed.c.id))]
+    return [_read(row) for row in connection.execute(select(*_COLUMNS).order_by(query_feed.c.id))]
+
+
+def since(connection: Connection, revision: int, known: Set[int]) -> tuple[list[QueryFeed], set[int]]:
+    """What has been made or replaced beyond a revision, and which of the `known` ids are no more."""
+    new = select(*_COLUMNS).where(query_feed.c.revision > revision).order_by(query_feed.c.id)
+    changed = [_read(row) for row in connection.execute(new)]
+    if count(connection) == len(known | {query.id for query in changed}):
+        return changed, set()
+    return changed, set(known) - set(connection.execute(select(query_feed.c.id)).scalars())
 
 
 def some(connection: Connection, after: int, limit: int, subscriber: int | None) -> list[QueryFeed]:
     """Those beyond an id, of all or of what a user subscribes to."""
-    query = select(query_feed).where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
+    query = select(*_COLUMNS).where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
     if subscriber is not None:
         mine = select(query_subscription.c.query_id).where(query_subscription.c.user_id == subscriber)
         query = query.where(query_feed.c.id.in_(mine))
@@ -104,7 +117,7 @@ def some(connection: Connection, after: int, limit: int, subscriber: int | None)
 
 
 def find(connection: Connection, name: str) -> QueryFeed:
-    row = connection.execute(select(query_feed).where(query_feed.c.key == name.casefold())).first()
+    row = connection.execute(select(*_COLUMNS).where(query_feed.c.key == name.casefold())).first()
     if row is None:
         names = connection.execute(select(query_feed.c.name).limit(10_000)).scalars().all()
         close = difflib.get_close_matches(name[:60], names, n=1, cutoff=0.6)
@@ -120,7 +133,8 @@ def put(connection: Connection, creates: Sequence[Create], now: float) -> tuple[
     """
     outbox.in_turn(connection)
     position = outbox.end(connection)
-    rows = {create.name.key: _row(create, position) for create in creates}
+    revision = changed(connection, QUERIES)
+    rows = {create.name.key: _row(create, position, revision) for create in creates}
     there = _ids(connection, rows)
     new = [row | {"created": now} for key, row in rows.items() if key not in there]
     if new:
@@ -128,11 +142,10 @@ def put(connection: Connection, creates: Sequence[Create], now: float) -> tuple[
     replaced = [row | {"of_query": there[key], "replaced": now} for key, row in rows.items() if key in there]
     if replaced:
         connection.execute(_REPLACE, replaced)
-    changed(connection, QUERIES)
     return _ids(connection, rows), set(there)
 
 
-def _row(create: Create, position: int) -> dict[str, Any]:
+def _row(create: Create, position: int, revision: int) -> dict[str, Any]:
     return {
         "key": create.name.key,
         "name": create.name.name,
@@ -140,13 +153,23 @@ def _row(create: Create, position: int) -> dict[str, Any]:
         "position": position,
         "importance": 1.0 if create.query.importance is None else create.query.importance,
         "problem": None,
+        "form": pack(create),
+        "revision": revision,
     }
 
 
+_GIVEN = ("key", "name", "text", "position", "importance", "problem", "form", "revision", "replaced")
 _REPLACE = update(query_feed).where(query_feed.c.id == bindparam("of_query"))
-_REPLACE = _REPLACE.values(
-    {name: bindparam(name) for name in ("key", "name", "text", "position", "importance", "problem", "replaced")}
-)
+_REPLACE = _REPLACE.values({name: bindparam(name) for name in _GIVEN})
+_FORM = update(query_feed).where(query_feed.c.id == bindparam("of_query"), query_feed.c.text == bindparam("of_text"))
+_FORM = _FORM.values(form=bindparam("form"))
+
+
+def keep_forms(connection: Connection, forms: Sequence[tuple[QueryFeed, bytes]]) -> None:
+    """Keep the packed forms of definitions that had none, or one of another version."""
+    rows = [{"of_query": query.id, "of_text": query.text, "form": form} for query, form in forms]
+    if rows:
+        connection.execute(_FORM, rows)
 
 
 def _ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
@@ -175,7 +198,7 @@ def readers(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
 
 def _names_read(query: QueryFeed) -> set[str]:
     try:
-        return {name.key for name in reads(definition(query.text).query)}
+        return {name.key for name in reads(definition(query.text, query.form).query)}
     except (QueryError, ValueError):  # a text that this version cannot read reads nothing
         return set()
 

@@ -6,7 +6,7 @@ Functions that must share the caller's transaction are those of `store.queries` 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 
 from sqlalchemy import Connection, select
 
@@ -52,6 +52,10 @@ class QueryStore:
         """In the order in which they were made."""
         return await self._database.read(queries.listed)
 
+    async def since(self, revision: int, known: Set[int]) -> tuple[list[QueryFeed], set[int]]:
+        """What has been made or replaced beyond a revision, and which of the `known` ids are no more."""
+        return await self._database.read(queries.since, revision, known)
+
     async def some(self, *, after: int = 0, limit: int = 100, subscriber: int | None = None) -> list[QueryFeed]:
         """Those beyond the id `after`, in the order in which they were made; `subscriber` is a user who reads them."""
         return await self._database.read(queries.some, after, limit, subscriber)
@@ -95,7 +99,7 @@ class QueryStore:
 
     async def document(self, query: QueryFeed, now: float) -> list[StoredHit]:
         """What the feed's document shows at `now`: the window of KEEP, arranged by ORDER BY."""
-        return await self._database.read(_document, query.id, queries.definition(query.active or query.text).query, now)
+        return await self._database.read(_document, query.id, queries.running(query).query, now)
 
     async def emitted(self, item_ids: Collection[int]) -> dict[int, Emitted]:
         """Which query feeds show these items, and which have delivered them; items without any are left out."""

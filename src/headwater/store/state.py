@@ -36,11 +36,12 @@ def saved(connection: Connection, name: str) -> float | None:
 FEEDS, QUERIES, PUBLISHED = "feeds changed", "queries changed", "published changed"
 
 
-def changed(connection: Connection, what: str = FEEDS) -> None:
+def changed(connection: Connection, what: str = FEEDS) -> int:
     """Count a change of the list of feeds or of queries, in the caller's transaction; other processes look at it."""
     statement = upsert(connection.dialect.name, state)
     statement = statement.on_conflict_do_update(index_elements=["name"], set_={"version": state.c.version + 1})
-    connection.execute(statement, {"name": what, "version": 1, "saved": 0.0, "blob": b""})
+    counted = statement.returning(state.c.version)
+    return int(connection.execute(counted, {"name": what, "version": 1, "saved": 0.0, "blob": b""}).scalar_one())
 
 
 def revision(connection: Connection, what: str = FEEDS) -> int:

@@ -199,7 +199,8 @@ checkpoint = Table(
 )
 
 # Standing queries. `text` is the definition as it was last given, from the outbox's `position` on; `active` the one
-# that the query processor runs, which is the one before until it has come to that position.
+# that the query processor runs, which is the one before until it has come to that position. `form` is `text` as it was
+# read, packed; `revision` what the counter of changes of queries said when `text` was given.
 query_feed = Table(
     "query_feed",
     metadata,
@@ -214,7 +215,10 @@ query_feed = Table(
     Column("active_position", BigInteger),
     Column("importance", Double, nullable=False),
     Column("problem", Text),  # why the processor cannot run it
+    Column("form", LargeBinary),
+    Column("revision", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("key"),
+    Index(None, "revision"),
     sqlite_autoincrement=True,
 )
 

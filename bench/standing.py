@@ -1,0 +1,214 @@
+"""How a server with 100,000 standing queries starts, and whether items wait while more queries come.
+
+`python -m bench.standing [--small] [--queries N]`. A store is filled with the queries of the matching benchmark, and an
+item is put into its outbox; then `headwater serve` is started, until that item's hits are written: seconds from the
+start of the process, its CPU time and its memory, beside a server without any query. Then, while an item comes every
+twentieth of a second, thousands of queries come in one script, and one alone: how long items wait for their hits, in
+the median and at most, beside the same without new queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sqlalchemy import Connection, update
+
+from bench._workload import Workload
+from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
+from headwater.node.processor import CONSUMER
+from headwater.store.store import Store
+from headwater.store.tables import query_feed
+from headwater.store.values import NewFeed
+
+SCRIPT = 10_000  # statements of one script
+PAUSE = 0.05  # seconds between two items
+LONGEST = 600.0  # seconds until we give up
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store in a folder of its own, and its only feed."""
+
+    folder: Path
+    feed: Feed
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.folder / 'headwater.sqlite'}"
+
+    def position(self) -> int:
+        """Up to where the outbox has been matched and written."""
+        with contextlib.closing(sqlite3.connect(self.folder / "headwater.sqlite", timeout=30)) as database:
+            asked = "SELECT coalesce(max(position), 0) FROM checkpoint WHERE consumer = ?"
+            return int(database.execute(asked, (CONSUMER,)).fetchone()[0])
+
+
+async def filled(folder: Path, queries: int, workload: Workload) -> Place:
+    """A store with queries that run, as a server leaves it behind."""
+    place = Place(folder, Feed(0, "https://news.example/rss"))
+    async with await Store.open(place.url) as store:
+        (added,) = await store.add_feeds([NewFeed(place.feed.url, name="news")], time.time())
+        await store.update_feed(added.feed.id, paused=True)
+        for start in range(0, queries, SCRIPT):
+            await store.queries.execute(script(workload, min(SCRIPT, queries - start), start), time.time())
+        async with store.transaction() as transaction:
+            await transaction.run(_activate)
+    return replace(place, feed=added.feed)
+
+
+def script(workload: Workload, count: int, start: int) -> str:
+    return "\n".join(create.text for create in workload.queries(count, start))
+
+
+def _activate(connection: Connection) -> None:
+    done = {"active": query_feed.c.text, "active_position": query_feed.c.position}
+    connection.execute(update(query_feed).values(done))
+
+
+async def publish(store: Store, place: Place, item: Item) -> int:
+    """An item comes; its place in the outbox."""
+    now = time.time()
+    mine = replace(item, feed_id=place.feed.id, published=now, first_seen=now)
+    window = ((mine.identity, mine.content_hash),)
+    refresh = Refresh(place.feed.id, now, Ending.CHANGED, status=200, bytes=1000, new=1, window=1)
+    known = Known(place.feed.id, place.feed.url, window=window, last_refresh=now, last_success=now)
+    await store.save([Verdict(refresh, known, (mine,))])
+    return await store.outbox_end()
+
+
+# starting
+
+
+@contextlib.contextmanager
+def serving(place: Place) -> Iterator[int]:
+    """A server on the store; the id of its process."""
+    options = ["--data", str(place.folder), "--port", "0", "--log-level", "error"]
+    command = [sys.executable, "-m", "headwater", "serve", *options]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def spent(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after[11]) + int(after[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid: int, what: str) -> float:
+    """MiB; `what` is VmRSS, or VmHWM for the most there has been."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
+
+
+def wait_for(place: Place, position: int) -> None:
+    until = time.monotonic() + LONGEST
+    while place.position() < position:
+        if time.monotonic() > until:
+            raise SystemExit(f"no hits within {LONGEST:g} seconds")
+        time.sleep(0.01)
+
+
+async def start(place: Place, queries: int, workload: Workload, number: int) -> None:
+    async with await Store.open(place.url) as store:
+        (item,) = workload.items(1, seed=100 + number)
+        position = await publish(store, place, item)
+    began = time.monotonic()
+    with serving(place) as pid:
+        await asyncio.to_thread(wait_for, place, position)
+        took, cpu = time.monotonic() - began, spent(pid)
+        held = memory(pid, "VmRSS")
+        await asyncio.sleep(5)
+        settled, most = memory(pid, "VmRSS"), memory(pid, "VmHWM")
+    print(f"\n{queries:,} queries: from the start of the process to the first item's hits")
+    print(f"  seconds                 {took:9.1f}   {cpu:.1f} of CPU time")
+    print(f"  memory                  {held:9.0f} MiB   {settled:.0f} five seconds later, {most:.0f} at most")
+
+
+# adding
+
+
+async def waits(place: Place, store: Store, items: list[Item], more: str | None) -> list[float]:
+    """Seconds that each item waited for its hits while the script was carried out and taken up."""
+    sent: list[tuple[int, float]] = []
+    done: list[float] = []
+
+    def watch() -> None:
+        until = time.monotonic() + LONGEST
+        while (len(done) < len(items)) and time.monotonic() < until:
+            position, now = place.position(), time.monotonic()
+            while len(done) < len(sent) and sent[len(done)][0] <= position:
+                done.append(now - sent[len(done)][1])
+            time.sleep(0.01)
+
+    watching = asyncio.create_task(asyncio.to_thread(watch))
+    adding = None
+    for number, item in enumerate(items):
+        if more is not None and number == len(items) // 10:
+            adding = asyncio.create_task(store.queries.execute(more, time.time()))
+        began = time.monotonic()
+        sent.append((await publish(store, place, item), began))
+        await asyncio.sleep(PAUSE)
+    await watching
+    if adding is not None:
+        await adding
+    return done
+
+
+async def add(place: Place, queries: int, more: int, items: int, workload: Workload) -> None:
+    async with await Store.open(place.url) as store:
+        position = await publish(store, place, workload.items(1, seed=199)[0])
+        with serving(place) as pid:
+            await asyncio.to_thread(wait_for, place, position)
+            for number, (what, text) in enumerate(
+                (
+                    ("nothing comes", None),
+                    ("one query comes", script(workload, 1, queries)),
+                    (f"{more:,} queries come", script(workload, more, queries + 1)),
+                )
+            ):
+                before = spent(pid)
+                found = await waits(place, store, workload.items(items, seed=200 + number), text)
+                middle, worst = statistics.median(found), max(found)
+                print(
+                    f"  {what:<24}{middle:9.2f} s in the middle, {worst:.2f} s at most, CPU {spent(pid) - before:.1f} s"
+                )
+
+
+def main(small: bool = False, queries: int | None = None) -> None:
+    workload = Workload()
+    size = queries or (1_000 if small else 100_000)
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as empty, tempfile.TemporaryDirectory() as full:
+        nothing = asyncio.run(filled(Path(empty), 1, workload))
+        asyncio.run(start(nothing, 1, workload, 0))
+        began = time.process_time()
+        place = asyncio.run(filled(Path(full), size, workload))
+        print(f"\n{size:,} queries created in {time.process_time() - began:.1f} s of CPU time")
+        for number in range(1 if small else 3):
+            asyncio.run(start(place, size, workload, number))
+        print(f"\nitems that wait for their hits while queries are added to {size:,}")
+        asyncio.run(add(place, size, 200 if small else 20_000, 40 if small else 1200, workload))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--queries", type=int, metavar="N")
+    given = parser.parse_args()
+    main(given.small, given.queries)
