@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, update
 
 from headwater.errors import InputError, QueryError
-from headwater.model import Feed, Item
+from headwater.model import Feed, Item, QueryFeed
 from headwater.node import definitions
 from headwater.node.processor import Processor
 from headwater.query.text import Analysed
 from headwater.store.store import Store
+from headwater.store.tables import query_feed
 from headwater.store.values import NewFeed, StoredHit
 from store_samples import NOW, a_verdict, an_item
 
@@ -66,6 +68,10 @@ class World:
 
     def fresh(self) -> list[str | None]:
         return [hit.item.title for hit in self.delivered if hit.fresh]
+
+
+def by_hand(connection: Connection, query_id: int, values: dict[str, object]) -> None:
+    connection.execute(update(query_feed).where(query_feed.c.id == query_id).values(values))
 
 
 @pytest.fixture
@@ -409,19 +415,52 @@ async def test_a_definition_that_cannot_be_read_any_more_says_so_and_stops_nobod
     await world.run("CREATE FEED F AS RETURN ALL; CREATE FEED G AS RETURN ALL")
     query = await world.store.queries.find("F")
 
-    def spoil(connection: Any) -> None:
-        from sqlalchemy import update
-
-        from headwater.store.tables import query_feed
-
-        connection.execute(update(query_feed).where(query_feed.c.id == query.id).values(text="CREATE FEED"))
-
-    async with world.store.transaction() as transaction:
-        await transaction.run(spoil)
+    await world.store.write(by_hand, query.id, {"text": "CREATE FEED"})
     await world.publish("guardian", "One")
     await world.process()
     assert await world.titles("G") == ["One"]
     assert (await world.store.queries.find("F")).problem
+
+
+@pytest.mark.parametrize("form", [None, b"\xff of another version"])
+async def test_a_definition_without_a_form_of_use_is_read_from_its_text_and_gets_one(
+    world: World, form: bytes | None
+) -> None:
+    await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "one"')
+    await world.process()
+    before = await world.store.queries.find("F")
+    await world.store.write(by_hand, before.id, {"form": form})
+    world.processor = world.new_processor()
+    await world.processor.load()
+    await world.publish("guardian", "One", "Two")
+    await world.process()
+    assert await world.titles("F") == ["One"]
+    assert (await world.store.queries.find("F")).form == before.form != form
+
+
+async def test_only_definitions_that_changed_are_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.run("CREATE FEED F AS RETURN ALL; CREATE FEED G AS RETURN ALL; CREATE FEED H AS RETURN ALL")
+    await world.process()
+    seen: list[tuple[list[str], int]] = []
+
+    follow = definitions.Definitions.follow
+
+    def watched(self: definitions.Definitions, changed: list[QueryFeed], gone: set[int], position: int) -> None:
+        seen.append(([query.name for query in changed], len(gone)))
+        follow(self, changed, gone, position)
+
+    monkeypatch.setattr(definitions.Definitions, "follow", watched)
+    await world.run("CREATE OR REPLACE FEED G AS RETURN guardian")
+    await world.process()
+    await world.run("DROP FEED F; CREATE FEED F AS RETURN iris")
+    await world.process()
+    await world.run("DROP FEED H")
+    await world.process()
+    assert seen == [(["G"], 0), (["F"], 1), ([], 1)]
+    await world.publish("guardian", "One")
+    await world.publish("iris", "Two")
+    await world.process()
+    assert [await world.titles(name) for name in "FG"] == [["Two"], ["One"]]
 
 
 MANY = 120

@@ -14,6 +14,7 @@ A word never holds any of the marks, so that no two facts share a string.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from sys import intern
 
 from headwater.formats.urls import normalise
 from headwater.language.ast import Address, AllSources, Field, Name, Tag
@@ -47,14 +48,14 @@ def whole(field: Field, value: str) -> str:
 
 def source(of: Address | Name | Tag | AllSources) -> str:
     match of:
-        case Address(url):
-            return f"@u{normalise(url)}"
-        case Name():
-            return f"@n{of.key}"
-        case Tag(tag):
-            return f"@t{tag.casefold()}"
         case AllSources():
             return EVERYTHING
+        case Address(url):
+            return intern(f"@u{normalise(url)}")
+        case Name():
+            return intern(f"@n{of.key}")
+        case Tag(tag):
+            return intern(f"@t{tag.casefold()}")
 
 
 def channel(feature: str) -> str:

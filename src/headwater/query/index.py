@@ -71,9 +71,10 @@ class Index:
 
     # adding
 
-    def owner(self, number: int) -> None:
-        """Make room for an owner; numbers count up."""
-        self._alive.extend(b"\1" * (number + 1 - len(self._alive)))
+    def owner(self) -> int:
+        """The number of one more owner."""
+        self._alive.append(1)
+        return len(self._alive) - 1
 
     def post_simple(self, owner: int, tree: Node, source: str) -> Place | None:
         """Post a condition on the items of one source feed (or of all) if it is of a simple kind; else None."""

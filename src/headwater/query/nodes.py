@@ -112,8 +112,10 @@ def node(pred: Pred, frequencies: Frequencies) -> Node:
     """The tree of a condition in normal form."""
     match pred:
         case Contains(field, values, every, exact):
+            if len(values) == 1:
+                return _contained(field, values[0], exact)
             found = [_contained(field, value, exact) for value in values]
-            return found[0] if len(found) == 1 else _all(found) if every else _any(found)
+            return _all(found) if every else _any(found)
         case And(parts):
             return _all(node(part, frequencies) for part in parts)
         case Or(parts):
@@ -125,7 +127,7 @@ def node(pred: Pred, frequencies: Frequencies) -> Node:
             whole = _all(names) if every else _any(names)
             return Refuse(whole) if negated else whole
         case SourceIs(sources, negated):
-            one = _any(intern(features.source(source)) for source in sources)
+            one = _any(features.source(source) for source in sources)
             return Refuse(one) if negated else one
         case Near(field, left, _, right):
             return Other(pred, frequencies, _all((_contained(field, left, False), _contained(field, right, False))))

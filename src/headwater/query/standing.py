@@ -7,11 +7,11 @@ feeds or is read by one is a `Layer` besides.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from sys import intern
+from typing import TypeAlias
 
 from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import parse
-from headwater.language.ast import Create, Group, Name, Query, Script, conjunction
+from headwater.language.ast import Address, AllSources, Create, Group, Name, Pred, Query, Script, Tag, conjunction
 from headwater.language.fmt import format_script
 from headwater.language.normal import Leaf, join_leaves, leaves, reads
 from headwater.query import features
@@ -20,6 +20,8 @@ from headwater.query.layers import Layer
 from headwater.query.nodes import Node, node
 from headwater.query.rules import Numbers, Rule
 from headwater.query.similar import Frequencies
+
+Source: TypeAlias = Address | Name | Tag | AllSources
 
 PARTS = 12  # bits of a rule's owner that say which part of the query it is: 0 the main side, n the n-th join
 PART = (1 << PARTS) - 1
@@ -81,8 +83,12 @@ class Standing:
         number = self._numbers.get(key)
         if number is not None and not create.replace:
             raise QueryError(f"Feed {self._record(number).name} exists already; CREATE OR REPLACE FEED changes it.")
-        only = _only_source(query)
-        read = set() if only is not None else {name.key for name in reads(query)}
+        alone = _alone(query)
+        if alone is not None and number is None and key not in self._dangling:
+            number = self._stand(create, key)
+            self._record(number).places = self._post_plain(number, *alone)
+            return number
+        read = {name.key for name in reads(query)}
         if read:
             self._refuse_cycle(key, read)
         replaced: tuple[int, ...] = ()
@@ -91,23 +97,22 @@ class Standing:
             replaced, readers = self._replace(key, number)
         elif key in self._dangling:
             readers = self._readers(key)
-        name = create.name.name
-        record = Record(name, create.text or format_script(Script((create,))), replaced)
-        number = self.reserve()
-        self.records[number] = record
-        self._numbers[name if key == name else key] = number
+        number = self._stand(create, key, replaced)
         inner = {each for each in read if each in self._numbers}
         self._dangling |= read - inner
         for each in inner:
             self._watch(each).readers.add(key)
         if inner or readers or query.joins or query.distinct is not None or query.settings:
-            record.layer = self._new_layer(name, query, readers)
-        elif only is not None:
-            record.places = self._post_plain(number, only)
-            return number
+            self._record(number).layer = self._new_layer(create.name.name, query, readers)
         self._post(number, query)
         if readers:
             self._repost_above(key)
+        return number
+
+    def _stand(self, create: Create, key: str, replaced: tuple[int, ...] = ()) -> int:
+        name = create.name.name
+        number = self.reserve(Record(name, create.text or format_script(Script((create,))), replaced))
+        self._numbers[name if key == name else key] = number
         return number
 
     def _new_layer(self, name: str, query: Query, readers: set[str]) -> Layer:
@@ -135,11 +140,10 @@ class Standing:
             self._watch(reader)
         return readers
 
-    def reserve(self) -> int:
-        """A number that nothing has."""
-        self.records.append(None)
-        self._index.owner(len(self.records) - 1)
-        return len(self.records) - 1
+    def reserve(self, record: Record | None = None) -> int:
+        """A number that nothing else has."""
+        self.records.append(record)
+        return self._index.owner()
 
     def _query_of(self, key: str) -> Query:
         return self.query(self._record(self._numbers[key]))
@@ -190,7 +194,7 @@ class Standing:
         if record.layer is None:
             found = leaves(query)
             if len(found) == 1:
-                record.places = self._post_plain(number, found[0])
+                record.places = self._post_plain(number, found[0].source, found[0].condition)
                 return
         else:
             self._place(record.layer, query)
@@ -199,10 +203,10 @@ class Standing:
             for part, rule, numbers in self.conditions(query)
         )
 
-    def _post_plain(self, number: int, leaf: Leaf) -> Place:
-        tree, source = node(leaf.condition, self._frequencies), intern(features.source(leaf.source))
-        place = self._index.post_simple(number, tree, source)
-        return place or self._index.post_rule(number, Rule(tree, (source,), 0, False), None)
+    def _post_plain(self, number: int, source: Source, condition: Pred) -> Place:
+        tree, feature = node(condition, self._frequencies), features.source(source)
+        place = self._index.post_simple(number, tree, feature)
+        return place or self._index.post_rule(number, Rule(tree, (feature,), 0, False), None)
 
     def _place(self, layer: Layer, query: Query) -> None:
         """Work out how high the layer lies and whether it may change items, from the feeds it reads."""
@@ -229,10 +233,8 @@ class Standing:
         groups: dict[Node, dict[str, tuple[int, ...]]] = {}
         for number, leaf in enumerate(found):
             sources = groups.setdefault(node(leaf.condition, self._frequencies), {})
-            if self._is_query(leaf):
-                feature = self._layer(leaf.source.key).feature  # type: ignore[union-attr]
-            else:
-                feature = intern(features.source(leaf.source))
+            inner = self._layer(leaf.source.key) if self._is_query(leaf) else None  # type: ignore[union-attr]
+            feature = features.source(leaf.source) if inner is None else inner.feature
             sources[feature] = (*sources.get(feature, ()), number)
         for tree, sources in groups.items():
             below = [self._layer(source[2:]) for source in sources if source.startswith("@q")]
@@ -250,7 +252,7 @@ class Standing:
         """Take a feed away; with `cascade` those that read it too, without it is an error if there are any."""
         key = name.casefold()
         record = self.record(name)
-        users = self._users(key)
+        users = self._users(key) if record.layer is not None else []
         if users and not cascade:
             listed = ", ".join(self._shown(user) for user in users)
             raise InputError(f"Feed {record.name} is used by {listed}; drop them first, or all with CASCADE.")
@@ -293,15 +295,15 @@ class Standing:
         record.places = None
 
 
-def _only_source(query: Query) -> Leaf | None:
-    """The leaf of a query that reads one thing and names no feed: most do, and this is the quick way to it."""
-    if len(query.branches) > 1 or query.joins:
+def _alone(query: Query) -> tuple[Source, Pred] | None:
+    """The source and the condition of a query that only filters, reads one thing and names no feed, as most do."""
+    if len(query.branches) > 1 or query.joins or query.distinct is not None or query.settings:
         return None
     (branch,) = query.branches
     if branch.var is not None or isinstance(branch.source, Name | Group):
         return None
     where = query.where
-    return Leaf(branch.source, where if branch.filter is None and where else conjunction((branch.filter, where)))
+    return branch.source, where if branch.filter is None and where else conjunction((branch.filter, where))
 
 
 def _read(text: str) -> Create:
