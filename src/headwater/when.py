@@ -1,4 +1,4 @@
-"""Times as people read them."""
+"""Times and numbers as people read them."""
 
 from __future__ import annotations
 
@@ -38,3 +38,12 @@ def relative(at: float | None, now: float) -> str:
     if at is None:
         return "never"
     return f"{span(now - at)} ago" if at <= now else f"in {span(at - now)}"
+
+
+def figure(value: float) -> str:
+    """A number for a sentence: nobody reads 4.6e-06.
+
+    >>> figure(4.6e-06), figure(0.0312), figure(12.345), figure(0.0)
+    ('less than .001', '0.0312', '12.3', '0')
+    """
+    return "less than .001" if 0 < value < 0.001 else f"{value:.3g}"

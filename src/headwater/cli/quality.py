@@ -12,7 +12,7 @@ from headwater.cli.common import as_json, command, fail, out, print_json, settin
 from headwater.cli.work import opened, run
 from headwater.node.quality import Quality, last_report
 from headwater.schedule.quality import Stretch
-from headwater.when import relative
+from headwater.when import figure, relative
 
 
 def register(app: typer.Typer) -> None:
@@ -51,12 +51,14 @@ def described(report: Quality, now: float) -> list[str]:
     spent = f"Budget: {report.used_requests} of {report.budget_requests:g} requests in the last minute"
     if report.budget_bytes is not None:
         spent += f", {report.used_bytes / 1e6:.2g} of {report.budget_bytes / 1e6:.2g} MB"
-    price = "" if report.price is None else f"; the price of a refresh is {report.price:.3g}"
+    price = "" if report.price is None else f"; the price of a refresh is {figure(report.price)}"
     lines.append(f"{spent}{price}.")
     if report.target is not None:
         lines.append(f"Target {'reached' if report.target_reached else 'not reached'}: {escape(report.target)}")
     saturated = "No feed" if not report.saturated else f"{report.saturated} feed{'s' if report.saturated != 1 else ''}"
-    lines.append(f"{saturated} may be losing items at this moment (about {report.lost_now:.2g} items).")
+    lines.append(
+        f"{saturated} may be losing items at this moment ({figure(report.lost_now)} items by what is believed)."
+    )
     return lines
 
 

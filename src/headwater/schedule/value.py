@@ -20,6 +20,7 @@ from headwater.schedule.base import Budget, Choice, Explained, Interval, Observe
 from headwater.schedule.plan import Task, next_refresh, overflow
 from headwater.schedule.price import Control, believed_price, steered
 from headwater.schedule.ranking import in_blocks
+from headwater.when import figure, span
 
 SHORTEST, LONGEST = 120.0, 31 * DAY
 FIRST_PRICE = 0.1  # item-days, until the first steering knows the budget
@@ -198,27 +199,14 @@ class Value(Interval):
         worth = float(self._index(task, items, (now - since) / DAY)[0])
         spread = np.sqrt(self.dispersion * max(float(items[0]), 1e-9))
         lost = 1 / (1 + np.exp(-1.702 * np.clip((float(items[0]) - float(task.window[0])) / spread, -20, 20)))
-        wait = "now" if due <= now else f"in {_duration(due - now)}"
+        wait = "now" if due <= now else f"in {span(due - now)}"
         reason = (
-            f"publishes about {_figure(rate)} items a day at this hour; {_figure(float(items[0]))} new expected, "
-            f"chance of loss {lost:.1%}; a refresh is worth {_figure(worth)} item-days now, "
-            f"the price is {_figure(self.price)}; "
+            f"publishes about {figure(rate)} items a day at this hour; {figure(float(items[0]))} new expected, "
+            f"chance of loss {lost:.1%}; a refresh is worth {figure(worth)} item-days now, "
+            f"the price is {figure(self.price)}; "
             f"planned {wait}"
         )
         return Explained(reason, worth, self.price, due)
 
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
-
-
-def _figure(value: float) -> str:
-    """A number for a sentence: nobody reads 4.6e-06.
-
-    >>> _figure(4.6e-06), _figure(0.0312), _figure(12.345), _figure(0.0)
-    ('less than .001', '0.0312', '12.3', '0')
-    """
-    return "less than .001" if 0 < value < 0.001 else f"{value:.3g}"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -82,14 +82,17 @@ def _runs(points: Sequence[tuple[float, float]], breaks: float | None) -> list[l
     return runs
 
 
-def spark(values: Sequence[float | None], said: str) -> Markup:
-    """A small line for the eye; `said` tells the same in words. Nothing where there is too little to draw."""
+def spark(values: Sequence[float | None], said: str, span: float = 0.0) -> Markup:
+    """A small line for the eye; `said` tells the same in words. Nothing where there is too little to draw.
+
+    Its height stands for `span` at the least, so that next to nothing does not look like a fall.
+    """
     known = [(float(k), value) for k, value in enumerate(values) if value is not None]
     if len(known) < 2:
         return Markup("")
     low, high = min(y for _, y in known), max(y for _, y in known)
     across = Scale(0, max(len(values) - 1, 1), 2, 118)
-    up = Scale(low, high if high > low else low + 1, 24, 3)
+    up = Scale(min(low, high - span), high if high > low or span else low + 1, 24, 3)
     places = [(across(x), up(y)) for x, y in known]
     end = element("circle", cx=places[-1][0], cy=places[-1][1], r=2.0, class_="dot")
     parts = [element("path", d=path(places), class_="line"), end]

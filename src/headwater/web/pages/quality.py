@@ -91,13 +91,13 @@ async def budget_curve(frame: Frame, now: float) -> Chart | None:
 
 
 def _sparks(past: Sequence[Past]) -> dict[str, Markup]:
-    def drawn(name: str, said: str) -> Markup:
+    def drawn(name: str, said: str, span: float = 0.0) -> Markup:
         values = [getattr(one, name) for one in past]
-        return spark([None if math.isnan(value) else value for value in values], said)
+        return spark([None if math.isnan(value) else value for value in values], said, span)
 
     return {
-        "completeness": drawn("completeness", "Completeness over the last reports"),
-        "freshness": drawn("freshness", "Freshness over the last reports"),
+        "completeness": drawn("completeness", "Completeness over the last reports", 0.02),
+        "freshness": drawn("freshness", "Freshness over the last reports", 0.02),
         "delay": drawn("delay", "Median delay over the last reports"),
         "requests": drawn("requests", "Requests per minute over the last reports"),
     }
