@@ -131,6 +131,8 @@ def test_cdf_is_read() -> None:
         ("<link>a b</link>", "link", "https://example.org/a b"),
         ('<link href="https://a.example/"/>', "link", "https://a.example/"),
         ("<link>javascript:alert(1)</link>", "link", None),
+        ("<link>&lt;a href='/a?b&amp;amp;c'>there&lt;/a></link>", "link", "https://example.org/a?b&c"),
+        ("<link>&lt;a href='javascript:alert(1)'>there&lt;/a></link>", "link", None),
         ("<guid>https://a.example/1</guid>", "link", "https://a.example/1"),
         ('<guid isPermaLink="false">https://a.example/1</guid>', "link", None),
         ('<enclosure url="https://a.example/1.mp3"/>', "link", "https://a.example/1.mp3"),
@@ -243,6 +245,7 @@ def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
 def test_the_start_of_an_item_in_a_document_that_breaks_off_is_no_item() -> None:
     whole = b"<rss version='2.0'><channel><title>x</title><item><title>one</title></item><item><ti"
     assert [item.title for item in read(whole).items] == ["one"]
+    assert [item.title for item in read(whole + b"tle><![CDA").items] == ["one"]
 
 
 def test_rss_in_json_is_read_as_rss() -> None:

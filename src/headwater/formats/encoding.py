@@ -10,6 +10,8 @@ from __future__ import annotations
 import codecs
 import re
 
+from headwater.formats.guess import guessed
+
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
@@ -116,6 +118,9 @@ def _not_utf8(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
     replaced = body.decode("utf-8", "replace")
     bad = replaced.count("\ufffd") - body.count(b"\xef\xbf\xbd")
     good = sum(1 for char in replaced if char > "\x7f") - bad if bad > _FEW else bad + 1
+    like = guessed(body) if good <= bad * 100 and not any(one != "utf-8" for one in said) else None
+    if like is not None:
+        return body.decode(like), like, f"the bytes are not UTF-8 and were read as {like}, which they look like"
     if good > bad * 100 or (bad <= _FEW and _has_utf8(body)):
         return replaced, "utf-8", f"{bad} bytes were not UTF-8 and have been replaced"
     for name in said:

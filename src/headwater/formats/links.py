@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from urllib.parse import urljoin
 
 # What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
@@ -11,6 +13,7 @@ SAFE_SCHEMES = frozenset({
     "tag", "urn", "doi", "hdl", "ipfs", "ipns", "dat", "at",
 })  # fmt: skip
 _LONGEST = 8_192
+_HREF = re.compile(r"""^<a\s[^<>]*?href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
 _DROPPED = dict.fromkeys((*range(32), 127))
 
 
@@ -27,6 +30,9 @@ def resolve(address: str | None, base: str | None) -> str | None:
 
 
 def _resolve_rare(address: str, base: str | None) -> str | None:
+    if address[:1] == "<":
+        found = _HREF.search(address[:_LONGEST])
+        address = unescape(found[1]) if found else ""  # the whole element of a page, where only its address belongs
     address = address.translate(_DROPPED).strip()
     if not address or len(address) > _LONGEST:
         return None

@@ -27,6 +27,8 @@ _ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _MARKUP = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
+_BYTES = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_MARKS = re.compile("â€.")
 _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
 
 
@@ -36,11 +38,32 @@ def fit(text: str) -> str:
 
 
 def renumbered(text: str) -> str:
-    """Characters U+0080–9F, which nobody means, as the windows-1252 ones that were meant.
+    """Characters U+0080–9F, which nobody means, as those that were meant: bytes of UTF-8, or windows-1252.
 
-    Most texts hold none: those in ASCII are passed at once, others looked through for the commonest, the apostrophe.
+    Most texts hold none: those in ASCII are passed at once, others looked through for the commonest, U+0080 in every
+    quotation mark of UTF-8 and the apostrophe of windows-1252.
     """
-    return text if text.isascii() or "\x92" not in text else text.translate(WINDOWS)
+    if text.isascii():
+        return text
+    if "\x80" in text:
+        text = _BYTES.sub(_from_bytes, text)
+    if "â€" in text:  # the same by way of windows-1252, which writes U+0080 as the sign of the euro
+        text = _MARKS.sub(_from_windows, text)
+    return text if "\x92" not in text else text.translate(WINDOWS)
+
+
+def _from_windows(found: re.Match[str]) -> str:
+    try:
+        return found[0].encode("cp1252").decode("utf-8")
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return found[0]
+
+
+def _from_bytes(found: re.Match[str]) -> str:
+    try:
+        return found[0].encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return found[0]
 
 
 def cut(text: str, limit: int) -> str:

@@ -36,6 +36,7 @@ _SAFE_ENTITY = re.compile(
     r"""<!ENTITY\s+(\w{1,64})\s+(?:"(&#\w{1,8};|[^&"%<]{0,500})"|'(&#\w{1,8};|[^&'%<]{0,500})')\s*>"""
 )
 _CHARACTER = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?")
+_BROKEN_OFF = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # the start of a CDATA section, of which nothing came
 _XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
@@ -144,7 +145,7 @@ def _one_character(value: str) -> str:
 
 def repaired(text: str) -> str:
     """What can be put right before libxml2 sees it: control characters, HTML's entities, lonely ampersands."""
-    text = fit(text)
+    text = _BROKEN_OFF.sub("", fit(text))
     if "&" in text:
         text = _outside_cdata(text, lambda part: _BARE_AMPERSAND.sub("&amp;", _resolve_part(part, {})))
     return text

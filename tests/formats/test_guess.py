@@ -1,0 +1,69 @@
+"""Documents that do not say what they are encoded in."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.formats import read
+from headwater.formats.guess import guessed
+
+SENTENCES = {
+    "euc_jp": "今日は港に大きな船が着きました。明日は雨になるそうです。",
+    "shift_jis": "今日は港に大きな船が着きました。明日は雨になるそうです。",
+    "euc_kr": "오늘 아침 항구에 큰 배가 들어왔습니다. 내일은 비가 온다고 합니다.",
+    "gb2312": "今天早上有一条大船到了港口，明天可能会下雨。",
+    "big5": "今天早上有一條大船到了港口，明天可能會下雨。",
+    "koi8_r": "Сегодня утром в порт пришёл большой корабль, завтра обещают дождь.",
+    "cp1251": "Сегодня утром в порт пришёл большой корабль, завтра обещают дождь.",
+    "cp1253": "Σήμερα το πρωί ήρθε στο λιμάνι ένα μεγάλο πλοίο, αύριο θα βρέξει.",
+    "cp1255": "הבוקר הגיעה לנמל ספינה גדולה, ומחר צפוי לרדת גשם בכל הארץ.",
+    "cp1256": "وصلت هذا الصباح سفينة كبيرة إلى الميناء ومن المتوقع أن تمطر غدا",
+    "cp874": "เช้าวันนี้มีเรือใหญ่เข้ามาที่ท่าเรือ และพรุ่งนี้ฝนอาจจะตก",
+}
+LATIN = {
+    "cp1252": [
+        "Früh kam ein großes Schiff, die Leute im Hafen hörten es über die Brücke; Äpfel, Öl und Käse für Übersee.",
+        "Un grand bateau est arrivé ce matin; il a déjà été déchargé, et l'on espère qu'il repartira après la fête.",
+        "Llegó un barco español mañana por la mañana, según la señora Núñez: traía piñas, jamón y café. ¿Quién más?",
+        "Et stort skib nåede på søen i går, og både børn og gæster så på.",
+    ],
+    "cp1250": ["Rano przypłynął duży statek; później będzie padać, mówią żeglarze, więc łódź się chowa."],
+    "cp1254": ["Bu sabah büyük bir gemi geldi; yarın yağmur yağacağını söylüyorlar, çocuklar şaşırdı."],
+}
+
+
+@pytest.mark.parametrize(("codec", "sentence"), SENTENCES.items())
+@pytest.mark.parametrize("declaration", [b"", b'<?xml version="1.0" encoding="utf-8"?>'])
+def test_what_is_not_utf_8_is_read_in_the_encoding_of_its_language(
+    codec: str, sentence: str, declaration: bytes
+) -> None:
+    body = declaration + f"<rss><channel><title>{sentence}</title></channel></rss>".encode(codec)
+    found = read(body)
+    assert found.title == sentence
+    assert found.problems
+
+
+@pytest.mark.parametrize(("codec", "sentences"), LATIN.items())
+def test_languages_in_latin_letters_are_not_taken_for_others(codec: str, sentences: list[str]) -> None:
+    for sentence in sentences:
+        assert guessed(sentence.encode(codec)) is None
+
+
+@pytest.mark.parametrize("codec", ["euc_jp", "gb2312", "cp1251"])
+def test_a_few_bad_bytes_do_not_make_utf_8_another_encoding(codec: str) -> None:
+    body = f"<rss><channel><title>{SENTENCES[codec] * 20}</title></channel></rss>".encode()
+    assert (read(body.replace(b"</title>", b"\xff</title>")).title or "").startswith(SENTENCES[codec])
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("caf&#195;&#169;, &#226;&#128;&#156;now&#226;&#128;&#157;", "café, “now”"),
+        ("it&#146;s", "it’s"),
+        ("it&#226;&#8364;&#8482;s &#226;&#8364;", "it’s â€"),
+        ("it&#226;&#128;&#153;s Ünïcødé", "it’s Ünïcødé"),
+    ],
+)
+def test_bytes_of_utf_8_written_as_characters_are_what_was_meant(written: str, meant: str) -> None:
+    (item,) = read(f"<rss><channel><item><description>{written}</description></item></channel></rss>".encode()).items
+    assert item.summary == meant
