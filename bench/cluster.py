@@ -149,7 +149,7 @@ def _made(connection: Connection) -> int:
 
 
 def _due(connection: Connection) -> None:
-    connection.execute(update(known).values(next_refresh=None, not_before=None, fresh_until=None))
+    connection.execute(update(known).values(next_refresh=0.0, not_before=None, fresh_until=None))
     changed(connection)
 
 

@@ -139,7 +139,7 @@ async def headwater(base: str, feeds: int, folder: Path) -> dict[str, Any]:
         settled.clear()
         done.clear()
         # In the store, not only in memory: the node may read the feeds anew at any moment, and waits as they say.
-        await node.store.write(lambda connection: connection.execute(update(known).values(next_refresh=None)))
+        await node.store.write(lambda connection: connection.execute(update(known).values(next_refresh=0.0)))
         with measured(result, "warm", feeds):
             await node.crawler.load()
             await done.wait()
