@@ -1,8 +1,23 @@
-"""Times and numbers as people read them."""
+"""Times and numbers as people read them, and time zones."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from headwater.errors import SettingsError
+
+
+def zone(name: str) -> ZoneInfo:
+    """The time zone of this name; SettingsError if there is none.
+
+    >>> zone("Europe/Vienna").key
+    'Europe/Vienna'
+    """
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError) as error:
+        raise SettingsError(f"There is no time zone “{name[:100]}”; give one like Europe/Vienna.") from error
 
 
 def exactly(at: float | None) -> str:

@@ -21,6 +21,15 @@ def test_the_first_user_with_a_password_is_the_owner(headwater: Callable[..., An
     ]
 
 
+def test_somebody_lives_by_a_time_zone(headwater: Callable[..., Any]) -> None:
+    headwater("users", "add", "Ada", "--password-stdin", input="long enough\n")
+    assert headwater("users", "time-zone", "ada", "Asia/Tokyo", "--json").json["time_zone"] == "Asia/Tokyo"
+    wrong = headwater("users", "time-zone", "ada", "Asia/Atlantis")
+    assert (wrong.code, "no time zone “Asia/Atlantis”" in wrong.err) == (1, True)
+    assert "lives by Asia/Tokyo" not in headwater("users", "time-zone", "ada").out
+    assert headwater("users", "list", "--json").json[0]["time_zone"] is None
+
+
 def test_the_last_owner_stays(headwater: Callable[..., Any]) -> None:
     headwater("users", "add", "Ada", "--password-stdin", input="long enough\n")
     for args in (("remove", "ada"), ("role", "ada", "reader")):

@@ -17,6 +17,8 @@ from zoneinfo import ZoneInfo
 import killed_deliverer
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from moody_receivers import hooks, mail_server
 
 from headwater.fetch.client import Fetcher
@@ -214,6 +216,55 @@ def test_a_digest_keeps_its_time_of_day_when_clocks_change() -> None:
         at = next_slot(daily, at, vienna)
         assert datetime.fromtimestamp(at, vienna).strftime("%H:%M") == "07:30"
     assert datetime.fromtimestamp(at, vienna).day == 31
+
+
+@given(
+    name=st.sampled_from(
+        ["Europe/Vienna", "America/New_York", "Australia/Lord_Howe", "Asia/Tokyo", "America/Santiago"]
+    ),
+    begin=st.datetimes(datetime(2025, 1, 1), datetime(2028, 1, 1)),
+    minute=st.integers(0, 24 * 60 - 1),
+)
+def test_a_daily_digest_comes_once_on_every_day_of_the_calendar(name: str, begin: datetime, minute: int) -> None:
+    """In a night in which its time of day is left out it comes later, where it is there twice at the first."""
+    there, wall = ZoneInfo(name), f"{minute // 60:02}:{minute % 60:02}"
+    daily = Every(Span(1, Unit.DAY), wall)
+    at = begin.replace(tzinfo=UTC).timestamp()
+    days = []
+    for _ in range(5):
+        at, before = next_slot(daily, at, there), at
+        assert at > before
+        shown = datetime.fromtimestamp(at, there)
+        days.append(shown.toordinal())
+        if shown.strftime("%H:%M") != wall:
+            assert datetime.fromtimestamp(at - 3600, there).utcoffset() != shown.utcoffset()  # clocks have just changed
+        assert shown.fold == 0
+    assert days == list(range(days[0], days[0] + 5))
+
+
+async def test_a_digest_comes_by_the_time_zone_of_who_wrote_the_query(store: Store) -> None:
+    owner = await store.accounts.owner()
+    ada = await store.accounts.add("Ada", None, NOW, role="owner")
+    bo = await store.accounts.add("Bo", None, NOW, role="owner")
+    await store.accounts.change(ada.id, time_zone="Asia/Tokyo")
+    await store.accounts.change(bo.id, time_zone="America/New_York")
+    feed = await one_feed(store)
+    digest = 'AS RETURN ALL DELIVER TO EMAIL "a@b.example" EVERY 1 DAY AT "07:30"'
+    for author, name in ((owner, "plain"), (ada, "early"), (bo, "late"), (bo, "gone")):
+        await store.queries.execute(f"CREATE FEED {name} {digest}", NOW, subscriber=author.id)
+    await store.queries.execute(f"CREATE OR REPLACE FEED gone {digest}", NOW, subscriber=ada.id)
+    await store.accounts.remove(ada.id)
+    await store.queries.execute(f"CREATE OR REPLACE FEED early {digest}", NOW, subscriber=bo.id)
+    await store.accounts.change(bo.id, time_zone="Asia/Kolkata")
+    processor = Processor(store, writers=[Duties(ZoneInfo("Europe/Vienna"))])
+    await processor.load()
+    await processor.step()
+    await arrive(store, processor, feed, "new")
+    slots = {one.query: one.slot for one in await store.publishing.deliveries()}
+    zones = {"plain": "Europe/Vienna", "early": "Asia/Kolkata", "late": "Asia/Kolkata", "gone": "Europe/Vienna"}
+    assert slots.keys() == zones.keys()
+    for name, zone in zones.items():
+        assert datetime.fromtimestamp(slots[name] or 0.0, ZoneInfo(zone)).strftime("%H:%M") == "07:30", name
 
 
 def run_and_kill(url: str, round: int, feed_id: int, smtp: str, wait: float) -> None:

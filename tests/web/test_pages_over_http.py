@@ -90,6 +90,7 @@ FORMS = [
     ("/settings/users", {"name": "", "password": "long enough"}, "name"),
     ("/settings/users/remove", {"user": "1"}, "their own account"),
     ("/settings/resend", {}, "what is to be sent"),
+    ("/settings/time-zone", {"time_zone": "Middle/Earth"}, "no time zone “Middle/Earth”"),
     ("/read/mark", {"ids": ""}, "which items"),
     ("/read/undo", {}, "what is to be taken back"),
 ]

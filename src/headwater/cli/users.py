@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
     command(users, "list", epilog="Example:  headwater users list --json")(list_)
     command(users, epilog="Example:  headwater users password ada")(password)
     command(users, epilog="Example:  headwater users role ada owner")(role)
+    command(users, "time-zone", epilog="Example:  headwater users time-zone ada Europe/Vienna")(time_zone)
     command(users, epilog="Example:  headwater users remove ada")(remove)
     command(users, epilog="Example:  headwater users token ada --label phone --scope read --scope write")(token)
     app.add_typer(users, name="users")
@@ -97,6 +98,23 @@ def role(name: Name, role: Annotated[str, typer.Argument(metavar="owner|reader")
     _done(changed, f"is {'an' if changed.role == OWNER else 'a'} {changed.role} now")
 
 
+def time_zone(
+    name: Name,
+    zone: Annotated[
+        str, typer.Argument(metavar="[ZONE]", show_default=False, help="Like Europe/Vienna; without: the server's.")
+    ] = "",
+) -> None:
+    """Say in which time zone somebody lives: digests of their queries come by it."""
+
+    async def work() -> User:
+        async with opened(settings()) as store:
+            user = await store.accounts.find(name)
+            return await store.accounts.change(user.id, time_zone=zone)
+
+    changed = run(work())
+    _done(changed, f"lives by {changed.time_zone or 'the time zone of the server'} now")
+
+
 def remove(name: Name) -> None:
     """Remove a user with all that is only theirs. Feeds that nobody else reads are no longer refreshed."""
 
@@ -157,6 +175,7 @@ def _plain(user: User) -> dict[str, object]:
         "role": user.role,
         "created": user.created,
         "has_password": user.has_password,
+        "time_zone": user.time_zone,
     }
 
 

@@ -36,7 +36,7 @@ from headwater.cluster.wishing import Wishing
 from headwater.fetch.client import Fetcher
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Status
-from headwater.node.delivering import delivering, zone
+from headwater.node.delivering import delivering
 from headwater.node.node import Node
 from headwater.node.processor import Processor
 from headwater.node.upkeep import every
@@ -47,6 +47,7 @@ from headwater.settings import Settings
 from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.store import Store
+from headwater.when import zone
 
 PROCESSOR = "processor"
 

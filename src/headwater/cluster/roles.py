@@ -34,7 +34,7 @@ from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError, SettingsError, StoreError
 from headwater.fetch.client import Fetcher
 from headwater.node.courtesy import Courtesy
-from headwater.node.delivering import delivering, zone
+from headwater.node.delivering import delivering
 from headwater.node.processor import Processor
 from headwater.node.upkeep import every
 from headwater.publish.duties import Duties
@@ -44,6 +44,7 @@ from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.problems import may_come_back
 from headwater.store.store import Store
+from headwater.when import zone
 
 PATIENCE = 60.0  # seconds of the longest pause before a database that is away is given up
 STREAMS = 5.0  # seconds between two looks whether the streams are still there

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from zoneinfo import ZoneInfo
 
-from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.publish.deliver import Deliverer, hook_secret
 from headwater.publish.sinks import Hook, Mail, Notice
@@ -21,10 +19,3 @@ async def delivering(store: Store, fetcher: Fetcher, given: Settings) -> Deliver
         "notify": Notice(given.allow_private),
     }
     return Deliverer(store, sinks)
-
-
-def zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, LookupError) as error:
-        raise SettingsError(f"There is no time zone “{name}”; give one like Europe/Vienna.") from error

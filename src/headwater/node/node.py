@@ -19,7 +19,7 @@ from headwater.fetch.client import Fetcher
 from headwater.node.articles import Articles, pages_of_hits
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
-from headwater.node.delivering import delivering, zone
+from headwater.node.delivering import delivering
 from headwater.node.processor import Processor, Write
 from headwater.node.refresher import Settled
 from headwater.node.setting_up import build_strategy, spending
@@ -31,6 +31,7 @@ from headwater.query.tongues import detector
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import StoredHit
+from headwater.when import zone
 
 log = structlog.get_logger()
 

@@ -1,4 +1,7 @@
-"""Hits → deliveries: what DELIVER TO and EVERY of a query ask for, written in the transaction of the hits."""
+"""Hits → deliveries: what DELIVER TO and EVERY of a query ask for, written in the transaction of the hits.
+
+A digest comes by the time zone of who wrote the query; where that person has none, or is here no more, by the server's.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,19 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, select
 
+from headwater.errors import SettingsError
 from headwater.language.ast import Deliver, DeliverKind, Every
 from headwater.store import deliveries, queries
+from headwater.store.people_tables import user
 from headwater.store.tables import query_feed
 from headwater.store.values import Delivery, StoredHit
+from headwater.when import zone
 
 KINDS = {DeliverKind.EMAIL: "email", DeliverKind.WEBHOOK: "webhook", DeliverKind.NOTIFY: "notify"}
 
 
 class Duties:
-    """A writer for the query processor."""
+    """A writer for the query processor. `time_zone` is the server's."""
 
     def __init__(self, time_zone: ZoneInfo, clock: Callable[[], float] = time.time) -> None:
         self._zone = time_zone
@@ -33,15 +39,14 @@ class Duties:
             return
         now = self._clock()
         ids = {hit.query_id for hit in fresh}
-        query = select(query_feed.c.id, query_feed.c.name, query_feed.c.text, query_feed.c.active)
-        asked = {row.id: row for row in connection.execute(query.where(query_feed.c.id.in_(sorted(ids))))}
+        asked = {row.id: row for row in connection.execute(_ASKED.where(query_feed.c.id.in_(sorted(ids))))}
         new = []
         for hit in fresh:
             row = asked.get(hit.query_id)
             deliver, every = asks(row.active or row.text) if row is not None else (None, None)
             if row is None or deliver is None or deliver.kind not in KINDS or not deliver.address:
                 continue
-            slot = None if every is None else next_slot(every, now, self._zone)
+            slot = None if every is None else next_slot(every, now, self._zone_of(row.time_zone))
             due = now if slot is None else slot
             new.append(
                 Delivery(
@@ -51,6 +56,18 @@ class Duties:
                 )
             )
         deliveries.write(connection, new)
+
+    def _zone_of(self, name: str | None) -> ZoneInfo:
+        """A person's; one that this machine does not know (any more) must not stop the queries."""
+        try:
+            return zone(name) if name else self._zone
+        except SettingsError:
+            return self._zone
+
+
+_ASKED = select(
+    query_feed.c.id, query_feed.c.name, query_feed.c.text, query_feed.c.active, user.c.time_zone
+).select_from(query_feed.outerjoin(user, user.c.id == query_feed.c.author_id))
 
 
 @lru_cache(maxsize=1_000)

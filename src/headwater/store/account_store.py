@@ -46,7 +46,7 @@ class AccountStore:
         return await self._database.write(accounts.claim, name, password)
 
     async def change(self, user_id: int, **changes: Any) -> User:
-        """name, role, password (all sessions end) or settings. The last owner stays one: InputError."""
+        """name, role, password (all sessions end), time_zone or settings. The last owner stays one: InputError."""
         return await self._database.write(accounts.change, user_id, changes)
 
     async def remove(self, user_id: int) -> None:

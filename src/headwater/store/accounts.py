@@ -14,6 +14,7 @@ from headwater.store.clean import clean
 from headwater.store.people import OWNER, ROLES, SCOPES, ApiToken, Session, User
 from headwater.store.people_tables import api_token, session, subscribed, user
 from headwater.store.sql import rows
+from headwater.when import zone
 
 LONGEST_NAME = 64
 MOST_SESSIONS = 100  # of one person; the longest unused go first
@@ -42,7 +43,7 @@ def checked_name(name: str) -> str:
 
 
 def _user(row: Row[Any]) -> User:
-    return _known(row.id, row.name, row.role, row.created, row.password is not None, row.settings)
+    return _known(row.id, row.name, row.role, row.created, row.password is not None, row.settings, row.time_zone)
 
 
 def users(connection: Connection) -> list[User]:
@@ -94,7 +95,7 @@ def claim(connection: Connection, name: str, password: str) -> User | None:
 
 
 def change(connection: Connection, user_id: int, changes: Mapping[str, Any]) -> User:
-    """name, role, password (a hash; all sessions end) or settings."""
+    """name, role, password (a hash; all sessions end), time_zone (nothing: the server's) or settings."""
     now = find(connection, user_id)
     values = dict(changes)
     if "name" in values:
@@ -105,6 +106,8 @@ def change(connection: Connection, user_id: int, changes: Mapping[str, Any]) -> 
         check_role(values["role"])
         if now.is_owner and values["role"] != OWNER:
             _keep_an_owner(connection)
+    if "time_zone" in values:
+        values["time_zone"] = zone(values["time_zone"].strip()).key if values["time_zone"] else None
     if "settings" in values:
         values["settings"] = orjson.dumps(values["settings"]).decode()
     if "password" in values:
@@ -164,7 +167,7 @@ def signed_in(connection: Connection, hash: bytes, kind: str, now: float) -> Ses
 
 
 # Asked with every request, so by hand.
-_KNOWN = "SELECT u.id, u.name, u.role, u.created, u.password IS NOT NULL, u.settings"
+_KNOWN = "SELECT u.id, u.name, u.role, u.created, u.password IS NOT NULL, u.settings, u.time_zone"
 _SIGNED_IN = (
     f'{_KNOWN}, s.label, s.created, s.last_seen, s.expires FROM session s JOIN "user" u ON u.id = s.user_id '
     "WHERE s.hash = :hash AND s.kind = :kind AND s.expires > :now"
@@ -175,8 +178,10 @@ _TOKEN = (
 )
 
 
-def _known(id: int, name: str, role: str, created: float, has_password: bool, settings: str | None) -> User:
-    return User(id, name, role, created, bool(has_password), orjson.loads(settings) if settings else {})
+def _known(
+    id: int, name: str, role: str, created: float, has_password: bool, settings: str | None, time_zone: str | None
+) -> User:
+    return User(id, name, role, created, bool(has_password), orjson.loads(settings) if settings else {}, time_zone)
 
 
 def prolong(connection: Connection, hash: bytes, now: float, expires: float) -> None:

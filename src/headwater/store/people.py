@@ -27,6 +27,7 @@ class User:
     created: float
     has_password: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    time_zone: str | None = None  # None: the server's
 
     @property
     def is_owner(self) -> bool:

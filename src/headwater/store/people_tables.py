@@ -25,6 +25,7 @@ user = Table(
     Column("password", Text),  # argon2; None until one is set
     Column("created", Double, nullable=False),
     Column("settings", Text),  # JSON, only the pages know what is in it
+    Column("time_zone", Text),  # by which their digests come; None: the server's
     UniqueConstraint("name_key"),
     sqlite_autoincrement=True,
 )

@@ -126,7 +126,7 @@ def find(connection: Connection, name: str) -> QueryFeed:
     return _read(row)
 
 
-def put(connection: Connection, creates: Sequence[Create], now: float) -> tuple[dict[str, int], set[str]]:
+def put(connection: Connection, creates: Sequence[Create], now: float, author: int) -> tuple[dict[str, int], set[str]]:
     """Create or replace query feeds, in the caller's transaction; they hold for what is appended from now on.
 
     Answers their ids by folded name, and which of the names were there before.
@@ -134,7 +134,7 @@ def put(connection: Connection, creates: Sequence[Create], now: float) -> tuple[
     outbox.in_turn(connection)
     position = outbox.end(connection)
     revision = changed(connection, QUERIES)
-    rows = {create.name.key: _row(create, position, revision) for create in creates}
+    rows = {create.name.key: _row(create, position, revision, author) for create in creates}
     there = _ids(connection, rows)
     new = [row | {"created": now} for key, row in rows.items() if key not in there]
     if new:
@@ -145,7 +145,7 @@ def put(connection: Connection, creates: Sequence[Create], now: float) -> tuple[
     return _ids(connection, rows), set(there)
 
 
-def _row(create: Create, position: int, revision: int) -> dict[str, Any]:
+def _row(create: Create, position: int, revision: int, author: int) -> dict[str, Any]:
     return {
         "key": create.name.key,
         "name": create.name.name,
@@ -155,10 +155,11 @@ def _row(create: Create, position: int, revision: int) -> dict[str, Any]:
         "problem": None,
         "form": pack(create),
         "revision": revision,
+        "author_id": author,
     }
 
 
-_GIVEN = ("key", "name", "text", "position", "importance", "problem", "form", "revision", "replaced")
+_GIVEN = ("key", "name", "text", "position", "importance", "problem", "form", "revision", "author_id", "replaced")
 _REPLACE = update(query_feed).where(query_feed.c.id == bindparam("of_query"))
 _REPLACE = _REPLACE.values({name: bindparam(name) for name in _GIVEN})
 _FORM = update(query_feed).where(query_feed.c.id == bindparam("of_query"), query_feed.c.text == bindparam("of_text"))

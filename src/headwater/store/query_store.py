@@ -37,7 +37,8 @@ class QueryStore:
 
         What it defines holds for items that arrive from now on; a running processor fills the window from the past.
         Addresses that stand in it become feeds, wanted by nobody but queries, unless they are here already.
-        What it creates or registers is subscribed for `subscriber` (a user's id), else for the owner.
+        What it creates or registers is subscribed for `subscriber` (a user's id), else for the owner; digests of what
+        it creates or replaces go by that person's time zone.
         """
         return await self._database.write(scripts.execute, script, now, subscriber)
 

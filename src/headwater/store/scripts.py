@@ -24,7 +24,7 @@ IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it 
 def execute(connection: Connection, text: str, now: float, subscriber: int | None = None) -> Executed:
     """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it.
 
-    What it creates is subscribed for `subscriber`, else for the owner.
+    What it creates is subscribed for `subscriber`, else for the owner, by whose time zone its digests go.
     """
     script = parse(text, queries.catalogue(connection))
     report = Report(text)
@@ -60,9 +60,10 @@ def drop(connection: Connection, name: str, cascade: bool) -> tuple[str, ...]:
 def _create(connection: Connection, statements: Sequence[Create], now: float, subscriber: int | None) -> list[Done]:
     """Many at a time: a script may hold a hundred thousand."""
     last = {statement.name.key: statement for statement in statements}
-    ids, there = queries.put(connection, list(last.values()), now)
+    author = subscriber or accounts.owner(connection).id
+    ids, there = queries.put(connection, list(last.values()), now, author)
     new = [id for key, id in ids.items() if key not in there]
-    subscribing.subscribe_queries(connection, subscriber or accounts.owner(connection).id, new, now)
+    subscribing.subscribe_queries(connection, author, new, now)
     used = {key: _addresses(statement) for key, statement in last.items()}
     feeds_at = _feeds_at(connection, {address: url for each in used.values() for address, url in each.items()}, now)
     queries.refer(

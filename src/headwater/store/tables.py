@@ -217,6 +217,7 @@ query_feed = Table(
     Column("problem", Text),  # why the processor cannot run it
     Column("form", LargeBinary),
     Column("revision", BigInteger, nullable=False, server_default="0"),
+    Column("author_id", Id),  # who wrote it last, whose time zone its digests go by; it outlives their account
     UniqueConstraint("key"),
     Index(None, "revision"),
     sqlite_autoincrement=True,

@@ -30,6 +30,18 @@ async def test_owners_manage_accounts(server: Any) -> None:
     assert "owner" in last["message"]
 
 
+async def test_everybody_has_a_time_zone(server: Any) -> None:
+    assert (await server.ann("GET", "/me"))["user"]["time_zone"] is None
+    assert (await server.ann("PATCH", "/me", json={"time_zone": "Europe/Vienna"}))["time_zone"] == "Europe/Vienna"
+    for name in ("Europe/Atlantis", "Europe", "../../etc/passwd", "UTC\u0000"):
+        wrong = await server.ann("PATCH", "/me", 400, json={"time_zone": name})
+        assert (wrong["field"], "no time zone" in wrong["message"]) == ("time_zone", True)
+    ann = f"/users/{server.people['ann'].id}"
+    assert (await server.owner("PATCH", ann, json={"time_zone": "Asia/Tokyo"}))["time_zone"] == "Asia/Tokyo"
+    assert (await server.ann("PATCH", "/me", json={}))["time_zone"] == "Asia/Tokyo"
+    assert (await server.ann("PATCH", "/me", json={"time_zone": ""}))["time_zone"] is None
+
+
 async def test_readers_administer_nothing(server: Any) -> None:
     """Every endpoint of the scope admin, whatever it would do."""
     closed = [endpoint for noun in NOUNS for endpoint in noun.endpoints if endpoint.scope == "admin"]

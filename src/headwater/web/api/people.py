@@ -8,16 +8,21 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from headwater.credentials import digest, hash_password, new_secret, verify_password
+from headwater.errors import SettingsError
 from headwater.store.people import ApiToken, User
 from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
 from headwater.web.api.values import FieldError, Line, Listed, One, Page, Time, page, place
 from headwater.web.session import who
+from headwater.when import zone
 
 noun = Noun("people", "Accounts, and the tokens by which programs use them.")
 
 Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\u0000-\u001f\u007f]*$")]
 Password = Annotated[str, Meta(min_length=8, max_length=1000)]
 Role = Literal["owner", "reader"]
+TimeZone = Annotated[
+    str, Meta(max_length=100, description="like Europe/Vienna; empty: the server's. Digests of your queries go by it")
+]
 Scope = Literal["read", "write", "admin"]
 
 
@@ -27,10 +32,26 @@ class UserView(Answer, frozen=True):
     role: str
     created: Time
     has_password: bool
+    time_zone: Annotated[str | None, Meta(description="null: the server's")]
 
 
 def view(user: User) -> UserView:
-    return UserView(id=user.id, name=user.name, role=user.role, created=user.created, has_password=user.has_password)
+    return UserView(
+        id=user.id,
+        name=user.name,
+        role=user.role,
+        created=user.created,
+        has_password=user.has_password,
+        time_zone=user.time_zone,
+    )
+
+
+def checked_zone(given: str) -> str:
+    """The time zone, if there is one of the name; empty stays empty."""
+    try:
+        return zone(given).key if given else ""
+    except SettingsError as error:
+        raise FieldError(str(error), "time_zone") from error
 
 
 @noun.get("/users", ADMIN)
@@ -66,15 +87,18 @@ class UserChange(Given, frozen=True):
     name: Name | UnsetType = UNSET
     role: Role | UnsetType = UNSET
     password: Password | UnsetType = UNSET
+    time_zone: TimeZone | UnsetType = UNSET
 
 
 @noun.patch("/users/{id}", ADMIN)
 async def change_user(call: Call, asked: One, given: UserChange) -> UserView:
-    """Change an account's name, role or password."""
+    """Change an account's name, role, password or time zone."""
     changes: dict[str, str] = {}
     for name in ("name", "role"):
         if not isinstance(value := getattr(given, name), UnsetType):
             changes[name] = value
+    if not isinstance(given.time_zone, UnsetType):
+        changes["time_zone"] = checked_zone(given.time_zone)
     if not isinstance(given.password, UnsetType):
         changes["password"] = await asyncio.to_thread(hash_password, given.password)
     found = await call.store.accounts.find(asked.id)
@@ -104,6 +128,20 @@ async def show_me(call: Call) -> Me:
     """Say who you are."""
     found = await who(call.request)
     return Me(user=view(call.user), scopes=sorted(found.scopes), by=found.by)
+
+
+class MyChange(Given, frozen=True):
+    """What is left out stays as it is."""
+
+    time_zone: TimeZone | UnsetType = UNSET
+
+
+@noun.patch("/me")
+async def change_me(call: Call, given: MyChange) -> UserView:
+    """Change what is your own: the time zone."""
+    if isinstance(given.time_zone, UnsetType):
+        return view(call.user)
+    return view(await call.store.accounts.change(call.user.id, time_zone=checked_zone(given.time_zone)))
 
 
 class NewPassword(Given, frozen=True):

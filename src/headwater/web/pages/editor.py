@@ -192,9 +192,9 @@ async def all_queries(store: Store) -> list[Listed]:
     return [Listed(query, *counts.get(query.id, (0, None))) for query in await store.queries.all()]
 
 
-async def save(store: Store, text: str, now: float) -> str:
+async def save(store: Store, text: str, now: float, author: int) -> str:
     """Carry the script out; the name of the query feed it created last, empty if none."""
-    done = await store.queries.execute(replacing(text), now)
+    done = await store.queries.execute(replacing(text), now, subscriber=author)
     made = [one.name for one in done.done if one.action in ("created", "replaced")]
     return made[-1] if made else ""
 
@@ -231,7 +231,7 @@ def routes(frame: Frame) -> list[Route]:
         return await _page(request, query.text, query=query, note=said(request, SAID))
 
     async def work(request: Request) -> Response:
-        await current(request, "admin")
+        user = await current(request, "admin")
         form = await frame.forms.read(request)
         text, what = form.get("text", ""), form.get("do", "check")
         part = request.headers.get("x-part", "")
@@ -245,7 +245,7 @@ def routes(frame: Frame) -> list[Route]:
             if what == "build":
                 return await _page(request, written(form), form=form)
             if what == "save":
-                name = await save(store, text, frame.clock())
+                name = await save(store, text, frame.clock(), user.id)
                 return then(f"/queries/{name}" if name else "/queries", said="created")
         except StoreError:
             raise

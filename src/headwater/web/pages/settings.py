@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
+from zoneinfo import available_timezones
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,6 +37,7 @@ SAID = {
     "budget": "The budget is changed until the server is restarted; headwater.toml keeps it.",
     "user": "The account is made.",
     "gone": "The account is removed.",
+    "zone": "Digests of your queries come by this time zone from now on.",
     "revoked": "The token no longer opens anything.",
     "resent": "They are sent again at once.",
 }
@@ -47,6 +50,7 @@ class SettingsPage:
     user: User
     tokens: tuple[ApiToken, ...]
     health: Health | None
+    server_zone: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class Health:
 
 async def look(frame: Frame, user: User, now: float, state: str = "") -> SettingsPage:
     tokens = tuple(await frame.store.accounts.tokens(user.id))
-    return SettingsPage(user, tokens, await health(frame, now, state) if user.is_owner else None)
+    of_server = await health(frame, now, state) if user.is_owner else None
+    return SettingsPage(user, tokens, of_server, frame.settings.time_zone)
 
 
 async def health(frame: Frame, now: float, state: str = "") -> Health:
@@ -84,6 +89,12 @@ async def health(frame: Frame, now: float, state: str = "") -> Health:
     )
 
 
+@cache
+def zones() -> tuple[str, ...]:
+    """Names of time zones as people look for them, by continent and city."""
+    return tuple(sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/")))
+
+
 class SettingsPages:
     """The pages and what their forms do."""
 
@@ -98,6 +109,7 @@ class SettingsPages:
         user = await current(request)
         page = await look(self._frame, user, self._frame.clock(), request.query_params.get("deliveries", ""))
         values = {"causes": CAUSES, "scopes": SCOPES, "roles": ROLES, "states": STATES, "secret": secret}
+        values["zones"] = zones()
         return self._frame.page(request, "settings.html", status, page=page, note=note, **values)
 
     async def _do(self, request: Request, scope: str, work: Work) -> Response:
@@ -170,6 +182,13 @@ class SettingsPages:
 
         return await self._do(request, "admin", work)
 
+    async def time_zone(self, request: Request) -> Response:
+        async def work(user: User, form: dict[str, str]) -> str:
+            await self._store.accounts.change(user.id, time_zone=form.get("time_zone", "").strip())
+            return "zone"
+
+        return await self._do(request, "write", work)
+
     async def add_token(self, request: Request) -> Response:
         """The token is shown this once, in the answer to the form and nowhere else."""
 
@@ -209,6 +228,7 @@ class SettingsPages:
             "import": self.take_list,
             "users": self.add_user,
             "users/remove": self.remove_user,
+            "time-zone": self.time_zone,
             "tokens": self.add_token,
             "tokens/revoke": self.revoke,
             "resend": self.resend,
