@@ -95,7 +95,8 @@ def test_rdf_items_beside_the_channel_are_found_and_identified_by_rdf_about() ->
 def test_json_feed_is_read() -> None:
     document = read(
         b"""{"version": "https://jsonfeed.org/version/1.1", "title": "T", "home_page_url": "https://example.org/",
-        "feed_url": "https://example.org/feed.json", "language": "en", "authors": [{"name": "Ann"}],
+        "feed_url": "https://example.org/feed.json", "language": "en",
+        "authors": [{"name": "Ann"}, {"url": "mailto:bo@example.org"}],
         "hubs": [{"type": "WebSub", "url": "https://hub.example/"}], "next_url": "https://example.org/2",
         "items": [{"id": 7, "url": "/1", "title": "One", "summary": "a < b",
         "content_html": "<p>x<script>y</script></p>",
@@ -110,7 +111,7 @@ def test_json_feed_is_read() -> None:
         "https://example.org/2",
     )
     assert (first.id, first.link, first.content) == ("7", "https://example.org/1", "<p>x</p>")
-    assert (first.summary, first.authors, first.published) == ("a &lt; b", ("Ann",), 1072986501.0)
+    assert (first.summary, first.authors, first.published) == ("a &lt; b", ("Ann", "bo@example.org"), 1072986501.0)
     assert [one.url for one in first.enclosures] == ["https://example.org/1.mp3", "https://example.org/i.png"]
     assert second.content == "1 &lt; 2"
 
@@ -136,6 +137,8 @@ def test_cdf_is_read() -> None:
         ("<guid>https://a.example/1</guid>", "link", "https://a.example/1"),
         ('<guid isPermaLink="false">https://a.example/1</guid>', "link", None),
         ('<enclosure url="https://a.example/1.mp3"/>', "link", "https://a.example/1.mp3"),
+        ("<atom:id>https://a.example/1</atom:id>", "link", "https://a.example/1"),
+        ("<atom:id>urn:a:1</atom:id>", "link", None),
         ("<author>ann@example.org (Ann Onym)</author>", "authors", ("Ann Onym",)),
         ("<author>Ann Onym &lt;ann@example.org&gt;</author>", "authors", ("Ann Onym",)),
         ("<author>ann@example.org</author>", "authors", ("ann@example.org",)),

@@ -32,6 +32,20 @@ _MONTH_ROWS = {
     "Hungarian": "január február március április május június július augusztus szeptember október november december",
     "Hungarian, as blogs misspell it": "- februári - - máujus - - - - - - -",
     "Turkish": "ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık",
+    "Turkish, short": "oca şub mar nis may haz tem ağu eyl eki kas ara",
+    "Czech": "ledna února března dubna května června července srpna září října listopadu prosince",
+    "Czech, short": "led úno bře dub kvě čvn čvc srp zář říj lis pro",
+    "Danish, Norwegian": "januar februar marts april mai juni juli august september oktober november desember",
+    "Norwegian, short": "- - - - - - - - - - - des",
+    "Finnish": "tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta "
+    "lokakuuta marraskuuta joulukuuta",
+    "Finnish, short": "tammi helmi maalis huhti touko kesä heinä elo syys loka marras joulu",
+    "Romanian": "ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie",
+    "Romanian, short": "ian - - - - iun iul - - - noi -",
+    "Ukrainian": "січня лютого березня квітня травня червня липня серпня вересня жовтня листопада грудня",
+    "Ukrainian, short": "січ лют бер кві тра чер лип сер вер жов лис гру",
+    "Indonesian": "januari februari maret april mei juni juli agustus september oktober november desember",
+    "Catalan": "gener febrer març abril maig juny juliol agost setembre octubre novembre desembre",
 }
 MONTHS: dict[str, int] = {
     name: number for row in _MONTH_ROWS.values() for number, name in enumerate(row.split(), 1) if name != "-"
@@ -53,9 +67,20 @@ _WEEKDAY_ROWS = {
     "Swedish": "måndag tisdag onsdag torsdag fredag lördag söndag mån tis ons tor fre lör sön",
     "Russian": "пн вт ср чт пт сб вс",
     "Polish": "pon wto śro czw pią sob nie",
+    "Japanese": "火 水 木 金 土",
+    "Chinese": "周一 周二 周三 周四 周五 周六 周日 星期一 星期二 星期三 星期四 星期五 星期六 星期日 星期天",
     "Greek": "δευ τρι τετ πεμ παρ σαβ κυρ",
+    "Russian, long": "понедельник вторник среда четверг пятница суббота воскресенье",
+    "Turkish": "pazartesi salı çarşamba perşembe cuma cumartesi pazar pzt sal çar per cum cmt paz",
+    "Czech": "pondělí úterý středa čtvrtek pátek sobota neděle po út st čt pá so ne",
+    "Danish, Norwegian": "mandag tirsdag onsdag torsdag fredag lørdag søndag man tir lør søn",
+    "Finnish": "maanantai tiistai keskiviikko torstai perjantai lauantai sunnuntai ti ke to pe la su",
+    "Ukrainian": "понеділок вівторок середа четвер п'ятниця субота неділя нд",
 }
 WEEKDAYS: frozenset[str] = frozenset(name for row in _WEEKDAY_ROWS.values() for name in row.split())
+
+# What stands between the parts of a date and says nothing: `2nd of January`, `2 de enero de 2006`.
+FILLERS = frozenset({"-", "of", "the", "at", "de", "del", "den", "der", "um", "à", "às", "kl", "klo", "в", "г", "року"})
 
 MORNING = frozenset({"am", "a.m.", "오전", "上午", "午前"})
 AFTERNOON = frozenset({"pm", "p.m.", "오후", "下午", "午後"})
@@ -73,6 +98,14 @@ ZONES: dict[str, int] = {
     "jst": 540, "kst": 540, "acst": 570, "acdt": 630, "aest": 600, "aedt": 660, "nzst": 720, "nzdt": 780,
     "brt": -180, "brst": -120, "art": -180, "clt": -240, "clst": -180, "cot": -300, "pet": -300,
 }  # fmt: skip
+
+# Zones named for the place, beside those of the tz database.
+PLACES: dict[str, str] = {
+    "est5edt": "America/New_York",
+    "cst6cdt": "America/Chicago",
+    "mst7mdt": "America/Denver",
+    "pst8pdt": "America/Los_Angeles",
+}
 
 LONG_ZONES: dict[str, str] = {
     f"{place} {half}time": f"{letter}{short}"

@@ -14,13 +14,16 @@ because they would need a clock.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
-from headwater.formats.calendars import AFTERNOON, LONG_ZONES, MONTHS, MORNING, WEEKDAYS, ZONES
+from headwater.formats.calendars import AFTERNOON, FILLERS, LONG_ZONES, MONTHS, MORNING, PLACES, WEEKDAYS, ZONES
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = 86400.0
 _MONTHS = {name.capitalize(): f"{number:02}" for name, number in MONTHS.items() if len(name) == 3 and name.isascii()}
+_NAMES = {number: name for name, number in _MONTHS.items() if name.isascii()}
+_MONTH_SIGN = re.compile(r"(\d{1,2}) ?[月월]")  # without a year before it: `02 1月 2006`
 _GREENWICH = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
 _LONGEST = 120  # no date is longer; spares the tolerant reader a megabyte
 
@@ -45,12 +48,22 @@ ISO_FORMS = (
 _TIME = re.compile(r"(\d{1,2})[:.h](\d{1,2})(?:[:.](\d{1,2})(?:[.,](\d+))?)?(.*)")
 _OFFSET = re.compile(r"(?:gmt|utc)?([+-])(\d{1,2})(?::?(\d\d))?")
 _NUMBERS = re.compile(r"\d+")
+_COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
+_FRACTION = re.compile(r"\d{10}\.\d{1,9}")
+_DAY_FIRST = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
+_POINTED = re.compile(r"(?:(?<=\d{4} )|(?<=-\d\d ))(\d{1,2})\.(\d\d)(?:\.(\d\d))?(?![.\d])")  # 10.14.55 for 10:14:55
+_YEAR_TWO = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
 
 
 def parse_date(text: str | None) -> float | None:
     """UTC epoch seconds of a date in any of the documented forms, or None."""
     if not text:
         return None
+    when = _parsed(text)
+    return when if when is None or when > _YEAR_TWO else None
+
+
+def _parsed(text: str) -> float | None:
     if text[4:5] == "-":
         try:
             moment = datetime.fromisoformat(text)
@@ -93,6 +106,13 @@ def _rfc822(text: str) -> float | None:
 def _slowly(text: str) -> float | None:
     if text.isdigit() and len(text) in (10, 13):  # seconds or milliseconds since 1970, or YYYYMMDDHH
         return float(text) if len(text) == 10 else float(text) / 1000.0
+    if _FRACTION.fullmatch(text):
+        return float(text)
+    if found := _COMPACT.fullmatch(text):
+        year, month, day, hours, minutes, seconds = found.groups("00")
+        text = f"{year}-{month}-{day}T{hours}:{minutes}:{seconds}"
+    if text[-1:] == "]":
+        text = text.partition("[")[0]  # the place beside its offset (RFC 9557)
     if text[:1].isdigit() or text[:1] == "-":
         try:
             moment = datetime.fromisoformat(text)
@@ -103,6 +123,8 @@ def _slowly(text: str) -> float | None:
         when = _iso_forms(text)
         if when is not None:
             return when
+    if "年" not in text and "년" not in text:
+        text = _MONTH_SIGN.sub(lambda found: f" {_NAMES.get(found[1].zfill(2), '')} ", text)
     korean = any("\uac00" <= char <= "\ud7a3" for char in text)
     return _word_by_word(_long_zones(text.translate(_CJK).lower()), ZONES["kst"] if korean else 0)
 
@@ -173,11 +195,14 @@ def _word_by_word(text: str, home: int) -> float | None:
     `home` is the zone, in minutes, of a date that names none: dates in Hangul are Korean.
     """
     text = _time_apart(text)
+    if ":" not in text:
+        text = _POINTED.sub(lambda found: ":".join(filter(None, found.groups())), text)
     month: int | None = None
     numbers: list[str] = []
     clock: str | None = None
     noon: bool | None = None
     offset: int | None = None
+    place: str | None = None
     for word in _separate(text):
         if word in WEEKDAYS and not (word in MONTHS and month is None):
             continue
@@ -189,21 +214,42 @@ def _word_by_word(text: str, home: int) -> float | None:
             clock = word
         elif clock is not None and (zone := _zone(word)) is not None:
             offset = zone if offset is None else offset
+        elif clock is not None and ("/" in word or word in PLACES):
+            place = word
+        elif clock is not None and word == "0000":
+            offset = 0
         elif _NUMBERS.fullmatch(word):
             numbers.append(word)
+        elif clock is None and word in FILLERS:
+            continue
         elif clock is None or word[0] in "+-" or not word.isalpha():
             return None
         # else: a word after the time is the name of a zone or place nobody lists; read as UTC
     if month is None and len(numbers) == 3:
-        numbers, month = _month_by_number(numbers)
+        numbers, month = _month_by_number(numbers, _DAY_FIRST.search(text) is not None)
     if month is None or len(numbers) != 2:
         return None
     day, year = (numbers[1], numbers[0]) if len(numbers[0]) == 4 else numbers
     seconds = 0.0 if clock is None else _clock(clock, noon)
     if seconds is None:
         return None
-    days = date(_century(year), month, int(day)).toordinal() - _EPOCH
+    when = date(_century(year), month, int(day))
+    days = when.toordinal() - _EPOCH
+    if place is not None and offset is None:
+        offset = _offset_at(place, datetime(when.year, when.month, when.day) + timedelta(seconds=seconds))
     return days * _DAY + seconds - (home if offset is None else offset) * 60
+
+
+def _offset_at(place: str, local: datetime) -> int:
+    """Minutes east of Greenwich that clocks at a place were ahead then; 0 for places nobody knows, as for zones."""
+    name = PLACES.get(place) or "/".join(
+        "_".join(word.capitalize() for word in part.split("_")) for part in place.split("/")
+    )
+    try:
+        ahead = ZoneInfo(name).utcoffset(local)
+    except (KeyError, ValueError, OSError):
+        return 0
+    return int(ahead.total_seconds()) // 60 if ahead is not None else 0
 
 
 def _long_zones(text: str) -> str:
@@ -232,6 +278,8 @@ def _separate(text: str) -> list[str]:
             continue
         if word in MONTHS or word in WEEKDAYS or word in ZONES or word in MORNING or word in AFTERNOON:
             words.append(word)
+        elif "/" in word and word[0].isalpha() and not any(map(str.isdigit, word)):
+            words.append(word)  # Europe/Berlin
         elif ":" in word and word[0].isdigit():
             cut = max(word.find("+"), word.find("-"))
             words += [word[:cut], word[cut:]] if cut > 0 else [word.rstrip(":")]
@@ -244,15 +292,16 @@ def _separate(text: str) -> list[str]:
 
 def _plain_number(word: str) -> str:
     """`1st` → `1`; everything else as it is."""
-    return word[:-2] if word[:1].isdigit() and word[-2:] in ("st", "nd", "rd", "th") else word
+    return word[:-2] if word[:-2].isdigit() and word[-2:] in ("st", "nd", "rd", "th") else word
 
 
-def _month_by_number(numbers: list[str]) -> tuple[list[str], int | None]:
-    """Three numbers: year first, or day and month in whichever order is possible (month first when both are)."""
+def _month_by_number(numbers: list[str], day_first: bool) -> tuple[list[str], int | None]:
+    """Three numbers: year first, or day and month in whichever order is possible (month first when both are, unless
+    it is said otherwise)."""
     first, second, third = numbers
     if len(first) == 4:
         return [third, first], int(second)
-    if int(first) > 12:
+    if int(first) > 12 or (day_first and int(second) <= 12):
         return [first, third], int(second)
     return [second, third], int(first)
 

@@ -74,12 +74,14 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited, 
 
 
 def _link_otherwise(draft: Draft, about: str | None, context: Context) -> str | None:
-    """The link of an item without one: its guid, its rdf:about, its first file."""
+    """The link of an item without one: its guid, its rdf:about, its first file, its id if that is on the web."""
     if draft.guid is not None and (link := permanent(draft.guid, context)) is not None:
         return link
     if is_web(about):
         return about
-    return draft.enclosures[0].url if draft.enclosures and is_web(draft.enclosures[0].url) else None
+    if draft.enclosures and is_web(draft.enclosures[0].url):
+        return draft.enclosures[0].url
+    return resolve(draft.values["id"], None) if draft.guid is None and is_web(draft.values.get("id")) else None
 
 
 def _spoken(draft: Draft, element: etree._Element, context: Context) -> str | None:

@@ -145,7 +145,7 @@ def _authors(value: Mapping[str, Any]) -> tuple[str, ...]:
     names = []
     for one in found[:100]:
         name = _string(one.get("name")) or _string(one.get("url")) if isinstance(one, dict) else _string(one)
-        if name and (line := one_line(name, 500)):
+        if name and (line := one_line(name.removeprefix("mailto:"), 500)):
             names.append(line)
     return distinct(names)
 
