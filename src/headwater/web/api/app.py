@@ -23,6 +23,7 @@ from headwater.web.api import (
     published,
     quality,
     queries,
+    refreshes,
     scheduler,
     search,
     settings,
@@ -37,6 +38,7 @@ from headwater.web.frame import Frame
 
 NOUNS: tuple[Noun, ...] = (
     feeds.noun,
+    refreshes.noun,
     subscriptions.noun,
     items.noun,
     search.noun,
