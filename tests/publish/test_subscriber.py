@@ -63,6 +63,35 @@ async def test_a_hub_is_found_and_asked_for_the_self_address(tmp_path: Path, whe
         assert int(asked["hub.lease_seconds"]) > 0
 
 
+async def test_a_hub_is_told_when_its_feed_is_removed_until_it_confirms(followed: Followed) -> None:
+    node, _, origin, feed = followed
+    secret = origin.asked[0]["hub.secret"]
+    await node.store.remove_feed(feed.id)
+    await until(lambda: len(origin.asked) == 2, "the hub is told")
+    subscribed, parted = origin.asked
+    assert parted == {**{name: subscribed[name] for name in ("hub.topic", "hub.callback")}, "hub.mode": "unsubscribe"}
+    assert (await origin.push("too late", secret=secret)).status_code == 410
+    for wrong in ({"mode": "subscribe"}, {"mode": "unsubscribe", "topic": "https://other.example/"}):
+        assert (await origin.verify(**wrong)).status_code == 404
+    answer = await origin.verify(mode="unsubscribe")
+    assert (answer.status_code, answer.text) == (200, "ch4llenge")
+    assert (await origin.verify(mode="unsubscribe")).status_code == 404  # once is enough
+
+
+async def test_a_hub_that_does_not_take_a_farewell_is_told_again_and_then_no_more(followed: Followed) -> None:
+    node, _, origin, feed = followed
+    origin.answer = 500
+    await node.store.remove_feed(feed.id)
+    now = [time.time()]
+    subscriber = Subscriber(node.store, node.fetcher, node.crawler, "https://here.example", clock=lambda: now[0])
+    for _ in range(10):  # ten days: as long as the lease
+        await subscriber.step()
+        now[0] += 86_400
+    told = [asked for asked in origin.asked if asked["hub.mode"] == "unsubscribe"]
+    assert len(told) == 5
+    assert await node.store.subscriptions.claim_farewells(now[0], 1.0, 1.0) == []
+
+
 async def test_callbacks_and_secrets_are_all_different(tmp_path: Path) -> None:
     async with source() as one, source() as other, running(tmp_path) as (node, _, _):
         await follow(node, one)

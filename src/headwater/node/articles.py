@@ -9,7 +9,6 @@ others, and a page that its owner does not want fetched is not fetched.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -25,6 +24,7 @@ from headwater.fetch.robots import Robots
 from headwater.fetch.transport import Failure
 from headwater.formats.text import from_html
 from headwater.model import Document
+from headwater.publish.stepping import Stepping
 from headwater.query.tongues import detector
 from headwater.store import articles
 from headwater.store.store import Store
@@ -57,12 +57,13 @@ class Unwanted(Exception):
         self.later = later
 
 
-class Articles:
+class Articles(Stepping):
     """Fetches what is due until it is stopped; `per_minute` requests, those for robots.txt among them."""
 
     def __init__(
         self, store: Store, fetcher: Fetcher, per_minute: float, *, clock: Callable[[], float] = time.time
     ) -> None:
+        super().__init__("articles_failed")
         self._store = store
         self._fetcher = fetcher
         self._clock = clock
@@ -76,20 +77,8 @@ class Articles:
     def installed(self) -> bool:
         return all(find_spec(name) is not None for name in ("trafilatura", "protego"))
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Nothing is done where nobody wants articles; a failure is logged and tried again."""
-        try:
-            while not stop.is_set():
-                try:
-                    busy = await self.step()
-                except Exception as error:
-                    log.error("articles_failed", error=repr(error))
-                    busy = False
-                if not busy:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(stop.wait(), LOOK)
-        finally:
-            await self._workers.close()
+    async def close(self) -> None:
+        await self._workers.close()
 
     async def step(self) -> bool:
         """Note what is wanted, and fetch as much of it as the budget has; False where nothing was."""

@@ -5,12 +5,13 @@
                                  └── refused, lease over, silent: polled as ever, asked again ◄┘
 
 A hub that verifies and then does not push is noticed by the safety poll: it finds items that should have been pushed.
+Where a feed is removed, paused or given up, or has another hub now, the old one is told (`unsubscribe`), and told again
+if it does not confirm, until its lease is over anyway.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import secrets
 import time
@@ -24,8 +25,9 @@ from headwater.fetch.push import signed_by
 from headwater.fetch.transport import Failure
 from headwater.node.crawler import Crawler
 from headwater.node.refresher import Settled
+from headwater.publish.stepping import Stepping
 from headwater.store.store import Store
-from headwater.store.values import Subscription
+from headwater.store.values import Farewell, Subscription
 
 PATH = "/push/"
 LEASE = 10 * 86_400.0
@@ -33,21 +35,23 @@ SHORTEST, LONGEST = 60.0, 30 * 86_400.0  # leases that are believed
 PATIENCE = 600.0  # seconds in which a verification must come
 FIRST, SLOWEST = 600.0, 86_400.0  # until a request without success is made again, doubled each time
 SILENCE = 86_400.0  # until a hub that did not push is asked again
+FAREWELLS = 5  # requests to end a subscription that a hub answers with an error
 RENEW = 0.8  # of the lease, less up to a tenth by chance
 GRACE = 60.0  # an item that a poll found so soon after its publication may still be on its way
-LOOK, SCAN = 1.0, 600.0
+SCAN = 600.0
 MOST_REDIRECTS = 5
 LONGEST_CHALLENGE = 2_000
 
 log = structlog.get_logger()
 
 
-class Subscriber:
+class Subscriber(Stepping):
     """`base` is the address under which hubs reach us."""
 
     def __init__(
         self, store: Store, fetcher: Fetcher, crawler: Crawler, base: str, *, clock: Callable[[], float] = time.time
     ) -> None:
+        super().__init__("subscribing_failed")
         self._store = store
         self._fetcher = fetcher
         self._crawler = crawler
@@ -55,26 +59,9 @@ class Subscriber:
         self._clock = clock
         self._active: dict[int, float] = {}  # feeds that hubs push, and since when
         self._silent: list[int] = []
-        self._woken = asyncio.Event()
         self._scanned = float("-inf")
 
     # the loop
-
-    def wake(self) -> None:
-        self._woken.set()
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Until it is stopped; a failure of the store is logged and tried again."""
-        while not stop.is_set():
-            self._woken.clear()
-            try:
-                busy = await self.step()
-            except Exception as error:
-                log.error("subscribing_failed", error=repr(error))
-                busy = False
-            if not busy:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), LOOK)
 
     async def step(self) -> bool:
         """Do what is due now; False where nothing was."""
@@ -89,8 +76,9 @@ class Subscriber:
             await self._store.subscriptions.end(feed_id, "silent", said, now + SILENCE)
             await self._resume(feed_id, "hub silent")
         claimed = await self._store.subscriptions.claim(now, now + PATIENCE, now + FIRST)
-        await asyncio.gather(*map(self._ask, claimed))
-        return bool(claimed)
+        parted = await self._store.subscriptions.claim_farewells(now, FIRST, SLOWEST)
+        await asyncio.gather(*map(self._ask, claimed), *map(self._part, parted))
+        return bool(claimed or parted)
 
     async def _scan(self, now: float) -> None:
         """What the store has: feeds with a hub we have not asked, and those that are pushed already."""
@@ -126,6 +114,18 @@ class Subscriber:
             await self._store.subscriptions.refuse(one.feed_id, said, due, now)
         log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=said)
 
+    async def _part(self, one: Farewell) -> None:
+        """Tell a hub that we want no more; it verifies that as well, and until then is asked again."""
+        form = {"hub.mode": "unsubscribe", "hub.topic": one.topic, "hub.callback": self._callback + one.key}
+        try:
+            answer = await self._post(one.hub, form)
+            said = None if answer.ok else f"It answered {answer.status}: {_words(answer.body)}"
+        except (HeadwaterError, Failure) as error:
+            said = str(error)
+        if one.attempts >= FAREWELLS and said is not None:
+            await self._store.subscriptions.forget_farewell(one.key, one.topic)
+        log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=said)
+
     async def _post(self, hub: str, form: Mapping[str, str]) -> Page:
         """Hubs may send us to another place, where the same is asked (307 and 308 keep the method)."""
         for _ in range(MOST_REDIRECTS):
@@ -144,7 +144,11 @@ class Subscriber:
         if mode == "denied":
             return await self._denied(key, topic, query.get("hub.reason", ""))
         challenge, seconds = query.get("hub.challenge", ""), query.get("hub.lease_seconds", "")
-        if mode != "subscribe" or not 0 < len(challenge) <= LONGEST_CHALLENGE:
+        if not 0 < len(challenge) <= LONGEST_CHALLENGE:
+            return None
+        if mode == "unsubscribe":
+            return challenge if await self._store.subscriptions.forget_farewell(key, topic) else None
+        if mode != "subscribe":
             return None
         given = float(seconds) if seconds.isascii() and seconds.isdecimal() and len(seconds) < 16 else LEASE
         lease = min(max(given, SHORTEST), LONGEST)

@@ -9,7 +9,6 @@ later under the same key: a web hook knows it by its Idempotency-Key, a mail by 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ import structlog
 from headwater.errors import InputError
 from headwater.publish.documents import entry
 from headwater.publish.sinks import Message, Sink, Undelivered
+from headwater.publish.stepping import Stepping
 from headwater.publish.templates import Template, rendered, renderers
 from headwater.store import state
 from headwater.store.store import Store
@@ -44,7 +44,7 @@ def wait_after(attempts: int, first: float = FIRST, longest: float = LONGEST) ->
     return float(min(first * 2 ** (attempts - 1), longest))
 
 
-class Deliverer:
+class Deliverer(Stepping):
     """Empties the list of deliveries until it is stopped; several processes may do so together."""
 
     def __init__(
@@ -58,6 +58,7 @@ class Deliverer:
         longest_wait: float = LONGEST,
         most_attempts: int = MOST_ATTEMPTS,
     ) -> None:
+        super().__init__("deliveries_failed")
         self._store = store
         self._sinks = sinks
         self._clock = clock
@@ -65,29 +66,8 @@ class Deliverer:
         self._first_wait = first_wait
         self._longest_wait = longest_wait
         self._most = most_attempts
-        self._woken = asyncio.Event()
         self._free = asyncio.Semaphore(AT_ONCE)
         self._renderers = renderers()
-
-    def wake(self) -> None:
-        """Hits have been written: look now."""
-        self._woken.set()
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """A failure of the store is logged and tried again: it never ends the loop."""
-        try:
-            while not stop.is_set():
-                self._woken.clear()
-                try:
-                    busy = await self.step()
-                except Exception as error:
-                    log.error("deliveries_failed", error=repr(error))
-                    busy = False
-                if not busy:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._woken.wait(), LOOK)
-        finally:
-            await self.close()
 
     async def step(self) -> bool:
         """Send what is due now; False where nothing was."""

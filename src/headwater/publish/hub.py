@@ -11,7 +11,6 @@ and left the feed's window between two messages is added to it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -25,6 +24,7 @@ from headwater.publish.cache import Cached, Documents
 from headwater.publish.deliver import wait_after
 from headwater.publish.documents import topic_of
 from headwater.publish.messages import signature
+from headwater.publish.stepping import Stepping
 from headwater.store.store import Store
 from headwater.store.values import HubRequest, Subscriber
 
@@ -34,14 +34,13 @@ LONGEST_SECRET = 200  # bytes; shorter than this (§5.1)
 LONGEST_ADDRESS = 2_000
 MOST_REQUESTS, MOST_SUBSCRIBERS = 5_000, 100_000
 CLAIM = 120.0  # seconds; longer than any callback may take
-LOOK = 1.0
 AT_ONCE = 32
 VERIFY_ATTEMPTS, SEND_ATTEMPTS = 3, 12  # the latter over about a day and a half
 
 log = structlog.get_logger()
 
 
-class Hub:
+class Hub(Stepping):
     """The hub of one server. `documents` are what it pushes; its own address stands in them."""
 
     def __init__(
@@ -54,6 +53,7 @@ class Hub:
         first_wait: float = 60.0,
         challenge: Callable[[], str] = lambda: secrets.token_urlsafe(24),
     ) -> None:
+        super().__init__("hub_failed")
         self._store = store
         self._documents = documents
         self._fetcher = fetcher
@@ -63,7 +63,6 @@ class Hub:
         self._marked: Hashable = None
         self._begin: dict[str, int] = {}  # topic → the end of its stream when we first saw that somebody follows it
         self._got: dict[int, int] = {}  # subscriber → the end of the stream when it was last sent something
-        self._woken = asyncio.Event()
         self._free = asyncio.Semaphore(AT_ONCE)
 
     # requests
@@ -105,23 +104,6 @@ class Hub:
         return HubRequest(mode, topic, callback, secret, lease)
 
     # the loop
-
-    def wake(self) -> None:
-        """Somebody has asked, or something has been published: look now."""
-        self._woken.set()
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Until it is stopped; a failure of the store is logged and tried again."""
-        while not stop.is_set():
-            self._woken.clear()
-            try:
-                busy = await self.step()
-            except Exception as error:
-                log.error("hub_failed", error=repr(error))
-                busy = False
-            if not busy:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), LOOK)
 
     async def step(self) -> bool:
         """Do what is due now; False where nothing was."""

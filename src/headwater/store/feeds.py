@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, or_, select, updat
 from headwater.errors import InputError, NotFound
 from headwater.formats.urls import normalise
 from headwater.model import Feed
-from headwater.store import accounts, search, subscribing
+from headwater.store import accounts, search, subscribing, subscriptions
 from headwater.store.clean import clean
 from headwater.store.people_tables import mark
 from headwater.store.sql import chunks, insert_new
@@ -292,5 +292,6 @@ def remove(connection: Connection, feed_id: int) -> None:
     connection.execute(delete(edition).where(edition.c.item_id.in_(published)))
     for table in (item, seen, refresh, hit, offered, query_source, mark):
         connection.execute(delete(table).where(table.c.feed_id == feed_id))
+    subscriptions.part(connection, [feed_id])
     connection.execute(delete(feed).where(feed.c.id == feed_id))  # tags, known and window go with it
     changed(connection)

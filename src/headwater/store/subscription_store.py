@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from headwater.store import subscriptions
 from headwater.store.database import Database
-from headwater.store.values import Subscription
+from headwater.store.values import Farewell, Subscription
 
 
 class SubscriptionStore:
@@ -42,6 +42,14 @@ class SubscriptionStore:
     async def lapse(self, now: float) -> list[int]:
         """Note which leases have ended; their feeds."""
         return await self._database.write(subscriptions.lapse, now)
+
+    async def claim_farewells(self, now: float, first: float, slowest: float, limit: int = 20) -> list[Farewell]:
+        """Hubs to be told now that a subscription is over; again after `first` seconds, twice as many, … `slowest`."""
+        return await self._database.write(subscriptions.claim_farewells, now, first, slowest, limit)
+
+    async def forget_farewell(self, key: str, topic: str) -> bool:
+        """A hub has confirmed the end, or is told no more; False where it was never told."""
+        return await self._database.write(subscriptions.forget_farewell, key, topic)
 
     async def pushed(self, feed_id: int, now: float) -> None:
         """Count a push, which also shows that the hub lives."""

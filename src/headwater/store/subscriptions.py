@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
 
 from headwater.store.sql import chunks, upsert
-from headwater.store.tables import feed, known, subscription
-from headwater.store.values import Subscription
+from headwater.store.tables import farewell, feed, known, subscription
+from headwater.store.values import Farewell, Subscription
 
 CHUNK = 500
+UNCONFIRMED = 3  # times a hub is told that perhaps never knew of us
 _COLUMNS = tuple(subscription.columns.keys())
 _OFFERED = and_(known.c.hub.is_not(None), known.c.topic.is_not(None), ~feed.c.paused, feed.c.gone_since.is_(None))
 
@@ -26,7 +27,8 @@ def wanted(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
 
 
 def add(connection: Connection, new: Sequence[Subscription]) -> None:
-    """What stood for the same feeds is forgotten: their hub or topic has changed."""
+    """What stood for the same feeds is ended: their hub or topic has changed."""
+    part(connection, [one.feed_id for one in new])
     statement = upsert(connection.dialect.name, subscription)
     columns = [name for name in _COLUMNS if name != "feed_id"]
     statement = statement.on_conflict_do_update(
@@ -40,16 +42,14 @@ def add(connection: Connection, new: Sequence[Subscription]) -> None:
 def claim(connection: Connection, now: float, pending: float, again: float, limit: int) -> list[Subscription]:
     """Those to ask for now, waiting for their verification until `pending` and asked again at `again` without it.
 
-    Feeds that no longer offer a hub, or that nobody wants any more, are left to their leases' end.
+    Those of feeds that no longer offer a hub, or that nobody wants any more, are ended.
     """
     query = select(subscription).where(subscription.c.due <= now).order_by(subscription.c.due).limit(limit)
     rows = connection.execute(query.with_for_update(skip_locked=True)).all()
     ids = [row.feed_id for row in rows]
     offered = select(known.c.feed_id).join(feed, feed.c.id == known.c.feed_id).where(_OFFERED)
     still = set(connection.execute(offered.where(known.c.feed_id.in_(ids))).scalars()) if ids else set()
-    dead = [row.feed_id for row in rows if row.feed_id not in still]
-    if dead:
-        connection.execute(delete(subscription).where(subscription.c.feed_id.in_(dead)))
+    part(connection, [row.feed_id for row in rows if row.feed_id not in still])
     if still:
         values = {"pending": pending, "due": again, "attempts": subscription.c.attempts + 1}
         connection.execute(update(subscription).where(subscription.c.feed_id.in_(sorted(still))).values(values))
@@ -125,6 +125,45 @@ def active(connection: Connection, now: float) -> dict[int, float]:
     query = select(subscription.c.feed_id, subscription.c.since)
     rows = connection.execute(query.where(subscription.c.state == "active", subscription.c.until > now))
     return {row.feed_id: row.since for row in rows}
+
+
+# farewells
+
+
+def part(connection: Connection, feed_ids: Collection[int]) -> None:
+    """End the subscriptions of these feeds: the hubs that know of them are to be told."""
+    for chunk in chunks(feed_ids, CHUNK):
+        gone = connection.execute(delete(subscription).where(subscription.c.feed_id.in_(chunk)).returning(*_PARTED))
+        rows = [
+            {"key": row.key, "hub": row.hub, "topic": row.topic, "until": row.until, "due": 0.0, "attempts": 0}
+            for row in gone
+            if row.until is not None or row.pending is not None
+        ]
+        if rows:
+            connection.execute(insert(farewell), rows)
+
+
+_PARTED = (subscription.c.key, subscription.c.hub, subscription.c.topic, subscription.c.until, subscription.c.pending)
+
+
+def claim_farewells(connection: Connection, now: float, first: float, slowest: float, limit: int) -> list[Farewell]:
+    """Hubs to tell now, and again later with growing pauses; those whose lease is over know by themselves."""
+    connection.execute(delete(farewell).where(farewell.c.until <= now))
+    connection.execute(delete(farewell).where(farewell.c.until.is_(None), farewell.c.attempts >= UNCONFIRMED))
+    query = select(farewell).where(farewell.c.due <= now).order_by(farewell.c.due).limit(limit)
+    found = []
+    for row in connection.execute(query.with_for_update(skip_locked=True)).all():
+        due = now + min(first * 2**row.attempts, slowest)
+        values = {"due": due, "attempts": row.attempts + 1}
+        connection.execute(update(farewell).where(farewell.c.key == row.key).values(values))
+        found.append(Farewell(row.key, row.hub, row.topic, row.attempts + 1))
+    return found
+
+
+def forget_farewell(connection: Connection, key: str, topic: str) -> bool:
+    """The hub has confirmed, or is told no more; False where it was never asked."""
+    asked = (farewell.c.key == key, farewell.c.topic == topic, farewell.c.attempts > 0)
+    return connection.execute(delete(farewell).where(*asked)).rowcount > 0
 
 
 def _read(row: Row[Any], **other: Any) -> Subscription:

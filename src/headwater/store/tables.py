@@ -408,6 +408,19 @@ subscription = Table(
     Index(None, "due"),
 )
 
+# Subscriptions at hubs that are to be ended: the hub is told until it confirms, or until its lease is over.
+farewell = Table(
+    "farewell",
+    metadata,
+    Column("key", Text, primary_key=True),  # of the callback
+    Column("hub", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("until", Double),  # the end of the lease, where it had been confirmed
+    Column("due", Double, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Index(None, "due"),
+)
+
 # Articles: the pages behind items, fetched for these feeds and for what these query feeds publish.
 article_feed = Table("article_feed", metadata, Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False))
 

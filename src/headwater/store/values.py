@@ -332,6 +332,16 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
+class Farewell:
+    """A subscription at a hub that is to be ended; `attempts` is how often it was told, this time included."""
+
+    key: str
+    hub: str
+    topic: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Article:
     """The page behind an item, and what became of fetching it. `state` is due, failed, done or dead."""
 

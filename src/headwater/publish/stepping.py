@@ -1,0 +1,55 @@
+"""Work that is done step by step: at once while there is any, else when somebody wakes it, and from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+
+import structlog
+
+LOOK = 1.0  # seconds between two looks that nobody asked for: another process may have left something to do
+
+log = structlog.get_logger()
+
+
+class Stepping(ABC):
+    """Somebody with such work. `failed` is the event by which a failure is logged."""
+
+    def __init__(self, failed: str) -> None:
+        self._failed_event = failed
+        self._woken = asyncio.Event()
+
+    @abstractmethod
+    async def step(self) -> bool:
+        """Do what is due now; False where nothing was."""
+
+    def wake(self) -> None:
+        """There is something to do: look now."""
+        self._woken.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until it is stopped. A failure, of the store perhaps, is logged and tried again: it never ends the loop."""
+        stopping = asyncio.create_task(self._wake_at(stop))
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                try:
+                    busy = await self.step()
+                except Exception as error:
+                    log.error(self._failed_event, error=repr(error))
+                    busy = False
+                if not busy and not stop.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._woken.wait(), LOOK)
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+            await self.close()
+
+    async def close(self) -> None:  # noqa: B027  most have nothing to let go of
+        """Let go of what the steps have used; called once, at the end."""
+
+    async def _wake_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._woken.set()
