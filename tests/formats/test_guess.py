@@ -49,10 +49,11 @@ def test_languages_in_latin_letters_are_not_taken_for_others(codec: str, sentenc
         assert guessed(sentence.encode(codec)) is None
 
 
-@pytest.mark.parametrize("codec", ["euc_jp", "gb2312", "cp1251"])
-def test_a_few_bad_bytes_do_not_make_utf_8_another_encoding(codec: str) -> None:
-    body = f"<rss><channel><title>{SENTENCES[codec] * 20}</title></channel></rss>".encode()
-    assert (read(body.replace(b"</title>", b"\xff</title>")).title or "").startswith(SENTENCES[codec])
+@pytest.mark.parametrize("sentence", SENTENCES.values())
+@pytest.mark.parametrize("times", [1, 20])
+def test_a_few_bad_bytes_do_not_make_utf_8_another_encoding(sentence: str, times: int) -> None:
+    body = f"<rss><channel><title>{sentence * times}</title></channel></rss>".encode()
+    assert (read(body.replace(b"</title>", b"\xff</title>")).title or "").startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,11 @@ def test_a_few_bad_bytes_do_not_make_utf_8_another_encoding(codec: str) -> None:
 def test_bytes_of_utf_8_written_as_characters_are_what_was_meant(written: str, meant: str) -> None:
     (item,) = read(f"<rss><channel><item><description>{written}</description></item></channel></rss>".encode()).items
     assert item.summary == meant
+
+
+@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "cp037"])
+@pytest.mark.parametrize("title", ["plain ", "caf\u00e9 "])
+def test_a_header_that_would_leave_no_markup_is_not_believed(charset: str, title: str) -> None:
+    body = f"<rss><channel><title>{title}</title></channel></rss>".encode("cp1252")
+    body += b" " * (len(body) % 2)
+    assert read(body, headers={"Content-Type": f"text/xml; charset={charset}"}).title == title.strip()

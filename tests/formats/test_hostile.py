@@ -204,3 +204,16 @@ def test_a_document_in_two_encodings_is_read_in_both() -> None:
 def test_encodings_that_only_libxml2_knows_are_read() -> None:
     body = b'<?xml version="1.0" encoding="VISCII"?>' + rss(ITEM % b"\x80")
     assert read(body).items[0].title == "\u1ea0"
+
+
+def test_items_inside_an_element_that_was_never_closed_are_found() -> None:
+    body = b"<rss><channel><title>T</title><image><url>/i.png</url><item><title>one</title></item>"
+    body += b"<item><title>two</title></item></channel></rss>"
+    assert [item.title for item in read(body).items] == ["one", "two"]
+
+
+def test_elements_whose_names_recovery_made_up_are_no_trouble() -> None:
+    body = b"<feed><entry><title>one</title><content type='xhtml'><div>a <x:>b</x:> c</div></content></entry></feed>"
+    (item,) = read(body).items
+    assert item.title == "one"
+    assert "a" in (item.content or "")

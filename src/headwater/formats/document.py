@@ -110,6 +110,8 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
         elements.append(root)
     else:
         _walk(root, draft, elements, context)
+    if not elements and context.problems:  # damaged: something before the first item was never closed
+        elements += (element for element in root.iter(etree.Element) if context.names[element.tag] in _ITEMS)
     for relation, address in _header_links(headers):
         relate(draft, relation, resolve(address, context.base))
     spoken = (

@@ -101,9 +101,11 @@ def _valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str, str, 
     for name in (claimed, declared(body)):
         if name and name != "utf-8" and (body.isascii() or name not in _LATIN):
             try:
-                return body.decode(name), name, None
+                read = body.decode(name)
             except (UnicodeDecodeError, LookupError):
                 continue
+            if _is_plausible(body, read):
+                return read, name, None
     return text, "utf-8", None
 
 
@@ -112,21 +114,28 @@ def _not_utf8(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
     for name in said:
         if name != "utf-8":
             try:
-                return (_latin(body) if name == "cp1252" else body.decode(name)), name, None
+                read = _latin(body) if name == "cp1252" else body.decode(name)
             except (UnicodeDecodeError, LookupError):
                 continue
+            if _is_plausible(body, read):
+                return read, name, None
     replaced = body.decode("utf-8", "replace")
     bad = replaced.count("\ufffd") - body.count(b"\xef\xbf\xbd")
-    good = sum(1 for char in replaced if char > "\x7f") - bad if bad > _FEW else bad + 1
-    like = guessed(body) if good <= bad * 100 and not any(one != "utf-8" for one in said) else None
+    good = len(replaced) - len(replaced.encode("ascii", "ignore")) - bad
+    like = guessed(body) if good < bad and not any(one != "utf-8" for one in said) else None
     if like is not None:
         return body.decode(like), like, f"the bytes are not UTF-8 and were read as {like}, which they look like"
     if good > bad * 100 or (bad <= _FEW and _has_utf8(body)):
         return replaced, "utf-8", f"{bad} bytes were not UTF-8 and have been replaced"
     for name in said:
-        if name not in ("utf-8", "cp1252"):
-            return body.decode(name, "replace"), name, f"some bytes were not {name} and have been replaced"
+        if name not in ("utf-8", "cp1252") and _is_plausible(body, read := body.decode(name, "replace")):
+            return read, name, f"some bytes were not {name} and have been replaced"
     return _latin(body), "cp1252", "the bytes are not UTF-8 and were read as windows-1252" if not said else None
+
+
+def _is_plausible(body: bytes, text: str) -> bool:
+    """Whether markup is still markup when it is read so: UTF-16 and EBCDIC take any bytes, and make nothing of them."""
+    return "<" in text[:1_000] or b"<" not in body[:1_000]
 
 
 def _has_utf8(body: bytes) -> bool:

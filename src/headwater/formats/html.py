@@ -92,7 +92,10 @@ def inner(element: etree._Element) -> str:
     """The markup inside an element (an XHTML construct) as HTML without namespaces."""
     for child in element.iter(etree.Element):
         if child is not element and (child.prefix is not None or not child.tag.startswith(XHTML)):
-            child.tag = child.tag.rpartition("}")[2].rpartition(":")[2]
+            try:
+                child.tag = child.tag.rpartition("}")[2].rpartition(":")[2]
+            except ValueError:  # a name that recovery made up, such as `x:`; cleaning drops it
+                continue
     parts = [escape(element.text, quote=False)] if element.text else []
     parts += [etree.tostring(child, encoding="unicode", method="html") for child in element]
     return "".join(parts).replace(' xmlns="http://www.w3.org/1999/xhtml"', "").strip()
