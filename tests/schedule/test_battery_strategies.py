@@ -144,6 +144,14 @@ def test_inputs_are_left_as_they_were(kind: type[Strategy]) -> None:
 
 
 @every
+def test_reasons_of_many_feeds_are_those_of_each(kind: type[Strategy]) -> None:
+    world = World(kind(FEEDS), RATES).run(4)  # at two or three feeds a tick not all have been refreshed
+    now = EPOCH + 2 * DAY
+    each = [world.strategy.why(world.table, row, now) for row in range(FEEDS)]
+    assert world.strategy.reasons(world.table, np.arange(FEEDS), now) == each
+
+
+@every
 def test_the_order_of_rows_does_not_matter(kind: type[Strategy]) -> None:
     """The same feeds in other rows are worth the same at every tick; between equals a row may decide, so the second
     world follows the first one's choices."""

@@ -140,7 +140,7 @@ class Decider:
         return [
             *((row, "asked for by a person") for row in wanted[:people]),
             *((int(row), "its first refresh") for row in first),
-            *((int(row), self.strategy.why(table, int(row), now)) for row in rows),
+            *zip(rows.tolist(), self.strategy.reasons(table, rows, now) if len(rows) else (), strict=True),
         ]
 
     def _wanted(self, now: float) -> list[int]:

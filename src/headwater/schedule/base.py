@@ -140,6 +140,10 @@ class Strategy(Rowwise, ABC):
     def why(self, table: Table, row: int, now: float) -> str:
         """In words: what a refresh of this feed is worth now, and when it would be due."""
 
+    def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
+        """`why` of each of these rows, in one go: every refresh has its reason."""
+        return [self.why(table, row, now) for row in rows.tolist()]
+
     def failed(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
         """Refreshes that have failed, for the `failures`-th time in a row; manners already hold the feeds back."""
 

@@ -99,6 +99,10 @@ class Guarded(Strategy):
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
 
+    def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
+        told = self._safely("explaining", lambda: self.inner.reasons(table, rows, now))
+        return super().reasons(table, rows, now) if told is None else told
+
     def explain(self, table: Table, row: int, now: float) -> Explained:
         told = self._safely("explaining", lambda: self.inner.explain(table, row, now))
         if told is not None:

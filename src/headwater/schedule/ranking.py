@@ -80,13 +80,20 @@ class Ranking(Strategy):
         told = self.explain(table, row, now)
         return told.reason
 
+    def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
+        price = self.price
+        return [
+            _reason(value, price, "now") if price <= value < np.inf else self.why(table, row, now)
+            for row, value in zip(rows.tolist(), self.value(table, rows, now).tolist(), strict=True)
+        ]
+
     def explain(self, table: Table, row: int, now: float) -> Explained:
         if not np.isfinite(table.last[row]):
             return Explained("never refreshed: first in line", np.inf, self.price, now)
         value = float(self.value(table, np.array([row]), now)[0])
         due = self.probably(table, row, now)
         when = "not within 60 days" if due is None else "now" if due <= now else f"in about {(due - now) / 60:.0f} min"
-        return Explained(f"worth {value:.4g} now, the price is {self.price:.4g}: {when}", value, self.price, due)
+        return Explained(_reason(value, self.price, when), value, self.price, due)
 
     def probably(self, table: Table, row: int, now: float) -> float | None:
         """When the row's score will reach the present price, if nothing else happens; None: not within 60 days."""
@@ -106,6 +113,10 @@ class Ranking(Strategy):
             middle = (low + high) / 2
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high
+
+
+def _reason(value: float, price: float, when: str) -> str:
+    return f"worth {value:.4g} now, the price is {price:.4g}: {when}"
 
 
 def in_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:

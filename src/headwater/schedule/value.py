@@ -9,7 +9,7 @@ steered so that the budget is spent (`price`), or given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -188,25 +188,38 @@ class Value(Interval):
     # — explaining —
 
     def explain(self, table: Table, row: int, now: float) -> Explained:
-        due = max(float(self.due[row]), now)
-        if not np.isfinite(table.last[row]):
-            return Explained("never refreshed: first in line", np.inf, self.price, now)
-        one = np.array([row])
-        task = self._task(table, one)
-        since = table.last[one]
-        items = self.beliefs.expected(one, since, np.array([now]))
-        rate = float(self.beliefs.rate(one, np.array([now]))[0]) * DAY
-        worth = float(self._index(task, items, (now - since) / DAY)[0])
-        spread = np.sqrt(self.dispersion * max(float(items[0]), 1e-9))
-        lost = 1 / (1 + np.exp(-1.702 * np.clip((float(items[0]) - float(task.window[0])) / spread, -20, 20)))
-        wait = "now" if due <= now else f"in {span(due - now)}"
-        reason = (
-            f"publishes about {figure(rate)} items a day at this hour; {figure(float(items[0]))} new expected, "
-            f"chance of loss {lost:.1%}; a refresh is worth {figure(worth)} item-days now, "
-            f"the price is {figure(self.price)}; "
-            f"planned {wait}"
-        )
-        return Explained(reason, worth, self.price, due)
+        return self._explained(table, np.array([row]), now)[0]
 
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
+
+    def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
+        return [told.reason for told in self._explained(table, rows, now)]
+
+    def _explained(self, table: Table, rows: Rows, now: float) -> list[Explained]:
+        known = np.isfinite(table.last[rows])
+        told = self._told(table, rows[known], now) if known.any() else iter(())
+        new = Explained("never refreshed: first in line", np.inf, self.price, now)
+        return [next(told) if one else new for one in known.tolist()]
+
+    def _told(self, table: Table, rows: Rows, now: float) -> Iterator[Explained]:
+        at, since, price = np.full(len(rows), now), table.last[rows], self.price
+        task = self._task(table, rows)
+        expected = self.beliefs.expected(rows, since, at)
+        spread = np.sqrt(self.dispersion * np.maximum(expected, 1e-9))
+        figures = (
+            self.beliefs.rate(rows, at) * DAY,
+            expected,
+            1 / (1 + np.exp(-1.702 * np.clip((expected - task.window) / spread, -20, 20))),
+            self._index(task, expected, (now - since) / DAY),
+            np.maximum(self.due[rows], now),
+        )
+        for rate, items, lost, worth, due in np.stack(figures, axis=1).tolist():
+            wait = "now" if due <= now else f"in {span(due - now)}"
+            reason = (
+                f"publishes about {figure(rate)} items a day at this hour; {figure(items)} new expected, "
+                f"chance of loss {lost:.1%}; a refresh is worth {figure(worth)} item-days now, "
+                f"the price is {figure(price)}; "
+                f"planned {wait}"
+            )
+            yield Explained(reason, worth, price, due)
