@@ -118,9 +118,16 @@ def test_the_engine_answers_as_the_reference_does_while_queries_come_and_go(seed
 
 
 @pytest.mark.soak
-@settings(max_examples=3_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
-def test_the_engine_answers_as_the_reference_does_on_thousands_of_streams(seed: int) -> None:
+def test_the_engine_answers_as_the_reference_does_on_ten_thousand_streams(seed: int) -> None:
+    side_by_side(seed, items=24, queries=8)
+
+
+@pytest.mark.soak
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32))
+def test_the_engine_answers_as_the_reference_does_on_long_streams(seed: int) -> None:
     side_by_side(seed, items=120, queries=12)
 
 

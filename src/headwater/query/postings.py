@@ -32,7 +32,7 @@ ABSENT, PHRASE, EITHER, RULE, NAMED = 1 << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 2
 FEATURE = NAMED - 1  # the bits of the feature's number
 LATER = PHRASE | EITHER | RULE
 HEAD = ABSENT  # asks that feature 0, which is always there, be absent: never met
-UNCOMPILED = 50_000  # entries up to which loading the compiler costs more than it brings
+UNCOMPILED = 8_000  # entries up to which loading the compiler (a second, 100 MB) costs more than it brings
 FEW = 8 * 64  # bytes; eight are an entry
 
 Met: TypeAlias = "tuple[array[int], array[int]]"
@@ -165,10 +165,11 @@ class Postings:
 
 def _met_few(rows: array[int], only: int) -> Met:
     """As `_met`, without numpy, which is slower to be asked than a few numbers are to be looked at."""
-    owners, asked = rows[::2], rows[1::2]
-    there = {0, *(owner for owner, asking in zip(owners, asked, strict=True) if asking == HEAD)}
+    each = iter(rows)
+    pairs = list(zip(each, each, strict=True))
+    there = {0, *[owner for owner, asking in pairs if asking == HEAD]}
     ready, later = array("I"), array("I")
-    for owner, asking in zip(owners, asked, strict=True):
+    for owner, asking in pairs:
         if (asking & FEATURE in there) != asking >> 31 and (not only or asking & only):
             if asking & LATER:
                 later.extend((owner, asking))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-SAMPLE = 4  # one item in so many is counted
+SAMPLE = 8  # one item in so many is counted
 REMEMBERED = 2_048  # counted items; then all counts are halved
 UNSEEN = {"*": 0.02, "^": 0.02, "~": 0.05, "@": 0.01}
 """Guesses for what is not counted: starts of words, patterns, sources of which nothing has come yet."""

@@ -58,13 +58,13 @@ class Frequencies:
         >>> Frequencies().weight(Field.TITLE)("volcano")
         1.0
         """
-        return Weights(self._items.get(field, 0.0), self._counts.get(field, {}))
+        return Weights(self._items.get(field, 0.0), self._counts.get(field, Counter()))
 
 
 class Weights:
     """What words weigh at this moment."""
 
-    def __init__(self, items: float, counts: Mapping[str, float]) -> None:
+    def __init__(self, items: float, counts: Counter[str]) -> None:
         self._items = items
         self._counts = counts
 
@@ -73,8 +73,7 @@ class Weights:
 
     def squares(self, terms: Collection[str]) -> NDArray[np.float64]:
         """The squares of the weights of many words, but for the last bit."""
-        get = self._counts.get
-        counts = np.fromiter([get(term, 0.0) for term in terms], np.float64, len(terms))
+        counts = np.fromiter(map(self._counts.__getitem__, terms), np.float64, len(terms))
         weights: NDArray[np.float64] = np.log((1 + self._items) / (1 + counts)) + 1
         return weights * weights
 

@@ -102,8 +102,8 @@ class Past:
     def _post(self, number: int, values: Collection[Hashable]) -> None:
         index = self._index
         if number == self._next - 1:
-            for value in values:
-                index[value].append(number)
+            for holders in map(index.__getitem__, values):
+                holders.append(number)
         else:  # a new version of an entry
             for value in values:
                 insort(index[value], number)
@@ -174,20 +174,21 @@ class Past:
         order = np.argsort(many)
         seen = shares[order].cumsum()
         place = int(np.searchsorted(seen, length - wanted * ENOUGH)) + 1
-        looked, rest = order[:place], order[place:].tolist()
+        looked, rest = order[:place], order[place:]
         found = b"".join([holders[at] for at in looked.tolist()])
-        oldest = next(iter(self._entries))
-        numbers = np.frombuffer(found, np.uint32).astype(np.int64)
-        numbers -= oldest - 1
-        np.maximum(numbers, 0, out=numbers)  # those that have left are all counted at 0
+        # counted from the first that stands in the index: few before the oldest, and those are passed over
+        numbers = np.frombuffer(found, np.uint32) - np.uint32(self._swept)
         shared = np.bincount(numbers, np.repeat(shares[looked], many[looked]))
-        left = float(shares[order[place:]].sum())
-        possible = np.flatnonzero(shared >= wanted - left * (1 + TOLERANCE))
-        others = [(terms[at], float(shares[at])) for at in rest]
+        unseen = shares[rest]
+        gone = next(iter(self._entries)) - self._swept
+        possible = np.flatnonzero(shared[gone:] >= wanted - float(unseen.sum()) * (1 + TOLERANCE)) + gone
+        if not len(possible):
+            return []
+        others = list(zip([terms[at] for at in rest.tolist()], unseen.tolist(), strict=True))
         return [
-            number + oldest - 1
-            for number in possible.tolist()
-            if number and shared[number] + self._shared(number + oldest - 1, others) >= wanted
+            number
+            for number, known in zip((possible + self._swept).tolist(), shared[possible].tolist(), strict=True)
+            if known + self._shared(number, others) >= wanted
         ]
 
     def _shared(self, number: int, shares: list[tuple[str, float]]) -> float:
