@@ -6,7 +6,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from headwater.language.messages import Report, printable
+from headwater.language.messages import Report, printable, quoted
 
 STATEMENT_BYTES = 64 * 1024
 
@@ -55,8 +55,7 @@ class Token(NamedTuple):
         """How a message quotes it."""
         if self.kind is Kind.END:
             return "the end of the text"
-        text = printable(self.text)
-        return f"“{text if len(text) <= 40 else text[:39] + '…'}”"
+        return quoted(self.text)
 
 
 _SPACE = re.compile(r"\s*")

@@ -12,6 +12,7 @@ from headwater.errors import QueryError
 from headwater.language.ast import Position
 
 MOST = 50  # messages about one script; more help nobody
+QUOTED = 40  # characters that a message quotes of what was written
 SHOWN = 100  # characters of a long line around the place
 
 
@@ -66,6 +67,16 @@ def _columns(character: str) -> int:
 def printable(text: str) -> str:
     """The text without what a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def quoted(text: str) -> str:
+    """How a message shows what somebody wrote.
+
+    >>> quoted("x" * 50)
+    '“xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…”'
+    """
+    shown = printable(text[:QUOTED])
+    return f"“{shown if len(text) <= QUOTED else shown[:-1] + '…'}”"
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.65) -> str | None:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, Update, bindparam, delete, func, insert,
 from headwater.errors import NotFound, QueryError
 from headwater.language import Catalogue, reread
 from headwater.language.ast import Create, Query
+from headwater.language.messages import quoted
 from headwater.language.normal import reads
 from headwater.language.packed import pack, unpack
 from headwater.model import QueryFeed
@@ -122,7 +123,7 @@ def find(connection: Connection, name: str) -> QueryFeed:
         names = connection.execute(select(query_feed.c.name).limit(10_000)).scalars().all()
         close = difflib.get_close_matches(name[:60], names, n=1, cutoff=0.6)
         hint = f"Did you mean {close[0]}?" if close else "“headwater query list” shows all."
-        raise NotFound(f"There is no query feed “{name}”. {hint}")
+        raise NotFound(f"There is no query feed {quoted(name)}. {hint}")
     return _read(row)
 
 
