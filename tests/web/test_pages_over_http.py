@@ -84,6 +84,7 @@ FORMS = [
     ("/feeds", {"address": ""}, "No address"),
     ("/discover", {"address": "nothing"}, "no web address"),
     ("/queries/edit", {"do": "save", "text": "CREATE FEED AS"}, "Line 1"),
+    ("/queries/edit", {"do": "save", "text": f"CREATE FEED a AS RETURN ALL WHERE {'(' * 60_000}"}, "16 levels"),
     ("/queries/edit", {"do": "build", "name": "9", "deliver": "PIGEON", "address": "x"}, "cannot be a name"),
     ("/settings/budget", {"budget": "0"}, "runs no aggregator"),
     ("/settings/users", {"name": "x", "password": "short"}, "8 characters"),

@@ -48,14 +48,14 @@ class Forms:
     def remember(self, response: Response, cookie: str, secure: bool) -> None:
         response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
 
-    async def read(self, request: Request) -> dict[str, str]:
+    async def read(self, request: Request, largest: int = LARGEST) -> dict[str, str]:
         """The fields of a form sent by a page of ours; Refused for all others."""
         check_host(request, self._names)
         check_sender(request)
         body = b""
         async for chunk in request.stream():
             body += chunk
-            if len(body) > LARGEST:
+            if len(body) > largest:
                 raise Refused("The form is larger than any of ours.", 413)
         fields = dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=50))
         self._check_token(request, fields.get("token", ""))

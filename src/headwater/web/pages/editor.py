@@ -35,6 +35,7 @@ DAYS = 7.0
 LATEST = 12
 SNIPPET = 160
 LISTED = 200
+LARGEST = 1 << 20  # of a form: a statement may have 64 KiB, which a browser writes threefold, and a script several
 SAID = {
     "created": "The query is saved: it holds for what arrives from now on, and its feed is being filled from the past.",
     "dropped": "The query feed is removed; its sources stay.",
@@ -232,7 +233,7 @@ def routes(frame: Frame) -> list[Route]:
 
     async def work(request: Request) -> Response:
         user = await current(request, "admin")
-        form = await frame.forms.read(request)
+        form = await frame.forms.read(request, LARGEST)
         text, what = form.get("text", ""), form.get("do", "check")
         part = request.headers.get("x-part", "")
         if part == "check":
