@@ -349,3 +349,18 @@ def test_a_feed_was_updated_when_it_was_issued_where_nothing_better_is_said() ->
     )
     assert read(body % b"").updated == 60.0
     assert read(body % b"<t:modified>1970-01-01T00:02:00Z</t:modified>").updated == 120.0
+
+
+@pytest.mark.parametrize(
+    ("elements", "authors"),
+    [
+        ("<i:owner><i:name>Net</i:name></i:owner><i:author>Pod</i:author>", ("Pod",)),
+        ("<webMaster>w@example.org (Web)</webMaster><i:owner><i:name>Net</i:name></i:owner>", ("Net",)),
+        ("<webMaster>w@example.org (Web)</webMaster><i:author/>", ("Web",)),
+        ("<i:author>Pod</i:author><managingEditor>e@example.org (Ed)</managingEditor>", ("Ed",)),
+    ],
+)
+def test_the_author_of_a_feed_is_who_comes_nearest_to_one(elements: str, authors: tuple[str, ...]) -> None:
+    space = "xmlns:i='http://www.itunes.com/dtds/podcast-1.0.dtd'"
+    found = read(f"<rss {space}><channel>{elements}<item><title>one</title></item></channel></rss>".encode())
+    assert (found.authors, found.items[0].authors) == (authors, authors)

@@ -28,7 +28,7 @@ class FeedDraft:
     def __init__(self) -> None:
         self.candidates: dict[str, tuple[int, Any]] = {}
         self.authors: list[str] = []
-        self.further: list[str] = []
+        self.further: dict[int, list[str]] = {}
         self.categories: list[str] = []
         self.hubs: list[str] = []
         self.hints: dict[str, Any] = {}
@@ -46,7 +46,7 @@ class FeedDraft:
         return {
             **held,
             "id": cut(identity, TITLE_LIMIT) if identity else None,
-            "authors": distinct(self.authors or self.further),
+            "authors": distinct(self.authors or (self.further[min(self.further)] if self.further else [])),
             "categories": distinct(self.categories),
             "hub": distinct(self.hubs),
             "hints": Hints(**self.hints) if self.hints else Hints(),
@@ -144,8 +144,14 @@ def author(draft: FeedDraft, element: etree._Element, context: Context) -> None:
     draft.authors += names_in(element, context)
 
 
-def further_author(draft: FeedDraft, element: etree._Element, context: Context) -> None:
-    draft.further += names_in(element, context)
+def further_author(rank: int) -> Handler:
+    """Who stands for the author where none is named; of several such elements the best is believed alone."""
+
+    def handle(draft: FeedDraft, element: etree._Element, context: Context) -> None:
+        if names := names_in(element, context):
+            draft.further.setdefault(rank, []).extend(names)
+
+    return handle
 
 
 def category(draft: FeedDraft, element: etree._Element, context: Context) -> None:
@@ -258,11 +264,11 @@ HANDLERS: dict[str, Handler] = {
     "author": author,
     "dc:creator": author,
     "dc:author": author,
-    "itunes:author": further_author,
-    "googleplay:author": further_author,
-    "webmaster": further_author,
-    "itunes:owner": further_author,
-    "dc:publisher": further_author,
+    "itunes:author": further_author(0),
+    "googleplay:author": further_author(1),
+    "itunes:owner": further_author(2),
+    "dc:publisher": further_author(3),
+    "webmaster": further_author(4),
     "category": category,
     "dc:subject": category,
     "itunes:category": category,
