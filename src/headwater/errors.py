@@ -63,7 +63,11 @@ class TraceError(InputError):
 
 
 class SettingsError(InputError):
-    """Configuration that contradicts itself or names something unknown."""
+    """Configuration that contradicts itself or names something unknown; `field` is the setting that is wrong."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class NotFound(HeadwaterError):

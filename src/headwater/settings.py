@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -83,6 +84,11 @@ class Settings(BaseSettings):
     oidc_client_id: str | None = Field(None, description="what Headwater is called there")
     oidc_client_secret: SecretStr | None = Field(None, description="and its secret")
     oidc_claim: str = Field("preferred_username", description="which claim of the provider is the account's name")
+    readers_add: str = Field(
+        "500",
+        pattern=r"^(yes|no|[0-9]{1,9})$",
+        description="feeds that a reader may bring to the server and nobody else reads: no, yes, or how many",
+    )
     registration: bool = Field(False, description="whoever comes may make an account (as a reader)")
     tls: bool = Field(False, description="answer by HTTPS; without tls_cert by a certificate made here")
     tls_cert: Path | None = Field(None, description="the PEM file of the certificate with its chain")
@@ -107,6 +113,14 @@ class Settings(BaseSettings):
             except ValueError as error:
                 raise ValueError(f"“{one}” in trusted_proxies is no address or network, like 10.0.0.0/8.") from error
         return given
+
+    @field_validator("readers_add", mode="before")
+    @classmethod
+    def _yes_no_or_number(cls, given: Any) -> Any:
+        """As TOML and JSON write it: true, false, 100."""
+        if isinstance(given, bool):
+            return "yes" if given else "no"
+        return str(given) if isinstance(given, int) else given
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -143,6 +157,11 @@ class Settings(BaseSettings):
         """Host names under which the server may be used to change things."""
         public = urlsplit(self.public_url).hostname if self.public_url else None
         return self.names if public is None else (*self.names, public)
+
+    @property
+    def readers_most(self) -> int | None:
+        """How many feeds a reader may bring; None for as many as they like."""
+        return {"yes": None, "no": 0}[self.readers_add] if self.readers_add.isalpha() else int(self.readers_add)
 
     @property
     def by_tls(self) -> bool:
@@ -185,8 +204,30 @@ def load_settings(**given: Any) -> Settings:
     try:
         return Settings(**{key: value for key, value in given.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "value_error":
-            raise SettingsError(str(first["ctx"]["error"])) from error
-        raise SettingsError(f"The setting {where} cannot be used: {first['msg']}.") from error
+        raise _told(error) from error
+
+
+def changed(given: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings with some of them otherwise; None is no target, no limit. SettingsError names the field."""
+    kept = {name: getattr(given, name) for name in given.model_fields_set}
+    try:
+        return Settings(**kept | dict(changes))
+    except ValidationError as error:
+        told = _told(error)
+        for name in () if told.field else changes:  # which of them is it that does not fit the others?
+            try:
+                Settings(**kept | {name: changes[name]})
+            except ValidationError:
+                told = SettingsError(str(told), name)
+                break
+        raise (told if told.field else SettingsError(str(told), next(iter(changes), ""))) from error
+
+
+def _told(error: ValidationError) -> SettingsError:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "value_error":
+        return SettingsError(str(first["ctx"]["error"]), where)
+    if where == "readers_add":
+        return SettingsError("readers_add is yes, no, or how many feeds a reader may bring, such as 500.", where)
+    return SettingsError(f"The setting {where} cannot be used: {first['msg']}.", where)

@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from headwater.store.store import Store
+from headwater.web.pages.streams import unread
 
 Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
@@ -40,6 +41,14 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     counts = await lived_store.reading.counts(owner.id)
     assert (counts.total, counts.starred) == (before - 1, 1)
 
+    # Every number at the left is what is unread now: feeds, and the folders they are in.
+    said = await unread(lived_store, owner.id)
+    assert any(path.startswith("/read/tag/") for path in said)
+    for path, number in said.items():
+        place = page.locator(f'.side [data-place="{path}"]').first
+        await expect(place.locator(".count")).to_contain_text(f"{number:,}")
+    assert await page.locator(".side summary[data-place] .count").count() == sum("/tag/" in path for path in said)
+
     # The list grows at its end, and the address can be opened again.
     await page.locator("a.older").click()
     await expect(rows.nth(60)).to_be_attached()  # a hundred, some of them folded into one
@@ -55,14 +64,14 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
 
     # All read, and taken back. Opening the address of an unread item has marked it.
     await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
-    unread = (await lived_store.reading.counts(owner.id)).total
-    assert unread == before - 2
+    left = (await lived_store.reading.counts(owner.id)).total
+    assert left == before - 2
     await page.keyboard.press("Shift+A")
     await expect(page.get_by_text("marked as read.")).to_be_visible()
     assert (await lived_store.reading.counts(owner.id)).total == 0
     await page.get_by_role("button", name="Undo").click()
     await page.wait_for_url(f"{base}/read/all")
-    assert (await lived_store.reading.counts(owner.id)).total == unread
+    assert (await lived_store.reading.counts(owner.id)).total == left
 
     # Search: by words, and in the language.
     await page.keyboard.press("/")

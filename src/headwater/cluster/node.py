@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import structlog
@@ -33,6 +33,7 @@ from headwater.cluster.storer import Storer
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
 from headwater.cluster.wishing import Wishing
+from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Status
@@ -43,7 +44,7 @@ from headwater.node.upkeep import every
 from headwater.publish.duties import Duties
 from headwater.publish.live import Live
 from headwater.query.tongues import detector
-from headwater.settings import Settings
+from headwater.settings import Settings, changed
 from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.store import Store
@@ -122,6 +123,20 @@ class SharedNode(Node):
         await asyncio.gather(self._storing, return_exceptions=True)
         await self._stack.aclose()
         log.info("stopped")
+
+    async def change(self, changes: Mapping[str, Any]) -> Settings:
+        """Only what this process alone goes by: whoever leads may be another machine."""
+        for name in changes:
+            if name not in ("budget", "readers_add"):
+                raise SettingsError(
+                    f"Several machines may share this database: change {name} in the headwater.toml of each, and "
+                    "restart them.",
+                    name,
+                )
+        self.settings = changed(self.settings, changes)
+        if "budget" in changes:
+            self.crawler.spending.limit(self.settings.budget)
+        return self.settings
 
     def status(self) -> Status:
         """What the leader does, whichever node that is."""

@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import structlog
 
 from headwater.fetch.client import Fetcher
 from headwater.node.articles import Articles, pages_of_hits
+from headwater.node.changing import agreed
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
 from headwater.node.delivering import delivering
@@ -120,6 +121,19 @@ class Node:
         await self.upkeep.report()
         await self._stack.aclose()
         log.info("stopped")
+
+    async def change(self, changes: Mapping[str, Any]) -> Settings:
+        """Other settings from now on, of those in `changing.CHANGEABLE`; SettingsError names what is wrong."""
+        new, strategy = agreed(self.settings, changes, self.crawler.strategy)
+        had_target = self.settings.target is not None
+        self.settings = self.upkeep.settings = new
+        if strategy is not None:
+            await self.upkeep.decide_by(strategy)
+        await self.upkeep.retarget()
+        if new.target is None and ("budget" in changes or had_target):
+            self.crawler.spending.limit(new.budget)
+        log.info("settings_changed", **{name: getattr(new, name) for name in changes})
+        return new
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not self._stop.is_set():

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import structlog
 
 from headwater.language.ast import Create
@@ -21,6 +22,7 @@ from headwater.node.targets import EVERY as RETARGET
 from headwater.node.targets import Aimed, aimed, require_beliefs, retarget
 from headwater.node.wants import Want, Wanting, owned
 from headwater.query.scope import Scope
+from headwater.schedule.base import Strategy
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import Keep
@@ -50,7 +52,7 @@ class Upkeep:
     def __init__(self, store: Store, decider: Decider, settings: Settings) -> None:
         self._store = store
         self._decider = decider
-        self._settings = settings
+        self.settings = settings
         self._revision = 0
         self.watch = Watch(store, decider, settings.least_interval)
         self.aims: tuple[Aim, ...] = ()
@@ -58,7 +60,7 @@ class Upkeep:
 
     async def begin(self) -> None:
         """Take over the feeds and everything that was learned about them."""
-        if self._settings.target is not None:
+        if self.settings.target is not None:
             require_beliefs(self._decider.strategy)
         await memory.load_hosts(self._store, self._decider.courtesy)
         self._revision = await self._store.revision()
@@ -118,9 +120,19 @@ class Upkeep:
         )
         await self.watch.save(report.at, report)
 
+    async def decide_by(self, strategy: Strategy) -> None:
+        """Another strategy from now on; what there is to learn it learns from the log."""
+        one, roster = self._decider, self._decider.roster
+        strategy.resize(len(roster))
+        roster.learned[:] = -np.inf
+        one.strategy = strategy
+        await memory.catch_up(self._store, roster, strategy)
+
     async def retarget(self) -> None:
-        given = self._settings
-        if given.target is not None:
+        given = self.settings
+        if given.target is None:
+            self._decider.aim, self._floor = None, 0.0
+        else:
             one, least = self._decider, given.least_interval
             await retarget(one, given.target, given.most_budget, least, time.time(), self._floor)
 
@@ -142,7 +154,7 @@ class Upkeep:
     async def want(self, standing: Standing) -> None:
         """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""
         definitions = standing.definitions
-        given, queries = self._settings, self._store.queries
+        given, queries = self.settings, self._store.queries
         own = await owned(self._store, given.only_wanted_by_queries)
         roster = self._decider.roster
         if not definitions and not given.only_wanted_by_queries:
@@ -158,7 +170,7 @@ class Upkeep:
         await self._aim(found.aims, found.budget)
 
     def _aimed(self, wanting: Wanting, definitions: Mapping[int, Create], wants: Mapping[int, Want]) -> Aimed:
-        given, aim = self._settings, self._decider.aim
+        given, aim = self.settings, self._decider.aim
         worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
         if given.target is None or aim is None:
             return aimed(wanting, definitions, self._decider, worth, given.budget, given.least_interval)
@@ -168,7 +180,7 @@ class Upkeep:
 
     async def _aim(self, found: tuple[Aim, ...], budget: float) -> None:
         """Spend what the targets of queries need, and say where they cannot be met."""
-        given, aim = self._settings, self._decider.aim
+        given, aim = self.settings, self._decider.aim
         if given.target is not None and aim is not None:
             self._floor = budget
             self._decider.spending.limit(max(aim.requests_per_minute, budget))
@@ -181,7 +193,7 @@ class Upkeep:
         self.aims = found
 
     async def prune(self) -> None:
-        keep = Keep(days=self._settings.keep_days, per_feed=self._settings.keep_per_feed)
+        keep = Keep(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
         while True:
             pruned = await self._store.prune(keep, time.time())
             if not (pruned.items or pruned.refreshes or pruned.outbox):

@@ -82,6 +82,10 @@ class ReadingStore:
         """How many people read each of these feeds."""
         return await self._database.read(subscribing.subscribers, feed_ids)
 
+    async def brought(self, user_id: int, addresses: Collection[str]) -> tuple[int, int]:
+        """Of these addresses, how many are no feed here yet; and how many feeds only this person reads."""
+        return await self._database.read(subscribing.brought, user_id, addresses)
+
     # streams
 
     async def stream(

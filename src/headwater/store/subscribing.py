@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, text, update
 
 from headwater.errors import InputError, NotFound
+from headwater.formats.urls import normalise
 from headwater.store import queries
 from headwater.store.accounts import owner
 from headwater.store.clean import clean
@@ -122,6 +123,22 @@ def leave_alone(connection: Connection, feed_ids: Collection[int]) -> None:
             connection.execute(update(feed).where(feed.c.id.in_(chunk)).values(weight=0.0))
         queries.release(connection)
         changed(connection)
+
+
+def brought(connection: Connection, user_id: int, addresses: Collection[str]) -> tuple[int, int]:
+    """Of these addresses, how many are no feed here yet; and how many feeds only this person reads."""
+    keys = {normalise(address) for address in addresses}
+    here = 0
+    for chunk in chunks(keys, CHUNK):
+        here += connection.execute(select(func.count()).select_from(feed).where(feed.c.url_key.in_(chunk))).scalar_one()
+    alone: int = connection.execute(_ALONE, {"user": user_id}).scalar_one()
+    return len(keys) - here, alone
+
+
+_ALONE = text(
+    "SELECT COUNT(*) FROM subscribed s WHERE s.user_id = :user "
+    "AND NOT EXISTS (SELECT 1 FROM subscribed o WHERE o.feed_id = s.feed_id AND o.user_id <> :user)"
+)
 
 
 def require(connection: Connection, user_id: int, feed_id: int) -> None:

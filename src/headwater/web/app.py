@@ -95,7 +95,7 @@ def create_app(
             *common.routes(frame),
             *cluster.routes(frame),
             *account_pages.routes(door, frame.forms, frame.page, by_provider=provider is not None),
-            *greader.routes(store, door, frame.add, base),
+            *greader.routes(store, door, frame.add, base, frame.allowance),
             *(oidc.routes(provider, door.visitors, base, frame.page) if provider else ()),
             Route("/status", site.status),
             Route("/health", site.health),

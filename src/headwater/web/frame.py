@@ -20,9 +20,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from headwater import __version__, when
 from headwater.node.crawler import Status
 from headwater.node.node import Node
-from headwater.settings import load_settings
+from headwater.settings import Settings, load_settings
 from headwater.store.store import Store
 from headwater.store.values import Added
+from headwater.web.allowance import Allowance
 from headwater.web.forms import Forms
 from headwater.web.jobs import Jobs
 
@@ -55,12 +56,13 @@ class Frame:
     ) -> None:
         self.store = store
         self.status = status
-        self.add = add
+        self._add = add
         self.forms = forms
         self.clock = clock
         self.base = base.rstrip("/")
         self.node = node
-        self.settings = node.settings if node is not None else load_settings()
+        self._settings = load_settings() if node is None else None
+        self.allowance = Allowance(store, lambda: self.settings)
         self.jobs = Jobs(clock)
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
@@ -81,6 +83,19 @@ class Frame:
         self._templates.globals.update(
             relative=when.relative, exactly=when.exactly, span=when.span, version=__version__, places=PLACES
         )
+
+    @property
+    def settings(self) -> Settings:
+        """Those in force: a running node's may be changed."""
+        if self.node is not None:
+            return self.node.settings
+        assert self._settings is not None
+        return self._settings
+
+    async def add(self, address: str, user_id: int) -> Added:
+        """Add what somebody typed, and subscribe them; Refused where they may not bring it here."""
+        await self.allowance.check(await self.store.accounts.find(user_id), [address])
+        return await self._add(address, user_id)
 
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """A whole page. Every page carries a form token: the switch for light and dark is a form already."""

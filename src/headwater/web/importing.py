@@ -26,8 +26,12 @@ class Imported:
 
 
 async def start_import(frame: Frame, body: bytes, user_id: int, tags: tuple[str, ...] = ()) -> Job:
-    """Read the list, InputError where it is none, and subscribe a person to its feeds behind the scenes."""
+    """Read the list, InputError where it is none, and subscribe a person to its feeds behind the scenes.
+
+    Refused where they may not bring so many here.
+    """
     lists = await asyncio.to_thread(read_opml, body)  # a list of 36,515 feeds takes a second or two
+    await frame.allowance.check(await frame.store.accounts.find(user_id), [one.url for one in lists.feeds])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *tags)) for one in lists.feeds]
 
     async def work(job: Job) -> Imported:

@@ -135,6 +135,7 @@ async def add_feed(call: Call, given: NewFeed) -> Added:
     if given.name is not None or given.weight is not None:
         the_owner(call, "gives feeds names and weights")
     node = the_node(call)
+    await call.frame.allowance.check(call.user, [given.url])
 
     def choose(address: str, found: object) -> object:
         offers = list(found)  # type: ignore[call-overload]

@@ -7,15 +7,28 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from headwater import __version__
+from headwater.errors import SettingsError
+from headwater.node.changing import CHANGEABLE
 from headwater.web.api.access import the_node
 from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
-from headwater.web.api.values import FieldError
+from headwater.web.api.values import FieldError, Line
 
 noun = Noun(
     "settings", "What the server runs with. A change here holds until it is restarted; headwater.toml keeps it."
 )
 
 Budget = Annotated[float, Meta(gt=0, le=1e6, description="requests per minute")]
+Share = Annotated[float, Meta(gt=0, lt=1)]
+Seconds = Annotated[float, Meta(gt=0, le=1e9, description="the mean delay")]
+Days = Annotated[float, Meta(gt=0, le=1e6, description="items first seen longer ago are deleted; null keeps them")]
+Items = Annotated[int, Meta(gt=0, le=2**31, description="items beyond the newest so many of a feed are deleted")]
+Adding = Annotated[
+    str,
+    Meta(
+        pattern="^(yes|no|[0-9]{1,9})$",
+        description="feeds that a reader may bring to the server and nobody else reads: no, yes, or how many",
+    ),
+]
 
 
 class SettingsView(Answer, frozen=True):
@@ -30,12 +43,16 @@ class SettingsView(Answer, frozen=True):
     strategy: str
     estimator: str | None
     objective: str
+    target_completeness: float | None
+    target_freshness: float | None
+    target_delay: float | None
     keep_days: float | None
     keep_per_feed: int | None
     only_wanted_by_queries: bool
     allow_private: bool
     public_url: str | None
     time_zone: str
+    readers_add: str
 
 
 def view(call: Call) -> SettingsView:
@@ -50,12 +67,16 @@ def view(call: Call) -> SettingsView:
         strategy=given.strategy,
         estimator=given.estimator,
         objective=given.objective,
+        target_completeness=given.target_completeness,
+        target_freshness=given.target_freshness,
+        target_delay=given.target_delay,
         keep_days=given.keep_days,
         keep_per_feed=given.keep_per_feed,
         only_wanted_by_queries=given.only_wanted_by_queries,
         allow_private=given.allow_private,
         public_url=given.public_url,
         time_zone=given.time_zone,
+        readers_add=given.readers_add,
     )
 
 
@@ -66,17 +87,31 @@ async def show_settings(call: Call) -> SettingsView:
 
 
 class SettingsChange(Given, frozen=True):
-    """What is left out stays as it is."""
+    """What is left out stays as it is; null takes a target or a limit away.
+
+    Strategies and estimators go by the names of docs/strategies.md; those of one's own stand in headwater.toml.
+    """
 
     budget: Budget | UnsetType = UNSET
+    strategy: Line | UnsetType = UNSET
+    estimator: Line | UnsetType | None = UNSET
+    objective: Line | UnsetType = UNSET
+    target_completeness: Share | UnsetType | None = UNSET
+    target_freshness: Share | UnsetType | None = UNSET
+    target_delay: Seconds | UnsetType | None = UNSET
+    keep_days: Days | UnsetType | None = UNSET
+    keep_per_feed: Items | UnsetType | None = UNSET
+    readers_add: Adding | UnsetType = UNSET
 
 
 @noun.patch("/settings", ADMIN)
 async def change_settings(call: Call, given: SettingsChange) -> SettingsView:
     """Change what can be changed while the server runs."""
     node = the_node(call)
-    if not isinstance(given.budget, UnsetType):
-        if node.settings.target is not None:
-            raise FieldError("The server aims at a quality and finds the budget itself (target mode).", "budget")
-        node.crawler.spending.limit(given.budget)
+    changes = {name: value for name in CHANGEABLE if (value := getattr(given, name)) is not UNSET}
+    if changes:
+        try:
+            await node.change(changes)
+        except SettingsError as error:
+            raise FieldError(str(error), error.field) from error
     return view(call)

@@ -25,6 +25,7 @@ from headwater.credentials import digest
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
 from headwater.store.people import READ, WRITE, User
 from headwater.store.store import Store
+from headwater.web.allowance import Allowance
 from headwater.web.forms import Refused
 from headwater.web.frame import Add
 from headwater.web.greader.asking import LONGEST, Given, read_body
@@ -67,6 +68,7 @@ class Shared:
     door: Door
     add: Add
     base: str
+    allowance: Allowance
 
     def now(self) -> float:
         return self.door.visitors.clock()

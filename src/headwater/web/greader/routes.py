@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headwater.store.store import Store
+from headwater.web.allowance import Allowance
 from headwater.web.frame import Add
 from headwater.web.greader.api import PREFIXES, Api, Call, Shared, answered, said
 from headwater.web.greader.streams import StreamPart
@@ -16,8 +17,8 @@ from headwater.web.greader.subscriptions import LONGEST_LIST, SubscriptionPart
 from headwater.web.signing_in import Door
 
 
-def routes(store: Store, door: Door, add: Add, base: str) -> list[BaseRoute]:
-    shared = Shared(store, door, add, base.rstrip("/"))
+def routes(store: Store, door: Door, add: Add, base: str, allowance: Allowance) -> list[BaseRoute]:
+    shared = Shared(store, door, add, base.rstrip("/"), allowance)
     api, lists, streams = Api(shared), SubscriptionPart(shared), StreamPart(shared)
     parts: list[Sequence[BaseRoute]] = [
         [Route(f"{before}/accounts/ClientLogin", api.login, methods=["GET", "POST"]) for before in PREFIXES],

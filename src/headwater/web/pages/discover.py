@@ -17,6 +17,7 @@ from headwater.fetch.discover import Candidate, discover
 from headwater.model import Feed, Item
 from headwater.query.rising import Topic, rising
 from headwater.store.store import Store
+from headwater.web.forms import Refused
 from headwater.web.frame import Frame
 from headwater.web.joining import join
 from headwater.web.pages.notes import Note, said, then
@@ -128,6 +129,7 @@ def routes(frame: Frame) -> list[Route]:
         try:
             if not address:
                 raise InputError("No address was given: paste the address of a feed, or of a page that has one.")
+            await frame.allowance.check(user, [address])
             if frame.node is not None and request.url.path == "/discover":
                 found = await discover(frame.node.fetcher, address)
                 if len(found) > 1:
@@ -137,7 +139,8 @@ def routes(frame: Frame) -> list[Route]:
         except StoreError:
             raise
         except HeadwaterError as error:
-            return await _page(request, note=Note(str(error), problem=True), address=address, status=400)
+            status = error.status if isinstance(error, Refused) else 400
+            return await _page(request, note=Note(str(error), problem=True), address=address, status=status)
         return then(f"/read/feed/{added.feed.id}")
 
     async def subscribe(request: Request) -> Response:

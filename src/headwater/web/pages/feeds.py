@@ -13,6 +13,7 @@ from headwater.errors import HeadwaterError, InputError, StoreError
 from headwater.model import Ending
 from headwater.store.page_store import STATES, FeedRow
 from headwater.store.store import Store
+from headwater.web.forms import Refused
 from headwater.web.frame import Frame, back, integer
 from headwater.web.pages.notes import Note, said, then
 from headwater.web.session import current
@@ -89,7 +90,8 @@ def routes(frame: Frame) -> list[Route]:
         except HeadwaterError as error:
             page = await look(frame.store, subscriber=await _reader(request))
             note = Note(str(error), problem=True, address=address)
-            return frame.page(request, "feeds.html", 400, page=page, states=STATES, note=note)
+            status = error.status if isinstance(error, Refused) else 400
+            return frame.page(request, "feeds.html", status, page=page, states=STATES, note=note)
         if form.get("to"):
             return back(request, form["to"])
         return then(f"/feed/{added.feed.id}", said="added" if added.created else "known")

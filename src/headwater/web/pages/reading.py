@@ -23,7 +23,7 @@ from headwater.web.frame import Frame, as_json, back, integer, wants_json
 from headwater.web.images import Images
 from headwater.web.pages.folding import folded
 from headwater.web.pages.searching import Search, search
-from headwater.web.pages.streams import Sidebar, Subscribed, Where, sidebar, where
+from headwater.web.pages.streams import Sidebar, Subscribed, Where, sidebar, unread, where
 from headwater.web.session import current
 
 SIZE = 50
@@ -293,9 +293,14 @@ class Reader:
         found = await self._store.reading.stream(user.id, place.stream, since=since, limit=WAITING)
         return as_json({"new": len(found.items), "more": found.next is not None})
 
+    async def counts(self, request: Request) -> Response:
+        """How much is unread in each stream, by its path; those without anything are left out."""
+        return as_json(await unread(self._store, (await current(request)).id))
+
     def routes(self) -> list[Route]:
         return [
             Route("/", self.first),
+            Route("/read/counts", self.counts),
             Route("/read/search", self.search),
             Route("/read/waiting", self.waiting),
             Route("/read/mark", self.mark, methods=["POST"]),

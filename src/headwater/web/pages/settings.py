@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
+from typing import Any
 from zoneinfo import available_timezones
 
 from starlette.requests import Request
@@ -13,9 +15,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.credentials import digest, hash_password, new_secret
-from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
+from headwater.errors import HeadwaterError, InputError, NotFound, SettingsError, StoreError
 from headwater.formats.opml import Outline
 from headwater.formats.write import write_opml
+from headwater.node.changing import CHANGEABLE
+from headwater.schedule.registry import STRATEGIES
+from headwater.settings import Settings
 from headwater.store.page_store import Trouble
 from headwater.store.people import ROLES, SCOPES, ApiToken, User
 from headwater.store.store import Store
@@ -32,9 +37,18 @@ LARGEST_LIST = 20_000_000
 STATES = ("dead", "failed", "due", "sent")
 LETTERS = 50
 SHORTEST_PASSWORD = 8
+NUMBERS = {
+    "budget": "requests per minute, such as 60",
+    "target_completeness": "a share of all items, such as .99, or nothing",
+    "target_freshness": "a share of what the feeds show, such as .9, or nothing",
+    "target_delay": "seconds, such as 600, or nothing",
+    "keep_days": "days, such as 365, or nothing",
+    "keep_per_feed": "a number of items, such as 1000, or nothing",
+}
+DIALS = ("balanced", "completeness", "freshness", "delay")
 Work = Callable[[User, dict[str, str]], Awaitable[Response | str]]
 SAID = {
-    "budget": "The budget is changed until the server is restarted; headwater.toml keeps it.",
+    "changed": "This holds from now on, until the server is restarted; headwater.toml keeps it.",
     "user": "The account is made.",
     "gone": "The account is removed.",
     "zone": "Digests of your queries come by this time zone from now on.",
@@ -63,7 +77,7 @@ class Health:
     state: str
     curve: Chart | None
     budget: float
-    target: bool
+    settings: Settings
 
 
 async def look(frame: Frame, user: User, now: float, state: str = "") -> SettingsPage:
@@ -85,8 +99,40 @@ async def health(frame: Frame, now: float, state: str = "") -> Health:
         state=chosen,
         curve=await budget_curve(frame, now),
         budget=frame.status().budget_per_minute,
-        target=frame.settings.target is not None,
+        settings=frame.settings,
     )
+
+
+def changes(form: Mapping[str, str]) -> dict[str, Any]:
+    """What a form asks for; nothing in a field takes a target or a limit away. SettingsError names the field.
+
+    >>> changes({"keep_days": "30", "target_delay": "", "strategy": "value", "token": "…"})
+    {'strategy': 'value', 'target_delay': None, 'keep_days': 30.0}
+    """
+    found: dict[str, Any] = {}
+    for name in CHANGEABLE:
+        if name not in form:
+            continue
+        given = form[name].strip()
+        if name in NUMBERS:
+            found[name] = _number(name, given)
+        elif not given:
+            raise SettingsError("This cannot be empty.", name)
+        else:
+            found[name] = given
+    return found
+
+
+def _number(name: str, given: str) -> float | None:
+    if not given and name != "budget":
+        return None
+    try:
+        wanted = float(given)
+    except ValueError as error:
+        raise SettingsError(f"This is no number: give {NUMBERS[name]}.", name) from error
+    if not 0 < wanted <= 1e9:
+        raise SettingsError(f"This must be above 0: give {NUMBERS[name]}.", name)
+    return wanted
 
 
 @cache
@@ -105,11 +151,20 @@ class SettingsPages:
     async def show(self, request: Request) -> Response:
         return await self._page(request, said(request, SAID))
 
-    async def _page(self, request: Request, note: Note | None, status: int = 200, secret: str = "") -> Response:
+    async def _page(
+        self,
+        request: Request,
+        note: Note | None,
+        status: int = 200,
+        *,
+        secret: str = "",
+        wrong: Mapping[str, str] = MappingProxyType({}),
+        form: Mapping[str, str] = MappingProxyType({}),
+    ) -> Response:
         user = await current(request)
         page = await look(self._frame, user, self._frame.clock(), request.query_params.get("deliveries", ""))
         values = {"causes": CAUSES, "scopes": SCOPES, "roles": ROLES, "states": STATES, "secret": secret}
-        values["zones"] = zones()
+        values |= {"zones": zones(), "strategies": sorted(STRATEGIES), "dials": DIALS, "wrong": wrong, "form": form}
         return self._frame.page(request, "settings.html", status, page=page, note=note, **values)
 
     async def _do(self, request: Request, scope: str, work: Work) -> Response:
@@ -124,22 +179,21 @@ class SettingsPages:
             return await self._page(request, Note(str(error), problem=True), 400)
         return done if isinstance(done, Response) else then("/settings", said=done)
 
-    async def budget(self, request: Request) -> Response:
-        async def work(user: User, form: dict[str, str]) -> str:
+    async def change(self, request: Request) -> Response:
+        """Settings of the running server; what is wrong with one of them is said at its field."""
+        await current(request, "admin")
+        form = await self._frame.forms.read(request)
+        try:
             if self._frame.node is None:
-                raise InputError("This process runs no aggregator: its budget is set where it runs.")
-            if self._frame.settings.target is not None:
-                raise InputError("The server aims at a quality and finds the budget itself (target mode).")
-            try:
-                wanted = float(form.get("budget", ""))
-            except ValueError as error:
-                raise InputError("The budget is no number: give requests per minute, such as 60.") from error
-            if not 0 < wanted <= 1e6:
-                raise InputError("The budget lies above 0 and at 1,000,000 requests per minute at most.")
-            self._frame.node.crawler.spending.limit(wanted)
-            return "budget"
-
-        return await self._do(request, "admin", work)
+                raise InputError("This process runs no aggregator: its settings are changed where it runs.")
+            await self._frame.node.change(changes(form))
+        except SettingsError as error:
+            wrong = {error.field: str(error)} if error.field in form else {}
+            note = None if wrong else Note(str(error), problem=True)
+            return await self._page(request, note, 400, wrong=wrong, form=form)
+        except InputError as error:
+            return await self._page(request, Note(str(error), problem=True), 400)
+        return then("/settings", said="changed")
 
     async def take_list(self, request: Request) -> Response:
         """Import an OPML list behind the scenes."""
@@ -224,7 +278,7 @@ class SettingsPages:
 
     def routes(self) -> list[Route]:
         forms = {
-            "budget": self.budget,
+            "change": self.change,
             "import": self.take_list,
             "users": self.add_user,
             "users/remove": self.remove_user,

@@ -98,13 +98,13 @@ async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscripti
     tags = sorted({tag for one in feeds for tag in one.tags}, key=str.casefold)
     folders = []
     for tag in tags:
-        path = f"/read/tag/{quote(tag, safe='')}"
+        path = tag_path(tag)
         mine = tuple(by_tag.get(tag, ()))
         unread = counts.tags[tag].count if tag in counts.tags else 0
         opened = at == path or any(place.path == at for place in mine) or len(feeds) <= 12
         folders.append(Folder(Place(tag, path, unread), mine, opened))
     queries = tuple(
-        Place(one.title, f"/read/query/{quote(names[one.query_id], safe='')}", _unread(counts, one))
+        Place(one.title, query_path(names[one.query_id]), _unread(counts, one))
         for one in subscriptions
         if one.query_id is not None and one.query_id in names
     )
@@ -119,6 +119,28 @@ async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscripti
     )
 
 
+async def unread(store: Store, user_id: int) -> dict[str, int]:
+    """What stands behind each line of the sidebar now, by its path; lines without a number are left out."""
+    counts = await store.reading.counts(user_id)
+    names = {query.id: query.name for query in await store.queries.all()} if counts.queries else {}
+    found = {
+        "/read/all": counts.total,
+        "/read/starred": counts.starred,
+        **{f"/read/feed/{id}": one.count for id, one in counts.feeds.items()},
+        **{tag_path(tag): one.count for tag, one in counts.tags.items()},
+        **{query_path(names[id]): one.count for id, one in counts.queries.items() if id in names},
+    }
+    return {path: number for path, number in found.items() if number}
+
+
+def tag_path(tag: str) -> str:
+    return f"/read/tag/{quote(tag, safe='')}"
+
+
+def query_path(name: str) -> str:
+    return f"/read/query/{quote(name, safe='')}"
+
+
 def _unread(counts: Counts, one: Subscription) -> int:
     found = counts.feeds.get(one.feed_id) if one.feed_id is not None else counts.queries.get(one.query_id or 0)
     return found.count if found else 0
@@ -131,14 +153,12 @@ async def where(store: Store, subscriptions: Sequence[Subscription], kind: str, 
     if kind == "starred":
         return Where("/read/starred", "Starred", Stream(), "starred", starred=True)
     if kind == "tag":
-        return Where(f"/read/tag/{quote(key, safe='')}", key, Stream(tag=key), "tag", key)
+        return Where(tag_path(key), key, Stream(tag=key), "tag", key)
     if kind == "feed":
         for one in subscriptions:
             if one.feed_id is not None and str(one.feed_id) == key:
                 return Where(f"/read/feed/{key}", one.title, Stream(feed=one.feed_id), "feed", key)
     if kind == "query":
         query = await store.queries.find(key)
-        return Where(
-            f"/read/query/{quote(query.name, safe='')}", query.name, Stream(query=query.id), "query", query.name
-        )
+        return Where(query_path(query.name), query.name, Stream(query=query.id), "query", query.name)
     raise NotFound("You do not read this. Look among your feeds at the left.")

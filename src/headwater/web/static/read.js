@@ -36,12 +36,35 @@ async function open(row, { push = true } = {}) {
   if (row.classList.contains("is-unread")) set(row, "read", true);
 }
 
+// Numbers at the left. What one does oneself is seen at once where one is; then the server says what is unread in all
+// streams, folders and query feeds among them. Marks come in bursts, so it is asked a moment after the last.
+function show(place, number) {
+  place.querySelector(".count")?.remove();
+  if (place.matches('a:not([href="/read/starred"])')) place.classList.toggle("unread", number > 0);
+  if (number <= 0) return;
+  const count = document.createElement("b");
+  count.className = "count";
+  count.innerHTML = `${number.toLocaleString("en")}<span class="hidden"> unread</span>`;
+  place.append(" ", count);
+}
+
 function count(by) {
-  for (const number of columns.querySelectorAll('.side a[aria-current] .count, .side a[href="/read/all"] .count')) {
-    const left = Math.max(0, Number(number.firstChild.textContent.replaceAll(",", "")) + by);
-    number.firstChild.textContent = left.toLocaleString("en");
-    number.hidden = !left;
+  for (const place of columns.querySelectorAll('.side a[aria-current], .side [data-place="/read/all"]')) {
+    const shown = place.querySelector(".count")?.firstChild.textContent ?? "0";
+    show(place, Number(shown.replaceAll(",", "")) + by);
   }
+  recount(400);
+}
+
+let counting;
+function recount(wait = 0) {
+  clearTimeout(counting);
+  counting = setTimeout(async () => {
+    const answer = await fetch("/read/counts");
+    if (!answer.ok || answer.redirected) return;
+    const unread = await answer.json();
+    for (const place of columns.querySelectorAll(".side [data-place]")) show(place, unread[place.dataset.place] ?? 0);
+  }, wait);
 }
 
 async function set(row, field, on) {
@@ -54,6 +77,7 @@ async function set(row, field, on) {
     row.classList.toggle("is-unread", !on);
   } else {
     row.dataset.starred = on ? "1" : "0";
+    recount(400);
     row.querySelector(".star").textContent = on ? "★" : "";
   }
   const button = form.querySelector("button");
@@ -141,7 +165,9 @@ if (first?.classList.contains("is-unread")) set(first, "read", true);
 
 // New items wait: nothing moves by itself while one reads.
 async function look() {
-  if (document.hidden || columns.dataset.search || columns.dataset.kind === "starred") return;
+  if (document.hidden) return;
+  recount();
+  if (columns.dataset.search || columns.dataset.kind === "starred") return;
   const { kind, key, since } = columns.dataset;
   const answer = await fetch(`/read/waiting?${new URLSearchParams({ kind, key, since })}`);
   if (!answer.ok || answer.redirected) return;

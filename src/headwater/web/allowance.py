@@ -1,0 +1,34 @@
+"""How many feeds a reader may bring to the server: all feeds are refreshed out of one budget, which is the owner's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headwater.settings import Settings
+from headwater.store.people import User
+from headwater.store.store import Store
+from headwater.web.forms import Refused
+
+
+class Allowance:
+    """What the setting `readers_add` says: no, yes, or how many feeds that nobody else reads."""
+
+    def __init__(self, store: Store, settings: Callable[[], Settings]) -> None:
+        self._store = store
+        self._settings = settings
+
+    async def check(self, user: User, addresses: Sequence[str]) -> None:
+        """Refused (403) if this person may not bring these to the server; whatever is here already may be read."""
+        most = self._settings().readers_most
+        if user.is_owner or most is None:
+            return
+        new, alone = await self._store.reading.brought(user.id, addresses)
+        if new and most == 0:
+            raise Refused("Only owners add feeds to this server. You may read those that are here already.", 403)
+        if new and alone + new > most:
+            more = "this is one" if new == 1 else f"these are {new:,}"
+            raise Refused(
+                f"A reader may bring {most:,} feeds to this server that nobody else reads. You have {alone:,}, and "
+                f"{more} more: ask an owner to add them, or to allow it.",
+                403,
+            )

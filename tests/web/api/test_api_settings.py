@@ -1,0 +1,106 @@
+"""Settings of a running server: changed by the API and by the page, checked at the field, in force at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from headwater.store.values import NewFeed
+
+LIST = "\n".join(f"https://{n}.example/feed" for n in range(6)).encode()
+
+
+async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(server: Any) -> None:
+    added = await server.owner("POST", "/feeds", 201, json={"url": server.farm.url(0)})
+    feed = added["feed"]["id"]
+    await server.owner("POST", f"/feeds/{feed}/refresh")
+    changed = await server.owner(
+        "PATCH", "/settings", json={"strategy": "value", "objective": "delay", "keep_days": 30}
+    )
+    assert (changed["strategy"], changed["objective"], changed["keep_days"]) == ("value", "delay", 30)
+    assert (await server.owner("GET", "/scheduler"))["strategy"] == "value"
+    assert (await server.owner("GET", f"/feeds/{feed}/explanation"))["strategy"] == "value"
+    assert server.node.crawler.roster.learned.max() > 0  # it has learned from the log
+    assert (await server.owner("POST", f"/feeds/{feed}/refresh"))["ending"]
+    aimed = await server.owner("PATCH", "/settings", json={"target_delay": 600.0})
+    assert aimed["target_delay"] == 600
+    assert aimed["budget"] < 100_000  # what the target takes
+    refused = await server.owner("PATCH", "/settings", 400, json={"budget": 5})
+    assert (refused["field"], "target mode" in refused["message"]) == ("budget", True)
+    back = await server.owner("PATCH", "/settings", json={"target_delay": None, "keep_days": None})
+    assert (back["budget"], back["target_delay"], back["keep_days"]) == (100_000, None, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"strategy": "os:system"}, "strategy", "headwater.toml"),
+        ({"strategy": "nonsense"}, "strategy", "no strategy"),
+        ({"estimator": "os.path:join"}, "estimator", "headwater.toml"),
+        ({"objective": "speed"}, "objective", "speed"),
+        ({"objective": "delay", "strategy": "uniform"}, "objective", "no dial"),
+        ({"target_delay": 600.0, "keep_days": 5}, "target_delay", "believes nothing"),
+        ({"target_delay": 0.001, "strategy": "value"}, "target_delay", "contradicts"),
+        ({"target_completeness": 1.5}, "target_completeness", "< 1"),
+        ({"keep_per_feed": 0}, "keep_per_feed", ">= 1"),
+        ({"readers_add": "perhaps"}, "readers_add", "matching"),
+    ],
+)
+async def test_what_does_not_fit_is_said_at_the_field_and_changes_nothing(
+    server: Any, changes: dict[str, Any], field: str, said: str
+) -> None:
+    before = await server.owner("GET", "/settings")
+    wrong = await server.owner("PATCH", "/settings", 400, json=changes)
+    assert said in wrong["message"]
+    assert wrong["field"] == field or (wrong["field"] in changes and field in changes)
+    assert await server.owner("GET", "/settings") == before
+    assert server.node.crawler.strategy.name == "uniform"
+
+
+async def test_the_page_says_what_is_wrong_at_the_field(server: Any) -> None:
+    http = (await server.client()).http
+    signed = await http.post(
+        "/login", data={"name": "olga", "password": "correct horse", **await _token(http, "/login")}
+    )
+    assert signed.status_code == 303
+    wrong = await http.post("/settings/change", data={"keep_days": "a while", **await _token(http, "/settings")})
+    assert wrong.status_code == 400
+    assert re.search(r'<input[^>]*name="keep_days" value="a while"[^>]*aria-describedby="keep-days-wrong"', wrong.text)
+    assert re.search(r'id="keep-days-wrong"[^>]*>This is no number: give days', wrong.text)
+    done = await http.post("/settings/change", data={"keep_days": "30", **await _token(http, "/settings")})
+    assert (done.status_code, server.node.settings.keep_days) == (303, 30)
+
+
+async def _token(http: Any, path: str) -> dict[str, str]:
+    found = re.search(r'name="token" value="([^"]+)"', (await http.get(path)).text)
+    assert found
+    return {"token": found[1]}
+
+
+async def test_readers_bring_as_many_feeds_as_the_owner_allows(server: Any) -> None:
+    owner = (await server.store.accounts.owner()).id
+    await server.store.add_feeds([NewFeed("https://0.example/feed")], 0.0, subscriber=owner)
+    await server.owner("PATCH", "/settings", json={"readers_add": "4"})
+    refused = await server.ann("POST", "/opml", 403, content=LIST, headers={"Content-Type": "text/plain"})
+    assert "may bring 4 feeds" in refused["message"]
+    assert "these are 5 more" in refused["message"]
+    await server.ann("POST", "/feeds", 201, json={"url": server.farm.url(0)})
+    await server.owner("PATCH", "/settings", json={"readers_add": "1"})
+    full = await server.ann("POST", "/feeds", 403, json={"url": server.farm.url(1)})
+    assert "You have 1, and this is one more" in full["message"]
+    await server.owner("PATCH", "/settings", json={"readers_add": "no"})
+    closed = await server.bob("POST", "/feeds", 403, json={"url": server.farm.url(1)})
+    assert "Only owners add feeds" in closed["message"]
+    await server.bob("POST", "/feeds", 201, json={"url": server.farm.url(0)})  # it is here already
+    for path in ("/reader/api/0/subscription/quickadd", "/reader/api/0/subscription/edit"):
+        given = {"quickadd": server.farm.url(2), "ac": "subscribe", "s": f"feed/{server.farm.url(2)}"}
+        answer = await server.bob.http.post(path, data=given)
+        assert (answer.status_code, "Only owners add feeds" in answer.text) == (403, True), path
+    whole = await server.bob.http.post("/reader/api/0/subscription/import", content=LIST)
+    assert whole.status_code == 403
+    assert len(await server.store.reading.subscriptions(server.people["bob"].id)) == 1
+    await server.owner("PATCH", "/settings", json={"readers_add": "yes"})
+    await server.bob("POST", "/opml", 202, content=LIST, headers={"Content-Type": "text/plain"})
+    await server.owner("POST", "/feeds", 201, json={"url": server.farm.url(3)})
