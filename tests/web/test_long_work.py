@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 import pytest
+from playwright.async_api import Browser, expect
 
 from headwater.errors import InputError
 from headwater.lab import own_history
 from headwater.store.store import Store
 from headwater.web.jobs import Job, Jobs
-from headwater.web.pages.comparing import comparison
+from headwater.web.pages.comparing import comparison, last_comparison
 
 Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
@@ -29,7 +30,28 @@ async def test_strategies_are_compared_on_the_stored_history(
     assert found.best in ("round_robin", "freshrss")
     assert 2 < found.days < 4
     assert all(0 < row.completeness <= 1 and row.mean_delay > 0 for row in found.rows)
-    assert (job.done, job.total) == (2, 2)
+    assert (job.done, job.total, found.of) == (2, 2, 2)
+    assert await last_comparison(lived_store) == found
+
+
+async def test_strategies_that_are_through_are_shown_while_others_are_not(
+    lived_site: Start, lived_store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of them comes quickly; the page has it before all are through, and later without asking again."""
+    monkeypatch.setattr(own_history, "COMPARED", ("round_robin", "freshrss", "two_steps"))
+    base = await lived_site()
+    page = await (await browser.new_context()).new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    await page.goto(f"{base}/quality")
+    await page.get_by_role("button", name="Compare").click()
+    await expect(page.locator("#part td").first).to_have_text(re.compile("round_robin"), timeout=90_000)
+    await expect(page.locator("#part .lead, main .lead").last).to_contain_text(
+        "served these feeds best", timeout=90_000
+    )
+    await page.goto(f"{base}/quality")
+    await expect(page.locator("section[aria-labelledby=compare] tbody tr")).to_have_count(3)
+    assert errors == []
 
 
 async def test_a_short_history_says_how_long_to_wait(site: Start, web_store: Store) -> None:

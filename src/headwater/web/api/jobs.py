@@ -17,7 +17,7 @@ noun = Noun("jobs", "Long work: imports and comparisons. A job is known until th
 
 
 class JobView(Answer, frozen=True):
-    """`done` of `total` (0: not known yet), then what was imported or compared, or a problem."""
+    """`done` of `total` (0: not known yet), then what was imported, or a problem; what was compared grows meanwhile."""
 
     id: str
     title: str

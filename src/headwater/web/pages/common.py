@@ -48,7 +48,10 @@ def routes(frame: Frame) -> list[Route]:
         if found is None:
             raise NotFound("This work is over, or the server was restarted since: look whether its result is there.")
         if wants_json(request):
-            return as_json({"running": found.running, "done": found.done, "total": found.total, "doing": found.doing})
+            told = {"running": found.running, "done": found.done, "total": found.total, "doing": found.doing}
+            return as_json(told | {"part": found.result is not None})
+        if request.headers.get("x-part") == "result" and found.result is not None:
+            return frame.bare(f"job_{found.page}.html", request=request, job=found)
         return frame.page(request, "job.html", job=found)
 
     return [

@@ -1,12 +1,18 @@
-"""The job behind "compare strategies": the store's history becomes a trace, and a worker process replays it."""
+"""The job behind "compare strategies": the store's history becomes a trace, and a worker process replays it.
+
+Nobody has to wait: a sample of the feeds stands for all, each strategy is shown when it is through (the quick ones come
+first), and the result is kept in the store for whoever opens the page later.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from headwater.estimate.base import DAY
@@ -16,11 +22,13 @@ from headwater.web.jobs import Job
 
 DAYS = 28.0
 LEAST, MOST = 1.0, 96.0  # refreshes per feed and day that a comparison can be about
+STATE, VERSION = "comparison", 1
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What each strategy would have got of these feeds' items, at the same number of requests."""
+    """What each strategy would have got of these feeds' items, at the same number of requests; `of` is how many
+    strategies there are when all are through. `sampled` feeds of `feeds` stand for all."""
 
     rows: tuple[Compared, ...]
     best: str
@@ -28,25 +36,45 @@ class Comparison:
     items: int
     days: float
     per_day: float
+    at: float
+    of: int
+    sampled: int
 
 
 async def comparison(store: Store, per_minute: float, now: float, job: Job) -> Comparison:
-    """Replay every strategy; progress is told strategy by strategy. TraceError while the history is too short."""
+    """Replay every strategy; `job.result` grows with each. TraceError while the history is too short."""
     # The lab is large and seldom asked: a server must not wait for it when it starts.
-    from headwater.lab.own_history import COMPARED, best, compare, trace_of
+    from headwater.lab.own_history import COMPARED, best, compare, sampled, trace_of
 
     job.progress(0, "reading the history")
     feeds, times = await store.pages.times(now - DAYS * DAY)
     windows = await store.pages.windows()
-    trace = trace_of(np.array(feeds, np.intp), np.array(times, np.float64), windows)
+    trace = await asyncio.to_thread(trace_of, np.array(feeds, np.intp), np.array(times, np.float64), windows)
     # The budget that each feed gets on average; a huge budget for few feeds would only show that all catch everything.
     per_day = min(max(per_minute * 1440 / max(len(windows), 1), LEAST), MOST)
+    some = sampled(trace, per_day)
     job.total = len(COMPARED)
-    rows: list[Compared] = []
+    rows: tuple[Compared, ...] = ()
     # forkserver: a fork of a process with threads and an event loop may hang; spawned anew, it shares nothing with us.
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("forkserver")) as pool:
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=os.nice, initargs=(10,)) as pool:
         for name in COMPARED:
             job.progress(len(rows), name)
-            rows.append(await asyncio.get_running_loop().run_in_executor(pool, compare, trace, name, per_day))
+            rows += (await asyncio.get_running_loop().run_in_executor(pool, compare, some, name, per_day),)
+            found = Comparison(
+                *(rows, best(rows).strategy, trace.feeds, len(some.times), trace.days, per_day, now),
+                of=len(COMPARED),
+                sampled=some.feeds,
+            )
+            job.result = found
     job.progress(len(rows))
-    return Comparison(tuple(rows), best(rows).strategy, trace.feeds, len(trace.times), trace.days, per_day)
+    await store.save_state(STATE, VERSION, msgspec.json.encode(found), now)
+    return found
+
+
+async def last_comparison(store: Store) -> Comparison | None:
+    """What was found last, also before a restart."""
+    saved = await store.load_state(STATE)
+    if saved is None or saved[0] != VERSION:
+        return None
+    return msgspec.json.decode(saved[1], type=Comparison)

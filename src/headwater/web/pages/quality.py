@@ -24,7 +24,7 @@ from headwater.web.charts.points import Point, points
 from headwater.web.charts.svg import Chart, log_ticks
 from headwater.web.frame import Frame, integer, percent
 from headwater.web.jobs import Job
-from headwater.web.pages.comparing import comparison
+from headwater.web.pages.comparing import comparison, last_comparison
 from headwater.web.pages.notes import said, then
 from headwater.web.session import current
 from headwater.when import exactly, span
@@ -202,7 +202,8 @@ def routes(frame: Frame) -> list[Route]:
         await current(request, "admin")
         page = await look(frame, frame.clock())
         note = said(request, SAID)
-        return frame.page(request, "quality.html", page=page, note=note, comparing=frame.jobs.last("comparison"))
+        comparing, compared = frame.jobs.last("comparison"), await last_comparison(frame.store)
+        return frame.page(request, "quality.html", page=page, note=note, comparing=comparing, compared=compared)
 
     async def change(request: Request) -> Response:
         await current(request, "admin")

@@ -1,6 +1,8 @@
-// Progress of long work: asks twice a second and shows the result when there is one.
+// Progress of long work: asks twice a second, shows what there is of the result, and in the end all of it.
 const bar = document.getElementById("bar");
 const said = document.getElementById("said");
+const part = document.getElementById("part");
+let shown = bar.value;
 
 async function look() {
   const answer = await fetch(location.href, { headers: { Accept: "application/json" } });
@@ -13,6 +15,11 @@ async function look() {
     const numbers = `${job.done.toLocaleString("en")} of ${job.total.toLocaleString("en")} ${bar.dataset.unit}`;
     said.textContent = `${numbers}${job.doing ? `: ${job.doing}` : ""} …`;
   } else if (job.doing) said.textContent = `${job.doing} …`;
+  if (job.part && job.done > shown) {
+    const more = await fetch(location.href, { headers: { "X-Part": "result" } });
+    if (more.ok && !more.redirected) part.innerHTML = await more.text();
+    shown = job.done;
+  }
   setTimeout(look, 500);
 }
 setTimeout(look, 400);
