@@ -7,6 +7,7 @@ ten thousand do.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -120,13 +121,10 @@ class Pace:
 class HostGate:
     """Lets fetches through as `Pace` allows, first come first served for each domain."""
 
-    def __init__(self, per_host: int = 1, gap: float = 1.0, *, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, per_host: int = 1, gap: float = 1.0, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._pace = Pace(per_host, gap)
-        self._clock = clock
+        self._now = clock
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
-
-    def _now(self) -> float:
-        return self._clock() if self._clock else asyncio.get_running_loop().time()
 
     def wait(self, host: str) -> float | None:
         """How long a fetch of this host would wait now (None: until a running one ends)."""

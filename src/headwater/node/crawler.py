@@ -31,6 +31,7 @@ from headwater.store.store import Store
 
 TICK = 0.25  # seconds between two choices while nothing else happens
 LARGEST_BATCH = 256
+LINGER = 0.02  # seconds that a result waits for others under way: answers come in waves, and a transaction has its cost
 GRACE = 10.0  # seconds that fetches under way may take when the node stops
 
 log = structlog.get_logger()
@@ -60,6 +61,7 @@ class Crawler(Decider):
         self._on_settled = on_settled
         self._results: asyncio.Queue[Fetched] = asyncio.Queue()
         self._fetches: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()  # nothing is being fetched
         self._urgent: dict[int, list[asyncio.Future[Settled]]] = {}
         self._pushes: dict[int, asyncio.Future[Settled]] = {}
         self._woken = asyncio.Event()
@@ -155,7 +157,14 @@ class Crawler(Decider):
             reserved = self.spending.begin(now, int(self.roster.host[row]))
             task = asyncio.create_task(self._fetch(known[feed], reason, reserved))
             self._fetches.add(task)
-            task.add_done_callback(self._fetches.discard)
+            task.add_done_callback(self._ended)
+        if self._fetches:
+            self._idle.clear()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._fetches.discard(task)
+        if not self._fetches:
+            self._idle.set()
 
     async def _fetch(self, known: Known, reason: str, reserved: float) -> None:
         outcome = None
@@ -171,6 +180,10 @@ class Crawler(Decider):
     async def _write(self) -> None:
         while True:
             batch = [await self._results.get()]
+            if self._fetches:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER):
+                        await self._idle.wait()
             while len(batch) < LARGEST_BATCH and not self._results.empty():
                 batch.append(self._results.get_nowait())
             try:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from headwater.errors import NotFound
-from headwater.estimate.base import DAY, Floats, Rows
+from headwater.estimate.base import DAY, HOUR, Floats, Rows
 from headwater.model import Feed, Known, Refresh
 from headwater.node.deciding import Decider
 from headwater.node.history import History, Past, figure, load_history, save_history
@@ -83,13 +83,18 @@ class Watch:
 
     def note(self, refreshes: Iterable[tuple[Refresh, float | None]]) -> None:
         """Refreshes, each with the feed's last success before it."""
-        for refresh, before in refreshes:
+        hours: dict[float, list[tuple[Refresh, float | None]]] = {}
+        for one in refreshes:
+            hours.setdefault(one[0].at // HOUR, []).append(one)
+        for hour, ended in hours.items():
+            waited = [delays(refresh, before) for refresh, before in ended if before is not None and refresh.published]
             self.tally.note(
-                refresh.at,
-                weight=refresh.bytes,
-                got=0 if before is None else refresh.new,
-                lost=refresh.lost,
-                delays=delays(refresh, before),
+                hour * HOUR,
+                requests=len(ended),
+                weight=sum(refresh.bytes for refresh, _ in ended),
+                got=sum(refresh.new for refresh, before in ended if before is not None),
+                lost=sum(refresh.lost for refresh, _ in ended),
+                delays=np.concatenate(waited) if waited else np.empty(0),
             )
 
     async def report(self, now: float) -> Quality:

@@ -59,15 +59,15 @@ class Tally:
         self._sums = np.zeros((KEPT, len(_SUMS)))
         self._delays = np.zeros((KEPT, len(EDGES) + 1))
 
-    def note(self, at: float, *, weight: float, got: int, lost: float, delays: Floats) -> None:
-        """One refresh."""
+    def note(self, at: float, *, weight: float, got: int, lost: float, delays: Floats, requests: int = 1) -> None:
+        """One refresh, or several of the same hour together."""
         hour = int(at // HOUR)
         place = hour % KEPT
         if self._hour[place] > hour:
             return  # older than anything that is kept
         if self._hour[place] < hour:
             self._hour[place], self._sums[place], self._delays[place] = hour, 0.0, 0.0
-        self._sums[place] += (1, weight, got, lost, len(delays), delays.sum())
+        self._sums[place] += (requests, weight, got, lost, len(delays), delays.sum())
         if len(delays):
             np.add.at(self._delays[place], np.searchsorted(EDGES, delays), 1)
 

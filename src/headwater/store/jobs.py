@@ -12,12 +12,12 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from headwater.store.leases import clock
-from headwater.store.sql import InsertNew, Prepared, chunks
+from headwater.store.sql import InsertMany, InsertNew, chunks
 from headwater.store.tables import job, quarantine, settled
 
 CHUNK = 1000
 _OFFER = InsertNew(job, ["feed_id", "partition", "body", "taken_until", "tries"], ["feed_id"])
-_SETTLED = Prepared(lambda _: insert(settled), ["body"])
+_SETTLED = InsertMany(settled, ["body"])
 
 
 class JobRow(NamedTuple):
@@ -32,7 +32,7 @@ class JobRow(NamedTuple):
 def offer(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
     """Add jobs; the feeds of those that were added. One that is still there for the same feed stays."""
     rows = [(one.feed_id, one.partition, one.body, 0.0, 0) for one in jobs]
-    return {feed for (feed,) in _OFFER.run(connection, rows)}
+    return {feed for (feed,) in _OFFER.inserted(connection, rows)}
 
 
 def take(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
@@ -70,7 +70,7 @@ def waiting(connection: Connection) -> int:
 
 def teach(connection: Connection, bodies: Iterable[bytes]) -> None:
     """Something for the controller to learn, in the transaction that stores the refresh."""
-    _SETTLED.run_in_order(connection, ((body,) for body in bodies))
+    _SETTLED.run(connection, [(body,) for body in bodies])
 
 
 def learn(connection: Connection, limit: int) -> list[bytes]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import Connection, func, select, text
 
 from headwater.store.items import read_item
-from headwater.store.sql import Prepared, upsert
+from headwater.store.sql import InsertMany, upsert
 from headwater.store.tables import checkpoint, item, outbox
 from headwater.store.values import OutboxEntry
 
 _LOCK = 0x6F757462  # "outb"
-_APPEND = Prepared(lambda _: insert(outbox), ["kind", "item_id", "at"])
+_APPEND = InsertMany(outbox, ["kind", "item_id", "at"])
 _IN_TURN = text("SELECT pg_advisory_xact_lock(:lock)")
 
 
@@ -30,7 +30,7 @@ def in_turn(connection: Connection) -> None:
 
 def append(connection: Connection, kind: str, entries: Iterable[tuple[int, float]]) -> None:
     """(item id, time) of what happened, in the caller's transaction after `in_turn`."""
-    _APPEND.run_in_order(connection, ((kind, id, at) for id, at in entries))
+    _APPEND.run(connection, [(kind, id, at) for id, at in entries])
 
 
 def read(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:

@@ -89,6 +89,8 @@ def is_about_values(error: Exception) -> bool:
     """Is it one row's values that the database cannot take, so that other rows may fare better?"""
     if isinstance(error, UnicodeError | OverflowError | ValueError | TypeError | IntegrityError):
         return True
+    if isinstance(error, sqlite3.Error):  # of a statement that went past SQLAlchemy
+        return isinstance(error, sqlite3.IntegrityError | sqlite3.DataError | sqlite3.InterfaceError)
     if isinstance(error, DBAPIError):
         state = getattr(error.orig, "sqlstate", None) or ""
         code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
 
 from headwater.formats.urls import normalise
 from headwater.model import Item, Verdict
@@ -16,7 +16,7 @@ from headwater.store.items import ITEM_COLUMNS, item_row, item_values
 from headwater.store.known import KNOWN_COLUMNS, known_row, seen_key, window_row
 from headwater.store.problems import is_about_values
 from headwater.store.refreshes import REFRESH_COLUMNS, count_up, refresh_values
-from headwater.store.sql import InsertNew, Prepared, chunks, reserve, upsert
+from headwater.store.sql import InsertMany, InsertNew, Prepared, chunks, reserve, upsert
 from headwater.store.tables import feed, feed_window, item, known, refresh, seen
 from headwater.store.values import Saved
 
@@ -24,7 +24,7 @@ CHUNK = 1000
 _FEEDS = select(feed.c.id, feed.c.url, feed.c.url_key, feed.c.title, feed.c.link, feed.c.gone_since)
 _REFRESH = InsertNew(refresh, REFRESH_COLUMNS, ["feed_id", "at"])
 _SEEN = InsertNew(seen, ["feed_id", "key", "item_id", "content_hash"], ["item_id"])
-_ITEM = Prepared(lambda _: insert(item), ITEM_COLUMNS)
+_ITEM = InsertMany(item, ITEM_COLUMNS)
 _KNOWN = Prepared(lambda _: update(known).where(known.c.feed_id == bindparam("of_feed")), KNOWN_COLUMNS)
 _WINDOW = Prepared(lambda dialect: _upsert_window(dialect), ["feed_id", "entries"])
 _UPDATED = (
@@ -144,7 +144,7 @@ def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, 
     if not here:
         return []
     rows = [refresh_values(here[place].verdict.refresh) for place in sorted(here)]
-    inserted = set(_REFRESH.run(connection, rows))
+    inserted = set(_REFRESH.inserted(connection, rows))
     for place, each in here.items():
         if place not in inserted:
             each.skipped = "This refresh has been saved before."
@@ -160,11 +160,11 @@ def _new_items(connection: Connection, live: list[_Written]) -> None:
             for (_, one), id in zip(brought, ids, strict=True)
         ]
         rows.sort()  # feeds, and keys of one feed, in the same order for everybody
-        really = {id for (id,) in _SEEN.run(connection, rows)}
+        really = {id for (id,) in _SEEN.inserted(connection, rows)}
         kept = [(each, one, id) for (each, one), id in zip(brought, ids, strict=True) if id in really]
         if kept:
-            _ITEM.run_in_order(connection, (item_values(one, id) for _, one, id in kept))
-            search.note(connection, (id for _, _, id in kept))
+            _ITEM.run(connection, [item_values(one, id) for _, one, id in kept])
+            search.note(connection, [id for _, _, id in kept])
         for each, one, id in kept:
             each.new.append(one)
             each.new_ids.append(id)

@@ -17,12 +17,12 @@ from headwater.errors import InputError
 from headwater.model import Item
 from headwater.store import state
 from headwater.store.items import feeds_with, read_item
-from headwater.store.sql import MARKS, from_json, insert_new, rows
+from headwater.store.sql import InsertMany, from_json, insert_new, rows
 from headwater.store.tables import TsQuery, item, item_search, unindexed
 from headwater.store.values import Found
 from headwater.store.words import Term, fingerprint, fts5_query, terms_of, tsquery, tsvector, words_of
 
-_NOTE = {name: f"INSERT INTO unindexed (item_id) VALUES ({mark})" for name, mark in MARKS.items()}
+_NOTE = InsertMany(unindexed, ["item_id"])
 _WORDED = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
 _FTS_ADD = "INSERT INTO item_search (rowid, words) VALUES (?, ?)"
 _FTS_DELETE = "INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', ?, ?)"
@@ -32,7 +32,7 @@ _MADE_BY = "search: made by"  # the name in `state` of how the index was made
 
 def note(connection: Connection, ids: Iterable[int]) -> None:
     """These items are to be indexed; in the caller's transaction."""
-    connection.exec_driver_sql(_NOTE[connection.dialect.name], [(id,) for id in ids])
+    _NOTE.run(connection, [(id,) for id in ids])
 
 
 def forget(connection: Connection, ids: Sequence[int]) -> None:
