@@ -18,8 +18,9 @@ import zstandard
 from hostile import RSS, HostileServer, Request, answer, feed, read_titles, redirect
 
 from headwater.errors import Unreachable
-from headwater.fetch.client import MOST_REDIRECTS, Fetcher
+from headwater.fetch.client import Fetcher
 from headwater.fetch.encodings import decode
+from headwater.fetch.journey import MOST_REDIRECTS
 from headwater.model import Ending, Validators
 
 OLD = Validators('"old"')

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from headwater.fetch.client import Way
+from headwater.fetch.journey import Way
 from headwater.model import Known, Outcome, Validators
 from headwater.node.learning import Lesson
 

@@ -19,8 +19,9 @@ from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import pause
 from headwater.cluster.timing import Timing, awake
 from headwater.errors import HeadwaterError
-from headwater.fetch.client import Fetcher, Way
+from headwater.fetch.client import Fetcher
 from headwater.fetch.hosts import is_local
+from headwater.fetch.journey import Way
 from headwater.model import Outcome
 from headwater.node.roster import host_of
 

@@ -11,26 +11,22 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urldefrag, urlencode, urljoin, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import headwater
 from headwater.errors import AddressError, NotAFeed, Unreachable
 from headwater.fetch.encodings import Bomb, Damaged, decode
-from headwater.fetch.etiquette import A_IM, MINUTE, conditions, fresh_for, merged, retry_after, validators_of
+from headwater.fetch.etiquette import A_IM, conditions, fresh_for, merged, retry_after, validators_of
 from headwater.fetch.guard import WEB_PORTS, Guard, Lookup, look_up
 from headwater.fetch.hosts import HostGate
+from headwater.fetch.journey import Elsewhere, Journey, Redirects, Way
 from headwater.fetch.push import with_links
 from headwater.fetch.reader import Read, Reader
 from headwater.fetch.transport import Failure, Limits, Reply, Transport
 from headwater.formats import read as read_feed
 from headwater.model import Document, Ending, Outcome, Validators
 
-MOST_REDIRECTS = 10
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_PERMANENT = frozenset({301, 308})
-_MOST_POSTPONED = 10_000
 _SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # decoded at once; anything larger in a thread
-_SAFE = re.compile(r"[^\x00-\x1f\x7f-\x9f\\]+")
 _USUAL_ENDS = (b"</rss>", b"</feed>", b"</rdf:RDF>", b"</rss>\n", b"</feed>\n", b"</rdf:RDF>\n", b"}")
 _CLOSED = re.compile(rb"(?i)</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*>|\}\s*$")
 
@@ -58,65 +54,6 @@ class Page:
     @property
     def ok(self) -> bool:
         return 200 <= self.status < 300
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How far a fetch has come that was redirected to a host which somebody else talks to: it goes on there."""
-
-    asked: str
-    at: str
-    started: float
-    elapsed: float
-    permanent: bool
-    hops: int
-    received: int
-    spent: float
-
-
-class _Elsewhere(Exception):
-    """The next hop is not ours."""
-
-
-@dataclass(slots=True)
-class _Journey:
-    """One fetch under way: where it has come to and what it cost."""
-
-    asked: str
-    at: str
-    started: float
-    begin: float
-    permanent: bool = True
-    hops: int = 0
-    received: int = 0
-    spent: float = 0.0  # seconds of the deadline; waiting for a host's turn does not count
-    mine: Callable[[str], bool] | None = None  # whether an address is one that we may go to ourselves
-
-    @classmethod
-    def onwards(cls, way: Way, mine: Callable[[str], bool]) -> _Journey:
-        begin = time.monotonic() - way.elapsed
-        return cls(
-            way.asked, way.at, way.started, begin, way.permanent, way.hops, way.received, way.spent, mine
-        )  # fmt: skip
-
-    def way(self) -> Way:
-        elapsed = time.monotonic() - self.begin
-        return Way(
-            self.asked, self.at, self.started, elapsed, self.permanent, self.hops, self.received, self.spent
-        )  # fmt: skip
-
-    def end(self, ending: Ending, message: str = "", **found: Any) -> Outcome:
-        return Outcome(
-            ending=ending,
-            url=self.asked,
-            final_url=self.at,
-            started=self.started,
-            elapsed=time.monotonic() - self.begin,
-            moved_to=self.at if self.hops and self.permanent and ending.ok else None,
-            bytes=self.received,
-            message=message,
-            **found,
-        )
 
 
 class Fetcher:
@@ -154,7 +91,7 @@ class Fetcher:
             lookup=lookup,
             connections=connections,
         )
-        self._postponed: dict[tuple[str, str], float] = {}
+        self._redirects = Redirects(self._transport, deadline, clock)
 
     async def __aenter__(self) -> Self:
         await self._transport.__aenter__()
@@ -178,7 +115,7 @@ class Fetcher:
 
         A 200 whose body has the hash `body_hash` ends as UNCHANGED with status 200 and is not read again.
         """
-        journey = _Journey(url, url, self._clock(), time.monotonic())
+        journey = Journey(url, url, self._clock(), time.monotonic())
         return await self._fetch(journey, validators, body_hash, delta)
 
     async def fetch_ours(
@@ -192,20 +129,20 @@ class Fetcher:
         way: Way | None = None,
     ) -> Outcome | Way:
         """Fetch as far as redirects lead to addresses that are `mine`; then whoever may goes on from the `way`."""
-        journey = _Journey(url, url, self._clock(), time.monotonic(), mine=mine)
+        journey = Journey(url, url, self._clock(), time.monotonic(), mine=mine)
         if way is not None:
-            journey = _Journey.onwards(way, mine)
+            journey = Journey.onwards(way, mine)
         try:
             return await self._fetch(journey, validators, body_hash, delta)
-        except _Elsewhere:
+        except Elsewhere:
             return journey.way()
 
     async def _fetch(
-        self, journey: _Journey, validators: Validators | None, body_hash: str | None, delta: bool
+        self, journey: Journey, validators: Validators | None, body_hash: str | None, delta: bool
     ) -> Outcome:
         asked = conditions(validators, delta=delta)
         try:
-            reply = await self._travel(journey, asked)
+            reply = await self._redirects.follow(journey, asked)
             if reply.status == 304 and asked:
                 return journey.end(
                     Ending.UNCHANGED,
@@ -223,9 +160,9 @@ class Fetcher:
 
     async def get(self, url: str, *, accept: str = "*/*", max_bytes: int | None = None) -> Page:
         """Fetch a page, following redirects; any status is an answer, no answer raises (AddressError, Unreachable)."""
-        journey = _Journey(url, url, self._clock(), time.monotonic())
+        journey = Journey(url, url, self._clock(), time.monotonic())
         try:
-            reply = await self._travel(journey, {"Accept": accept}, max_bytes)
+            reply = await self._redirects.follow(journey, {"Accept": accept}, max_bytes)
             body = await self._decode(reply, max_bytes) if reply.body else b""
         except Failure as failure:
             raise _error_of(failure, url) from failure
@@ -271,55 +208,7 @@ class Fetcher:
             raise _error_of(failure, url) from failure
         return Page(reply.status, url, reply.headers, body, reply.headers.get("Content-Type", ""), url)
 
-    async def _travel(self, journey: _Journey, headers: Mapping[str, str], max_wire: int | None = None) -> Reply:
-        """Follow redirects to an answer. The same headers go on every hop: validators belong to the feed."""
-        seen = {journey.at}
-        while True:
-            seconds = self._limits.deadline - journey.spent if journey.hops else None
-            target, reply = await self._transport.hop(journey.at, headers, seconds=seconds, max_wire=max_wire)
-            journey.received += reply.received
-            if reply.status not in _REDIRECTS:
-                return reply
-            journey.spent += reply.spent
-            self._postpone(journey, reply)
-            journey.hops += 1
-            journey.permanent = journey.permanent and reply.status in _PERMANENT
-            journey.at = next_address(str(target), reply.headers.get("Location"))
-            if journey.at in seen:
-                raise Failure(Ending.REDIRECTS, f"{journey.asked} redirects in a circle.", status=reply.status)
-            if journey.hops > MOST_REDIRECTS:
-                raise Failure(
-                    Ending.REDIRECTS,
-                    f"{journey.asked} redirects more than {MOST_REDIRECTS} times.",
-                    status=reply.status,
-                )
-            if journey.spent >= self._limits.deadline:
-                raise Failure(Ending.TIMEOUT, f"{journey.asked} was not reached within {self._limits.deadline:g} s.")
-            if journey.mine is not None and not journey.mine(journey.at):
-                raise _Elsewhere
-            seen.add(journey.at)
-
-    def _postpone(self, journey: _Journey, reply: Reply) -> None:
-        """Honour Retry-After on a redirect (RFC 9110 §10.2.3): go on when it has passed."""
-        now = self._clock()
-        wait = retry_after(reply.headers, now)
-        if wait is None:
-            return
-        redirect = (journey.at, reply.headers.get("Location", ""))
-        due = self._postponed.pop(redirect, None)
-        if due is not None and due <= now:
-            return
-        while len(self._postponed) >= _MOST_POSTPONED:
-            del self._postponed[next(iter(self._postponed))]
-        due = self._postponed[redirect] = now + wait if due is None else due
-        raise Failure(
-            Ending.THROTTLED,
-            f"{journey.at} redirects and asks to wait {due - now:.0f} s before going on.",
-            status=reply.status,
-            retry_after=max(due - now, MINUTE),
-        )
-
-    async def _take(self, journey: _Journey, reply: Reply, old_hash: str | None) -> Outcome:
+    async def _take(self, journey: Journey, reply: Reply, old_hash: str | None) -> Outcome:
         """Read the document of a good answer."""
         body = await self._decode(reply, None)
         found: dict[str, Any] = {
@@ -348,7 +237,7 @@ class Fetcher:
             )
         return journey.end(Ending.CHANGED, document=document, **found)
 
-    def _refuse(self, journey: _Journey, reply: Reply) -> Outcome:
+    def _refuse(self, journey: Journey, reply: Reply) -> Outcome:
         """Every answer that brings no document."""
         status = reply.status
         host = urlsplit(journey.at).hostname or journey.at
@@ -409,19 +298,6 @@ def _is_closed(body: bytes) -> bool:
     if body.endswith(_USUAL_ENDS) or _CLOSED.search(body[-4096:].replace(b"\0", b"")):
         return True
     return any(end in body for end in _USUAL_ENDS[:3])  # with a long appendix: advertisements, statistics
-
-
-def next_address(here: str, location: str | None) -> str:
-    """Where a redirect leads; raises `Failure` where that is nowhere we go."""
-    if location is None:
-        raise Failure(Ending.REDIRECTS, f"{here} redirects without saying where to.")
-    try:
-        address = urldefrag(urljoin(here, location)).url if _SAFE.fullmatch(location) else ""
-    except ValueError:
-        address = ""
-    if not address.lower().startswith(("http://", "https://")):
-        raise Failure(Ending.REDIRECTS, f"{here} redirects to something that is no web address.")
-    return address
 
 
 def _error_of(failure: Failure, url: str) -> AddressError | Unreachable:

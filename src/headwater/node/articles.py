@@ -18,8 +18,9 @@ from sqlalchemy import Connection
 
 from headwater.errors import AddressError, HeadwaterError, NotAFeed
 from headwater.fetch.article import extractors
-from headwater.fetch.client import Fetcher, Page, next_address
+from headwater.fetch.client import Fetcher, Page
 from headwater.fetch.etiquette import retry_after
+from headwater.fetch.journey import next_address
 from headwater.fetch.robots import Robots
 from headwater.fetch.transport import Failure
 from headwater.formats.text import from_html

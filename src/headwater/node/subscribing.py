@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from headwater.errors import HeadwaterError, NotAFeed, NotFound
-from headwater.fetch.client import Fetcher, Page, next_address
+from headwater.fetch.client import Fetcher, Page
+from headwater.fetch.journey import next_address
 from headwater.fetch.push import signed_by
 from headwater.fetch.transport import Failure
 from headwater.node.crawler import Crawler
