@@ -398,9 +398,8 @@ class Processor:
 def _filled(connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]]) -> set[int]:
     """Windows, what was kept of the past, and that the definitions run: together or not at all. The ids of those that
     have not been replaced or dropped meanwhile."""
-    done = [(query, filling) for query, filling in fillings if queries.activate(connection, query)]
-    for looked_at in {id(filling.offered): filling.offered for _, filling in done}.values():  # many share one past
-        hits.offered_before(connection, looked_at)
-    hits.set_sources(connection, {query.id: filling.kept for query, filling in done})
-    hits.refill(connection, {query.id: filling.window for query, filling in done})
-    return {query.id for query, _ in done}
+    running = queries.activate(connection, [query for query, _ in fillings])
+    done = {query.id: filling for query, filling in fillings if query.id in running}
+    hits.set_sources(connection, {id: filling.kept for id, filling in done.items()})
+    hits.refill(connection, {id: filling.window for id, filling in done.items()})
+    return running

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, Row, Update, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from headwater.errors import NotFound, QueryError
 from headwater.language import Catalogue, reread
@@ -213,19 +213,25 @@ def drop(connection: Connection, ids: Sequence[int]) -> None:
     changed(connection, QUERIES)
 
 
-def activate(connection: Connection, query: QueryFeed) -> bool:
-    """The processor runs this definition from here on; False if it has been replaced or dropped meanwhile."""
-    statement = _same(query).values(active=query.text, active_position=query.position, problem=None)
-    return connection.execute(statement).rowcount == 1
+def activate(connection: Connection, wanted: Sequence[QueryFeed]) -> set[int]:
+    """The processor runs these definitions from here on; the ids of those not replaced or dropped meanwhile."""
+    texts = {query.id: query.text for query in wanted}
+    done: set[int] = set()
+    for chunk in chunks(sorted(texts), CHUNK):
+        rows = connection.execute(
+            select(query_feed.c.id, query_feed.c.text).where(query_feed.c.id.in_(chunk)).with_for_update()
+        )
+        same = [id for id, text in rows if text == texts[id]]
+        now = {"active": query_feed.c.text, "active_position": query_feed.c.position, "problem": None}
+        connection.execute(update(query_feed).where(query_feed.c.id.in_(same)).values(now))
+        done.update(same)
+    return done
 
 
 def set_problem(connection: Connection, query: QueryFeed, problem: str) -> None:
     """The processor cannot run this definition."""
-    connection.execute(_same(query).values(problem=problem[:1000]))
-
-
-def _same(query: QueryFeed) -> Update:
-    return update(query_feed).where(query_feed.c.id == query.id, query_feed.c.text == query.text)
+    same = query_feed.c.id == query.id, query_feed.c.text == query.text
+    connection.execute(update(query_feed).where(*same).values(problem=problem[:1000]))
 
 
 # addresses that stand in queries
