@@ -17,7 +17,8 @@ from headwater.cluster.servers import NatsServer
 from headwater.cluster.web_node import WebNode
 from headwater.lab.farm import Farm
 from headwater.node.node import Node
-from headwater.store.tables import delivery, feed, hit, item
+from headwater.store.publish_tables import delivery
+from headwater.store.tables import feed, hit, item
 from headwater.store.values import NewFeed
 
 FEEDS = 8

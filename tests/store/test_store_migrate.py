@@ -20,8 +20,9 @@ from sqlalchemy import Connection, inspect, text
 from databases import PostgresServer, sqlite_url
 from headwater.errors import StoreError
 from headwater.store.migrate import HEAD
+from headwater.store.schema import metadata
 from headwater.store.store import Store
-from headwater.store.tables import metadata, postgres_metadata
+from headwater.store.tables import postgres_metadata
 from store_samples import one_feed
 
 

@@ -19,9 +19,11 @@ from headwater.cluster.partition import PARTITIONS
 from headwater.cluster.sharing import NAMES
 from headwater.cluster.streams import BUFFERS, Streams
 from headwater.store import jobs, leases
+from headwater.store.cluster_tables import quarantine
 from headwater.store.leases import Lease, Member
+from headwater.store.publish_tables import delivery
 from headwater.store.store import Store
-from headwater.store.tables import checkpoint, delivery, outbox, quarantine, refresh
+from headwater.store.tables import checkpoint, outbox, refresh
 
 RECENT = 60.0
 SILENT = 60.0  # seconds after which a member is no longer shown

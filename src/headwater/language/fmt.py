@@ -9,66 +9,28 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from headwater.language.ast import (
-    DEFAULT_SIMILARITY,
-    Address,
-    Ago,
-    AllSources,
-    And,
-    Branch,
-    Contains,
-    Create,
-    DateIn,
-    DateIs,
-    Drop,
-    Equals,
-    Field,
-    Group,
-    Has,
-    Instant,
-    Join,
-    Matches,
-    Name,
-    Near,
-    Not,
-    Or,
-    Pred,
-    Query,
-    Register,
-    Scoped,
-    Script,
-    Setting,
-    Similar,
-    SizeIs,
-    Source,
-    SourceIs,
-    Span,
-    Statement,
-    Tag,
-    Target,
-    Window,
-)
+from headwater.language import ast
 
 WIDTH = 100
 
 
-def format_script(script: Script) -> str:
+def format_script(script: ast.Script) -> str:
     """The script, a blank line between statements, a semicolon after each."""
     texts = [format_statement(statement) for statement in script.statements]
     loose = [f"-- {comment}".rstrip() + "\n" for comment in script.comments]
     return "\n\n".join(f"{text};" for text in texts) + ("\n" if texts else "") + "".join(loose)
 
 
-def format_statement(statement: Statement) -> str:
+def format_statement(statement: ast.Statement) -> str:
     """The statement without its semicolon."""
     comments = "".join(f"-- {comment}".rstrip() + "\n" for comment in statement.comments)
     match statement:
-        case Create():
+        case ast.Create():
             head = f"CREATE {'OR REPLACE ' if statement.replace else ''}FEED {statement.name.name} AS"
             return comments + _fit(head, list(_query(statement.query)))
-        case Drop():
+        case ast.Drop():
             return f"{comments}DROP FEED {statement.name.name}{' CASCADE' if statement.cascade else ''}"
-        case Register():
+        case ast.Register():
             tags = f" TAGS {_list(map(quote, statement.tags))}" if statement.tags else ""
             return f"{comments}REGISTER FEED {quote(statement.address.url)} AS {statement.name.name}{tags}"
 
@@ -84,19 +46,19 @@ def _fit(head: str, parts: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def _query(query: Query) -> Iterator[list[str]]:
+def _query(query: ast.Query) -> Iterator[list[str]]:
     first, *others = map(_branch, query.branches)
     yield [f"RETURN {first}", *(f"| {branch}" for branch in others)]
     for join in query.joins:
         yield [_join(join)]
     if query.where is not None:
-        tops = query.where.parts if isinstance(query.where, And) else (query.where,)
-        first, *others = (_pred(part, inside=And if len(tops) > 1 else None) for part in tops)
+        tops = query.where.parts if isinstance(query.where, ast.And) else (query.where,)
+        first, *others = (_pred(part, inside=ast.And if len(tops) > 1 else None) for part in tops)
         yield [f"WHERE {first}", *(f"AND {part}" for part in others)]
     yield from _clauses(query)
 
 
-def _clauses(query: Query) -> Iterator[list[str]]:
+def _clauses(query: ast.Query) -> Iterator[list[str]]:
     if query.distinct is not None:
         at = "" if query.distinct.at is None else f" AT {_number(query.distinct.at)}"
         within = "" if query.distinct.within is None else f" WITHIN {_window(query.distinct.within)}"
@@ -119,7 +81,7 @@ def _clauses(query: Query) -> Iterator[list[str]]:
         yield [f"DELIVER TO {query.deliver.kind}{address}"]
 
 
-def _goals(target: Target) -> Iterator[str]:
+def _goals(target: ast.Target) -> Iterator[str]:
     if target.completeness is not None:
         yield f"COMPLETENESS >= {_number(target.completeness)}"
     if target.freshness is not None:
@@ -128,83 +90,83 @@ def _goals(target: Target) -> Iterator[str]:
         yield f"DELAY <= {_span(target.delay)}"
 
 
-def _setting(setting: Setting) -> str:
+def _setting(setting: ast.Setting) -> str:
     return f"{setting.field} {'+=' if setting.append else '='} {quote(setting.template)}"
 
 
-def _branch(branch: Branch) -> str:
+def _branch(branch: ast.Branch) -> str:
     condition = f"[{_pred(branch.filter)}]" if branch.filter is not None else ""
     return f"{format_source(branch.source)}{condition}{f' AS ${branch.var}' if branch.var else ''}"
 
 
-def format_source(source: Source) -> str:
+def format_source(source: ast.Source) -> str:
     """A source as a query names it."""
     match source:
-        case Address(url):
+        case ast.Address(url):
             return quote(url)
-        case Name(name):
+        case ast.Name(name):
             return name
-        case Tag(tag):
+        case ast.Tag(tag):
             return f"TAG {quote(tag)}"
-        case AllSources():
+        case ast.AllSources():
             return "ALL"
-        case Group(branches):
+        case ast.Group(branches):
             return f"({' | '.join(map(_branch, branches))})"
 
 
-def _join(join: Join) -> str:
+def _join(join: ast.Join) -> str:
     similar = "=" if join.at is None else "SIMILAR TO"
-    at = f" AT {_number(join.at)}" if join.at not in (None, DEFAULT_SIMILARITY) and join.at is not None else ""
+    at = f" AT {_number(join.at)}" if join.at not in (None, ast.DEFAULT_SIMILARITY) and join.at is not None else ""
     on = f"ON {join.field} {similar} ${join.branch.var}.{join.other}{at}"
     return f"{join.kind} {_branch(join.branch)} WITHIN {_window(join.within)} {on}"
 
 
-def format_predicate(pred: Pred) -> str:
+def format_predicate(pred: ast.Pred) -> str:
     """The condition on one line."""
     return _pred(pred)
 
 
-def _pred(pred: Pred, inside: type[And | Or | Not] | None = None) -> str:
+def _pred(pred: ast.Pred, inside: type[ast.And | ast.Or | ast.Not] | None = None) -> str:
     match pred:
-        case And(parts):
-            text = " AND ".join(_pred(part, And) for part in parts)
-            return f"({text})" if inside in (And, Not) else text
-        case Or(parts):
-            text = " OR ".join(_pred(part, Or) for part in parts)
+        case ast.And(parts):
+            text = " AND ".join(_pred(part, ast.And) for part in parts)
+            return f"({text})" if inside in (ast.And, ast.Not) else text
+        case ast.Or(parts):
+            text = " OR ".join(_pred(part, ast.Or) for part in parts)
             return f"({text})" if inside is not None else text
-        case Not(part):
-            return f"NOT {_pred(part, Not)}"
-        case Scoped(var, part):
+        case ast.Not(part):
+            return f"NOT {_pred(part, ast.Not)}"
+        case ast.Scoped(var, part):
             return f"${var}[{_pred(part)}]"
-        case Contains(field, values, everyone, exact):
+        case ast.Contains(field, values, everyone, exact):
             return f"{field} CONTAINS {'EXACT ' if exact else ''}{_values(values, everyone, pred.listed)}"
-        case Near(field, left, distance, right):
+        case ast.Near(field, left, distance, right):
             return f"{field} CONTAINS {quote(left)} NEAR {distance} {quote(right)}"
-        case Equals(field, values, everyone, negated):
+        case ast.Equals(field, values, everyone, negated):
             if pred.listed and not everyone and not negated:
                 return f"{field} IN {_list(map(quote, values))}"
             return f"{field} {'!=' if negated else '='} {_values(values, everyone, listed=False)}"
-        case Matches(field, pattern, ignore_case):
+        case ast.Matches(field, pattern, ignore_case):
             return f"{field} MATCHES {slashed(pattern)}{'i' if ignore_case else ''}"
-        case Similar(field, text, at):
-            return f"{field} SIMILAR TO {quote(text)}{'' if at == DEFAULT_SIMILARITY else f' AT {_number(at)}'}"
+        case ast.Similar(field, text, at):
+            return f"{field} SIMILAR TO {quote(text)}{'' if at == ast.DEFAULT_SIMILARITY else f' AT {_number(at)}'}"
         case _:
             return _rest(pred)
 
 
-def _rest(pred: Pred) -> str:
+def _rest(pred: ast.Pred) -> str:
     match pred:
-        case DateIs(field, cmp, Instant(text)):
+        case ast.DateIs(field, cmp, ast.Instant(text)):
             return f"{field} {cmp} {quote(text)}"
-        case DateIs(field, cmp, Ago() as ago):
-            return f"{field} {cmp} NOW{'' if ago.unit is None else f' - {_span(Span(ago.count, ago.unit))}'}"
-        case DateIn(field, window):
+        case ast.DateIs(field, cmp, ast.Ago() as ago):
+            return f"{field} {cmp} NOW{'' if ago.unit is None else f' - {_span(ast.Span(ago.count, ago.unit))}'}"
+        case ast.DateIn(field, window):
             return f"{field} IN {_window(window)}"
-        case SizeIs(cmp, number):
-            return f"{Field.SIZE} {cmp} {_number(number)}"
-        case Has(field):
+        case ast.SizeIs(cmp, number):
+            return f"{ast.Field.SIZE} {cmp} {_number(number)}"
+        case ast.Has(field):
             return f"HAS {field}"
-        case SourceIs(sources, negated):
+        case ast.SourceIs(sources, negated):
             if pred.listed or len(sources) > 1:
                 return f"{'NOT ' if negated else ''}SOURCE IN {_list(map(format_source, sources))}"
             return f"SOURCE {'!=' if negated else '='} {format_source(sources[0])}"
@@ -222,11 +184,11 @@ def _list(texts: Iterable[str]) -> str:
     return f"({', '.join(texts)})"
 
 
-def _window(window: Window) -> str:
-    return f"LAST {window.count} ITEMS" if window.unit is None else f"LAST {_span(Span(window.count, window.unit))}"
+def _window(window: ast.Window) -> str:
+    return f"LAST {window.count} ITEMS" if window.unit is None else f"LAST {_span(ast.Span(window.count, window.unit))}"
 
 
-def _span(span: Span) -> str:
+def _span(span: ast.Span) -> str:
     return f"{span.count} {span.unit}{'' if span.count == 1 else 'S'}"
 
 

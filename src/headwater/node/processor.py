@@ -400,6 +400,8 @@ def _filled(connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]
     have not been replaced or dropped meanwhile."""
     running = queries.activate(connection, [query for query, _ in fillings])
     done = {query.id: filling for query, filling in fillings if query.id in running}
-    hits.set_sources(connection, {id: filling.kept for id, filling in done.items()})
-    hits.refill(connection, {id: filling.window for id, filling in done.items()})
+    for looked_at in {id(filling.offered): filling.offered for filling in done.values()}.values():  # many share a past
+        hits.offered_before(connection, looked_at)
+    hits.set_sources(connection, {query: filling.kept for query, filling in done.items()})
+    hits.refill(connection, {query: filling.window for query, filling in done.items()})
     return running

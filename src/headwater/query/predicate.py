@@ -10,82 +10,62 @@ from collections.abc import Callable
 import re2
 
 from headwater.formats.urls import normalise
-from headwater.language.ast import (
-    Address,
-    Ago,
-    And,
-    Cmp,
-    Contains,
-    DateIn,
-    DateIs,
-    Equals,
-    Has,
-    Matches,
-    Name,
-    Near,
-    Not,
-    Or,
-    Pred,
-    Scoped,
-    Similar,
-    SizeIs,
-    SourceIs,
-)
+from headwater.language import ast
 from headwater.query.similar import Frequencies, alike
 from headwater.query.text import Analysed, Origin, compared
 from headwater.query.words import SEPARATOR, needle, words
 
 Test = Callable[[Analysed], bool]
 
-_COMPARE: dict[Cmp, Callable[[float, float], bool]] = {
-    Cmp.EQ: operator.eq,
-    Cmp.NE: operator.ne,
-    Cmp.LT: operator.lt,
-    Cmp.LE: operator.le,
-    Cmp.GT: operator.gt,
-    Cmp.GE: operator.ge,
+_COMPARE: dict[ast.Cmp, Callable[[float, float], bool]] = {
+    ast.Cmp.EQ: operator.eq,
+    ast.Cmp.NE: operator.ne,
+    ast.Cmp.LT: operator.lt,
+    ast.Cmp.LE: operator.le,
+    ast.Cmp.GT: operator.gt,
+    ast.Cmp.GE: operator.ge,
 }
 
 
-def compile_predicate(pred: Pred, frequencies: Frequencies) -> Test:
+def compile_predicate(pred: ast.Pred, frequencies: Frequencies) -> Test:
     """The test for a condition in normal form (without $v[…]). `frequencies` weighs the words of SIMILAR."""
     match pred:
-        case And(parts):
+        case ast.And(parts):
             tests = tuple(compile_predicate(part, frequencies) for part in parts)
             return lambda seen: all(test(seen) for test in tests)
-        case Or(parts):
+        case ast.Or(parts):
             tests = tuple(compile_predicate(part, frequencies) for part in parts)
             return lambda seen: any(test(seen) for test in tests)
-        case Not(part):
+        case ast.Not(part):
             inner = compile_predicate(part, frequencies)
             return lambda seen: not inner(seen)
-        case Contains():
+        case ast.Contains():
             return _contains(pred)
-        case Near():
+        case ast.Near():
             return _near(pred)
-        case Equals():
+        case ast.Equals():
             return _equals(pred)
-        case Matches():
+        case ast.Matches():
             return _matches(pred)
-        case Similar():
+        case ast.Similar():
             return _similar(pred, frequencies)
-        case DateIs():
+        case ast.DateIs():
             return _date_is(pred)
-        case DateIn(field, window):
+        case ast.DateIn(field, window):
             seconds = window.seconds or 0
             return lambda seen: (date := seen.date(field)) is not None and date >= seen.arrived - seconds
-        case SizeIs(cmp, number):
+        case ast.SizeIs(cmp, number):
             compare = _COMPARE[cmp]
             return lambda seen: compare(seen.size, number)
-        case Has(field):
+        case ast.Has(field):
             return lambda seen: seen.has(field)
-        case SourceIs():
+        case ast.SourceIs():
             return _source(pred)
-        case Scoped(var):
+        case ast.Scoped(var):
             raise TypeError(f"${var}[…] is left in a condition that should be in normal form")
 
 
-def _contains(pred: Contains) -> Test:
+def _contains(pred: ast.Contains) -> Test:
     field = pred.field
     read = Analysed.exact if pred.exact else Analysed.joined
     needles = tuple(needle(value, pred.exact) for value in pred.values)
@@ -105,7 +85,7 @@ def _contains(pred: Contains) -> Test:
     return test
 
 
-def _near(pred: Near) -> Test:
+def _near(pred: ast.Near) -> Test:
     left, right = needle(pred.left), needle(pred.right)
 
     def test(seen: Analysed) -> bool:
@@ -146,7 +126,7 @@ def _places(value: str, wanted: str) -> list[tuple[int, int]]:
     return places
 
 
-def _equals(pred: Equals) -> Test:
+def _equals(pred: ast.Equals) -> Test:
     field = pred.field
     values = frozenset(compared(field, value) for value in pred.values)
     if pred.all:
@@ -156,7 +136,7 @@ def _equals(pred: Equals) -> Test:
     return (lambda seen: not found(seen)) if pred.negated else found
 
 
-def compile_pattern(pred: Matches) -> Callable[[str], bool]:
+def compile_pattern(pred: ast.Matches) -> Callable[[str], bool]:
     """RE2's search, quiet; half characters, which UTF-8 cannot hold, are looked at as question marks."""
     options = re2.Options()
     options.log_errors = False
@@ -172,12 +152,12 @@ def compile_pattern(pred: Matches) -> Callable[[str], bool]:
     return search
 
 
-def _matches(pred: Matches) -> Test:
+def _matches(pred: ast.Matches) -> Test:
     search, field = compile_pattern(pred), pred.field
     return lambda seen: any(map(search, seen.texts(field)))
 
 
-def _similar(pred: Similar, frequencies: Frequencies) -> Test:
+def _similar(pred: ast.Similar, frequencies: Frequencies) -> Test:
     field, at, bag = pred.field, pred.at, Counter(words(pred.text))
     frequencies.track(field)
 
@@ -188,24 +168,24 @@ def _similar(pred: Similar, frequencies: Frequencies) -> Test:
     return test
 
 
-def _date_is(pred: DateIs) -> Test:
+def _date_is(pred: ast.DateIs) -> Test:
     field, when = pred.field, pred.when
     # x != v is NOT x = v, and so TRUE without a date
-    missing = pred.cmp is Cmp.NE
+    missing = pred.cmp is ast.Cmp.NE
     compare = _COMPARE[pred.cmp]
 
     def test(seen: Analysed) -> bool:
         date = seen.date(field)
         if date is None:
             return missing
-        return compare(date, seen.arrived - when.seconds if isinstance(when, Ago) else when.epoch)
+        return compare(date, seen.arrived - when.seconds if isinstance(when, ast.Ago) else when.epoch)
 
     return test
 
 
-def _source(pred: SourceIs) -> Test:
-    addresses = frozenset(normalise(source.url) for source in pred.sources if isinstance(source, Address))
-    names = tuple(source.name for source in pred.sources if isinstance(source, Name))
+def _source(pred: ast.SourceIs) -> Test:
+    addresses = frozenset(normalise(source.url) for source in pred.sources if isinstance(source, ast.Address))
+    names = tuple(source.name for source in pred.sources if isinstance(source, ast.Name))
 
     def test(seen: Analysed) -> bool:
         found = seen.source in addresses or _called(seen.origin, names)

@@ -19,7 +19,8 @@ from headwater.store import search
 from headwater.store.backup_file import FORMAT, BackupReader, BackupWriter, Manifest, Rows
 from headwater.store.migrate import HEAD, migrate
 from headwater.store.people_tables import user
-from headwater.store.tables import metadata, unindexed
+from headwater.store.schema import metadata
+from headwater.store.tables import unindexed
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
 _LEFT_OUT = {unindexed.name}  # what is to be indexed: after restoring, everything

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
+from headwater.store.publish_tables import delivery, delivery_template
 from headwater.store.sql import chunks, insert_new
-from headwater.store.tables import delivery, delivery_template
 from headwater.store.values import Delivery
 
 CHUNK = 500

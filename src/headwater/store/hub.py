@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, select, update
 
+from headwater.store.publish_tables import hub_request, subscriber
 from headwater.store.sql import chunks, upsert
-from headwater.store.tables import hub_request, subscriber
 from headwater.store.values import HubRequest, Subscriber
 
 CHUNK = 500

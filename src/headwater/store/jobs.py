@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from headwater.store.cluster_tables import job, quarantine, settled
 from headwater.store.leases import clock
 from headwater.store.sql import InsertMany, InsertNew, chunks
-from headwater.store.tables import job, quarantine, settled
 
 CHUNK = 1000
 _OFFER = InsertNew(job, ["feed_id", "partition", "body", "taken_until", "tries"], ["feed_id"])

@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, select, text, update
 
 from headwater.errors import LeaseLost
+from headwater.store.cluster_tables import lease, member
 from headwater.store.sql import insert_new, upsert
-from headwater.store.tables import lease, member
 
 _CLOCK = text("SELECT extract(epoch FROM clock_timestamp())::float8")
 _RENEW = (

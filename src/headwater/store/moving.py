@@ -16,9 +16,11 @@ from sqlalchemy.exc import ArgumentError
 
 from headwater.errors import InputError, StoreError
 from headwater.store import backup, search, state
+from headwater.store.cluster_tables import job, lease, member, settled
+from headwater.store.schema import metadata
 from headwater.store.store import Store
-from headwater.store.tables import job, lease, member, metadata, settled, unindexed
 from headwater.store.tables import state as state_table
+from headwater.store.tables import unindexed
 
 Progress = Callable[[str, int, int], None]  # what is being done, rows done, rows in all
 

@@ -13,8 +13,9 @@ from headwater.errors import NotFound
 from headwater.model import Item, Refresh
 from headwater.store import archive, deliveries, hits, outbox, state
 from headwater.store.database import Database
+from headwater.store.publish_tables import private_feed, token
 from headwater.store.sql import insert_new
-from headwater.store.tables import hit, private_feed, token
+from headwater.store.tables import hit
 from headwater.store.values import Access, Delivery, Slice, StoredHit, Token
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
 
+from headwater.store.publish_tables import farewell, subscription
 from headwater.store.sql import chunks, upsert
-from headwater.store.tables import farewell, feed, known, subscription
+from headwater.store.tables import feed, known
 from headwater.store.values import Farewell, Subscription
 
 CHUNK = 500

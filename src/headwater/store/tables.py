@@ -35,7 +35,7 @@ metadata = MetaData(
 Id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER key is SQLite's rowid
 
 
-def _of_feed() -> ForeignKey:
+def of_feed() -> ForeignKey:
     return ForeignKey("feed.id", ondelete="CASCADE")
 
 
@@ -61,7 +61,7 @@ feed = Table(
 feed_tag = Table(
     "feed_tag",
     metadata,
-    Column("feed_id", Id, _of_feed(), primary_key=True),
+    Column("feed_id", Id, of_feed(), primary_key=True),
     Column("tag", Text, primary_key=True),
     Index(None, "tag", "feed_id"),
     sqlite_with_rowid=False,
@@ -70,7 +70,7 @@ feed_tag = Table(
 known = Table(
     "known",
     metadata,
-    Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False),
     Column("window", Integer, nullable=False),  # size of the last document
     Column("last_refresh", Double),
     Column("last_success", Double),
@@ -96,7 +96,7 @@ known = Table(
 feed_window = Table(
     "feed_window",
     metadata,
-    Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False),
     Column("entries", Text, nullable=False),  # [[identity, content hash], …]
 )
 
@@ -228,13 +228,13 @@ query_address = Table(
     "query_address",
     metadata,
     Column("query_id", Id, ForeignKey("query_feed.id", ondelete="CASCADE"), primary_key=True),
-    Column("feed_id", Id, _of_feed(), primary_key=True),
+    Column("feed_id", Id, of_feed(), primary_key=True),
     Index(None, "feed_id"),
     sqlite_with_rowid=False,
 )
 
 implicit_feed = Table(
-    "implicit_feed", metadata, Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False)
+    "implicit_feed", metadata, Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False)
 )
 
 # Items that come out of query feeds; the id is the place in the stream. A hit of a definition that has been replaced is
@@ -299,130 +299,8 @@ offered = Table(
     Column("number", BigInteger, nullable=False),
 )
 
-# Published feeds that are only for those who have a token; all others are public. Paths are folded: /feeds/name.
-private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))
-
-token = Table(
-    "token",
-    metadata,
-    Column("hash", LargeBinary, primary_key=True),  # SHA-256; the token itself is shown once and kept nowhere
-    Column("path", Text, nullable=False),
-    Column("label", Text, nullable=False),
-    Column("created", Double, nullable=False),
-    Index(None, "path"),
-    sqlite_with_rowid=False,
-)
-
-# What is to be sent because of a hit: once for each query feed, item and sink. Rows with one `batch` go in one message,
-# which is always the same once it has been tried, so that its key tells the receiver that it has it already.
-delivery = Table(
-    "delivery",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("query_id", Id, nullable=False),
-    Column("query", Text, nullable=False),  # its name, which outlives it
-    Column("hit_id", Id, nullable=False),
-    Column("item_id", Id, nullable=False),
-    Column("kind", Text, nullable=False),  # email, webhook, notify
-    Column("address", Text, nullable=False),
-    Column("state", Text, nullable=False),  # due, failed (tried again at `due`), sent, dead
-    Column("due", Double),  # None when there is nothing left to do
-    Column("slot", Double),  # the moment of its digest
-    Column("batch", Text),
-    Column("attempts", Integer, nullable=False),
-    Column("at", Double, nullable=False),  # of the last change
-    Column("message", Text),
-    UniqueConstraint("query_id", "item_id", "kind", "address"),
-    Index(None, "due"),
-    Index(None, "batch"),
-    sqlite_autoincrement=True,
-)
-
-# In whose words deliveries speak; `query` is the folded name of a query feed, or empty for all that have none.
-delivery_template = Table(
-    "delivery_template",
-    metadata,
-    Column("query", Text, primary_key=True),
-    Column("subject", Text),
-    Column("body", Text),
-)
-
-# The WebSub hub: what somebody has asked for and must still confirm, and who is told of changes. `key` stands for topic
-# and callback, which are too long for an index.
-hub_request = Table(
-    "hub_request",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("key", LargeBinary, nullable=False),
-    Column("mode", Text, nullable=False),  # subscribe, unsubscribe, denied
-    Column("topic", Text, nullable=False),
-    Column("callback", Text, nullable=False),
-    Column("secret", Text),
-    Column("lease", Double),
-    Column("reason", Text),  # of a denial
-    Column("due", Double, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    UniqueConstraint("key"),
-    Index(None, "due"),
-    sqlite_autoincrement=True,
-)
-
-subscriber = Table(
-    "subscriber",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("key", LargeBinary, nullable=False),
-    Column("topic", Text, nullable=False),
-    Column("callback", Text, nullable=False),
-    Column("secret", Text),
-    Column("since", Double, nullable=False),
-    Column("until", Double, nullable=False),  # the end of the lease
-    Column("sent", Text),  # the ETag of the state that it was sent last
-    Column("due", Double),  # when to send; None when it has the present state
-    Column("attempts", Integer, nullable=False),
-    Column("message", Text),
-    UniqueConstraint("key"),
-    Index(None, "due"),
-    sqlite_autoincrement=True,
-)
-
-# Our own subscriptions at hubs, one for each feed that offers one.
-subscription = Table(
-    "subscription",
-    metadata,
-    Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False),
-    Column("key", Text, nullable=False),  # the last part of the callback's address, which nobody can guess
-    Column("hub", Text, nullable=False),
-    Column("topic", Text, nullable=False),
-    Column("secret", Text, nullable=False),
-    Column("state", Text, nullable=False),  # asked, active, silent, refused
-    Column("pending", Double),  # until when a verification is expected
-    Column("since", Double),
-    Column("until", Double),  # the end of the lease
-    Column("due", Double, nullable=False),  # when to ask (again)
-    Column("attempts", Integer, nullable=False),
-    Column("pushes", Integer, nullable=False),
-    Column("pushed", Double),  # the last one
-    Column("message", Text),
-    UniqueConstraint("key"),
-    Index(None, "due"),
-)
-
-# Subscriptions at hubs that are to be ended: the hub is told until it confirms, or until its lease is over.
-farewell = Table(
-    "farewell",
-    metadata,
-    Column("key", Text, primary_key=True),  # of the callback
-    Column("hub", Text, nullable=False),
-    Column("topic", Text, nullable=False),
-    Column("until", Double),  # the end of the lease, where it had been confirmed
-    Column("due", Double, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Index(None, "due"),
-)
-
 # Articles: the pages behind items, fetched for these feeds and for what these query feeds publish.
-article_feed = Table("article_feed", metadata, Column("feed_id", Id, _of_feed(), primary_key=True, autoincrement=False))
+article_feed = Table("article_feed", metadata, Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False))
 
 article_query = Table(
     "article_query",
@@ -480,58 +358,4 @@ item_search = Table(
     postgres_metadata,
     Column("item_id", BigInteger, primary_key=True, autoincrement=False),
     Column("words", TsVector, nullable=False),
-)
-
-# Several machines. A lease is held by one process at a time; `epoch` grows whenever it passes to another, and a write
-# under an old epoch is refused. `until` is the database's clock, the only one all machines share.
-lease = Table(
-    "lease",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("holder", Text, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("until", Double, nullable=False),
-)
-
-# Who takes part, as it said last.
-member = Table(
-    "member",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("role", Text, nullable=False),
-    Column("seen", Double, nullable=False),  # the database's clock
-    Column("info", Text, nullable=False),  # JSON
-)
-
-# Refreshes to be made, where PostgreSQL alone carries them: one for a feed at a time.
-job = Table(
-    "job",
-    metadata,
-    Column("feed_id", Id, primary_key=True, autoincrement=False),
-    Column("partition", SmallInteger, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("taken_until", Double, nullable=False),  # 0 while nobody has it
-    Column("tries", Integer, nullable=False),
-    Index(None, "partition"),
-)
-
-# What the controller has still to learn from refreshes that were stored; written in their transaction.
-settled = Table(
-    "settled",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-    sqlite_autoincrement=True,
-)
-
-# Messages that could not be dealt with after several tries, with their body, so that a person can look at them.
-quarantine = Table(
-    "quarantine",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("at", Double, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("problem", Text, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    sqlite_autoincrement=True,
 )
