@@ -31,7 +31,7 @@ from headwater.query.predicate import compile_predicate
 from headwater.query.similar import Frequencies
 from headwater.query.text import Analysed, Origin
 
-RELAXED = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 origins = st.sampled_from(ORIGINS)
 Stream = list[tuple[Item, Origin]]
 
