@@ -125,7 +125,7 @@ def wait_for(place: Place, position: int) -> None:
         time.sleep(0.01)
 
 
-async def start(place: Place, queries: int, workload: Workload, number: int) -> None:
+async def start(place: Place, queries: int, workload: Workload, number: int, settling: float = 5.0) -> None:
     async with await Store.open(place.url) as store:
         (item,) = workload.items(1, seed=100 + number)
         position = await publish(store, place, item)
@@ -134,11 +134,11 @@ async def start(place: Place, queries: int, workload: Workload, number: int) -> 
         await asyncio.to_thread(wait_for, place, position)
         took, cpu = time.monotonic() - began, spent(pid)
         held = memory(pid, "VmRSS")
-        await asyncio.sleep(5)
+        await asyncio.sleep(settling)
         settled, most = memory(pid, "VmRSS"), memory(pid, "VmHWM")
     print(f"\n{queries:,} queries: from the start of the process to the first item's hits")
     print(f"  seconds                 {took:9.1f}   {cpu:.1f} of CPU time")
-    print(f"  memory                  {held:9.0f} MiB   {settled:.0f} five seconds later, {most:.0f} at most")
+    print(f"  memory                  {held:9.0f} MiB   {settled:.0f} {settling:g} s later, {most:.0f} at most")
 
 
 # adding
