@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,3 +79,27 @@ def test_a_feature_is_forgotten_when_it_has_no_owner_and_nobody_asks_for_it() ->
     assert "ash" not in known
     known.add("oslo", 3)
     assert said(known.met({"oslo", "ash"})) == ([3], [])
+
+
+def test_compiled_code_is_taken_by_itself_once_entries_and_items_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def compiling(function: Callable[..., object]) -> Callable[..., object]:
+        asked.append(function.__name__)
+        return function
+
+    monkeypatch.setattr(postings, "compiled", compiling)
+    for name, value in (("FEW", 0), ("UNCOMPILED", 3), ("SOON", 2), ("AVAILABLE", True)):
+        monkeypatch.setattr(postings, name, value)
+    known = filled([("ash", 1, None, 0, 0), ("ash", 2, None, 0, 0)])
+    for _ in range(5):
+        assert said(known.met({"ash"})) == ([1, 2], [])
+    known.add("ash", 3)
+    for _ in range(2):
+        assert said(known.met({"ash"})) == ([1, 2, 3], [])
+    assert not asked
+    assert said(known.met({"ash"})) == ([1, 2, 3], [])
+    assert asked == ["_meet"]
+    monkeypatch.setattr(postings, "AVAILABLE", False)
+    assert said(known.met({"ash"})) == ([1, 2, 3], [])
+    assert len(asked) == 1

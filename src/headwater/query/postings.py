@@ -33,6 +33,7 @@ FEATURE = NAMED - 1  # the bits of the feature's number
 LATER = PHRASE | EITHER | RULE
 HEAD = ABSENT  # asks that feature 0, which is always there, be absent: never met
 UNCOMPILED = 8_000  # entries up to which loading the compiler (a second, 100 MB) costs more than it brings
+SOON = 200  # items that are met without it first: nobody who has just started waits for it, nor who has few
 FEW = 8 * 64  # bytes; eight are an entry
 
 Met: TypeAlias = "tuple[array[int], array[int]]"
@@ -55,6 +56,7 @@ class Postings:
         self._there = np.ones(1, np.uint8)  # by number; all but the first are 0 between two items
         self._size = 0
         self._ready = self._later = np.empty(0, np.uint32)  # where compiled code writes
+        self._many = 0  # items that were met while entries were many
 
     def __contains__(self, key: str) -> bool:
         return key in self._rows
@@ -155,12 +157,18 @@ class Postings:
         if len(found) < FEW:
             return _met_few(array("I", found), only)
         rows = np.frombuffer(found, np.uint32)
-        if not AVAILABLE or self.compile is False or (self.compile is None and self._size < UNCOMPILED):
+        if not self._compiles():
             return _met(rows, self._there, only)
         if len(self._ready) < len(rows):
             self._ready, self._later = np.empty(len(rows), np.uint32), np.empty(2 * len(rows), np.uint32)
         ready, later = compiled(_meet)(rows, self._there, only, self._ready, self._later)
         return array("I", self._ready[:ready].tobytes()), array("I", self._later[:later].tobytes())
+
+    def _compiles(self) -> bool:
+        if self.compile is not None or not AVAILABLE:
+            return AVAILABLE and self.compile is True
+        self._many += self._size >= UNCOMPILED
+        return self._many > SOON
 
 
 def _met_few(rows: array[int], only: int) -> Met:
