@@ -20,6 +20,7 @@ BASES = (
     "http://127.0.0.1:38783/feeds/2?a=1#b",
     "HTTP://Example.org:80/a/../b",
     "https://example.org",
+    "https://example.org/a/b/c?d=/e/f",
     "ftp://example.org/",
     None,
 )
@@ -34,6 +35,8 @@ ORDINARY = [
     '<a href="http://127.0.0.1:38783/a">x</a><img src="http://localhost:8080/b.png">',
     "<table><tr><td>a</td><td>b</td></tr></table>",
     "if a < b and b > c: <code>List<module></code> of <version>, <https://example.org/>",
+    "<html><head><title>x</title></head><body class='a'><p>one</p></body></html>",
+    '<h2 class="a"><div>x</div></h2><img src="../a/b.png"><a href="">y</a><a href="../../../c">z</a>',
     "<table>\n<tbody>\n<tr><th>a</th><td><p>b</td></tr></tbody></table>",
 ]
 # What nh3 has to see: overlaps, tricks of parsers, addresses that may be none.
@@ -51,9 +54,9 @@ DOUBTFUL = [
     "<form action=javascript:alert(1)><input type=submit>", "<object data=data:text/html;base64,PHNjcmlwdD4=></object>",
 ]  # fmt: skip
 _NAMES = """
-    a abbr b big blockquote br center code dd del details div dl dt em figure font form h1 h2 hr i iframe img input
-    li link math nobr noscript ol option p pre q rp ruby s script section select span strong style sub summary svg
-    table tbody td template textarea th thead time title tr tt u ul video x xyz domain path
+    a abbr b big blockquote body br center code dd del details div dl dt em figure font form h1 h2 head hr
+    html i iframe img input li link math nobr noscript ol option p pre q rp ruby s script section select span strong
+    style sub summary svg table tbody td template textarea th thead time title tr tt u ul video x xyz domain path
 """.split()  # noqa: SIM905 - shorter
 _VALUES = [
     "https://example.org/", "HTTP://Example.ORG:80/a?b&c=d&copy=1", "javascript:alert(1)", "//example.org", "#top", "",
@@ -61,8 +64,9 @@ _VALUES = [
     "mailto:me@example.org", "https://example.org:99999/", "a&quot;b", "a&#39;b", "é\u00a0", "data:x", "https://a.0x1",
     "https://256.0.0.1/", "https://1.2.3.4:65536", "http://0.0.0.0:059999/", "https://localhost:", "https://01.2.3.4",
     "https://ex ample.org/", "\thttps://example.org", "https://example.org/\n",
-    "page.html", "a/b.png?c=d#e", "../a", "./a", "a/../b", "?a=b", "a:b/c", "1:2", "..", ".", "a/.", "b.html#é",
-    "é.html", "//cdn.example.org/a.png?b", "//example.org:80/", "//Example.org/a", "//xn--a.example/a", "#引言?a",
+    "page.html", "a/b.png?c=d#e", "../a", "../../b/c?d", "../", "../../..", "../.a", "..//a", "./a", "a/../b", "?a=b",
+    "a:b/c", "1:2", "..", ".", "a/.", "b.html#é", "é.html", "//cdn.example.org/a.png?b", "//example.org:80/",
+    "//Example.org/a", "//xn--a.example/a", "#引言?a",
     "#a b", "#%e9",
     "https://example.org/a b?c=d e", "HTTPS://example.org/ä", "tel:+1-2", "http:x", "https:/x", "ftp:x", "magnet:?x=1",
     "java script:x", "mailto:a@example.org?subject=b c", "https://[::1]/", "https://example.org/&amp;b c",

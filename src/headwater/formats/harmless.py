@@ -27,7 +27,8 @@ _AT_ROOT = _FLOW | {"li"}
 # what may stand in them is what may stand around them.
 _INSIDE: dict[str, frozenset[str]] = {
     **dict.fromkeys(_FLOW - _PHRASING, _FLOW),
-    **dict.fromkeys(("p", "pre", *_HEADINGS), _PHRASING),
+    **dict.fromkeys(("p", "pre"), _PHRASING),
+    **dict.fromkeys(_HEADINGS, _FLOW - _HEADINGS),
     **dict.fromkeys(("ul", "ol"), frozenset({"li"})),
     "dl": frozenset({"dt", "dd"}),
     "table": frozenset({"thead", "tbody", "tfoot"}),
@@ -38,7 +39,8 @@ _INSIDE: dict[str, frozenset[str]] = {
 _OF_TABLES = frozenset({"table", "thead", "tbody", "tfoot", "tr"})  # HTML moves what else stands in them
 _ENDS_IMPLIED = frozenset({"p", "li", "dt", "dd", "thead", "tbody", "tfoot", "tr", "td", "th"})
 _VOIDS = frozenset({"br", "hr", "img", "wbr"})
-_HIDDEN_NAMES = frozenset({"style", "script", "iframe"})  # left out, and what is in them is no markup
+_HIDDEN_NAMES = frozenset({"style", "script", "title", "iframe"})  # left out, and what is in them is no markup
+_WRAPPERS = frozenset({"html", "head", "body"})  # in a piece of a page their tags are nothing
 _NAMES = _PHRASING | frozenset(_INSIDE)
 # All elements that HTML's parser knows by name, most of which it treats in some way of their own.
 _OF_HTML = _NAMES | _HIDDEN_NAMES | frozenset({
@@ -171,6 +173,8 @@ class _Tags(dict[str, Tag]):
         name = raw[1:].lower()
         if name == "br":
             return _VOID, name, "<br>", None  # as browsers have it
+        if name in _WRAPPERS:
+            return _UNKNOWN, "", "", None
         if name not in self._kept or name in _VOIDS - {"img"}:
             raise Unsure
         return _END, name, f"</{name}>", None
@@ -193,6 +197,8 @@ class _Tags(dict[str, Tag]):
             return _HIDDEN, name, "", None
         if name == "link":
             return _NOTHING, "", "", None
+        if name in _WRAPPERS and not found[3]:
+            return _UNKNOWN, "", "", None
         if name not in self._kept or (found[3] and not void):
             raise Unsure
         attributes = self._attributes(found[2], self._kept[name]) if found[2] else ""

@@ -12,9 +12,9 @@ from functools import lru_cache
 from urllib.parse import quote
 
 PLACE = "\0"  # where the base belongs; harmless markup has none of its own
-# Behind it stands a path from the root (/), a fragment (#), or one of these: a path from the document, a host, and a
-# fragment that is percent-encoded when it is joined.
-_BESIDE, _HOSTED, _ENCODED = "\0@", "\0:", "\0%"
+# Behind it stands a path from the root (/), a fragment (#), nothing, or one of these: a path from the document, a path
+# from a folder above it, a host, and a fragment that is percent-encoded when it is joined.
+_BESIDE, _ABOVE, _HOSTED, _ENCODED = "\0@", "\0^", "\0:", "\0%"
 
 # Hosts that every parser of addresses takes: names (not punycode, which can be wrong), four numbers, and no others.
 _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -29,6 +29,8 @@ _NO_DOTS = r"(?!\.\.?(?:[/?#]|$))(?!.*/\.\.?(?:[/?#]|$))"
 _TAIL = rf"(?:\?{_SAFE})?(?:#{_SAFE})?"
 _LOCAL = re.compile(rf"(?!//){_NO_DOTS}(?:/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?")
 _RELATIVE = re.compile(rf"{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
+_UPWARDS = re.compile(rf"(?:\.\./)+{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
+_STEPS = re.compile(r"\0\^((?:\.\./)+)")
 _OTHER_HOST = re.compile(rf"//{_NAMED}{_NO_DOTS}/{_SAFE}{_TAIL}")
 _FRAGMENT = re.compile(r"#[A-Za-z0-9_~/@:!$*(),;=+.?\x80-\ud7ff\ue000-\ufdcf-]*+")
 _BASE = re.compile(
@@ -42,12 +44,12 @@ def marked(address: str) -> str | None:
     """An address as it stands in an attribute's value: itself when it is complete, else with the mark of a base."""
     if _COMPLETE.fullmatch(address):
         return address
-    if not address:
-        return None
     if _LOCAL.fullmatch(address):
         return f"{PLACE}{address}"
     if _RELATIVE.fullmatch(address):
         return f"{_BESIDE}{address}"
+    if _UPWARDS.fullmatch(address):
+        return f"{_ABOVE}{address}"
     if _OTHER_HOST.fullmatch(address):
         return f"{_HOSTED}{address}"
     if _FRAGMENT.fullmatch(address):
@@ -67,7 +69,9 @@ def as_cleaned(address: str, mark: str, clean: Callable[[str], str]) -> str | No
 def joined(html: str, base: str | None) -> str | None:
     """The markup with the base put where it belongs; without a base on the web, addresses stay as they are."""
     if base is None or not base.startswith(("http://", "https://")):
-        return None if _ENCODED in html else html.replace(_BESIDE, "").replace(_HOSTED, "").replace(PLACE, "")
+        if _ENCODED in html:
+            return None
+        return html.replace(_BESIDE, "").replace(_ABOVE, "").replace(_HOSTED, "").replace(PLACE, "")
     parts = _parts(base)
     if parts is None:
         return None
@@ -75,7 +79,15 @@ def joined(html: str, base: str | None) -> str | None:
     html = html.replace("\0/", f"{site}/").replace("\0#", f"{here}#")
     if PLACE in html:
         html = html.replace(_BESIDE, beside).replace(_HOSTED, scheme).replace(_ENCODED, here)
+    if PLACE in html:
+        html = _STEPS.sub(lambda found: _above(site, beside, len(found[1]) // 3), html).replace(PLACE, here)
     return html
+
+
+def _above(site: str, folder: str, steps: int) -> str:
+    """The folder so many steps above another; nothing is above the root (RFC 3986 §5.2.4)."""
+    names = folder[len(site) + 1 : -1].split("/")
+    return "/".join([site, *names[: max(len(names) - steps, 0)], ""])
 
 
 @lru_cache(maxsize=256)
