@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import itertools
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import asyncpg
@@ -85,6 +88,25 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.stop()
+
+
+BLANK = "blank.sqlite"
+
+
+@cache
+def blank_sqlite() -> Path:
+    """A file that has gone through all migrations; made once in a test process, which then copies it."""
+    file = Path(tempfile.mkdtemp(prefix="headwater-sqlite-")) / BLANK
+    atexit.register(shutil.rmtree, file.parent, ignore_errors=True)
+    with ThreadPoolExecutor(1) as thread:  # also where an event loop is running
+        thread.submit(asyncio.run, _open_once(f"sqlite:///{file}")).result()
+    return file
+
+
+def copy_blank(file: Path) -> None:
+    """Put a copy there, if something new is to be there at all."""
+    if file.name != BLANK and file.parent.is_dir() and not file.exists():
+        shutil.copyfile(blank_sqlite(), file)
 
 
 def sqlite_url(folder: Path) -> str:

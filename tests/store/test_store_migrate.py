@@ -25,6 +25,8 @@ from headwater.store.store import Store
 from headwater.store.tables import postgres_metadata
 from store_samples import one_feed
 
+pytestmark = pytest.mark.migrates
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:

@@ -17,6 +17,8 @@ from headwater.errors import StoreError
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item, one_feed
 
+pytestmark = pytest.mark.migrates
+
 
 @pytest.mark.parametrize(
     ("url", "says"),
