@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from headwater.cluster.carried import pack
 from headwater.cluster.link import connect
-from headwater.cluster.messages import Job, Result, encode
+from headwater.cluster.messages import Job, Result
 from headwater.cluster.partition import partition_of
 from headwater.cluster.roles import ROLES
 from headwater.cluster.streams import Streams
@@ -106,4 +107,4 @@ def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, 
 
 async def publish(streams: Streams, one: Result) -> None:
     subject = streams.subject(f"res.{one.job.partition}")
-    await streams.context.publish(subject, encode(one))
+    await streams.context.publish(subject, pack(one))

@@ -7,6 +7,7 @@ jobs come to it from the durable consumers of those partitions.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from sqlalchemy import Connection
 
 from headwater.cluster import by_postgres
 from headwater.cluster.acks import Message
-from headwater.cluster.carried import pack
+from headwater.cluster.carried import packed
 from headwater.cluster.link import patiently
 from headwater.cluster.membership import CLUSTER
 from headwater.cluster.messages import Grant, Hello, Job, Report, Result, encode, read_grant, read_hello, read_job
@@ -34,6 +35,9 @@ from headwater.store.store import Store
 AT_ONCE = 256  # publishes under way
 PULL = 5.0  # seconds that a wish for jobs stands
 REFUSED_TWICE = 2
+TOGETHER = 0.02  # seconds that a result waits for others to go with
+MOST_TOGETHER, HEAVY = 64, 1 << 20  # results, and bytes that were fetched for them
+LEAST_WISH = 8  # jobs that are asked for at once; the controller sees to it that no terminal gets too many
 _PER_SUBJECT = "per subject"
 
 log = structlog.get_logger()
@@ -202,7 +206,7 @@ class NatsJobs:
             while not stop.is_set():
                 terminal.changed.clear()
                 mine = terminal.mine if terminal.room > 0 else []
-                each = max(terminal.concurrency // max(len(mine), 1), 1)
+                each = max(terminal.concurrency // max(len(mine), 1), LEAST_WISH)
                 now = awake()
                 for p in mine:
                     wish = self._wishes.get(p)
@@ -242,21 +246,60 @@ class NatsJobs:
 
 
 class NatsResults:
-    """The terminal's side: a result is safe when the broker has said so. A full stream is waited for."""
+    """The terminal's side: a result is safe when the broker has said so. A full stream is waited for.
+
+    Results that come while others are on their way, or within a moment, go together in one message.
+    """
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
+        self._waiting: list[tuple[Result, asyncio.Future[None]]] = []
+        self._carrying: asyncio.Task[None] | None = None
 
     async def put(self, result: Result) -> None:
-        largest = max(self._streams.link.max_payload - 4096, 4096)
-        body = pack(result, largest) if result.outcome.document else encode(result)
-        await patiently("result", partial(self._publish, self._streams.subject(f"res.{result.job.partition}"), body))
+        safe: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((result, safe))
+        if self._carrying is None or self._carrying.done():
+            self._carrying = asyncio.create_task(self._carry())
+        await safe
 
-    async def _publish(self, subject: str, body: bytes) -> None:
+    async def _carry(self) -> None:
+        """Until nothing waits."""
+        while self._waiting:
+            await asyncio.sleep(TOGETHER)
+            here = [(result, safe) for result, safe in self._waiting if not safe.done()]  # others were given up
+            heavy = itertools.accumulate(result.outcome.bytes for result, _ in here)
+            some = max(sum(total < HEAVY for total in itertools.islice(heavy, MOST_TOGETHER)), 1)
+            batch, self._waiting = here[:some], here[some:]
+            await self._deliver(batch)
+
+    async def _deliver(self, batch: Sequence[tuple[Result, asyncio.Future[None]]]) -> None:
+        def given_up() -> bool:
+            return all(safe.done() for _, safe in batch)
+
+        try:
+            if not given_up():
+                largest = max(self._streams.link.max_payload - 4096, 4096)
+                bodies = packed([result for result, _ in batch], largest)
+                messages = [(self._subject(some[0]), body, None) for some, body in bodies]
+                await patiently("results", partial(self._publish, messages), until=given_up)
+        except Exception as error:
+            log.error("results_not_delivered", results=len(batch), error=repr(error))
+            for _, safe in batch:
+                if not safe.done():
+                    safe.set_exception(error)
+        for _, safe in batch:
+            if not safe.done():
+                safe.set_result(None)
+
+    def _subject(self, first: Result) -> str:
+        return self._streams.subject(f"res.{first.job.partition}")
+
+    async def _publish(self, messages: Sequence[Message]) -> None:
         """What was taken although we did not hear of it is published again; storers see that they have it already."""
-        [refused] = await self._streams.acks.publish([(subject, body, None)])
-        if refused is not None:
-            raise ClusterError(f"NATS does not take results: {refused}.")
+        for refused in await self._streams.acks.publish(messages):
+            if refused is not None:
+                raise ClusterError(f"NATS does not take results: {refused}.")
 
 
 async def carrier(streams: Streams, store: Store) -> str:

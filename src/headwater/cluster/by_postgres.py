@@ -22,6 +22,7 @@ from headwater.store.store import Store
 LOOK = 0.25  # seconds between two looks for jobs while there are none
 MOST_TRIES = 3
 LARGEST_BATCH = 256
+TOGETHER = 0.05  # seconds that a result waits for others to be written with
 
 log = structlog.get_logger()
 
@@ -136,6 +137,7 @@ class StoredAtOnce:
         """Until cancelled. A batch that cannot be written is tried again until it can: nothing is thrown away."""
         while True:
             batch = [await self._queue.get()]
+            await asyncio.sleep(TOGETHER)
             while len(batch) < LARGEST_BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             await self._settle(batch)

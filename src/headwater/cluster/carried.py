@@ -1,43 +1,61 @@
-"""The form of results on the way: compressed where it pays, and never larger than NATS takes."""
+"""The form of results on the way: several in a message, compressed where it pays, and never larger than NATS takes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import structlog
 import zstandard
 
-from headwater.cluster.messages import Result, encode, read_result
+from headwater.cluster.messages import Result, encode, read_results
 from headwater.model import Document
 
 SMALL = 16 << 10
-MARK = b"(\xb5/\xfd"  # how zstandard begins; MessagePack of a value of ours begins otherwise
+MARK = b"(\xb5/\xfd"  # how zstandard begins; MessagePack of a list of ours begins otherwise
 LARGEST = 64 << 20
 SHORTENED = "Texts were shortened: the document was too large for NATS (max_payload)."
 
 log = structlog.get_logger()
 
 
-def pack(result: Result, largest: int) -> bytes:
+def packed(results: Sequence[Result], largest: int) -> Iterator[tuple[Sequence[Result], bytes]]:
+    """Messages no larger than that, each with the results it carries: as few as may be."""
+    body = _compressed(results)
+    if len(body) <= largest or len(results) == 1:
+        yield results, body if len(body) <= largest else _fitting(results[0], largest)
+        return
+    half = len(results) // 2
+    yield from packed(results[:half], largest)
+    yield from packed(results[half:], largest)
+
+
+def pack(result: Result, largest: int = LARGEST) -> bytes:
+    """A message with one result."""
+    [(_, body)] = packed([result], largest)
+    return body
+
+
+def unpack(body: bytes) -> list[Result]:
+    if body.startswith(MARK):
+        body = zstandard.ZstdDecompressor().decompress(body, max_output_size=LARGEST)
+    return read_results(body)
+
+
+def _fitting(result: Result, largest: int) -> bytes:
     """A document that is too large loses the texts of its items, the longest first, but none of its items."""
-    body = _compressed(result)
+    body = _compressed([result])
     longest = 100_000
     while len(body) > largest and result.outcome.document is not None and longest >= 100:
         log.warning("result_shortened", feed=result.job.feed_id, bytes=len(body), texts_of=longest)
         result = replace(result, outcome=replace(result.outcome, document=_shortened(result.outcome.document, longest)))
-        body = _compressed(result)
+        body = _compressed([result])
         longest //= 10
     return body
 
 
-def unpack(body: bytes) -> Result:
-    if body.startswith(MARK):
-        body = zstandard.ZstdDecompressor().decompress(body, max_output_size=LARGEST)
-    return read_result(body)
-
-
-def _compressed(result: Result) -> bytes:
-    body = encode(result)
+def _compressed(results: Sequence[Result]) -> bytes:
+    body = encode(results)
     return body if len(body) < SMALL else zstandard.ZstdCompressor(level=1).compress(body)
 
 

@@ -21,7 +21,6 @@ import numpy as np
 import structlog
 
 from headwater.cluster.messages import EPOCH_SHIFT, Job, Taught, job_for, read_taught
-from headwater.cluster.partition import partition_of
 from headwater.cluster.timing import Timing, awake
 from headwater.node.courtesy import Courtesy
 from headwater.node.deciding import Decider
@@ -32,6 +31,9 @@ from headwater.store import jobs as job_rows
 from headwater.store.store import Store
 
 TICK = 0.25
+PACE = (
+    0.1  # seconds between two steps while there is something to do: a step is a few transactions, however much it does
+)
 LEARN_AT_ONCE = 1000
 
 log = structlog.get_logger()
@@ -101,7 +103,7 @@ class Controller(Decider):
                 self.problem = str(error)
                 log.error("controller_failed", error=repr(error))
                 busy = False
-            wait = max(0.02 if busy else TICK, 4 * (time.perf_counter() - started) if not busy else 0.0)
+            wait = PACE if busy else max(TICK, 4 * (time.perf_counter() - started))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), wait)
 
@@ -181,7 +183,7 @@ class Controller(Decider):
 
     async def _begin(self, chosen: Sequence[tuple[int, str]], now: float) -> None:
         ids = [int(self.roster.ids[row]) for row, _ in chosen]
-        known = await self._store.known(ids)
+        known = await self._store.asking(ids)
         rates = self._rates(np.array([row for row, _ in chosen], np.intp)).tolist()
         jobs = []
         for (row, reason), feed, rate in zip(chosen, ids, rates, strict=True):
@@ -190,7 +192,7 @@ class Controller(Decider):
                 continue
             self._next += 1
             believed = None if np.isnan(rate) else rate
-            jobs.append(job_for(known[feed], partition_of(known[feed].url), self._next, reason, believed))
+            jobs.append(job_for(known[feed], self._next, reason, believed))
             reserved = self.spending.begin(now, int(self.roster.host[row]))
             self.flights[feed] = Flight(self._next, awake() + self._timing.flight, reserved)
         try:

@@ -30,7 +30,7 @@ from headwater.store.store import Store
 SEAT = "controller"
 STATUS, VERSION = "cluster status", 1
 LOOK = 1.0
-PER_TERMINAL = 2  # jobs in flight, as a multiple of what a terminal fetches at once
+PER_TERMINAL = 4  # jobs in flight, as a multiple of what a terminal fetches at once
 
 log = structlog.get_logger()
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from headwater.cluster.partition import partition_of
 from headwater.fetch.journey import Way
-from headwater.model import Known, Outcome, Validators
+from headwater.model import Outcome, Validators
 from headwater.node.learning import Lesson
+from headwater.store.values import Asking
 
 EPOCH_SHIFT = 32  # a generation begins with the epoch of the controller that gave it out
 
@@ -93,24 +95,15 @@ class Grant:
     problem: str | None = None
 
 
-def job_for(known: Known, partition: int, generation: int, reason: str, rate: float | None) -> Job:
-    return Job(
-        known.feed_id,
-        partition,
-        generation,
-        known.url,
-        reason,
-        known.validators,
-        known.body_hash,
-        # A delta is merged into the window we keep, so it is only asked for where there is one.
-        bool(known.window),
-        rate,
-    )
+def job_for(one: Asking, generation: int, reason: str, rate: float | None) -> Job:
+    # A delta is merged into the window we keep, so it is only asked for where there is one.
+    given = (one.validators, one.body_hash, one.windowed)
+    return Job(one.feed_id, partition_of(one.url), generation, one.url, reason, *given, rate)
 
 
 encode = msgspec.msgpack.Encoder().encode
 read_job = msgspec.msgpack.Decoder(Job).decode
-read_result = msgspec.msgpack.Decoder(Result).decode
+read_results = msgspec.msgpack.Decoder(list[Result]).decode
 read_taught = msgspec.msgpack.Decoder(Taught).decode
 read_hello = msgspec.msgpack.Decoder(Hello).decode
 read_grant = msgspec.msgpack.Decoder(Grant).decode

@@ -6,6 +6,7 @@ terminals of an upgraded and an old machine talk to one host at once; a test kee
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 
 from headwater.node.roster import host_of
@@ -13,6 +14,7 @@ from headwater.node.roster import host_of
 PARTITIONS = 256
 
 
+@lru_cache(1 << 16)
 def partition_of(url: str) -> int:
     """The partition of an address: a hash of the registered domain, mod 256.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from sqlalchemy import Connection
@@ -21,6 +20,7 @@ from headwater.model import Known, Verdict
 from headwater.node.courtesy import Courtesy
 from headwater.node.learning import Lesson, lesson
 from headwater.novelty import judge, unknown
+from headwater.quick import changed
 from headwater.store import jobs, leases, save
 from headwater.store.store import Store
 from headwater.store.values import Saved
@@ -61,7 +61,7 @@ class Storer:
         rates = np.array([np.nan if one.job.rate is None else one.job.rate for one in results])
         allowed, _ = self._courtesy.allowed([verdict.known for verdict in verdicts], rates, self._clock())
         return [
-            replace(verdict, known=replace(verdict.known, next_refresh=at))
+            changed(verdict, known=changed(verdict.known, next_refresh=at))
             for verdict, at in zip(verdicts, allowed.tolist(), strict=True)
         ]
 
@@ -77,7 +77,7 @@ def _settle(
 ) -> list[Saved]:
     epochs = leases.epochs(connection, {LEASES[one.job.partition] for one, _ in here})
     judged = [
-        replace(verdict, late=one.epoch < epochs.get(LEASES[one.job.partition], 0))
+        changed(verdict, late=True) if one.epoch < epochs.get(LEASES[one.job.partition], 0) else verdict
         for (one, _), verdict in zip(here, verdicts, strict=True)
     ]
     late = {verdict.refresh.feed_id for verdict in judged if verdict.late}
@@ -96,4 +96,4 @@ def _settle(
 
 def _taught(before: Known, result: Result, verdict: Verdict) -> Lesson:
     told = lesson(before, result.outcome, verdict)
-    return replace(told, known=replace(told.known, window=()))
+    return changed(told, known=changed(told.known, window=()))

@@ -16,7 +16,7 @@ import structlog
 
 from headwater.cluster import fail_points
 from headwater.cluster.carried import unpack
-from headwater.cluster.messages import Result
+from headwater.cluster.messages import Result, encode
 from headwater.cluster.seat import pause
 from headwater.cluster.storer import Storer
 from headwater.cluster.streams import MOST_DELIVERED, Streams
@@ -24,8 +24,11 @@ from headwater.errors import HeadwaterError
 from headwater.store import jobs
 from headwater.store.store import Store
 
-LARGEST_BATCH = 256
+MOST_MESSAGES, MOST_RESULTS = 64, 256  # that are fetched at once; that are written in one transaction, or a few more
 WAIT = 1.0
+TOGETHER = 0.05  # seconds that a message waits for others to be written with
+
+Carried = tuple[Any, Sequence[Result]]  # a message, and the results in it
 
 log = structlog.get_logger()
 
@@ -50,7 +53,7 @@ class NatsStoring:
                 if subscription is None:
                     stream = self._streams.stream("RESULTS")
                     subscription = await self._streams.context.pull_subscribe_bind("storers", stream)
-                messages = await subscription.fetch(LARGEST_BATCH, timeout=WAIT)
+                messages = await self._fetched(subscription)
             except TimeoutError:
                 continue
             except Exception as error:  # the stream is gone, or NATS is: it comes back
@@ -64,56 +67,90 @@ class NatsStoring:
                 continue
             await self._take(messages, stop)
 
+    async def _fetched(self, subscription: Any) -> list[Any]:
+        """The first message, and those that come within a moment of it."""
+        messages = list(await subscription.fetch(1, timeout=WAIT))
+        with contextlib.suppress(TimeoutError):
+            messages += await subscription.fetch(MOST_MESSAGES, timeout=TOGETHER)
+        return messages
+
     async def _take(self, messages: Sequence[Any], stop: asyncio.Event) -> None:
-        readable: list[tuple[Any, Result]] = []
+        batch: list[Carried] = []
         for message in messages:
             try:
-                readable.append((message, unpack(message.data)))
+                one = message, unpack(message.data)
             except Exception as error:
-                await self._failed(message, f"It cannot be read: {error}")
-        suspicious = [one for one in readable if one[0].metadata.num_delivered > MOST_DELIVERED]
-        for one in suspicious:  # whoever had it before did not live to tell, or failed
-            await self._settle([one], stop)
-        rest = [one for one in readable if one[0].metadata.num_delivered <= MOST_DELIVERED]
-        if rest:
-            await self._settle(rest, stop)
+                await self._failed(message, message.data, f"It cannot be read: {error}")
+                continue
+            if message.metadata.num_delivered > MOST_DELIVERED:  # whoever had it did not live to tell, or failed
+                await self._settle([one], stop)
+                continue
+            batch.append(one)
+            if sum(len(results) for _, results in batch) >= MOST_RESULTS:
+                await self._settle(batch, stop)
+                batch = []
+        if batch:
+            await self._settle(batch, stop)
 
-    async def _settle(self, batch: Sequence[tuple[Any, Result]], stop: asyncio.Event) -> None:
+    async def _settle(self, batch: Sequence[Carried], stop: asyncio.Event) -> None:
+        """All of them in one transaction; if that fails, message by message, and then result by result."""
+        try:
+            written = await self._written(batch, [one for _, results in batch for one in results], stop)
+        except Exception as error:
+            log.error("batch_failed", messages=len(batch), error=repr(error))
+            for message, results in batch:
+                if len(batch) > 1:
+                    await self._settle([(message, results)], stop)
+                else:
+                    await self._one_by_one(message, results, stop)
+            return
+        if written:
+            self.problem = None
+            for message, _ in batch:
+                await message.ack()
+            fail_points.here("storer.acknowledged")
+
+    async def _one_by_one(self, message: Any, results: Sequence[Result], stop: asyncio.Event) -> None:
+        """What can be written is; the message comes again for the rest, which is put aside in the end."""
+        failed: list[tuple[Result, Exception]] = []
+        for one in results:
+            try:
+                if not await self._written([(message, [one])], [one], stop):
+                    return
+            except Exception as error:
+                failed.append((one, error))
+        if failed:
+            bad, why = failed[0]
+            await self._failed(message, encode([one for one, _ in failed]), f"Feed {bad.job.feed_id}: {why!r}")
+        else:
+            await message.ack()
+
+    async def _written(self, batch: Sequence[Carried], results: Sequence[Result], stop: asyncio.Event) -> bool:
+        """While the database is away, wait; False if we were stopped meanwhile, and another storer gets them."""
         wait = 0.25
         while True:
             try:
-                saved = await self._storer.settle([result for _, result in batch])
-                break
+                saved = await self._storer.settle(results)
             except HeadwaterError as error:
                 self.problem = str(error)
-                log.warning("batch_waits", results=len(batch), error=str(error), again_in=wait)
+                log.warning("batch_waits", results=len(results), error=str(error), again_in=wait)
                 if stop.is_set():
-                    return  # not acknowledged: another storer gets it
+                    return False
                 for message, _ in batch:
                     await message.in_progress()
                 await pause(stop, wait)
                 wait = min(2 * wait, 10.0)
-            except Exception as error:
-                log.error("batch_failed", results=len(batch), error=repr(error))
-                if len(batch) > 1:
-                    for one in batch:
-                        await self._settle([one], stop)
-                else:
-                    await self._failed(batch[0][0], repr(error))
-                return
-        self.problem = None
-        for message, _ in batch:
-            await message.ack()
-        fail_points.here("storer.acknowledged")
-        if any(one.new_ids or one.updated_ids for one in saved):
-            self._on_saved()
+            else:
+                if any(one.new_ids or one.updated_ids for one in saved):
+                    self._on_saved()
+                return True
 
-    async def _failed(self, message: Any, problem: str) -> None:
+    async def _failed(self, message: Any, body: bytes, problem: str) -> None:
         if message.metadata.num_delivered < MOST_DELIVERED:
             await message.nak(delay=random.uniform(0.2, 1.0))
             return
         try:
-            await self._store.write(jobs.put_aside, self._streams.strip(message.subject), message.data, problem)
+            await self._store.write(jobs.put_aside, self._streams.strip(message.subject), body, problem)
         except HeadwaterError as error:
             log.warning("not_put_aside", error=str(error))
             await message.nak(delay=5.0)

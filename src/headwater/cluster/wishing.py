@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from headwater.cluster.controller import Outgoing
 from headwater.cluster.leading import SEAT
 from headwater.cluster.messages import EPOCH_SHIFT, Job, Result, job_for
-from headwater.cluster.partition import partition_of
 from headwater.cluster.storer import Storer
 from headwater.errors import Held, NotFound, Unreachable
 from headwater.fetch.client import Fetcher
@@ -78,7 +77,7 @@ class Wishing(Crawler):
     async def _job(self, known: Known, reason: str) -> Job:
         leading = await self._store.read(leases.read, SEAT)
         generation = (leading[0].epoch if leading else 0) << EPOCH_SHIFT
-        return job_for(known, partition_of(known.url), generation, reason, None)
+        return job_for((await self._store.asking([known.feed_id]))[known.feed_id], generation, reason, None)
 
     async def _settled(self, before: Known, refresh: Refresh) -> Settled:
         """A refresh that another machine may have made, in the form of one of ours."""

@@ -12,9 +12,11 @@ from headwater.estimate.base import Floats, Ragged, Rows
 from headwater.estimate.kinds import AHEAD, EARLIEST, named
 from headwater.model import Known, Outcome, Refresh, Verdict
 from headwater.node.roster import Roster
+from headwater.quick import quick
 from headwater.schedule.base import Observed, Strategy, Table
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Lesson:
     """What one refresh teaches, without the document it brought.

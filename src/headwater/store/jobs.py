@@ -18,6 +18,11 @@ from headwater.store.sql import InsertMany, InsertNew, chunks
 CHUNK = 1000
 _OFFER = InsertNew(job, ["feed_id", "partition", "body", "taken_until", "tries"], ["feed_id"])
 _SETTLED = InsertMany(settled, ["body"])
+# By hand: SQLAlchemy would write out up to 256 partitions each time, several times a second.
+_TAKE = """
+SELECT feed_id, "partition", body, tries FROM job WHERE "partition" = ANY($1::int[]) AND taken_until < $2
+LIMIT $3 FOR UPDATE SKIP LOCKED
+"""
 
 
 class JobRow(NamedTuple):
@@ -38,8 +43,7 @@ def offer(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
 def take(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
     """Jobs of these partitions that nobody has, or whose taker has let its time pass."""
     now = clock(connection)
-    free = select(job).where(job.c.partition.in_(sorted(partitions)), job.c.taken_until < now)
-    rows = connection.execute(free.limit(limit).with_for_update(skip_locked=True)).all()
+    rows = connection.exec_driver_sql(_TAKE, (list(partitions), now, limit)).all()
     taken = [JobRow(row.feed_id, row.partition, bytes(row.body), row.tries + 1) for row in rows]
     if taken:
         mine = update(job).where(job.c.feed_id.in_([one.feed_id for one in taken]))

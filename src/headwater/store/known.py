@@ -13,7 +13,7 @@ from headwater.model import Hints, Known, Validators
 from headwater.store.clean import clean_text
 from headwater.store.sql import OfIds, chunks, to_json
 from headwater.store.tables import feed, known, seen
-from headwater.store.values import ScheduleRow
+from headwater.store.values import Asking, ScheduleRow
 
 CHUNK = 1000
 _NO_HINTS = Hints()
@@ -46,10 +46,20 @@ _KNOWN = OfIds(
     "ON feed.id = known.feed_id LEFT JOIN feed_window ON feed_window.feed_id = known.feed_id "
     "WHERE known.feed_id IN {ids}"
 )
+_ASKING = OfIds(
+    'SELECT known.feed_id, url, etag, last_modified, body_hash, known."window" FROM known JOIN feed '
+    "ON feed.id = known.feed_id WHERE known.feed_id IN {ids}"
+)
 
 
 def load(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
     return {row[0]: _known(row) for row in _KNOWN.run(connection, feed_ids)}
+
+
+def asking(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Asking]:
+    """What it takes to ask for a feed: less than all that is known of it."""
+    rows = _ASKING.run(connection, feed_ids)
+    return {id: Asking(id, url, Validators(etag, date), body, window > 0) for id, url, etag, date, body, window in rows}
 
 
 def _known(row: Sequence[Any]) -> Known:

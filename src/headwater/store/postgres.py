@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from headwater.errors import StoreError
 from headwater.store.database import Database, Transaction
 from headwater.store.migrate import HEAD, migrate
-from headwater.store.problems import may_succeed_again, postgres_problems
+from headwater.store.problems import may_succeed_again, postgres_problems, was_cut
 from headwater.store.search import renew_all_if_made_otherwise
 
 T = TypeVar("T")
@@ -30,7 +30,6 @@ class Postgres(Database):
         self._engine = create_async_engine(
             _driver_url(url),
             pool_size=CONNECTIONS,
-            pool_pre_ping=True,
             connect_args={"timeout": 10, "server_settings": {"application_name": "headwater", "jit": "off"}},
         )
 
@@ -51,19 +50,26 @@ class Postgres(Database):
         return database
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        with postgres_problems(self._server):
-            async with self._engine.connect() as connection:
-                return await connection.run_sync(function, *args)
+        return await self._run(False, function, args)
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
+        return await self._run(True, function, args)
+
+    async def _run(self, commit: bool, function: Callable[..., T], args: Sequence[Any]) -> T:
+        """A connection that was cut while nobody used it shows at the first statement. Asking each before it is used
+        would be three round trips more; instead a transaction that has not come to its commit is begun anew."""
         with postgres_problems(self._server):
             for left in reversed(range(TRIES)):
-                try:
-                    async with self._engine.begin() as connection:
-                        return await connection.run_sync(function, *args)
-                except Exception as error:
-                    if not left or not may_succeed_again(error):
-                        raise
+                async with self._engine.connect() as connection:
+                    try:
+                        result = await connection.run_sync(function, *args)
+                    except Exception as error:
+                        if not left or not (may_succeed_again(error) or was_cut(error)):
+                            raise
+                        continue
+                    if commit:
+                        await connection.commit()
+                    return result
         raise AssertionError("unreachable")
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -73,13 +79,27 @@ class Postgres(Database):
     async def _transaction(self) -> AsyncIterator[Transaction]:
         # The caller's own errors pass untranslated: only what the database says is the database's problem.
         with postgres_problems(self._server):
-            connection = await self._engine.connect()
+            connection = await self._connected()
         try:
             yield _OneConnection(connection, self._server)
             with postgres_problems(self._server):
                 await connection.commit()
         finally:
             await connection.close()
+
+    async def _connected(self) -> AsyncConnection:
+        """A connection that answers: what its owner does in it cannot be begun anew by us."""
+        for left in reversed(range(TRIES)):
+            connection = await self._engine.connect()
+            try:
+                await connection.execute(text("SELECT 1"))
+            except BaseException as error:
+                await connection.close()
+                if not left or not was_cut(error):
+                    raise
+            else:
+                return connection
+        raise AssertionError("unreachable")
 
     async def close(self) -> None:
         await self._engine.dispose()

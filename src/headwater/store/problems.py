@@ -119,6 +119,11 @@ def may_come_back(error: BaseException | None) -> bool:
     return False
 
 
+def was_cut(error: BaseException) -> bool:
+    """Was the connection lost, so that the server has taken back everything that was not committed?"""
+    return isinstance(error, DBAPIError) and error.connection_invalidated
+
+
 def may_succeed_again(error: BaseException) -> bool:
     """Deadlock or serialisation failure: the same transaction, tried again, will do."""
     return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in ("40001", "40P01")

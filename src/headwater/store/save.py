@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
 
 from headwater.formats.urls import normalise
-from headwater.model import Item, Verdict
+from headwater.model import Ending, Item, Verdict
 from headwater.store import outbox, search
 from headwater.store.clean import clean
 from headwater.store.items import ITEM_COLUMNS, item_row, item_values
@@ -27,6 +27,7 @@ _SEEN = InsertNew(seen, ["feed_id", "key", "item_id", "content_hash"], ["item_id
 _ITEM = InsertMany(item, ITEM_COLUMNS)
 _KNOWN = Prepared(lambda _: update(known).where(known.c.feed_id == bindparam("of_feed")), KNOWN_COLUMNS)
 _WINDOW = Prepared(lambda dialect: _upsert_window(dialect), ["feed_id", "entries"])
+_READ = (Ending.CHANGED, Ending.PARTIAL)  # after any other ending the window is as it was
 _UPDATED = (
     *("published", "updated", "dated", "content_hash", "title", "link", "language"),
     *("authors", "categories", "enclosures", "summary", "content", "source"),
@@ -216,7 +217,8 @@ def _upsert_window(dialect: str) -> Any:
 
 def _remember(connection: Connection, live: list[_Written]) -> None:
     _KNOWN.run(connection, (known_row(each.verdict.known) for each in live))
-    _WINDOW.run(connection, (window_row(each.verdict.known) for each in live))
+    read = (each.verdict.known for each in live if each.verdict.refresh.ending in _READ)
+    _WINDOW.run(connection, map(window_row, read))
 
 
 def _changed_feeds(connection: Connection, live: list[_Written], feeds: dict[int, Row[Any]]) -> None:

@@ -35,6 +35,7 @@ from headwater.store.sqlite import Sqlite
 from headwater.store.subscription_store import SubscriptionStore
 from headwater.store.values import (
     Added,
+    Asking,
     Found,
     Keep,
     Loss,
@@ -188,6 +189,10 @@ class Store:
         `url` is always the feed's present address: it is not stored a second time.
         """
         return await self._database.read(known.load, list(feed_ids))
+
+    async def asking(self, feed_ids: Iterable[int]) -> dict[int, Asking]:
+        """What it takes to ask for these feeds; removed ones are left out."""
+        return await self._database.read(known.asking, list(feed_ids))
 
     async def all_known_schedule(self, chunk: int = 5000) -> AsyncIterator[list[ScheduleRow]]:
         """Every feed in the order of ids, `chunk` at a time; each chunk is a transaction of its own."""

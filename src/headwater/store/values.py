@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from headwater.model import Feed, Item, Refresh
+from headwater.model import Feed, Item, Refresh, Validators
 
 if TYPE_CHECKING:
     from headwater.query.hits import Hit, Related
@@ -48,6 +48,16 @@ class Saved:
     updated_ids: tuple[int, ...] = ()
     skipped: str | None = None
     url_taken_by: int | None = None
+
+
+class Asking(NamedTuple):
+    """What it takes to ask for a feed. `windowed` says that something is known to which a delta can be added."""
+
+    feed_id: int
+    url: str
+    validators: Validators
+    body_hash: str | None
+    windowed: bool
 
 
 class ScheduleRow(NamedTuple):

@@ -1,0 +1,51 @@
+"""Results on their way: several in a message, none of them lost, whatever NATS lets through."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from cluster_in_process import result
+
+from headwater.cluster.carried import SHORTENED, packed, unpack
+from headwater.cluster.messages import Result
+from headwater.model import Entry
+
+URL = "https://one.example/feed"
+
+
+def with_text(one: Result, length: int) -> Result:
+    """The result with texts that cannot be compressed."""
+    chance = random.Random(one.job.feed_id)
+    assert one.outcome.document is not None
+    texts = [chance.randbytes(length).hex()[:length] for _ in one.outcome.document.items]
+    items = tuple(
+        Entry(id=entry.id, link=entry.link, title=entry.title, content=text)
+        for entry, text in zip(one.outcome.document.items, texts, strict=True)
+    )
+    return replace(one, outcome=replace(one.outcome, document=replace(one.outcome.document, items=items)))
+
+
+def test_results_that_fit_go_in_one_message_and_come_out_as_they_were() -> None:
+    given = [result(feed, URL, 1_000.0 + feed, "a", "b") for feed in range(50)]
+    [(carried, body)] = packed(given, 1 << 20)
+    assert list(carried) == given == unpack(body)
+
+
+@pytest.mark.parametrize("length", [10, 2_000, 20_000])
+def test_results_that_do_not_fit_together_go_in_several_messages(length: int) -> None:
+    given = [with_text(result(feed, URL, 1_000.0 + feed, "a", "b"), length) for feed in range(21)]
+    messages = list(packed(given, 30_000))
+    assert all(len(body) <= 30_000 for _, body in messages)
+    assert [one for _, body in messages for one in unpack(body)] == given
+    assert (len(messages) > 1) == (length > 10)
+
+
+def test_a_document_that_is_too_large_alone_loses_texts_and_no_items() -> None:
+    [(_, body)] = packed([with_text(result(1, URL, 1_000.0, "a", "b", "c"), 90_000)], 30_000)
+    assert len(body) <= 30_000
+    [found] = unpack(body)
+    assert found.outcome.document is not None
+    assert [entry.id for entry in found.outcome.document.items] == ["a", "b", "c"]
+    assert SHORTENED in found.outcome.document.problems
