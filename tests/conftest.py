@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -64,6 +66,24 @@ async def farm() -> AsyncIterator[Callable[..., Awaitable[Farm]]]:
             return await stack.enter_async_context(Farm(*args, **options))
 
         yield start
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Awaitable[None]]:
+    """Wait until something holds; fails with what it was waiting for. Patient, because a busy machine is no failure."""
+
+    async def wait(holds: Callable[[], Any], what: str, seconds: float = 150.0) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            result = holds()
+            if asyncio.iscoroutine(result):
+                result = await result
+            if result:
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail(f"not within {seconds} s: {what}")
+
+    return wait
 
 
 @pytest.fixture(scope="session")

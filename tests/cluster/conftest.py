@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -29,24 +26,6 @@ def url(postgres: PostgresServer) -> Iterator[str]:
 async def store(url: str) -> AsyncIterator[Store]:
     async with await Store.open(url) as opened:
         yield opened
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Awaitable[None]]:
-    """Wait until something holds; fails with what it was waiting for."""
-
-    async def wait(holds: Callable[[], Any], what: str, seconds: float = 150.0) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            result = holds()
-            if asyncio.iscoroutine(result):
-                result = await result
-            if result:
-                return
-            await asyncio.sleep(0.05)
-        pytest.fail(f"not within {seconds} s: {what}")
-
-    return wait
 
 
 @pytest.fixture(scope="session")

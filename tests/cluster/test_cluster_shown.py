@@ -14,8 +14,10 @@ import httpx
 import uvicorn
 from cluster_in_process import settings
 
+from headwater.cluster import told
 from headwater.cluster.node import SharedNode
 from headwater.cluster.status import cluster_status
+from headwater.node.buying import FACTORS, what_budgets_buy
 from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -34,6 +36,11 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
             return found.leader == "alone" and not found.unheld and found.members[0].counts.get("stored") == 3
 
         await eventually(running, "it leads, holds everything and has stored")
+        assert node.leader.controller is not None
+        await told.tell(store, node.leader.controller)  # else once a minute
+        bought = await what_budgets_buy(await node.sample(time.time()), 1.0)
+        assert [one.completeness for one in bought] == sorted(one.completeness for one in bought)
+        assert len(bought) == len(FACTORS)
         app = create_app(node.store, node.status, node=node, live=node.live)
         listener = socket.create_server(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
@@ -41,15 +48,15 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
         try:
             async with httpx.AsyncClient(base_url=base) as client:
-                page, told, figures = [await client.get(f"/{one}") for one in ("cluster", "cluster.json", "metrics")]
+                page, answer, figures = [await client.get(f"/{one}") for one in ("cluster", "cluster.json", "metrics")]
         finally:
             server.should_exit = True
             await serving
             listener.close()
         assert page.status_code == 200, page.text
         assert "alone leads 1 process." in page.text
-        assert told.json()["leader"] == "alone"
-        assert len(told.json()["partitions"]["alone"]) == 256
+        assert answer.json()["leader"] == "alone"
+        assert len(answer.json()["partitions"]["alone"]) == 256
         assert 'headwater_cluster_partitions{member="alone"} 256.0' in figures.text
         assert "headwater_cluster_led 1.0" in figures.text
         env = {**os.environ, "HEADWATER_DATABASE": url}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +27,3 @@ def given(tmp_path: Path) -> Callable[..., Settings]:
         return Settings(**usual | more)
 
     return make
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Awaitable[None]]:
-    """Wait until something holds; fails with what it was waiting for."""
-
-    async def wait(holds: Callable[[], Any], what: str, seconds: float = 20.0) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            result = holds()
-            if asyncio.iscoroutine(result):
-                result = await result
-            if result:
-                return
-            await asyncio.sleep(0.02)
-        pytest.fail(f"not within {seconds} s: {what}")
-
-    return wait

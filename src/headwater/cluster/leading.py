@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import structlog
 
+from headwater.cluster import pushed, told
 from headwater.cluster.controller import Controller, Outgoing
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError
@@ -119,6 +120,7 @@ class Leader:
         upkeep, standing = Upkeep(store, controller, given), StandingQueries(store)
         await upkeep.begin()
         await standing.look()
+        await pushed.follow(store, controller.courtesy)
         await self._count(store)
         self.controller, self.upkeep = controller, upkeep
         self.took = time.monotonic() - began
@@ -134,8 +136,17 @@ class Leader:
             if status is not None:
                 await store.save_state(STATUS, VERSION, msgspec.json.encode(status), time.time())
 
+        async def hubs() -> None:
+            ended = await pushed.follow(store, controller.courtesy)
+            await controller.reconsider(ended)
+
+        async def believe() -> None:
+            await told.tell(store, controller)
+
         tasks = [
             *upkeep.tasks(standing, over),
+            asyncio.create_task(every(pushed.LOOK, hubs, over)),
+            asyncio.create_task(every(told.EVERY, believe, over)),
             asyncio.create_task(every(LOOK, look, over)),
             asyncio.create_task(every(LOOK, tell, over)),
             *self._beside(store, held, over),

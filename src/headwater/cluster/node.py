@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 import structlog
 
-from headwater.cluster import sharing
+from headwater.cluster import pushed, sharing
 from headwater.cluster.by_postgres import (
     PostgresJobs,
     PostgresLandlord,
@@ -32,9 +32,11 @@ from headwater.cluster.seat import Seat
 from headwater.cluster.storer import Storer
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
+from headwater.cluster.told import last_told
 from headwater.cluster.wishing import Wishing
 from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
+from headwater.node.buying import Sample
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Status
 from headwater.node.delivering import delivering
@@ -106,6 +108,7 @@ class SharedNode(Node):
             asyncio.create_task(Seat(self.store, PROCESSOR, name, timing.lead).run(self._process, self._stop)),
             asyncio.create_task(self.deliverer.run(self._stop)),
             asyncio.create_task(every(1.0, self._look, self._stop)),
+            asyncio.create_task(every(pushed.LOOK, self._hubs, self._stop)),
             asyncio.create_task(every(timing.beat, self.membership.stay, self._stop)),
         ]
         self._tasks[0].add_done_callback(self._ended)
@@ -143,8 +146,15 @@ class SharedNode(Node):
         status = self.leader.status() or self._status or self.crawler.status()
         return replace(status, queries=len(self.processor.definitions) or status.queries)
 
+    async def sample(self, now: float) -> Sample | None:
+        """What the leader believes, whichever process that is."""
+        return await last_told(self.store)
+
     async def _look(self) -> None:
         self._status = await last_status(self.store)
+
+    async def _hubs(self) -> None:
+        await pushed.follow(self.store, self.crawler.courtesy)
 
     def _new_processor(self, store: Store) -> None:
         self.processor = Processor(

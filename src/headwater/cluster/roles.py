@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import structlog
 
-from headwater.cluster import sharing
+from headwater.cluster import pushed, sharing
 from headwater.cluster.by_nats import Desk, NatsJobs, NatsLandlord, NatsOutgoing, NatsResults, carrier
 from headwater.cluster.by_postgres import encode_json
 from headwater.cluster.identity import Identity
@@ -212,12 +212,18 @@ async def storer(settings: Settings, stop: asyncio.Event) -> None:
     identity = Identity(settings, "storer")
     async with joined(settings, identity) as here:
         relay = Relay(here.streams, here.store)
-        writes = Storer(here.store, Courtesy(np.random.default_rng(), least=settings.least_interval))
+        courtesy = Courtesy(np.random.default_rng(), least=settings.least_interval)
+        writes = Storer(here.store, courtesy)
         storing = NatsStoring(here.streams, here.store, writes, relay.wake)
         identity.counts = lambda: {**writes.counts, **relay.counts, "put_aside": storing.put_aside}
         identity.problem = lambda: storing.problem or here.membership.problem
         seat = Seat(here.store, RELAY, identity.name, here.timing.lead)
-        await asyncio.gather(storing.run(stop), seat.run(relay.run, stop))
+
+        async def hubs() -> None:
+            await pushed.follow(here.store, courtesy)
+
+        await hubs()
+        await asyncio.gather(storing.run(stop), seat.run(relay.run, stop), every(pushed.LOOK, hubs, stop))
 
 
 async def processor(settings: Settings, stop: asyncio.Event) -> None:

@@ -18,7 +18,9 @@ from headwater.cluster.leading import last_status
 from headwater.cluster.node import joined_by_postgres
 from headwater.cluster.roles import fetcher, joined
 from headwater.cluster.timing import Timing
+from headwater.cluster.told import last_told
 from headwater.cluster.wishing import Wishing
+from headwater.node.buying import Sample
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Status
 from headwater.node.delivering import delivering
@@ -70,6 +72,10 @@ class WebNode(Node):
 
     def status(self) -> Status:
         return self._status or self.crawler.status()
+
+    async def sample(self, now: float) -> Sample | None:
+        """What the leader believes, whichever process that is."""
+        return await last_told(self.store)
 
     async def _look(self) -> None:
         self._status = await last_status(self.store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,21 +16,40 @@ SAMPLE = 500  # feeds that stand for all of them
 FACTORS = (1 / 8, 1 / 4, 1 / 2, 1 / np.sqrt(2), 1.0, np.sqrt(2), 2.0, 4.0, 8.0)
 
 
-async def what_budgets_buy(
-    decider: Decider, now: float, least_interval: float, budgets: Sequence[float] | None = None
-) -> list[Bought]:
-    """The curve around the present budget; empty while nothing is believed."""
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What is believed of some feeds that stand for `many` times as many, and the present budget for all of them."""
+
+    rates: list[float]
+    windows: list[float]
+    weights: list[float]
+    many: float
+    budget: float
+
+
+def sampled(decider: Decider, now: float) -> Sample | None:
+    """An even sample by rate; None while nothing is believed."""
     feeds = beliefs(decider, now)
     if feeds is None:
-        return []
+        return None
     rates, windows, weights = feeds
-    present = decider.spending.cap.requests
-    wanted = list(budgets) if budgets is not None else [present * factor for factor in FACTORS]
     many = max(len(rates) / SAMPLE, 1.0)
     if many > 1:
         chosen = np.argsort(rates, kind="stable")[((np.arange(SAMPLE) + 0.5) * many).astype(np.intp)]
         rates, windows, weights = rates[chosen], windows[chosen], weights[chosen]
+    return Sample(rates.tolist(), windows.tolist(), weights.tolist(), many, decider.spending.cap.requests)
+
+
+async def what_budgets_buy(
+    sample: Sample | None, least_interval: float, budgets: Sequence[float] | None = None
+) -> list[Bought]:
+    """The curve around the present budget; empty while nothing is believed."""
+    if sample is None:
+        return []
+    many = sample.many
+    wanted = list(budgets) if budgets is not None else [sample.budget * factor for factor in FACTORS]
     share = [budget / many for budget in wanted]
+    rates, windows, weights = (np.array(one) for one in (sample.rates, sample.windows, sample.weights))
     found = await asyncio.to_thread(bought, rates, windows, weights, share, shortest=least_interval)
     return [
         Bought(budget, one.used * many, one.completeness, one.freshness, one.delay)

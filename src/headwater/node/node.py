@@ -17,6 +17,7 @@ import structlog
 
 from headwater.fetch.client import Fetcher
 from headwater.node.articles import Articles, pages_of_hits
+from headwater.node.buying import Sample, sampled
 from headwater.node.changing import agreed
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
@@ -144,6 +145,10 @@ class Node:
     def status(self) -> Status:
         """What goes on right now, for the pages."""
         return replace(self.crawler.status(), queries=len(self.processor.definitions), aims=self.upkeep.aims)
+
+    async def sample(self, now: float) -> Sample | None:
+        """What is believed of the feeds, to say what budgets would buy; None while nothing is."""
+        return sampled(self.crawler, now)
 
     def _hits(self, hits: Sequence[StoredHit]) -> None:
         self.live.wake(hits)

@@ -88,7 +88,7 @@ async def show_what_if(call: Call, asked: WhatIf) -> Page[Bought]:
     """Say what another budget is believed to bring; nothing while nothing is believed of the feeds."""
     node = the_node(call)
     wanted = None if asked.budget is None else [asked.budget]
-    found = await what_budgets_buy(node.crawler, call.now, call.frame.settings.least_interval, wanted)
+    found = await what_budgets_buy(await node.sample(call.now), call.frame.settings.least_interval, wanted)
     return Page(items=found, next=None)
 
 

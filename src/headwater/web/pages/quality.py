@@ -82,7 +82,7 @@ async def curve(frame: Frame, now: float) -> list[Bought]:
     """What budgets would buy; empty where no node runs in this process, or while it believes nothing."""
     if frame.node is None:
         return []
-    return await what_budgets_buy(frame.node.crawler, now, frame.settings.least_interval)
+    return await what_budgets_buy(await frame.node.sample(now), frame.settings.least_interval)
 
 
 async def budget_curve(frame: Frame, now: float) -> Chart | None:
