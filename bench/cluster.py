@@ -269,14 +269,15 @@ def _fill(connection: Connection, there: int, feeds: int) -> None:
     connection.execute(
         text(
             "INSERT INTO feed (id, url, url_key, weight, added, paused) SELECT k, address, address, 1, 0, false FROM "
-            "(SELECT k, 'https://site' || k || '.example/feed' AS address FROM generate_series(:first, :last) k) AS new"
+            "(SELECT k, 'https://site' || k || '.example/feed' AS address "
+            "FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) k) AS new"
         ),
         {"first": there + 1, "last": feeds},
     )
     connection.execute(
         text(
             'INSERT INTO known (feed_id, "window", failures, moves, unstable) SELECT k, 0, 0, 0, 0 '
-            "FROM generate_series(:first, :last) k"
+            "FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) k"
         ),
         {"first": there + 1, "last": feeds},
     )
