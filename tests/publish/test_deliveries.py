@@ -57,8 +57,8 @@ async def arrive(store: Store, processor: Processor, feed: Feed, *names: str, **
         pass
 
 
-async def until_done(store: Store, deliverer: Deliverer) -> None:
-    async with asyncio.timeout(120):
+async def until_done(store: Store, deliverer: Deliverer, patience: float = 120.0) -> None:
+    async with asyncio.timeout(patience):
         while await store.publishing.next_due() is not None:
             if not await deliverer.step():
                 await asyncio.sleep(0.01)
@@ -287,7 +287,7 @@ async def finish(url: str, smtp: str) -> int:
         await processor.load()
         while await processor.step():
             pass
-        await until_done(store, killed_deliverer.deliverer(store, fetcher, smtp))
+        await until_done(store, killed_deliverer.deliverer(store, fetcher, smtp), patience=1800.0)
         counts = await store.publishing.delivery_counts()
         items = await store.count_items()
         assert counts == {"sent": 2 * items}
