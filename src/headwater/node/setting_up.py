@@ -7,15 +7,15 @@ from headwater.node.spending import Spending
 from headwater.schedule.base import Strategy
 from headwater.schedule.budget import Cap
 from headwater.schedule.build import build
-from headwater.schedule.objective import parse
+from headwater.schedule.objective import WORDS, parse
 from headwater.schedule.pace import Pace
 from headwater.settings import Settings
 
 
 def build_strategy(given: Settings) -> Strategy:
     """The strategy in force, without any feeds yet; one without a dial is only refused if somebody turned it."""
-    turned = "objective" in given.model_fields_set
-    return build(given.strategy, given.estimator, parse(given.objective) if turned else None)
+    objective = parse(given.objective)
+    return build(given.strategy, given.estimator, None if objective == WORDS["balanced"] else objective)
 
 
 def spending(given: Settings) -> Spending:

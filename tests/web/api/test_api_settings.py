@@ -31,6 +31,8 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
     assert (refused["field"], "target mode" in refused["message"]) == ("budget", True)
     back = await server.owner("PATCH", "/settings", json={"target_delay": None, "keep_days": None})
     assert (back["budget"], back["target_delay"], back["keep_days"]) == (100_000, None, None)
+    plain = await server.owner("PATCH", "/settings", json={"strategy": "uniform", "objective": "balanced"})
+    assert (plain["strategy"], server.node.crawler.strategy.name) == ("uniform", "uniform")
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from types import MappingProxyType
 from typing import Any
-from zoneinfo import available_timezones
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -135,12 +133,6 @@ def _number(name: str, given: str) -> float | None:
     return wanted
 
 
-@cache
-def zones() -> tuple[str, ...]:
-    """Names of time zones as people look for them, by continent and city."""
-    return tuple(sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/")))
-
-
 class SettingsPages:
     """The pages and what their forms do."""
 
@@ -164,7 +156,7 @@ class SettingsPages:
         user = await current(request)
         page = await look(self._frame, user, self._frame.clock(), request.query_params.get("deliveries", ""))
         values = {"causes": CAUSES, "scopes": SCOPES, "roles": ROLES, "states": STATES, "secret": secret}
-        values |= {"zones": zones(), "strategies": sorted(STRATEGIES), "dials": DIALS, "wrong": wrong, "form": form}
+        values |= {"strategies": sorted(STRATEGIES), "dials": DIALS, "wrong": wrong, "form": form}
         return self._frame.page(request, "settings.html", status, page=page, note=note, **values)
 
     async def _do(self, request: Request, scope: str, work: Work) -> Response:
