@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, func, select, text
+from sqlalchemy import Connection, and_, bindparam, func, select
 
 from headwater.store import hits, search
 from headwater.store.items import ITEM_COLUMNS, item_of
 from headwater.store.people import HIT, Counts, Page, Part, Reading, Stream, Unread
 from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag
-from headwater.store.sql import ByIds, chunks
+from headwater.store.sql import ByIds, chunks, rows
 from headwater.store.streams import places
 from headwater.store.subscribing import query_tags
 from headwater.store.tables import hit
@@ -161,31 +161,30 @@ _MY_HITS = select(hit.c.id, hit.c.feed_id, hit.c.item_id).where(
 # counts
 
 # Per feed: items behind the position, less those marked read there, and those marked unread before it.
-_COUNTS = text(
+_COUNTS = (
     "SELECT s.feed_id, "
     "(SELECT COUNT(*) FROM item i WHERE i.feed_id = s.feed_id AND i.id > s.read_up_to) AS behind, "
-    "(SELECT MAX(i.id) FROM item i WHERE i.feed_id = s.feed_id) AS newest "
+    "(SELECT i.first_seen FROM item i WHERE i.feed_id = s.feed_id ORDER BY i.id DESC LIMIT 1) AS newest "
     "FROM subscribed s WHERE s.user_id = :user"
 )
-_READ_BEHIND = text(
+_READ_BEHIND = (
     "SELECT m.feed_id, COUNT(*) FROM mark m CROSS JOIN subscribed s "
     "WHERE m.user_id = :user AND m.state = 1 AND s.user_id = :user AND s.feed_id = m.feed_id "
     "AND m.item_id > s.read_up_to GROUP BY m.feed_id"
 )
-_KEPT_UNREAD = text(
+_KEPT_UNREAD = (
     "SELECT m.feed_id, COUNT(*) FROM mark m CROSS JOIN subscribed s "
     "WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
     "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
 )
-_ARRIVALS = text("SELECT id, first_seen FROM item WHERE id IN :ids").bindparams(bindparam("ids", expanding=True))
-_QUERY_COUNTS = text(
+_QUERY_COUNTS = (
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
     "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
     "WHERE q.user_id = :user AND h.query_id = q.query_id AND h.id > q.read_up_to AND h.current "
     "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0))) GROUP BY h.query_id"
 )
-_QUERY_KEPT = text(
+_QUERY_KEPT = (
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM mark m CROSS JOIN hit h CROSS JOIN query_subscription q "
     "WHERE m.user_id = :user AND m.state = 0 AND h.item_id = m.item_id AND h.current "
     "AND q.user_id = :user AND q.query_id = h.query_id AND h.id <= q.read_up_to GROUP BY h.query_id"
@@ -195,18 +194,15 @@ _QUERY_KEPT = text(
 def counts(connection: Connection, user_id: int) -> Counts:
     """Unread items of everything that a person reads."""
     user = {"user": user_id}
-    read: dict[int, int] = {row[0]: row[1] for row in connection.execute(_READ_BEHIND, user)}
-    kept: dict[int, int] = {row[0]: row[1] for row in connection.execute(_KEPT_UNREAD, user)}
-    numbers: dict[int, int] = {}
-    newest: dict[int, int] = {}
-    for id, behind, last in connection.execute(_COUNTS, user):
+    read: dict[int, int] = {row[0]: row[1] for row in rows(connection, _READ_BEHIND, user)}
+    kept: dict[int, int] = {row[0]: row[1] for row in rows(connection, _KEPT_UNREAD, user)}
+    feeds: dict[int, Unread] = {}
+    for id, behind, newest in rows(connection, _COUNTS, user):
         if (number := behind - read.get(id, 0) + kept.get(id, 0)) > 0:
-            numbers[id], newest[id] = number, last
-    arrived = _arrivals(connection, newest.values())
-    feeds = {id: Unread(number, arrived.get(newest[id], 0.0)) for id, number in numbers.items()}
+            feeds[id] = Unread(number, newest or 0.0)
     queries: dict[int, Unread] = {}
     for statement in (_QUERY_COUNTS, _QUERY_KEPT):
-        for id, number, last in connection.execute(statement, user):
+        for id, number, last in rows(connection, statement, user):
             before = queries.get(id, Unread(0, 0.0))
             queries[id] = Unread(before.count + number, max(before.newest, last))
     starred = select(func.count()).select_from(mark).where(mark.c.user_id == user_id, mark.c.starred.is_not(None))
@@ -214,16 +210,9 @@ def counts(connection: Connection, user_id: int) -> Counts:
         feeds,
         queries,
         _by_tag(connection, user_id, feeds, queries),
-        sum(numbers.values()),
+        sum(one.count for one in feeds.values()),
         connection.execute(starred).scalar_one(),
     )
-
-
-def _arrivals(connection: Connection, ids: Iterable[int]) -> dict[int, float]:
-    found: dict[int, float] = {}
-    for chunk in chunks(ids, CHUNK):
-        found |= {row[0]: row[1] for row in connection.execute(_ARRIVALS, {"ids": chunk})}
-    return found
 
 
 def _by_tag(
