@@ -80,10 +80,12 @@ async def roles(given: Settings, *names: str) -> AsyncIterator[Roles]:
 
 
 @asynccontextmanager
-async def streams_at(url: str, prefix: str, identity: str | None = None) -> AsyncIterator[Streams]:
+async def streams_at(
+    url: str, prefix: str, identity: str | None = None, *, lease: float = LEASE
+) -> AsyncIterator[Streams]:
     """The streams of a test; made where an identity is given."""
     link = await connect(url, "test")
-    found = Streams(link, prefix, Timing(LEASE))
+    found = Streams(link, prefix, Timing(lease))
     try:
         if identity is not None:
             await found.ensure(identity)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from databases import PostgresServer
 from headwater.cluster import sharing
-from headwater.cluster.by_nats import NatsOutgoing, carrier
+from headwater.cluster.by_nats import NatsJobs, NatsOutgoing, carrier, offer_all
 from headwater.cluster.by_postgres import PostgresOutgoing
 from headwater.cluster.controller import Controller
 from headwater.cluster.leading import Leader
@@ -22,6 +22,7 @@ from headwater.cluster.partition import partition_of
 from headwater.cluster.reckoning import reckon
 from headwater.cluster.servers import NatsServer, nats_server
 from headwater.cluster.storer import Storer
+from headwater.cluster.streams import consumer
 from headwater.cluster.terminal import Taken, Terminal
 from headwater.cluster.timing import Timing
 from headwater.errors import LeaseLost
@@ -73,6 +74,9 @@ class Grants:
     async def tend(self, drained: tuple[int, ...]) -> Grant:
         self.drained.append(drained)
         return self._grants.pop(0) if len(self._grants) > 1 else self._grants[0]
+
+    def give(self, grant: Grant) -> None:
+        self._grants = [grant]
 
     async def leave(self) -> None:
         pass
@@ -152,6 +156,33 @@ async def test_a_partition_is_drained_before_it_is_let_go(farm, eventually) -> N
         await eventually(lambda: (p,) in landlord.drained, "it lets go")
         assert fetching.done()
         assert fetching.result() == "done"
+        stop.set()
+        await running
+
+
+async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
+    farm, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await farm(feeds=2)
+    url = made.url(0)
+    p = partition_of(url)
+    grant = Grant({p: 5}, (), LEASE, 7, time.time())
+    landlord = Grants(grant)
+    async with streams_at(nats.url, prefix) as streams, Fetcher(allow_private=True, per_host=2, gap=0.0) as fetcher:
+        await streams.ensure(await carrier(streams, store))
+        terminal = Terminal("t", fetcher, landlord, NatsJobs(streams), Kept(), timing=Timing(LEASE))
+        stop = asyncio.Event()
+        running = asyncio.create_task(terminal.run(stop))
+        await offer_all(streams, [Job(1, p, 7 << EPOCH_SHIFT, url, "a test")])
+        await eventually(lambda: terminal.counts["fetched"] == 1, "it has asked for jobs of its partition")
+        landlord.give(replace(grant, partitions={}))
+        await eventually(lambda: not terminal.held, "the partition has passed on")
+        await asyncio.sleep(0.5)
+        await offer_all(streams, [Job(2, p, 7 << EPOCH_SHIFT, made.url(1), "a test")])
+        await asyncio.sleep(0.5)
+        waits = await streams.context.consumer_info(streams.stream("JOBS"), consumer(p))
+        assert (waits.num_pending, waits.num_ack_pending) == (1, 0)  # for the other, who has not asked yet
+        assert terminal.counts["refused"] == 0
         stop.set()
         await running
 

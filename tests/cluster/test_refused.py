@@ -93,7 +93,7 @@ async def test_a_database_that_refuses_us_is_not_waited_for(postgres, nats: Nats
 async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
     url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
-    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=3.0)
     async with roles(given, "storer"):
 
         async def joined() -> bool:
@@ -101,12 +101,12 @@ async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
 
         await eventually(joined, "the first cluster is there")
         with pytest.raises(ClusterError, match="Another cluster lives on this database"):
-            async with SharedNode(settings(database=url)):
+            async with SharedNode(settings(database=url, cluster_lease=3.0)):
                 pytest.fail("a node must not join")
         with pytest.raises(ClusterError, match="this NATS has no streams of it"):
             await ROLES["controller"](given.model_copy(update={"nats_prefix": f"{prefix}b"}), asyncio.Event())
-    await asyncio.sleep(LEASE + 1)
-    async with SharedNode(settings(database=url)):  # the first has gone: now it may
+    await asyncio.sleep(given.cluster_lease + 1)
+    async with SharedNode(settings(database=url, cluster_lease=3.0)):  # the first has gone: now it may
         pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -82,8 +83,7 @@ async def run(make: Callable[..., Any], port: int, eventually: Any, **given: Any
 
         await eventually(refreshed, "all feeds are refreshed")
         made.advance(2 * 86_400.0)
-        for one in added:
-            await node.crawler.refresh_now(one.feed.id)
+        await asyncio.gather(*(node.crawler.refresh_now(one.feed.id) for one in added))
 
         async def processed() -> bool:
             return await store.checkpoint("queries") == await store.outbox_end()

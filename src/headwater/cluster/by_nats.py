@@ -7,9 +7,10 @@ jobs come to it from the durable consumers of those partitions.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +34,7 @@ from headwater.store import jobs, leases
 from headwater.store.store import Store
 
 AT_ONCE = 256  # publishes under way
-PULL = 5.0  # seconds that a wish for jobs stands
+PULL = 20.0  # seconds that a wish for jobs stands
 REFUSED_TWICE = 2
 TOGETHER = 0.02  # seconds that a result waits for others to go with
 MOST_TOGETHER, HEAVY = 64, 1 << 20  # results, and bytes that were fetched for them
@@ -195,20 +196,25 @@ class NatsJobs:
 
     async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
         link = self._streams.link
-        inbox = link.new_inbox()
         api = f"$JS.API.CONSUMER.MSG.NEXT.{self._streams.stream('JOBS')}."
-
-        async def come(message: Any) -> None:
-            await self._come(terminal, message)
-
-        subscription = await link.subscribe(f"{inbox}.*", cb=come)
+        inbox, subscription = await self._listen(terminal)
+        connected = link.stats["reconnects"]
         try:
             while not stop.is_set():
                 terminal.changed.clear()
-                mine = terminal.mine if terminal.room > 0 else []
+                mine = terminal.mine
                 each = max(terminal.concurrency // max(len(mine), 1), LEAST_WISH)
                 now = awake()
-                for p in mine:
+                if connected != link.stats["reconnects"]:  # to a broker that may know nothing of what we wished for
+                    connected = link.stats["reconnects"]
+                    self._wishes.clear()
+                if self._stale(mine, now):
+                    # Jobs go to who wished for them as long as he listens, so: not there any more.
+                    with contextlib.suppress(Exception):
+                        await subscription.drain()
+                    self._wishes.clear()
+                    inbox, subscription = await self._listen(terminal)
+                for p in mine if terminal.room > 0 else []:
                     wish = self._wishes.get(p)
                     if wish is None or wish.left <= 0 or wish.until < now:
                         self._wishes[p] = _Wish(each, now + PULL)
@@ -217,6 +223,19 @@ class NatsJobs:
                 await pause(terminal.changed, 0.1)
         finally:
             await subscription.unsubscribe()
+
+    async def _listen(self, terminal: Terminal) -> tuple[str, Any]:
+        inbox = self._streams.link.new_inbox()
+
+        async def come(message: Any) -> None:
+            await self._come(terminal, message)
+
+        return inbox, await self._streams.link.subscribe(f"{inbox}.*", cb=come)
+
+    def _stale(self, mine: Collection[int], now: float) -> bool:
+        """Whether jobs of a partition are on their way to us that is ours no more."""
+        held = set(mine)
+        return any(p not in held and wish.left > 0 and wish.until > now for p, wish in self._wishes.items())
 
     async def _come(self, terminal: Terminal, message: Any) -> None:
         partition = int(message.subject.rpartition(".")[2]) if not message.reply else -1
