@@ -173,6 +173,9 @@ def _pushed(known: Known, verdict: Verdict) -> Verdict:
 
 def identities(document: Document, unstable: int = 0) -> list[str]:
     """The identity of each item. A guid that stands on several different items, or changes, identifies nothing."""
+    guids = {entry.id for entry in document.items}
+    if unstable < UNSTABLE_AFTER and len(guids) == len(document.items) and None not in guids and "" not in guids:
+        return [_short(entry.id) for entry in document.items]  # type: ignore[arg-type]  # each has one of its own
     bearers = Counter(guid for guid, _ in {(entry.id, entry.link or entry.title) for entry in document.items})
     distrusted = unstable >= UNSTABLE_AFTER
     return [_identity(entry, trusted=not distrusted and bearers[entry.id] == 1) for entry in document.items]

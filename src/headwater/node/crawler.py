@@ -5,7 +5,8 @@
                     └────────────────────────────────────────────────────────────────────────────────────────┘
 
 Only this loop and its siblings in `node` look at the wall clock. What it decides is decided by pure code: `schedule`
-chooses, `novelty` judges. Results wait in a queue while a batch is being written, so batches grow with the load.
+chooses, `novelty` judges. Results wait in a queue while a batch is being written, and a moment for others under way, so
+batches grow with the load.
 """
 
 from __future__ import annotations
