@@ -20,6 +20,7 @@ from headwater.schedule.base import Budget, Choice, Explained, Interval, Observe
 from headwater.schedule.plan import Task, next_refresh, overflow
 from headwater.schedule.price import Control, believed_price, steered
 from headwater.schedule.ranking import in_blocks
+from headwater.schedule.worth import shows_wanted
 from headwater.when import figure, span
 
 SHORTEST, LONGEST = 120.0, 31 * DAY
@@ -94,7 +95,10 @@ class Value(Interval):
     def worth(self, table: Table, rows: Rows) -> Floats:
         """What an item-day of waiting costs at each feed; never nothing, so that no feed is forgotten."""
         wanted = self.delay * table.weight[rows] * table.selectivity[rows]
-        shown = self.freshness / np.maximum(table.window[rows], 1.0)
+        if not self.freshness:
+            return np.maximum(wanted, 1e-6)
+        window = np.maximum(table.window[rows], 1.0)
+        shown = self.freshness * shows_wanted(table.selectivity[rows], window) / window
         return np.maximum(wanted + shown, 1e-6)
 
     def _task(self, table: Table, rows: Rows) -> Task:

@@ -16,6 +16,7 @@ from headwater.estimate.bayes import Bayes
 from headwater.estimate.poisson import mean_shown
 from headwater.schedule.base import Table
 from headwater.schedule.ranking import Ranking
+from headwater.schedule.worth import shows_wanted
 
 PIECES = 8
 PAUSES = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 32, 40, 60, 80.0])  # steps
@@ -67,7 +68,8 @@ class ValueIndex(Ranking):
             index[told] = self._told(table, rows[told], soon[told], window[told])
         index *= 1 - self.freshness
         if self.freshness:
-            index += self.freshness * self._stale(rows, last, age, items, window) / self.step
+            matters = shows_wanted(table.selectivity[rows], window)
+            index += self.freshness * matters * self._stale(rows, last, age, items, window) / self.step
         if self.delay:
             index += self.delay * worth * items * steps / 2
         # Feeds that are worth nothing take turns, so that a wrong belief is found out one day.

@@ -28,3 +28,12 @@ def combined_worth(
         worth = worth + own
         passes = np.where(own > 0, 1.0, passes)
     return np.where(passes > 0, worth / np.where(passes > 0, passes, 1.0), 0.0), passes
+
+
+def shows_wanted(selectivity: Floats, window: Floats) -> Floats:
+    """The chance that a window shows anything wanted; one that does not is fresh, however old (F_W, thesis ch. 2).
+
+    >>> shows_wanted(np.array([0.0, 0.1, 1.0]), np.array([10.0, 10.0, 1.0])).round(2).tolist()
+    [0.0, 0.65, 1.0]
+    """
+    return np.asarray(1 - (1 - np.clip(selectivity, 0.0, 1.0)) ** window)
