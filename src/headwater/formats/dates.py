@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from headwater.formats.calendars import AFTERNOON, FILLERS, LONG_ZONES, MONTHS, MORNING, PLACES, WEEKDAYS, ZONES
@@ -47,6 +48,7 @@ ISO_FORMS = (
 
 _TIME = re.compile(r"(\d{1,2})[:.h](\d{1,2})(?:[:.](\d{1,2})(?:[.,](\d+))?)?(.*)")
 _OFFSET = re.compile(r"(?:gmt|utc)?([+-])(\d{1,2})(?::?(\d\d))?")
+_HOURS = re.compile(r"([+-])([01][0-9]|2[0-3])([0-5][0-9])")
 _NUMBERS = re.compile(r"\d+")
 _COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
 _FRACTION = re.compile(r"\d{10}\.\d{1,9}")
@@ -86,21 +88,42 @@ def _parsed(text: str) -> float | None:
 def _rfc822(text: str) -> float | None:
     """`Thu, 01 Jan 2004 19:48:21 GMT`, every part in its place, or None for the slower reader to try.
 
-    Rewritten as ISO 8601, which Python reads and checks in one go.
+    Days and zones recur, so they are remembered; of the clock there are not many.
     """
-    zone = text[26:]
-    month = _MONTHS.get(text[8:11])
-    if month is None or text[16] != " " or text[25] != " " or (zone[0] in "+-" and len(zone) != 5):
+    day, minute, second, zone = (
+        _usual_day(text[5:16]),
+        _CLOCK.get(text[17:22]),
+        _SECONDS.get(text[22:25]),
+        _usual_zone(text[26:]),
+    )
+    if day is None or minute is None or second is None or zone is None or text[16] != " " or text[25] != " ":
         return None
-    offset = "+00:00" if zone in _GREENWICH else zone if zone[0] in "+-" else None
+    return day + minute + second - zone
+
+
+_CLOCK = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
+_SECONDS = {f":{second:02}": second for second in range(60)}
+
+
+@lru_cache(maxsize=4_096)
+def _usual_day(text: str) -> float | None:
+    """The start of `01 Jan 2004`."""
     try:
-        moment = datetime.fromisoformat(f"{text[12:16]}-{month}-{text[5:7]}T{text[17:25]}{offset or '+00:00'}")
-    except ValueError:
+        return datetime.fromisoformat(f"{text[7:]}-{_MONTHS[text[3:6]]}-{text[:2]}T00:00:00+00:00").timestamp()
+    except (KeyError, ValueError):
         return None
-    if offset is None:
-        minutes = ZONES.get(zone.lower())
-        return None if minutes is None else moment.timestamp() - minutes * 60
-    return moment.timestamp()
+
+
+@lru_cache(maxsize=512)
+def _usual_zone(text: str) -> float | None:
+    """How many seconds a zone is ahead of Greenwich: `GMT`, `+0100`, `EST`."""
+    if text in _GREENWICH:
+        return 0.0
+    if text[0] not in "+-":
+        minutes = ZONES.get(text.lower())
+        return None if minutes is None else minutes * 60.0
+    found = _HOURS.fullmatch(text)
+    return None if found is None else float(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60)
 
 
 def _slowly(text: str) -> float | None:
