@@ -87,7 +87,8 @@ async def confirmed(*origins: Source) -> None:
 async def test_two_nodes_push_to_each_other_and_know_again_what_comes_back(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         ours, theirs = [await stack.enter_async_context(source()) for _ in range(2)]
-        one, two = [await stack.enter_async_context(server(tmp_path / name, name)) for name in ("one", "two")]
+        starting = (stack.enter_async_context(server(tmp_path / name, name)) for name in ("one", "two"))
+        one, two = await asyncio.gather(*starting)
         await one.follow(f"{ours.base}/feed.xml", two.feed)
         await two.follow(f"{theirs.base}/feed.xml", one.feed)
         await confirmed(ours, theirs)
