@@ -179,7 +179,7 @@ def run_contender(name: str, base: str, feeds: int) -> None:
 
 def main(small: bool) -> dict[str, float]:
     """Prints the table; returns how many times the floor's CPU a refresh costs, cold and warm."""
-    feeds, part = (200, 20) if small else (10_000, 500)
+    feeds, part = (100, 10) if small else (10_000, 500)
     with farm(feeds) as base:
         results = {name: contend(name, base, feeds) for name in ("floor", "headwater")}
         if find_spec("reader"):

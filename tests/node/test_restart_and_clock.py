@@ -82,12 +82,12 @@ def settled(crawler: Crawler) -> int:
 
 
 async def test_feeds_that_are_read_anew_while_they_are_refreshed_are_not_asked_twice(farm, given, eventually) -> None:
-    made = await farm(feeds=200, speed=1, hints=False)
+    made = await farm(feeds=100, speed=1, hints=False)
     crawler, end = await crawl(made, given(), SteppingClock(), budget=100_000)
-    while settled(crawler) < 200:
+    while settled(crawler) < 100:
         await crawler.load()  # as when somebody adds feeds all the time
     await end()
-    assert len(made.log) == 200
+    assert len(made.log) == 100
 
 
 async def test_a_machine_that_slept_for_a_day_catches_up_within_the_budget(farm, given, eventually) -> None:
