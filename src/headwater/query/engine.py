@@ -8,7 +8,7 @@ they read. The answers are those of `meaning`, the reference; what is remembered
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from headwater.language import parse
@@ -135,7 +135,9 @@ class Engine:
         if self._event % RETUNED == 0:
             for owner, feature in self._index.retune(view):
                 self._standing.moved(owner, feature)
-        numbers, made, failures = met, list[Hit](), list[Failure]()
+        numbers = met
+        made: Sequence[Hit] = ()
+        failures: Sequence[Failure] = ()
         if rules:
             passing = Passing(view, self._standing, self._index, self._frequencies, before, self._event)
             passing.go(rules)
