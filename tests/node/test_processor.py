@@ -15,7 +15,7 @@ from headwater.node.processor import Processor
 from headwater.query.text import Analysed
 from headwater.store.store import Store
 from headwater.store.tables import query_feed
-from headwater.store.values import NewFeed, StoredHit
+from headwater.store.values import NewFeed, OutboxEntry, StoredHit
 from store_samples import NOW, a_verdict, an_item
 
 GUARDIAN, IRIS = "https://guardian.example/rss", "https://iris.example/rss"
@@ -494,6 +494,59 @@ async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, m
         ]
     delivered = [(hit.query_id, hit.item.title) for hit in world.delivered if hit.fresh]
     assert len(delivered) == len(set(delivered)) == (MANY + 1) * 6 + 1
+
+
+async def fresh(world: World, name: str) -> list[str | None]:
+    query = await world.store.queries.find(name)
+    return [hit.item.title for hit in await world.store.queries.stream(query.id) if hit.fresh]
+
+
+FEW = "KEEP LAST 1 ITEMS"  # most of what came before is not in the window that is filled, and would be taken for new
+
+
+async def test_a_large_script_is_not_taken_up_before_its_time_because_another_definition_waits(world: World) -> None:
+    """The processor is behind: between the two definitions are items that only the first may meet."""
+    await world.run("CREATE FEED Everything AS RETURN ALL")
+    await world.process()
+    await world.publish("guardian", "volcano 0")
+    await world.run("CREATE FEED Once AS RETURN ALL DISTINCT ON TITLE")
+    await world.publish("guardian", "volcano 1", "volcano 2")
+    script = [f'CREATE FEED q{k} AS RETURN ALL WHERE TITLE CONTAINS "volcano" {FEW}' for k in range(MANY)]
+    await world.run(";\n".join(script))
+    await world.publish("guardian", "volcano 3")
+    await world.process()
+    assert await fresh(world, "Once") == ["volcano 1", "volcano 2", "volcano 3"]
+    assert await fresh(world, "q0") == await fresh(world, "q119") == ["volcano 3"]
+
+
+@pytest.mark.parametrize("number", [1, MANY])
+async def test_what_arrives_just_before_a_definition_while_the_processor_looks_is_not_delivered_by_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    await world.run("CREATE FEED Everything AS RETURN ALL")
+    await world.process()
+    outbox, came = world.store.outbox, True
+
+    async def interrupted(after: int, limit: int = 500) -> list[OutboxEntry]:
+        nonlocal came
+        found = await outbox(after, limit)
+        if not came:
+            came = True
+            await world.publish("guardian", "volcano 0", "volcano 1")
+            await world.run(";".join(f"CREATE FEED q{k} AS RETURN ALL {FEW}" for k in range(number)))
+            await world.publish("guardian", "volcano 2", "volcano 3")
+            await world.run(f"CREATE FEED q{number} AS RETURN ALL DISTINCT ON TITLE {FEW}")
+            await world.publish("guardian", "volcano 4")
+        return found
+
+    monkeypatch.setattr(world.store, "outbox", interrupted)
+    world.processor = world.new_processor()
+    await world.processor.load()
+    came = False
+    await world.process()
+    assert await fresh(world, "Everything") == [f"volcano {number}" for number in range(5)]
+    assert await fresh(world, "q0") == ["volcano 2", "volcano 3", "volcano 4"]
+    assert await fresh(world, f"q{number}") == ["volcano 4"]
 
 
 async def test_a_large_script_half_taken_up_is_finished_after_a_restart(

@@ -215,22 +215,31 @@ class Processor:
                 await self._pass_by(end)
                 return False
         entries = await self._entries(self._position, self._batch)
+        seen = entries[-1].position if entries else self._position
         # After the entries: a query that existed when one of them arrived is then among those we look at.
         await self._look()
-        if (wanted.waiting or wanted.late) and self._entries != self._store.outbox:
-            # whether nothing is left before a position only the store knows
-            entries = await self._store.outbox(self._position, self._batch)
+        first = min((group[0].position for group in (wanted.waiting, wanted.late) if group), default=None)
+        if first is not None:
+            # Again, because entries that a definition must wait for may have come since, and only the store knows; but
+            # none beyond it: queries that came before those have not been looked at.
+            again = await self._store.outbox(self._position, self._batch)
+            entries = [entry for entry in again if entry.position <= max(seen, first)]
+        nothing = not entries
         if wanted.waiting:
             entries = [entry for entry in entries if entry.position <= wanted.waiting[0].position]
         if entries:
             await self._write(entries, await self._match(entries))
-        if wanted.late and (not entries or self._position >= wanted.late[0].position):
+        if wanted.late and self._has_come(wanted.late[0].position, first if nothing else None):
             await self._take_late()
         elif wanted.waiting and not entries:
             await self._take_up()
         else:
             return bool(entries)
         return True
+
+    def _has_come(self, position: int, upto: int | None) -> bool:
+        """Whether everything up to a position has been matched; up to `upto` there is nothing more."""
+        return self._position >= position or (upto is not None and position <= upto)
 
     async def _pass_by(self, end: int) -> None:
         """Nobody asks for what came up to here: it need not even be read."""
