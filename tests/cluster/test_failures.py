@@ -15,6 +15,7 @@ from databases import PostgresServer
 from headwater.cluster import sharing
 from headwater.cluster.by_nats import NatsJobs, NatsOutgoing, carrier, offer_all
 from headwater.cluster.by_postgres import PostgresOutgoing
+from headwater.cluster.carried import packed, unpack
 from headwater.cluster.controller import Controller
 from headwater.cluster.leading import Leader
 from headwater.cluster.messages import EPOCH_SHIFT, Grant, Job, Result, read_taught
@@ -358,6 +359,28 @@ async def test_a_message_that_nobody_can_read_is_put_aside_with_its_body(
         assert (subject, body) == ("res.7", b"\xff poison")
         assert "cannot be read" in problem
         assert await store.count_items() == 1  # the others are stored
+
+
+async def test_one_result_that_nobody_can_store_does_not_keep_the_others_of_its_message(
+    url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    feed = await a_feed(store)
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    good = result(feed, "https://one.example/feed", 1_000.0, "a")
+    bad = replace(good, job=replace(good.job, partition=9999))  # there is no such partition
+    async with streams_at(nats.url, prefix) as streams, roles(given, "storer"):
+        await eventually(streams.present, "the streams are made")
+        [(_, body)] = packed([bad, good], 1 << 20)
+        await streams.context.publish(streams.subject("res.7"), body)
+
+        async def aside() -> bool:
+            return bool(await store.read(jobs.set_aside)) and await streams.waiting("RESULTS") == 0
+
+        await eventually(aside, "it is put aside")
+        [(_, _, problem, kept)] = await store.read(jobs.set_aside)
+        assert f"Feed {feed}: KeyError(9999)" in problem
+        assert unpack(kept) == [bad]
+        assert await store.count_items() == 1
 
 
 async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blocks_is_put_aside(
