@@ -2,9 +2,9 @@
 
 `python -m bench.standing [--small] [--queries N]`. A store is filled with the queries of the matching benchmark, and an
 item is put into its outbox; then `headwater serve` is started, until that item's hits are written: seconds from the
-start of the process, its CPU time and its memory, beside a server without any query. Then, while an item comes every
-twentieth of a second, thousands of queries come in one script, and one alone: how long items wait for their hits, in
-the median and at most, beside the same without new queries.
+start of the process, its CPU time and its memory, beside a server with one query. Then, while items come, one query
+comes, and thousands in one script: how long items wait for their hits, in the median and at most, beside the same
+without new queries. The server looks once a second at what other processes have written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from headwater.store.tables import query_feed
 from headwater.store.values import NewFeed
 
 SCRIPT = 10_000  # statements of one script
-PAUSE = 0.05  # seconds between two items
+PAUSE = 0.05  # seconds between two items, at least; each has hits of one query in 230, which must be written
 LONGEST = 600.0  # seconds until we give up
 
 
@@ -144,7 +144,7 @@ async def start(place: Place, queries: int, workload: Workload, number: int, set
 # adding
 
 
-async def waits(place: Place, store: Store, items: list[Item], more: str | None) -> list[float]:
+async def waits(place: Place, store: Store, items: list[Item], more: str | None, pause: float) -> list[float]:
     """Seconds that each item waited for its hits while the script was carried out and taken up."""
     sent: list[tuple[int, float]] = []
     done: list[float] = []
@@ -164,7 +164,7 @@ async def waits(place: Place, store: Store, items: list[Item], more: str | None)
             adding = asyncio.create_task(store.queries.execute(more, time.time()))
         began = time.monotonic()
         sent.append((await publish(store, place, item), began))
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(pause)
     await watching
     if adding is not None:
         await adding
@@ -172,6 +172,7 @@ async def waits(place: Place, store: Store, items: list[Item], more: str | None)
 
 
 async def add(place: Place, queries: int, more: int, items: int, workload: Workload) -> None:
+    pause = max(PAUSE, queries / 100_000)
     async with await Store.open(place.url) as store:
         position = await publish(store, place, workload.items(1, seed=199)[0])
         with serving(place) as pid:
@@ -184,7 +185,7 @@ async def add(place: Place, queries: int, more: int, items: int, workload: Workl
                 )
             ):
                 before = spent(pid)
-                found = await waits(place, store, workload.items(items, seed=200 + number), text)
+                found = await waits(place, store, workload.items(items, seed=200 + number), text, pause)
                 middle, worst = statistics.median(found), max(found)
                 print(
                     f"  {what:<24}{middle:9.2f} s in the middle, {worst:.2f} s at most, CPU {spent(pid) - before:.1f} s"
@@ -203,7 +204,7 @@ def main(small: bool = False, queries: int | None = None) -> None:
         for number in range(1 if small else 3):
             asyncio.run(start(place, size, workload, number))
         print(f"\nitems that wait for their hits while queries are added to {size:,}")
-        asyncio.run(add(place, size, 200 if small else 20_000, 40 if small else 1200, workload))
+        asyncio.run(add(place, size, 200 if small else 5_000, 40 if small else 60, workload))
 
 
 if __name__ == "__main__":
