@@ -98,7 +98,9 @@ async def test_what_is_saved_is_read_back(store: Store, new: list[Item], known: 
     assert [await store.item(id) for id in saved.new_ids] == [
         replace(one, id=id) for one, id in zip(mine, saved.new_ids, strict=True)
     ]
-    assert await store.known([feed.id]) == {feed.id: known}
+    # Only a document that was read has a window; after any other ending the feed keeps the one it had, here none.
+    read = refresh.ending in (Ending.CHANGED, Ending.PARTIAL)
+    assert await store.known([feed.id]) == {feed.id: known if read else replace(known, window=())}
     assert await store.refreshes(feed.id) == [refresh]
     expected = {one.identity: one.content_hash for one in mine}
     assert await store.identities_of({feed.id: [*expected, "not there"], 0: ["x"]}) == {feed.id: expected, 0: {}}
