@@ -45,7 +45,8 @@ async def test_strategies_that_are_through_are_shown_while_others_are_not(
     page.on("pageerror", lambda error: errors.append(str(error)))
     await page.goto(f"{base}/quality")
     await page.get_by_role("button", name="Compare").click()
-    await expect(page.locator("#part td").first).to_have_text(re.compile("round_robin"), timeout=90_000)
+    # In the part that is there already, or, on a quick day, in the whole.
+    await expect(page.locator("main td", has_text="round_robin").first).to_be_visible(timeout=90_000)
     await expect(page.locator("#part .lead, main .lead").last).to_contain_text(
         "served these feeds best", timeout=90_000
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,7 +222,8 @@ async def storer(settings: Settings, stop: asyncio.Event) -> None:
         async def hubs() -> None:
             await pushed.follow(here.store, courtesy)
 
-        await hubs()
+        with suppress(HeadwaterError):  # the database may be away again already; it is looked again soon
+            await hubs()
         await asyncio.gather(storing.run(stop), seat.run(relay.run, stop), every(pushed.LOOK, hubs, stop))
 
 
