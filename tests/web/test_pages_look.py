@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 
 from headwater.store.store import Store
 
@@ -99,8 +99,10 @@ async def test_the_switch_keeps_dark_and_goes_back_to_the_page(lived_site: Start
     await page.goto(f"{base}/quality")
     light = await page.evaluate("getComputedStyle(document.body).backgroundColor")
     await page.get_by_role("button", name="Change colours").click()
+    # The page is asked for anew: until it is there, neither its address nor its colours say anything.
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    await expect(page.locator("body")).not_to_have_css("background-color", light)
     assert page.url == f"{base}/quality"
-    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") != light
     await page.goto(f"{base}/feeds")
     assert await page.evaluate("document.documentElement.dataset.theme") == "dark"
 
