@@ -28,7 +28,7 @@ from headwater.node.filling import Filling, Together, fill, plain, versioned
 from headwater.query import Engine, Hit
 from headwater.query.scope import Scope
 from headwater.query.text import Detect, Origin
-from headwater.store import hits, outbox, queries, state
+from headwater.store import hits, outbox, queries, shares, state
 from headwater.store.store import Store
 from headwater.store.values import Emitted, Matched, OutboxEntry, StoredHit
 
@@ -393,7 +393,7 @@ class Processor:
             if entry.position > done and hit.query in ids
         ]
         stored = hits.write(connection, matched)
-        hits.count_offered(
+        shares.count_offered(
             connection, Counter(e.item.feed_id for e in entries if e.kind == "new" and e.position > done)
         )
         self._pass_on(connection, stored)
@@ -410,7 +410,7 @@ def _filled(connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]
     running = queries.activate(connection, [query for query, _ in fillings])
     done = {query.id: filling for query, filling in fillings if query.id in running}
     for looked_at in {id(filling.offered): filling.offered for filling in done.values()}.values():  # many share a past
-        hits.offered_before(connection, looked_at)
-    hits.set_sources(connection, {query: filling.kept for query, filling in done.items()})
+        shares.offered_before(connection, looked_at)
+    shares.set_sources(connection, {query: filling.kept for query, filling in done.items()})
     hits.refill(connection, {query: filling.window for query, filling in done.items()})
     return running

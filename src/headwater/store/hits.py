@@ -17,11 +17,11 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, 
 from headwater import model
 from headwater.model import Enclosure, Item
 from headwater.query.hits import Related
-from headwater.store import origins
+from headwater.store import origins, shares
 from headwater.store.clean import clean
-from headwater.store.sql import Prepared, chunks, from_json, insert_new, reserve, upsert
-from headwater.store.tables import edition, hit, item, offered, outbox, query_feed, query_source, refresh
-from headwater.store.values import Emitted, Matched, QueryStatistics, Source, StoredHit
+from headwater.store.sql import Prepared, chunks, from_json, insert_new, reserve
+from headwater.store.tables import edition, hit, item, outbox, query_feed, refresh
+from headwater.store.values import Emitted, Matched, QueryStatistics, StoredHit
 
 CHUNK = 500
 MANY = 5_000  # feeds that a statement may name
@@ -95,7 +95,7 @@ def write(connection: Connection, matched: Iterable[Matched]) -> list[StoredHit]
     if changes:
         connection.execute(_UPDATE, [change for change, _ in changes])
     _forget_editions(connection, {row.item_id for row, _ in again})
-    _count_kept(connection, new)
+    shares.count_kept(connection, new)
     stored = [_stored(id, one, one.hit.fresh, False) for id, one in zip(ids, new, strict=True)]
     return stored + [_stored(row.id, one, fresh, True) for (row, one), (_, fresh) in zip(again, changes, strict=True)]
 
@@ -183,78 +183,6 @@ def forget(connection: Connection, query_ids: Sequence[int]) -> None:
     connection.execute(delete(hit).where(hit.c.query_id.in_(query_ids)))
     origins.forget(connection, query_ids)
     _forget_editions(connection, items)
-
-
-# how much of each source a query keeps
-
-
-def _count_kept(connection: Connection, new: Sequence[Matched]) -> None:
-    counts: dict[tuple[int, int], int] = {}
-    for one in new:
-        if one.hit.fresh:  # what filled a new feed's window is counted when it is filled
-            key = (one.query_id, one.hit.original.feed_id)
-            counts[key] = counts.get(key, 0) + 1
-    if counts:
-        statement = upsert(connection.dialect.name, query_source)
-        statement = statement.on_conflict_do_update(
-            index_elements=["query_id", "feed_id"], set_={"kept": query_source.c.kept + statement.excluded.kept}
-        )
-        rows = [{"query_id": q, "feed_id": f, "kept": number, "base": 0} for (q, f), number in counts.items()]
-        connection.execute(statement, rows)
-
-
-def count_offered(connection: Connection, counts: Mapping[int, int]) -> None:
-    """So many more items of each feed have been offered to all queries that read it."""
-    if counts:
-        statement = upsert(connection.dialect.name, offered)
-        statement = statement.on_conflict_do_update(
-            index_elements=["feed_id"], set_={"number": offered.c.number + statement.excluded.number}
-        )
-        connection.execute(statement, [{"feed_id": id, "number": number} for id, number in sorted(counts.items())])
-
-
-def offered_before(connection: Connection, past: Mapping[int, int]) -> None:
-    """A query has seen so many items of each feed when it was filled: items that came while there was no query."""
-    before = offers(connection)
-    more = {id: number - before.get(id, 0) for id, number in past.items() if number > before.get(id, 0)}
-    if more:
-        count_offered(connection, more)
-        mine = query_source.c.feed_id == bindparam("feed")
-        raised = update(query_source).where(mine).values(base=query_source.c.base + bindparam("by"))
-        # Those who have kept something know what they were offered: their shares stay as they are.
-        connection.execute(raised, [{"feed": id, "by": number} for id, number in sorted(more.items())])
-
-
-def set_sources(connection: Connection, counts: Mapping[int, Mapping[int, tuple[int, int]]]) -> None:
-    """What queries kept of the past, (kept, of how many) per feed, in place of what was counted before."""
-    for chunk in chunks(sorted(counts), CHUNK):
-        connection.execute(delete(query_source).where(query_source.c.query_id.in_(chunk)))
-    total = offers(connection)
-    rows = [
-        {"query_id": query, "feed_id": id, "kept": kept, "base": total.get(id, 0) - of}
-        for query, feeds in counts.items()
-        for id, (kept, of) in feeds.items()
-        if kept
-    ]
-    if rows:
-        connection.execute(insert(query_source), rows)
-
-
-def sources(connection: Connection, query_id: int | None) -> list[Source]:
-    """What queries have kept of which feeds; feeds of which nothing was kept are not listed."""
-    query = select(query_source, func.coalesce(offered.c.number, 0).label("offered"))
-    query = query.outerjoin(offered, offered.c.feed_id == query_source.c.feed_id)
-    if query_id is not None:
-        query = query.where(query_source.c.query_id == query_id)
-    return [
-        Source(row.query_id, row.feed_id, row.kept, max(row.offered - row.base, row.kept))
-        for row in connection.execute(query)
-    ]
-
-
-def offers(connection: Connection) -> dict[int, int]:
-    """How many items of each feed have been offered to queries."""
-    return {row.feed_id: row.number for row in connection.execute(select(offered))}
 
 
 # filling a new or replaced query feed

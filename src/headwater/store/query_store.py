@@ -15,7 +15,7 @@ from headwater.language.ast import DEFAULT_KEEP, Field, Query
 from headwater.model import Item, QueryFeed
 from headwater.query.document import Emission, document
 from headwater.query.text import Analysed, Origin
-from headwater.store import feeds, hits, items, queries, scripts, state
+from headwater.store import feeds, hits, items, queries, scripts, shares, state
 from headwater.store.database import Database
 from headwater.store.sql import chunks
 from headwater.store.tables import feed, item
@@ -123,11 +123,11 @@ class QueryStore:
 
     async def sources(self, query_id: int | None = None) -> list[Source]:
         """What a query feed (all of them: None) has kept of which feeds; feeds without any kept item are left out."""
-        return await self._database.read(hits.sources, query_id)
+        return await self._database.read(shares.sources, query_id)
 
     async def offers(self) -> dict[int, int]:
         """How many items of each feed have been offered to queries."""
-        return await self._database.read(hits.offers)
+        return await self._database.read(shares.offers)
 
     async def implicit(self) -> set[int]:
         """Feeds that are here only because queries give their addresses."""
