@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import msgspec
 import pytest
 from cluster_in_process import all_matched, roles, settings, streams_at
 
@@ -13,6 +14,7 @@ from headwater.cluster.leading import PER_TERMINAL
 from headwater.cluster.reckoning import reckon
 from headwater.cluster.servers import NatsServer
 from headwater.cluster.streams import Streams
+from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -55,6 +57,43 @@ async def test_a_standstill_of_the_storers_stops_the_fetching_and_loses_nothing(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     await stand_still(3.0, farm, url, store, nats, prefix, eventually)
+
+
+async def test_however_many_take_the_lead_over_while_nobody_stores_no_more_is_fetched(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=100, hints=False)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix, concurrency=CONCURRENCY)
+    most = PER_TERMINAL * CONCURRENCY
+    async with streams_at(nats.url, prefix) as streams, roles(given, "terminal") as running:
+
+        async def signs_of_leading(name: str) -> float | None:
+            """When it last said how many jobs are in flight, which only a leader does."""
+            here = {one.name: one for one in await store.read(leases.members, 60.0)}
+            leads = name in here and "in_flight" in msgspec.json.decode(here[name].info)["counts"]
+            return here[name].seen if leads else None
+
+        for name in ("first", "second", "third", "fourth"):
+            running.start(name, "controller")
+            for _ in range(3):  # several beats: it has had the time to choose
+
+                async def said(last: float | None = await signs_of_leading(name), name: str = name) -> bool:
+                    now = await signs_of_leading(name)
+                    return now is not None and now != last
+
+                await eventually(said, f"the {name} leads")
+            await eventually(lambda: len(made.log) >= most, "what may be in flight is fetched")
+            await running.drop(name)
+        assert len(made.log) == most
+        assert await results_in(streams) == most
+        running.start("storer", "storer")
+        running.start("fifth", "controller")
+
+        async def all_refreshed() -> bool:
+            return (await store.summary(time.time())).never_refreshed == 0
+
+        await eventually(all_refreshed, "it goes on when somebody stores again")
 
 
 @pytest.mark.soak

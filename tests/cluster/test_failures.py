@@ -99,7 +99,7 @@ class Kept:
 
 
 async def tried(terminal: Terminal, job: Job) -> str:
-    """What becomes of a job in a terminal's hands: done or given back."""
+    """What becomes of a job in a terminal's hands: done, given back, put down."""
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def done() -> None:
@@ -108,10 +108,13 @@ async def tried(terminal: Terminal, job: Job) -> str:
     async def give_back() -> None:
         ended.set_result("given back")
 
+    async def put_down() -> None:
+        ended.set_result("put down")
+
     async def hand_on(job: Job) -> None:
         ended.set_result(f"handed on to {job.partition}")
 
-    terminal.take(Taken(job, done, give_back, hand_on))
+    terminal.take(Taken(job, done, give_back, put_down, hand_on))
     return await asyncio.wait_for(ended, 20)
 
 
@@ -138,7 +141,8 @@ async def test_a_terminal_begins_nothing_it_may_not(farm) -> None:
             found[name] = await tried(terminal, Job(1, p, epoch << EPOCH_SHIFT, url, "a test"))
             stop.set()
             await running
-    assert found == {name: "done" if name == "held" else "given back" for name in cases}
+    special = {"held": "done", "an old controller's job": "put down"}
+    assert found == {name: special.get(name, "given back") for name in cases}
     assert len(made.log) == 1
 
 
@@ -203,7 +207,7 @@ async def test_a_wrong_clock_of_a_terminal_is_corrected_by_the_databases(farm) -
 # controllers
 
 
-def controller(store: Store, held: leases.Lease) -> Controller:
+def controller(store: Store, held: leases.Lease, capacity: int = 100) -> Controller:
     given = settings()
     return Controller(
         store.fenced(held),
@@ -213,7 +217,7 @@ def controller(store: Store, held: leases.Lease) -> Controller:
         PostgresOutgoing(store.fenced(held)),
         epoch=held.epoch,
         timing=Timing(LEASE),
-        capacity=lambda: 100,
+        capacity=lambda: capacity,
     )
 
 
@@ -250,6 +254,40 @@ async def test_a_job_of_which_nothing_was_heard_is_due_again_and_its_feed_is_ref
     assert await works.step()
     assert works.counts["expired"] == 1
     assert await store.read(jobs.waiting) == 1
+
+
+async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_again_when_it_was_put_down(
+    store: Store,
+) -> None:
+    urls = [f"https://site{k}.example/feed" for k in range(4)]
+    await store.add_feeds([NewFeed(url) for url in urls], time.time())
+    old = await store.write(leases.take, "controller", "old", 60.0)
+    assert old is not None
+    first = controller(store, old, capacity=3)
+    await first.load()
+    await first.step()
+    assert await store.read(jobs.on_their_way) == set(first.flights)
+    assert len(first.flights) == 3
+    await store.write(leases.release, old)
+    new = await store.write(leases.take, "controller", "new", 60.0)
+    assert new is not None
+    second = controller(store, new, capacity=3)
+    await second.load()
+    await second.inherit()
+    assert not await second.step()
+    assert second.flights.keys() == first.flights.keys()
+    one, two, three = second.flights
+    found = (await store.known([one]))[one].url
+    await Storer(store, manners()).settle([result(one, found, time.time(), "a")])
+    assert await second.step()  # the fourth takes its place
+    assert second.counts["learned"] == 1
+    assert one not in second.flights
+    await store.write(jobs.finish, [two])  # as a terminal puts down an old controller's job
+    assert await second.step()
+    assert second.counts["expired"] == 0
+    assert await store.read(jobs.on_their_way) == second.flights.keys()
+    assert two in second.flights
+    assert three in second.flights
 
 
 async def test_who_takes_over_has_learned_what_was_not_saved(store: Store, eventually) -> None:
@@ -448,7 +486,7 @@ async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_hold
                 handed.append(job)
                 over.set()
 
-            terminal.take(Taken(job, done, done, hand_on))
+            terminal.take(Taken(job, done, done, done, hand_on))
             await asyncio.wait_for(over.wait(), 20)
             stop.set()
             await running

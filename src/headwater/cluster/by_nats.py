@@ -78,6 +78,17 @@ class NatsOutgoing:
     async def unstored(self) -> int:
         return await self._streams.waiting("RESULTS")
 
+    async def on_their_way(self) -> set[int]:
+        subjects = await self._streams.subjects("JOBS", "jobs.*.*")
+        return {int(subject.rpartition(".")[2]) for subject in subjects}
+
+    async def newest(self) -> int:
+        return (await self._streams.numbers("RESULTS"))[1]
+
+    async def stored(self, number: int) -> bool:
+        first, last = await self._streams.numbers("RESULTS")
+        return first > min(number, last)
+
 
 async def offer_all(streams: Streams, given: Sequence[Job]) -> list[bool]:
     """Publish jobs; False for one whose feed has a job on its way in that partition."""
@@ -261,7 +272,7 @@ class NatsJobs:
             await patiently("job", partial(offer_all, self._streams, [job]))
             await message.ack()
 
-        terminal.take(Taken(job, message.ack, give_back, hand_on))
+        terminal.take(Taken(job, message.ack, give_back, message.ack, hand_on))
 
 
 class NatsResults:

@@ -40,6 +40,15 @@ class PostgresOutgoing:
     async def unstored(self) -> int:
         return 0  # a result is stored by who fetched it: what was not heard of is not there
 
+    async def on_their_way(self) -> set[int]:
+        return await self._store.read(jobs.on_their_way)
+
+    async def newest(self) -> int:
+        return 0
+
+    async def stored(self, number: int) -> bool:
+        return True
+
 
 class PostgresLandlord:
     """Partitions straight from the leases."""
@@ -109,10 +118,13 @@ class PostgresJobs:
         async def give_back() -> None:
             await self._store.write(jobs.give_back, [row.feed_id])
 
+        async def put_down() -> None:
+            await self._store.write(jobs.put_down, row)
+
         async def hand_on(job: Job) -> None:
             await self._store.write(jobs.hand_on, JobRow(job.feed_id, job.partition, encode(job)))
 
-        terminal.take(Taken(read_job(row.body), done, give_back, hand_on))
+        terminal.take(Taken(read_job(row.body), done, give_back, put_down, hand_on))
 
 
 def _put_aside(connection: Connection, row: JobRow) -> None:

@@ -5,7 +5,7 @@
 It keeps what is in flight with a deadline: a job of which nothing was heard by then is due again, so that whatever
 becomes of jobs and results on their way, minutes are lost and nothing else. How much may be in flight depends on the
 terminals that are there, so that a standstill further on stops the choosing, and what is most valuable then is chosen
-when it goes on.
+when it goes on. What the controller before it had in flight is its own (`inherited`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 import structlog
 
+from headwater.cluster.inherited import Buffers, Inherited
 from headwater.cluster.messages import EPOCH_SHIFT, Job, Taught, job_for, read_taught
 from headwater.cluster.timing import Timing, awake
 from headwater.node.courtesy import Courtesy
@@ -39,8 +40,8 @@ LEARN_AT_ONCE = 1000
 log = structlog.get_logger()
 
 
-class Outgoing(Protocol):
-    """What carries jobs to terminals."""
+class Outgoing(Buffers, Protocol):
+    """What carries jobs to terminals, and results from them."""
 
     async def offer(self, jobs: Sequence[Job]) -> set[int]:
         """Feeds whose jobs were taken on; one whose feed has a job on its way already is refused."""
@@ -83,7 +84,8 @@ class Controller(Decider):
         self._timing = timing
         self._capacity = capacity
         self._on_learned = on_learned
-        self._next = epoch << EPOCH_SHIFT
+        self._next = self._first = epoch << EPOCH_SHIFT
+        self._inherited = Inherited(outgoing)
         self.flights: dict[int, Flight] = {}
         self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0}
         self.problem: str | None = None
@@ -91,6 +93,18 @@ class Controller(Decider):
     @property
     def under_way(self) -> int:
         return len(self.flights)
+
+    async def inherit(self) -> None:
+        """Before it chooses anything: what is on its way is in flight."""
+        for feed in await self._inherited.begin():
+            row = self.roster.row(feed)
+            if row is not None:
+                self.roster.busy[row] = True
+                self._fly(feed, row, self._first, self._clock())
+
+    def _fly(self, feed: int, row: int, generation: int, now: float) -> None:
+        reserved = self.spending.begin(now, int(self.roster.host[row]))
+        self.flights[feed] = Flight(generation, awake() + self._timing.flight, reserved)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. A failure is logged and tried again; LeaseLost ends it through the seat."""
@@ -110,7 +124,10 @@ class Controller(Decider):
     async def step(self) -> bool:
         """Learn what there is, expire, choose; whether anything happened."""
         learned = await self.catch_up()
+        await self._disown()
         await self._expire()
+        if await self._inherited.waits():
+            return learned > 0
         return await self._dispatch() or learned > 0
 
     # learning
@@ -157,9 +174,14 @@ class Controller(Decider):
             return
         self.counts["expired"] += len(late)
         log.warning("jobs_expired", jobs=len(late))
-        for feed in late:
-            self.spending.end(self._clock(), self.flights.pop(feed).reserved, None)
-        self.release(late)
+        self._unsend(late)
+
+    async def _disown(self) -> None:
+        """A job of before us that was put down, as terminals do with an old controller's: its feed is due again."""
+        ended = await self._inherited.ended()
+        if ended:
+            await self.catch_up()  # what came of the others is in the store by now
+            self._unsend([feed for feed in ended if feed in self.flights])
 
     # choosing
 
@@ -193,8 +215,7 @@ class Controller(Decider):
             self._next += 1
             believed = None if np.isnan(rate) else rate
             jobs.append(job_for(known[feed], self._next, reason, believed))
-            reserved = self.spending.begin(now, int(self.roster.host[row]))
-            self.flights[feed] = Flight(self._next, awake() + self._timing.flight, reserved)
+            self._fly(feed, row, self._next, now)
         try:
             taken = await self._outgoing.offer(jobs)
         except BaseException:

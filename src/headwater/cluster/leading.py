@@ -119,6 +119,7 @@ class Leader:
         )
         upkeep, standing = Upkeep(store, controller, given), StandingQueries(store)
         await upkeep.begin()
+        await controller.inherit()
         await standing.look()
         await pushed.follow(store, controller.courtesy)
         await self._count(store)

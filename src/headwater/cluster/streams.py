@@ -168,6 +168,26 @@ class Streams:
         info = await self.context.stream_info(self.stream(name))
         return int(info.state.messages)
 
+    async def numbers(self, name: str) -> tuple[int, int]:
+        """The numbers of the first and the last message; of an empty stream the first is beyond the last."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            state = (await self.context.stream_info(self.stream(name))).state
+        except NotFoundError:  # it is made anew soon
+            return 1, 0
+        return int(state.first_seq) if state.messages else int(state.last_seq) + 1, int(state.last_seq)
+
+    async def subjects(self, name: str, under: str) -> list[str]:
+        """Of the messages in a stream."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            info = await self.context.stream_info(self.stream(name), subjects_filter=self.subject(under))
+        except NotFoundError:
+            return []
+        return list(info.state.subjects or ())
+
     async def present(self) -> bool:
         """Whether every stream is there with its consumers."""
         from nats.js.errors import NotFoundError

@@ -33,11 +33,12 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A job in our hands: `done` when its result is safe, `give_back` when we did not begin it."""
+    """A job in our hands: `done` when its result is safe; not begun, `give_back` for others, `put_down` for nobody."""
 
     job: Job
     done: Callable[[], Awaitable[None]]
     give_back: Callable[[], Awaitable[None]]
+    put_down: Callable[[], Awaitable[None]]
     hand_on: Callable[[Job], Awaitable[None]]  # to whoever holds the partition that the job now names
 
 
@@ -190,7 +191,8 @@ class Terminal:
                 epoch = self._may(job)
                 if epoch is None:
                     self.counts["refused"] += 1
-                    await taken.give_back()
+                    # Who leads now sees that the old one's job is gone, and chooses for itself.
+                    await (taken.put_down if job.epoch < self._controller else taken.give_back)()
                     return
                 found = await self._fetch(job)
             if isinstance(found, Way):

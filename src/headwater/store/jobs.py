@@ -68,6 +68,16 @@ def finish(connection: Connection, feed_ids: Collection[int]) -> None:
         connection.execute(delete(job).where(job.c.feed_id.in_(chunk)))
 
 
+def put_down(connection: Connection, one: JobRow) -> None:
+    """A job that nobody wants any more; not if another has taken it since."""
+    connection.execute(delete(job).where(job.c.feed_id == one.feed_id, job.c.tries == one.tries))
+
+
+def on_their_way(connection: Connection) -> set[int]:
+    """The feeds of all jobs."""
+    return set(connection.execute(select(job.c.feed_id)).scalars())
+
+
 def waiting(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(job)).scalar_one()
 
