@@ -28,7 +28,15 @@ class Database(ABC):
 
     @abstractmethod
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        """`function(connection, *args)` in a transaction of its own that only reads."""
+        """`function(connection, *args)` that only reads; of several statements each sees what is there by then."""
+
+    @abstractmethod
+    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
+        """The same in one transaction, for what reads piece by piece, or wants everything as of one moment."""
+
+    @abstractmethod
+    async def statement(self, function: Callable[..., T], *args: Any) -> T:
+        """`function(connection, *args)` that writes by one statement and so needs no transaction around it."""
 
     @abstractmethod
     async def write(self, function: Callable[..., T], *args: Any) -> T:

@@ -24,6 +24,12 @@ class Fenced(Database):
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         return await self._inner.read(function, *args)
 
+    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
+        return await self._inner.snapshot(function, *args)
+
+    async def statement(self, function: Callable[..., T], *args: Any) -> T:
+        return await self.write(function, *args)
+
     async def write(self, function: Callable[..., T], *args: Any) -> T:
         return await self._inner.write(self._guarded, function, args)
 

@@ -120,7 +120,7 @@ async def _compare(old: Store, new: Store, counts: dict[str, int], progress: Pro
     """Rows of each table; StoreError, and an empty target, where anything differs."""
     done, total, rows = 0, sum(counts.values()), {}
     for table in TABLES:
-        here, there = await old.read(_sum, table), await new.read(_sum, table)
+        here, there = await old.snapshot(_sum, table), await new.snapshot(_sum, table)
         if here != there:
             await new.write(_clear)
             raise StoreError(

@@ -111,6 +111,12 @@ class Sqlite(Database):
             self._reading, self._in_transaction, self._reader, function, args
         )
 
+    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
+        return await self.read(function, *args)
+
+    async def statement(self, function: Callable[..., T], *args: Any) -> T:
+        return await self.write(function, *args)
+
     async def write(self, function: Callable[..., T], *args: Any) -> T:
         async with self._lock:
             return await asyncio.get_running_loop().run_in_executor(

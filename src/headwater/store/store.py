@@ -121,6 +121,14 @@ class Store:
         """The same for what only reads."""
         return await self._database.read(function, *args)
 
+    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
+        """The same for what reads much, piece by piece."""
+        return await self._database.snapshot(function, *args)
+
+    async def statement(self, function: Callable[..., T], *args: Any) -> T:
+        """The same for what writes by one statement."""
+        return await self._database.statement(function, *args)
+
     # feeds
 
     async def add_feeds(
@@ -333,7 +341,7 @@ class Store:
 
     async def backup(self, file: BackupWriter, now: float, progress: Progress) -> Manifest:
         """Write everything as of one moment; others go on writing. `progress` is called from another thread."""
-        return await self._database.read(backup.dump, file, now, progress)
+        return await self._database.snapshot(backup.dump, file, now, progress)
 
     async def restore(self, file: BackupReader, where: str, progress: Progress) -> None:
         """Fill this database, which must be empty and have the tables of the backup's version, or leave it empty."""
