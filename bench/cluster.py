@@ -98,7 +98,7 @@ async def jobs_by_postgres(store: Store, number: int) -> dict[str, float]:
     began = time.perf_counter()
     left = number
     while left:
-        rows = await store.write(jobs.take, range(256), 500, 600.0)
+        rows = await store.statement(jobs.take, range(256), 500, 600.0)
         await store.write(jobs.finish, [row.feed_id for row in rows])
         left -= len(rows)
     return {"offer": number / offered, "take": number / (time.perf_counter() - began)}

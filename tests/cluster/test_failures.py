@@ -60,7 +60,7 @@ async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(st
     await storer.settle([result(feed, url, 1_000.0, "a", "b", epoch=1, terminal="hung")])
     assert {one.identity for one in await store.items(feed_id=feed)} == {"a", "b", "c"}
     assert (await store.known([feed]))[feed] == after
-    taught = [read_taught(body) for body in await store.write(jobs.learn, 10)]
+    taught = [one for body in await store.write(jobs.learn, 10) for one in read_taught(body)]
     assert [one.late for one in taught] == [False, True]
     assert len(await store.refreshes(feed)) == 2  # every fetch has its record
 

@@ -36,7 +36,7 @@ from headwater.store.store import Store
 AT_ONCE = 256  # publishes under way
 PULL = 20.0  # seconds that a wish for jobs stands
 REFUSED_TWICE = 2
-TOGETHER = 0.02  # seconds that a result waits for others to go with
+TOGETHER = 0.1  # seconds that a result waits for others to go with, unless there are enough
 MOST_TOGETHER, HEAVY = 64, 1 << 20  # results, and bytes that were fetched for them
 LEAST_WISH = 8  # jobs that are asked for at once; the controller sees to it that no terminal gets too many
 _PER_SUBJECT = "per subject"
@@ -284,11 +284,14 @@ class NatsResults:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._waiting: list[tuple[Result, asyncio.Future[None]]] = []
+        self._enough = asyncio.Event()
         self._carrying: asyncio.Task[None] | None = None
 
     async def put(self, result: Result) -> None:
         safe: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((result, safe))
+        if len(self._waiting) >= MOST_TOGETHER:
+            self._enough.set()
         if self._carrying is None or self._carrying.done():
             self._carrying = asyncio.create_task(self._carry())
         await safe
@@ -296,11 +299,13 @@ class NatsResults:
     async def _carry(self) -> None:
         """Until nothing waits."""
         while self._waiting:
-            await asyncio.sleep(TOGETHER)
+            await pause(self._enough, TOGETHER)
             here = [(result, safe) for result, safe in self._waiting if not safe.done()]  # others were given up
             heavy = itertools.accumulate(result.outcome.bytes for result, _ in here)
             some = max(sum(total < HEAVY for total in itertools.islice(heavy, MOST_TOGETHER)), 1)
             batch, self._waiting = here[:some], here[some:]
+            if len(self._waiting) < MOST_TOGETHER:
+                self._enough.clear()
             await self._deliver(batch)
 
     async def _deliver(self, batch: Sequence[tuple[Result, asyncio.Future[None]]]) -> None:

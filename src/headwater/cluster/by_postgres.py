@@ -22,7 +22,8 @@ from headwater.store.store import Store
 LOOK = 0.25  # seconds between two looks for jobs while there are none
 MOST_TRIES = 3
 LARGEST_BATCH = 256
-TOGETHER = 0.05  # seconds that a result waits for others to be written with
+TOGETHER = 0.1  # seconds that a result waits for others to be written with, unless there are enough
+ENOUGH = 64
 
 log = structlog.get_logger()
 
@@ -97,7 +98,7 @@ class PostgresJobs:
             room = min(terminal.room, 2 * terminal.concurrency)
             if mine and room > 0:
                 try:
-                    rows = await self._store.write(jobs.take, mine, room, terminal.timing.ack)
+                    rows = await self._store.statement(jobs.take, mine, room, terminal.timing.ack)
                 except HeadwaterError as error:
                     log.warning("jobs_not_taken", error=str(error))
                     rows = []
@@ -149,7 +150,8 @@ class StoredAtOnce:
         """Until cancelled. A batch that cannot be written is tried again until it can: nothing is thrown away."""
         while True:
             batch = [await self._queue.get()]
-            await asyncio.sleep(TOGETHER)
+            if self._queue.qsize() < ENOUGH:
+                await asyncio.sleep(TOGETHER)
             while len(batch) < LARGEST_BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             await self._settle(batch)

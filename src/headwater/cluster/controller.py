@@ -32,10 +32,8 @@ from headwater.store import jobs as job_rows
 from headwater.store.store import Store
 
 TICK = 0.25
-PACE = (
-    0.1  # seconds between two steps while there is something to do: a step is a few transactions, however much it does
-)
-LEARN_AT_ONCE = 1000
+PACE = 0.05  # seconds between two steps under load; a step is a few transactions, however much it does
+LEARN_AT_ONCE = 64  # batches of storers, each of some hundred refreshes at most
 
 log = structlog.get_logger()
 
@@ -111,7 +109,7 @@ class Controller(Decider):
         while not stop.is_set():
             started = time.perf_counter()
             try:
-                busy = await self.step()
+                busy = await self.step() > self._capacity() // 8
                 self.problem = None
             except Exception as error:
                 self.problem = str(error)
@@ -121,23 +119,27 @@ class Controller(Decider):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), wait)
 
-    async def step(self) -> bool:
-        """Learn what there is, expire, choose; whether anything happened."""
+    async def step(self) -> int:
+        """Learn what there is, expire, choose; how many refreshes were learned from or begun."""
         learned = await self.catch_up()
         await self._disown()
         await self._expire()
         if await self._inherited.waits():
-            return learned > 0
-        return await self._dispatch() or learned > 0
+            return learned
+        return learned + await self._dispatch()
 
     # learning
 
     async def catch_up(self) -> int:
         """Learn from everything that was stored since; how many refreshes that were."""
         total = 0
-        while bodies := await self._store.write(job_rows.learn, LEARN_AT_ONCE):
-            self._take([read_taught(body) for body in bodies])
-            total += len(bodies)
+        while await self._store.read(job_rows.anything_to_learn):
+            bodies = await self._store.write(job_rows.learn, LEARN_AT_ONCE)
+            taught = [one for body in bodies for one in read_taught(body)]
+            self._take(taught)
+            total += len(taught)
+            if len(bodies) < LEARN_AT_ONCE:
+                break
         return total
 
     def _take(self, taught: Sequence[Taught]) -> None:
@@ -185,15 +187,15 @@ class Controller(Decider):
 
     # choosing
 
-    async def _dispatch(self) -> bool:
+    async def _dispatch(self) -> int:
         now = self._clock()
         self.follow(now)
         tokens = min(self._capacity() - len(self.flights), self.spending.available(now))
         if tokens <= 0:
-            return False
+            return 0
         chosen = self.choose(tokens, now)
         if not chosen:
-            return False
+            return 0
         rows = np.array([row for row, _ in chosen], np.intp)
         self.roster.busy[rows] = True
         try:
@@ -201,7 +203,7 @@ class Controller(Decider):
         except BaseException:
             self.release(feed for feed in self.roster.ids[rows].tolist() if feed not in self.flights)
             raise
-        return True
+        return len(chosen)
 
     async def _begin(self, chosen: Sequence[tuple[int, str]], now: float) -> None:
         ids = [int(self.roster.ids[row]) for row, _ in chosen]

@@ -31,7 +31,7 @@ from headwater.store.store import Store
 SEAT = "controller"
 STATUS, VERSION = "cluster status", 1
 LOOK = 1.0
-PER_TERMINAL = 4  # jobs in flight, as a multiple of what a terminal fetches at once
+PER_TERMINAL = 8  # jobs in flight, as a multiple of what a terminal fetches at once
 
 log = structlog.get_logger()
 
@@ -131,11 +131,16 @@ class Leader:
             if await standing.look():
                 await upkeep.want(standing)
 
+        told_last = b""
+
         async def tell() -> None:
+            nonlocal told_last
             await self._count(store)
             status = self.status()
-            if status is not None:
-                await store.save_state(STATUS, VERSION, msgspec.json.encode(status), time.time())
+            said = b"" if status is None else msgspec.json.encode(status)
+            if said and said != told_last:
+                await store.save_state(STATUS, VERSION, said, time.time())
+                told_last = said
 
         async def hubs() -> None:
             ended = await pushed.follow(store, controller.courtesy)

@@ -104,6 +104,6 @@ def job_for(one: Asking, generation: int, reason: str, rate: float | None) -> Jo
 encode = msgspec.msgpack.Encoder().encode
 read_job = msgspec.msgpack.Decoder(Job).decode
 read_results = msgspec.msgpack.Decoder(list[Result]).decode
-read_taught = msgspec.msgpack.Decoder(Taught).decode
+read_taught = msgspec.msgpack.Decoder(list[Taught]).decode
 read_hello = msgspec.msgpack.Decoder(Hello).decode
 read_grant = msgspec.msgpack.Decoder(Grant).decode

@@ -151,7 +151,8 @@ class SharedNode(Node):
         return await last_told(self.store)
 
     async def _look(self) -> None:
-        self._status = await last_status(self.store)
+        if self.leader.status() is None:
+            self._status = await last_status(self.store)
 
     async def _hubs(self) -> None:
         await pushed.follow(self.store, self.crawler.courtesy)

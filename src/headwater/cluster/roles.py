@@ -213,7 +213,7 @@ async def storer(settings: Settings, stop: asyncio.Event) -> None:
     async with joined(settings, identity) as here:
         relay = Relay(here.streams, here.store)
         courtesy = Courtesy(np.random.default_rng(), least=settings.least_interval)
-        writes = Storer(here.store, courtesy)
+        writes = Storer(here.store, courtesy, rows=False)
         storing = NatsStoring(here.streams, here.store, writes, relay.wake)
         identity.counts = lambda: {**writes.counts, **relay.counts, "put_aside": storing.put_aside}
         identity.problem = lambda: storing.problem or here.membership.problem

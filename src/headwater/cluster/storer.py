@@ -27,11 +27,17 @@ from headwater.store.values import Saved
 
 
 class Storer:
-    """Writes batches of results. `courtesy` says when a feed may be asked again, until the controller says more."""
+    """Writes batches of results. `courtesy` says when a feed may be asked again, until the controller says more.
 
-    def __init__(self, store: Store, courtesy: Courtesy, *, clock: Callable[[], float] = time.time) -> None:
+    `rows` says that jobs are rows, which go with their results; else whoever carries them sees to that.
+    """
+
+    def __init__(
+        self, store: Store, courtesy: Courtesy, *, rows: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
         self._store = store
         self._courtesy = courtesy
+        self._rows = rows
         self._clock = clock
         self.counts = {"stored": 0, "new": 0, "updated": 0, "late": 0, "skipped": 0}
 
@@ -48,7 +54,7 @@ class Storer:
         ]
         verdicts = self._planned([one for one, _ in here], verdicts)
         fail_points.here("storer.judged")
-        done = {one.job.feed_id for one in results}
+        done = {one.job.feed_id for one in results} if self._rows else set()
         saved = await self._store.write(_settle, here, verdicts, done)
         fail_points.here("storer.saved")
         self._count(verdicts, saved)
@@ -83,14 +89,13 @@ def _settle(
     late = {verdict.refresh.feed_id for verdict in judged if verdict.late}
     jobs.finish(connection, done - late)
     saved = save.save(connection, judged)
-    jobs.teach(
-        connection,
-        (
-            encode(Taught(one.job.generation, _taught(before, one, verdict), verdict.late))
-            for (one, before), verdict in zip(here, judged, strict=True)
-            if before.last_refresh != verdict.refresh.at  # else it came before, and was learned from
-        ),
-    )
+    taught = [
+        Taught(one.job.generation, _taught(before, one, verdict), verdict.late)
+        for (one, before), verdict in zip(here, judged, strict=True)
+        if before.last_refresh != verdict.refresh.at  # else it came before, and was learned from
+    ]
+    if taught:
+        jobs.teach(connection, encode(taught))
     return saved
 
 

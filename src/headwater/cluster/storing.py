@@ -26,7 +26,8 @@ from headwater.store.store import Store
 
 MOST_MESSAGES, MOST_RESULTS = 64, 256  # that are fetched at once; that are written in one transaction, or a few more
 WAIT = 1.0
-TOGETHER = 0.05  # seconds that a message waits for others to be written with
+TOGETHER, LINGER = 0.1, 0.03  # seconds that a message waits for others to be written with, and these for the last
+ENOUGH = 4  # messages that are there already: nothing is waited for
 
 Carried = tuple[Any, Sequence[Result]]  # a message, and the results in it
 
@@ -70,8 +71,10 @@ class NatsStoring:
     async def _fetched(self, subscription: Any) -> list[Any]:
         """The first message, and those that come within a moment of it."""
         messages = list(await subscription.fetch(1, timeout=WAIT))
+        if messages[0].metadata.num_pending < ENOUGH:
+            await asyncio.sleep(TOGETHER)
         with contextlib.suppress(Exception):  # what is wrong shows at the next one; these are to be dealt with
-            messages += await subscription.fetch(MOST_MESSAGES, timeout=TOGETHER)
+            messages += await subscription.fetch(MOST_MESSAGES, timeout=LINGER)
         return messages
 
     async def _take(self, messages: Sequence[Any], stop: asyncio.Event) -> None:

@@ -6,10 +6,10 @@ again before its time has passed, and goes in the transaction that stores its re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from headwater.store.cluster_tables import job, quarantine, settled
 from headwater.store.leases import clock
@@ -20,9 +20,14 @@ _OFFER = InsertNew(job, ["feed_id", "partition", "body", "taken_until", "tries"]
 _SETTLED = InsertMany(settled, ["body"])
 # By hand: SQLAlchemy would write out up to 256 partitions each time, several times a second.
 _TAKE = """
-SELECT feed_id, "partition", body, tries FROM job WHERE "partition" = ANY($1::int[]) AND taken_until < $2
-LIMIT $3 FOR UPDATE SKIP LOCKED
+UPDATE job SET taken_until = extract(epoch FROM clock_timestamp())::float8 + $3, tries = tries + 1
+WHERE feed_id IN (
+    SELECT feed_id FROM job WHERE "partition" = ANY($1::int[])
+    AND taken_until < extract(epoch FROM clock_timestamp())::float8 LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+RETURNING feed_id, "partition", body, tries
 """
+_ANYTHING = text("SELECT EXISTS (SELECT FROM settled)")
 
 
 class JobRow(NamedTuple):
@@ -41,14 +46,9 @@ def offer(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
 
 
 def take(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
-    """Jobs of these partitions that nobody has, or whose taker has let its time pass."""
-    now = clock(connection)
-    rows = connection.exec_driver_sql(_TAKE, (list(partitions), now, limit)).all()
-    taken = [JobRow(row.feed_id, row.partition, bytes(row.body), row.tries + 1) for row in rows]
-    if taken:
-        mine = update(job).where(job.c.feed_id.in_([one.feed_id for one in taken]))
-        connection.execute(mine.values(taken_until=now + seconds, tries=job.c.tries + 1))
-    return taken
+    """Jobs of these partitions that nobody has, or whose taker has let its time pass. One statement."""
+    rows = connection.exec_driver_sql(_TAKE, (list(partitions), limit, seconds)).all()
+    return [JobRow(feed, partition, bytes(body), tries) for feed, partition, body, tries in rows]
 
 
 def give_back(connection: Connection, feed_ids: Collection[int]) -> None:
@@ -82,19 +82,28 @@ def waiting(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(job)).scalar_one()
 
 
-def teach(connection: Connection, bodies: Iterable[bytes]) -> None:
-    """Something for the controller to learn, in the transaction that stores the refresh."""
-    _SETTLED.run(connection, [(body,) for body in bodies])
+def teach(connection: Connection, body: bytes) -> None:
+    """A batch of lessons for the controller, in the transaction that stores their refreshes."""
+    _SETTLED.run(connection, [(body,)])
 
 
 def learn(connection: Connection, limit: int) -> list[bytes]:
-    """Take what is to be learned, oldest first: once the caller has committed it is not there any more."""
+    """Take what is to be learned, oldest first: once the caller has committed it is not there any more.
+
+    `limit` counts batches.
+    """
     first = select(settled.c.id).order_by(settled.c.id).limit(limit).with_for_update(skip_locked=True)
     rows = connection.execute(delete(settled).where(settled.c.id.in_(first)).returning(settled.c.id, settled.c.body))
     return [bytes(body) for _, body in sorted((row.id, row.body) for row in rows)]
 
 
+def anything_to_learn(connection: Connection) -> bool:
+    """Asked several times a second while nothing happens: one statement that locks nothing."""
+    return bool(connection.execute(_ANYTHING).scalar_one())
+
+
 def to_learn(connection: Connection) -> int:
+    """How many batches of lessons wait."""
     return connection.execute(select(func.count()).select_from(settled)).scalar_one()
 
 
