@@ -36,7 +36,7 @@ from headwater.settings import Settings
 from headwater.store import jobs, leases
 from headwater.store.state import changed
 from headwater.store.store import Store
-from headwater.store.tables import known, refresh
+from headwater.store.tables import checkpoint, known, outbox, refresh, unindexed
 from headwater.store.values import NewFeed
 
 HOSTS = 64
@@ -189,7 +189,7 @@ async def refreshes(
                 await until(partial(_has_learned, store, bool(ready)))
             if name == "cold":
                 result["items"] = await store.count_items() / wall
-                await asyncio.sleep(2.0)  # what follows behind: the items' way to the query processor, the index
+                await until(partial(_all_followed, store))
             used = {one: 1000 * (cpu(process) - before[one]) / feeds / rounds for one, process in everybody.items()}
             result[name] = {"per_second": rounds * feeds / wall, "cpu": used}
         before = {one: cpu(process) for one, process in everybody.items()}
@@ -207,6 +207,18 @@ async def _has_made(store: Store, goal: int) -> bool:
 async def _has_learned(store: Store, cluster: bool) -> bool:
     """Else the controller would learn, after it was told that all are due, that they are not."""
     return not cluster or await store.read(jobs.to_learn) == 0
+
+
+async def _all_followed(store: Store) -> bool:
+    """What comes behind a refresh belongs to it: the items' way to the query processor, and the index of words."""
+    return await store.read(_behind) == 0
+
+
+def _behind(connection: Connection) -> int:
+    end = connection.execute(select(func.max(outbox.c.position))).scalar() or 0
+    read = connection.execute(select(func.min(checkpoint.c.position))).scalar() or 0  # by the slowest who follows
+    to_index = connection.execute(select(func.count()).select_from(unindexed)).scalar_one()
+    return int(end - read + to_index)
 
 
 def _host(base: str, number: int) -> str:

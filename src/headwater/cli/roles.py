@@ -13,6 +13,7 @@ from headwater.cli import logs
 from headwater.cli.common import as_json, command, settings
 from headwater.cli.work import run
 from headwater.cluster.roles import ROLES
+from headwater.node.process import settle_in
 from headwater.settings import Settings
 
 Nats = Annotated[str | None, typer.Option(help="The address of NATS: nats://user:password@host:4222.")]
@@ -57,4 +58,5 @@ async def until_signalled(role: str, given: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    settle_in()
     await ROLES[role](given, stop)

@@ -12,13 +12,17 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, func, select, text
 
-from headwater.store.items import read_item
-from headwater.store.sql import InsertMany, upsert
-from headwater.store.tables import checkpoint, item, outbox
+from headwater.store.items import ITEM_COLUMNS, item_of
+from headwater.store.sql import InsertMany, rows, upsert
+from headwater.store.tables import checkpoint, outbox
 from headwater.store.values import OutboxEntry
 
 _LOCK = 0x6F757462  # "outb"
 _APPEND = InsertMany(outbox, ["kind", "item_id", "at"])
+_READ = (
+    f"SELECT outbox.position, outbox.kind, outbox.at, {', '.join(f'item.{name}' for name in ITEM_COLUMNS)} FROM outbox "
+    "JOIN item ON item.id = outbox.item_id WHERE outbox.position > :after ORDER BY outbox.position LIMIT :limit"
+)
 _IN_TURN = text("SELECT pg_advisory_xact_lock(:lock)")
 
 
@@ -34,14 +38,8 @@ def append(connection: Connection, kind: str, entries: Iterable[tuple[int, float
 
 
 def read(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:
-    query = (
-        select(outbox.c.position, outbox.c.kind, outbox.c.at, item)
-        .join(item, item.c.id == outbox.c.item_id)
-        .where(outbox.c.position > after)
-        .order_by(outbox.c.position)
-        .limit(limit)
-    )
-    return [OutboxEntry(row.position, row.kind, read_item(row), row.at) for row in connection.execute(query)]
+    found = rows(connection, _READ, {"after": after, "limit": limit})
+    return [OutboxEntry(row[0], row[1], item_of(row[3:]), row[2]) for row in found]
 
 
 def end(connection: Connection) -> int:
