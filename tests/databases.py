@@ -105,7 +105,7 @@ def blank_sqlite() -> Path:
 
 def copy_blank(file: Path) -> None:
     """Put a copy there, if something new is to be there at all."""
-    if file.name != BLANK and file.parent.is_dir() and not file.exists():
+    if file.name != BLANK and file.is_absolute() and file.parent.is_dir() and not file.exists():
         shutil.copyfile(blank_sqlite(), file)
 
 

@@ -11,8 +11,10 @@ from headwater.errors import Held
 from headwater.lab.farm.faults import Fault
 from headwater.model import Ending
 from headwater.node.node import Node
+from headwater.store import marks
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from store_samples import a_verdict, an_item, one_feed
 
 
 async def test_the_first_items_of_every_feed_are_stored_and_each_refresh_has_its_record(
@@ -49,6 +51,20 @@ async def test_a_restart_asks_for_nothing_that_is_not_due(farm, given, eventuall
         await eventually(lambda: node.status().feeds == 30, "the feeds are known again")
         await asyncio.sleep(1.0)
     assert len(made.log) == before
+
+
+async def test_upkeep_says_what_people_have_read_with_fewer_marks(given, monkeypatch) -> None:
+    monkeypatch.setattr(marks, "MANY", 2)
+    async with Node(given()) as node:
+        feed = await one_feed(node.store, "https://127.0.0.1:1/", paused=True)
+        await node.store.save([a_verdict(feed, *(an_item(feed.id, name) for name in "abcdef"))])
+        owner = await node.store.accounts.owner()
+        ids = sorted(one.id or 0 for one in await node.store.items())
+        await node.store.reading.mark(owner.id, ids[:5], time.time(), read=True)
+        await node.upkeep.prune()
+        (mine,) = await node.store.reading.subscriptions(owner.id)
+        assert mine.read_up_to == ids[-1]
+        assert (await node.store.reading.counts(owner.id)).total == 1
 
 
 async def test_the_budget_holds_from_the_first_second_however_many_feeds_wait(farm, given, eventually) -> None:

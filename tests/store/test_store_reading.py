@@ -3,14 +3,16 @@ what a plain list of everything would say."""
 
 from __future__ import annotations
 
+import asyncio
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from headwater.errors import InputError, NotFound
-from headwater.store import marks, streams
+from headwater.store import marks, positions, streams
 from headwater.store.people import HIT, Part, Reading, Stream, User
+from headwater.store.save import save
 from headwater.store.store import Store
 from headwater.store.values import Keep, NewFeed
 from store_samples import NOW, a_verdict, an_item, one_feed
@@ -118,13 +120,25 @@ async def agree(store: Store, user: User, oracle: Oracle) -> None:
     assert counts.starred == len(oracle.starred)
 
 
-@pytest.mark.parametrize(("near", "far"), [(streams.NEAR, streams.FAR), ((2, 0), streams.FAR), ((0, 0), (0, 0))])
+@pytest.mark.parametrize(
+    ("near", "far", "line", "each"),
+    [(streams.NEAR, streams.FAR, 0, 2), ((2, 0), streams.FAR, 100, 20), ((0, 0), (0, 0), 1000, 1000)],
+)
 async def test_streams_and_counts_say_what_was_marked(
-    store: Store, near: tuple[int, int], far: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    near: tuple[int, int],
+    far: tuple[int, int],
+    line: int,
+    each: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With few items near by, the ways that are taken where wanted items are rare."""
+    """With few items near by, the ways that are taken where wanted items are rare; with positions that count as far
+    back, as mixed, and as near."""
     monkeypatch.setattr(streams, "NEAR", near)
     monkeypatch.setattr(streams, "FAR", far)
+    monkeypatch.setattr(positions, "NEAR", line)
+    monkeypatch.setattr(positions, "EACH", each)
+    monkeypatch.setattr(marks, "WORTH_MOVING", 5)
     user, oracle = await lived_in(store, seed=far[0])
     dice = random.Random(5)
     undos: list[tuple[int, set[int]]] = []
@@ -159,6 +173,45 @@ async def test_streams_and_counts_say_what_was_marked(
     assert await store.reading.compact(NOW + 1e9) > 0
     await agree(store, user, oracle)
     assert await store.reading.compact(NOW + 1e9) == 0
+
+
+async def test_an_unread_item_that_gets_another_date_stands_where_that_puts_it(store: Store) -> None:
+    feed = await one_feed(store)
+    items = [an_item(feed.id, name, published=NOW + n) for n, name in enumerate("abc")]
+    await store.save([a_verdict(feed, *items)])
+    user = await store.accounts.owner()
+    ids = sorted(one.id or 0 for one in await store.items())
+    await store.reading.mark_all_read(user.id, now=NOW)
+    await store.reading.mark(user.id, ids, NOW, read=False)
+    later = replace(items[0], published=NOW + 9, content_hash="other")
+    await store.save([a_verdict(feed, updated=(later,), at=NOW + 60)])
+    for limit in (1, 3):
+        found = await all_of(store, user, Stream(), Part(unread=True, limit=limit))
+        assert [one.item.identity for one in found] == ["a", "c", "b"]
+
+
+async def test_positions_of_what_is_read_go_to_the_newest_item_of_all(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "WORTH_MOVING", 0)
+    quiet, lively = [one.feed for one in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
+    await store.save([a_verdict(quiet, an_item(quiet.id, "old")), a_verdict(lively, an_item(lively.id, "new"))])
+    user = await store.accounts.owner()
+    await store.reading.mark_all_read(user.id, Stream(feed=quiet.id), now=NOW, up_to=1)
+    await store.reading.compact(NOW + 1e6)
+    assert [one.read_up_to for one in await store.reading.subscriptions(user.id)] == [2, 0]
+    assert [one.item.identity for one in await all_of(store, user, Stream(), Part(unread=True))] == ["new"]
+
+
+async def test_positions_wait_for_items_whose_ids_are_taken_and_that_are_not_there_yet(store: Store) -> None:
+    """In PostgreSQL transactions end in any order: an item may appear before others that are there already."""
+    feed = await one_feed(store)
+    async with store.transaction() as slow:
+        (saved,) = await slow.run(save, [a_verdict(feed, an_item(feed.id, "slow"))])
+        settling = asyncio.create_task(store.write(marks.settled))
+        await asyncio.sleep(0.2)
+        assert not settling.done()
+    assert await settling == saved.new_ids[0]
 
 
 async def test_what_is_not_subscribed_is_not_reachable(store: Store) -> None:

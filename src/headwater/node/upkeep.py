@@ -197,7 +197,8 @@ class Upkeep:
         while True:
             pruned = await self._store.prune(keep, time.time())
             if not (pruned.items or pruned.refreshes or pruned.outbox):
-                return
+                break
+        await self._store.reading.compact(time.time())
 
     async def index(self) -> None:
         while await self._store.index():

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, text, update
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, null, select, text, update
 
 from headwater.errors import NotFound
 from headwater.store.people import Marked, Stream
@@ -22,6 +22,7 @@ UNDOS = 20  # of one person
 LATE = 3600.0  # seconds between the fetch of an item and its id, at the most
 UNDO_LASTS = 3600.0  # seconds
 MANY = 50  # items read one by one, before the position is moved
+WORTH_MOVING = 100  # items between a position and the newest one
 REST = 7 * 86_400.0  # marks that say what the position says anyway are forgotten after this time
 
 
@@ -30,6 +31,8 @@ def _upserted(*columns: str) -> Prepared:
         statement = upsert(dialect, mark)
         new = statement.excluded
         changes = {name: new[name] for name in columns} | {"changed": new.changed}
+        if "state" in columns:
+            changes["arrived"] = null()  # `_put_in_order` looks both times up anew
         if "starred" in columns:  # starring again does not change since when
             keeps = new.starred.is_not(None) & mark.c.starred.is_not(None)
             changes["starred"] = case((keeps, mark.c.starred), else_=new.starred)
@@ -61,12 +64,12 @@ def set_marks(
 
 
 def _put_in_order(connection: Connection, user_id: int) -> None:
-    """What has just been marked unread gets the moment at which it arrived."""
+    """What has just been marked unread gets the moments at which it arrived and was published."""
     connection.execute(_ORDERED, {"user": user_id})
 
 
 _ORDERED = text(
-    "UPDATE mark SET arrived = (SELECT i.first_seen FROM item i WHERE i.id = mark.item_id) "
+    "UPDATE mark SET (arrived, published) = (SELECT i.first_seen, i.published FROM item i WHERE i.id = mark.item_id) "
     "WHERE user_id = :user AND state = 0 AND arrived IS NULL"
 )
 
@@ -286,26 +289,48 @@ def forget(connection: Connection, feed_id: int, item_ids: Collection[int]) -> N
         connection.execute(delete(mark).where(*which))
 
 
-def compact(connection: Connection, now: float) -> int:
-    """Say the same with fewer marks; how many went.
+def published_again(connection: Connection, changed: Mapping[tuple[int, int], float]) -> None:
+    """Items, by feed and id, have another time of publication: so have marks that are in order by it."""
+    rows = [{"feed": feed, "item": id, "published": at} for (feed, id), at in changed.items()]
+    connection.execute(_PUBLISHED, rows)
 
-    Marks that say what the position says are forgotten after a while. Where somebody has read most of a feed item by
-    item, the position moves behind it and the few unread ones get marks instead. “Mark all as read” can be taken back
-    until then.
-    """
+
+_PUBLISHED = text(
+    "UPDATE mark SET published = :published WHERE user_id IN (SELECT user_id FROM subscribed WHERE feed_id = :feed) "
+    "AND feed_id = :feed AND item_id = :item AND state = 0"
+)
+
+
+def forget_undo(connection: Connection, now: float) -> None:
+    """“Mark all as read” can be taken back until here."""
     connection.execute(delete(undo).where(undo.c.at < now - UNDO_LASTS))
-    gone = connection.execute(_REDUNDANT, {"old": now - REST}).rowcount
-    for user_id, feed_id, read in connection.execute(_MANY_READ, {"many": MANY}).all():
-        gone += _turn_over(connection, user_id, feed_id, read, now)
+
+
+def forget_redundant(connection: Connection, now: float) -> int:
+    """Marks that say what the position says are forgotten after a while; how many went."""
+    return connection.execute(_REDUNDANT, {"old": now - REST}).rowcount
+
+
+def compact(connection: Connection, user_id: int, last: int, now: float) -> int:
+    """Say the same of what one person has read with fewer marks, and positions nearer to the newest item; how many
+    marks went.
+
+    Where somebody has read most of a feed item by item, the position moves behind it and the few unread ones get marks
+    instead. Where everything is read, the position moves to `last`, before which no item can appear any more.
+    """
+    if connection.execute(select(undo.c.id).where(undo.c.user_id == user_id).limit(1)).first() is not None:
+        return 0
+    read = connection.execute(_MANY_READ, {"user": user_id, "last": last, "many": MANY}).all()
+    gone = sum(_turn_over(connection, user_id, feed_id, number, last, now) for feed_id, number in read)
+    connection.execute(_TO_THE_END, {"user": user_id, "last": last, "near": last - WORTH_MOVING})
     return gone
 
 
-def _turn_over(connection: Connection, user_id: int, feed_id: int, read: int, now: float) -> int:
-    given = {"user": user_id, "feed": feed_id}
+def _turn_over(connection: Connection, user_id: int, feed_id: int, read: int, last: int, now: float) -> int:
+    given = {"user": user_id, "feed": feed_id, "last": last}
     unread = connection.execute(_STILL_UNREAD, given).scalars().all()
     if len(unread) >= read:
         return 0
-    last = connection.execute(select(func.max(item.c.id)).where(item.c.feed_id == feed_id)).scalar() or 0
     rows = ({"user_id": user_id, "feed_id": feed_id, "item_id": id, "state": 0, "changed": now} for id in unread)
     _READ.run(connection, rows)
     _put_in_order(connection, user_id)
@@ -320,13 +345,29 @@ _REDUNDANT = text(
     "(SELECT s.read_up_to FROM subscribed s WHERE s.user_id = mark.user_id AND s.feed_id = mark.feed_id)"
 )
 _MANY_READ = text(
-    "SELECT m.user_id, m.feed_id, COUNT(*) FROM mark m JOIN subscribed s ON s.user_id = m.user_id "
-    "AND s.feed_id = m.feed_id WHERE m.state = 1 AND m.item_id > s.read_up_to "
-    "AND m.user_id NOT IN (SELECT user_id FROM undo) GROUP BY m.user_id, m.feed_id HAVING COUNT(*) > :many"
+    "SELECT m.feed_id, COUNT(*) FROM subscribed s JOIN mark m ON m.user_id = s.user_id AND m.feed_id = s.feed_id "
+    "AND m.item_id > s.read_up_to AND m.item_id <= :last WHERE s.user_id = :user AND m.state = 1 "
+    "GROUP BY m.feed_id HAVING COUNT(*) > :many"
 )
-_STILL_UNREAD = text(
-    "SELECT i.id FROM subscribed s CROSS JOIN item i "
-    "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
-    "WHERE s.user_id = :user AND s.feed_id = :feed AND i.feed_id = :feed AND i.id > s.read_up_to "
-    "AND COALESCE(m.state, 0) = 0"
+_BEHIND_IT = (
+    "FROM item i LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
+    "WHERE i.feed_id = {feed} AND i.id > {position} AND COALESCE(m.state, 0) = 0"
 )
+_POSITION = "(SELECT read_up_to FROM subscribed WHERE user_id = :user AND feed_id = :feed)"
+_STILL_UNREAD = text(f"SELECT i.id {_BEHIND_IT.format(feed=':feed', position=_POSITION)} AND i.id <= :last")
+_TO_THE_END = text(
+    "UPDATE subscribed SET read_up_to = :last WHERE user_id = :user AND read_up_to < :near AND NOT EXISTS "
+    f"(SELECT 1 {_BEHIND_IT.format(feed='subscribed.feed_id', position='subscribed.read_up_to')})"
+)
+
+
+def settled(connection: Connection) -> int:
+    """An id up to which every item is there that ever will be, in a transaction of its own.
+
+    SQLite has one writer. In PostgreSQL ids are taken in transactions that end in any order, each of which has
+    written to `refresh` before (`save`): for a moment nobody may, so that those under way have ended.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL lock_timeout = '2s'"))
+        connection.execute(text("LOCK TABLE refresh IN SHARE MODE"))
+    return connection.execute(select(func.max(item.c.id))).scalar() or 0

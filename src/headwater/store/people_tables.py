@@ -104,10 +104,18 @@ mark = Table(
     Column("state", SmallInteger),  # 1 read, 0 unread, None as `read_up_to` has it
     Column("starred", Double),  # since when
     Column("changed", Double, nullable=False),
-    Column("arrived", Double),  # of items marked unread: when they arrived, so that their list is in order
+    # Of items marked unread both times of the item, so that their lists are in order.
+    Column("arrived", Double),
+    Column("published", Double),
     Index(
         "mark_arrived",
         *("user_id", "arrived", "item_id", "feed_id", "state"),
+        sqlite_where=text("state = 0"),
+        postgresql_where=text("state = 0"),
+    ),
+    Index(
+        "mark_published",
+        *("user_id", "published", "item_id", "feed_id", "arrived", "state"),
         sqlite_where=text("state = 0"),
         postgresql_where=text("state = 0"),
     ),

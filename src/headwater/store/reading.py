@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, func, select
+from sqlalchemy import Connection, and_, bindparam, select
 
 from headwater.store import hits, search
 from headwater.store.items import ITEM_COLUMNS, item_of
 from headwater.store.people import HIT, Counts, Page, Part, Reading, Stream, Unread
-from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag
+from headwater.store.people_tables import mark, query_subscription, subscribed
+from headwater.store.positions import line_of
 from headwater.store.sql import ByIds, chunks, rows
 from headwater.store.streams import places
 from headwater.store.subscribing import query_tags
@@ -26,25 +27,30 @@ def stream(connection: Connection, user_id: int, which: Stream, part: Part) -> P
     """A page of a stream, with the items."""
     found = places(connection, user_id, which, part)
     shown = found[: part.limit]
-    loaded = {one.id: one for one in load(connection, user_id, [id for _, id in shown])}
     more = shown[-1] if len(found) > part.limit and shown else None
-    return Page(tuple(loaded[id] for _, id in shown if id in loaded), more)
+    return Page(tuple(load(connection, user_id, [id for _, id in shown])), more)
 
 
 def load(connection: Connection, user_id: int, ids: Sequence[int]) -> list[Reading]:
     """These items as the person has them, in the order given, whoever's they are: callers know that they may be."""
-    found = {id: one for id, one, _ in _items(connection, user_id, ids)} | _hits(connection, user_id, ids)
+    found, _ = _items(connection, user_id, ids)
+    found |= _hits(connection, user_id, ids)
     return [found[id] for id in dict.fromkeys(ids) if id in found]
 
 
-def _items(connection: Connection, user_id: int, ids: Iterable[int]) -> Iterator[tuple[int, Reading, bool]]:
-    """Those of these that are items, each with its id and whether the person subscribes to its feed."""
+def _items(connection: Connection, user_id: int, ids: Iterable[int]) -> tuple[dict[int, Reading], list[int]]:
+    """Those of these that are items, by id; and which of them are of feeds that the person does not subscribe to."""
+    found: dict[int, Reading] = {}
+    others: list[int] = []
     for chunk in chunks((id for id in ids if id < HIT), CHUNK):
-        for *columns, state, starred, read_up_to in _ITEMS.run(connection, user_id, chunk):
-            item = item_of(columns)
-            id = columns[0]
+        for row in _ITEMS.run(connection, user_id, chunk):
+            id, state, starred, read_up_to = row[0], row[-3], row[-2], row[-1]
+            item = item_of(row)
             read = id <= (read_up_to or 0) if state is None else state == 1
-            yield id, Reading(item, read, starred is not None, None, None, item.first_seen), read_up_to is not None
+            found[id] = Reading(item, read, starred is not None, None, None, item.first_seen)
+            if read_up_to is None:
+                others.append(id)
+    return found, others
 
 
 def _hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict[int, Reading]:
@@ -100,12 +106,7 @@ def _hit_read(row: Any) -> bool:
 def chosen(connection: Connection, user_id: int, ids: Iterable[int]) -> list[Reading]:
     """Those of these items that the person may see: of feeds and query feeds subscribed, or starred."""
     every = list(dict.fromkeys(ids))
-    found: dict[int, Reading] = {}
-    others: list[int] = []
-    for id, one, mine in _items(connection, user_id, (id for id in every if id >= 0)):
-        found[id] = one
-        if not mine:
-            others.append(id)
+    found, others = _items(connection, user_id, (id for id in every if id >= 0))
     for id in set(others) - _seen_otherwise(connection, user_id, others):
         del found[id]
     places = [id for id in every if id >= HIT]
@@ -161,22 +162,30 @@ _MY_HITS = select(hit.c.id, hit.c.feed_id, hit.c.item_id).where(
 # counts
 
 # Per feed: items behind the position, less those marked read there, and those marked unread before it.
-_COUNTS = (
-    "SELECT s.feed_id, "
-    "(SELECT COUNT(*) FROM item i WHERE i.feed_id = s.feed_id AND i.id > s.read_up_to) AS behind, "
-    "(SELECT i.first_seen FROM item i WHERE i.feed_id = s.feed_id ORDER BY i.id DESC LIMIT 1) AS newest "
-    "FROM subscribed s WHERE s.user_id = :user"
+_BEHIND = (
+    "SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM subscribed s CROSS JOIN item i "
+    "WHERE s.user_id = :user AND s.read_up_to < :line AND i.feed_id = s.feed_id AND i.id > s.read_up_to "
+    "GROUP BY s.feed_id"
 )
+_BEYOND = {
+    dialect: (
+        f"SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM item i {by_id} CROSS JOIN subscribed s "
+        "WHERE i.id > :line AND s.user_id = :user AND s.feed_id = i.feed_id AND s.read_up_to >= :line "
+        "AND i.id > s.read_up_to GROUP BY s.feed_id"
+    )
+    for dialect, by_id in (("sqlite", "NOT INDEXED"), ("postgresql", ""))
+}
 _READ_BEHIND = (
-    "SELECT m.feed_id, COUNT(*) FROM mark m CROSS JOIN subscribed s "
-    "WHERE m.user_id = :user AND m.state = 1 AND s.user_id = :user AND s.feed_id = m.feed_id "
-    "AND m.item_id > s.read_up_to GROUP BY m.feed_id"
+    "SELECT s.feed_id, COUNT(*) FROM subscribed s CROSS JOIN mark m "
+    "WHERE s.user_id = :user AND m.user_id = :user AND m.feed_id = s.feed_id AND m.item_id > s.read_up_to "
+    "AND m.state = 1 GROUP BY s.feed_id"
 )
 _KEPT_UNREAD = (
-    "SELECT m.feed_id, COUNT(*) FROM mark m CROSS JOIN subscribed s "
+    "SELECT m.feed_id, COUNT(*), MAX(m.arrived) FROM mark m CROSS JOIN subscribed s "
     "WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
     "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
 )
+_STARS = "SELECT COUNT(*) FROM mark WHERE user_id = :user AND starred IS NOT NULL"
 _QUERY_COUNTS = (
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
     "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
@@ -194,45 +203,52 @@ _QUERY_KEPT = (
 def counts(connection: Connection, user_id: int) -> Counts:
     """Unread items of everything that a person reads."""
     user = {"user": user_id}
-    read: dict[int, int] = {row[0]: row[1] for row in rows(connection, _READ_BEHIND, user)}
-    kept: dict[int, int] = {row[0]: row[1] for row in rows(connection, _KEPT_UNREAD, user)}
-    feeds: dict[int, Unread] = {}
-    for id, behind, newest in rows(connection, _COUNTS, user):
-        if (number := behind - read.get(id, 0) + kept.get(id, 0)) > 0:
-            feeds[id] = Unread(number, newest or 0.0)
+    feeds = _by_feed(connection, user_id)
     queries: dict[int, Unread] = {}
     for statement in (_QUERY_COUNTS, _QUERY_KEPT):
         for id, number, last in rows(connection, statement, user):
             before = queries.get(id, Unread(0, 0.0))
             queries[id] = Unread(before.count + number, max(before.newest, last))
-    starred = select(func.count()).select_from(mark).where(mark.c.user_id == user_id, mark.c.starred.is_not(None))
     return Counts(
         feeds,
         queries,
         _by_tag(connection, user_id, feeds, queries),
         sum(one.count for one in feeds.values()),
-        connection.execute(starred).scalar_one(),
+        rows(connection, _STARS, user)[0][0],
     )
+
+
+def _by_feed(connection: Connection, user_id: int) -> dict[int, Unread]:
+    line = line_of(connection, user_id)
+    given = {"user": user_id, "line": line.at}
+    behind = rows(connection, _BEHIND, given) if line.far else []
+    if line.beyond:
+        behind = [*behind, *rows(connection, _BEYOND[connection.dialect.name], given)]
+    read = dict(map(tuple, rows(connection, _READ_BEHIND, given))) if behind else {}
+    feeds = {id: Unread(left, newest) for id, number, newest in behind if (left := number - read.get(id, 0)) > 0}
+    for id, number, newest in rows(connection, _KEPT_UNREAD, given):
+        if (more := feeds.get(id)) is not None:
+            number, newest = number + more.count, max(newest, more.newest)
+        feeds[id] = Unread(number, newest)
+    return feeds
 
 
 def _by_tag(
     connection: Connection, user_id: int, feeds: dict[int, Unread], queries: dict[int, Unread]
 ) -> dict[str, Unread]:
-    tags: dict[str, Unread] = {}
+    found: dict[str, list[Unread]] = {}
+    for tag, id in rows(connection, _TAGS, {"user": user_id}):
+        if id in feeds:
+            found.setdefault(tag, []).append(feeds[id])
+    for id, tags in rows(connection, _QUERY_TAGS, {"user": user_id}):
+        if id in queries:
+            for tag in query_tags(tags):
+                found.setdefault(tag, []).append(queries[id])
+    return {tag: Unread(sum(one.count for one in each), max(one.newest for one in each)) for tag, each in found.items()}
 
-    def add(tag: str, more: Unread | None) -> None:
-        if more is not None:
-            before = tags.get(tag, Unread(0, 0.0))
-            tags[tag] = Unread(before.count + more.count, max(before.newest, more.newest))
 
-    tagged = select(subscribed_tag.c.tag, subscribed_tag.c.feed_id).where(subscribed_tag.c.user_id == user_id)
-    for tag, id in connection.execute(tagged):
-        add(tag, feeds.get(id))
-    mine = select(query_subscription.c.query_id, query_subscription.c.tags)
-    for row in connection.execute(mine.where(query_subscription.c.user_id == user_id)):
-        for tag in query_tags(row.tags):
-            add(tag, queries.get(row.query_id))
-    return tags
+_TAGS = "SELECT tag, feed_id FROM subscribed_tag WHERE user_id = :user"
+_QUERY_TAGS = "SELECT query_id, tags FROM query_subscription WHERE user_id = :user"
 
 
 def find(

@@ -167,5 +167,10 @@ class ReadingStore:
         await self._database.write(marks.take_back, user_id, undo_id, now)
 
     async def compact(self, now: float) -> int:
-        """Forget marks that say nothing; how many. The node does so with retention."""
-        return await self._database.write(marks.compact, now)
+        """Say what people have read with fewer marks; how many went. The node does so with retention."""
+        await self._database.write(marks.forget_undo, now)
+        gone = 0
+        last = await self._database.write(marks.settled)
+        for user_id in await self._database.read(subscribing.readers):
+            gone += await self._database.write(marks.compact, user_id, last, now)
+        return gone + await self._database.write(marks.forget_redundant, now)

@@ -10,13 +10,13 @@ from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
 
 from headwater.formats.urls import normalise
 from headwater.model import Ending, Item, Verdict
-from headwater.store import outbox, search
+from headwater.store import marks, outbox, search
 from headwater.store.clean import clean
 from headwater.store.items import ITEM_COLUMNS, item_row, item_values
 from headwater.store.known import KNOWN_COLUMNS, known_row, seen_key, window_row
 from headwater.store.problems import is_about_values
 from headwater.store.refreshes import REFRESH_COLUMNS, count_up, refresh_values
-from headwater.store.sql import InsertMany, InsertNew, Prepared, chunks, reserve, upsert
+from headwater.store.sql import InsertMany, InsertNew, OfIds, Prepared, chunks, reserve, upsert
 from headwater.store.tables import feed, feed_window, item, known, refresh, seen
 from headwater.store.values import Saved
 
@@ -34,6 +34,7 @@ _UPDATED = (
 )
 _UPDATE = update(item).where(item.c.id == bindparam("of_item"))
 _UPDATE = _UPDATE.values({name: bindparam(name) for name in _UPDATED} | {"version": item.c.version + 1})
+_PUBLISHED = OfIds("SELECT id, published FROM item WHERE id IN {ids}")
 _REHASH = update(seen).where(seen.c.feed_id == bindparam("of_feed"), seen.c.key == bindparam("of_key"))
 _NAMED = Prepared(lambda _: update(feed).where(feed.c.id == bindparam("of_feed")), ["title", "link"])
 _RECOUNT = update(refresh).where(refresh.c.feed_id == bindparam("of_feed"), refresh.c.at == bindparam("of_at"))
@@ -132,7 +133,10 @@ def _feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, Row
 
 
 def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, Row[Any]]) -> list[_Written]:
-    """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought."""
+    """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought.
+
+    This comes before any id of an item is taken: `marks.settled` relies on it.
+    """
     here: dict[tuple[int, float], _Written] = {}
     for each in written:
         done = each.verdict.refresh
@@ -194,10 +198,15 @@ def _updated_items(connection: Connection, live: list[_Written]) -> None:
     here = [(*changed[place], id) for place, id in ids.items() if id is not None]  # others: deleted by retention
     if not here:
         return
+    before: dict[int, float] = {}
     for part in chunks((id for _, _, id in here), CHUNK):
         search.renew(connection, part)
+        before |= dict(map(tuple, _PUBLISHED.run(connection, part)))
     rows = [{name: row[name] for name in _UPDATED} | {"of_item": id} for row, id in _rows(here)]
     connection.execute(_UPDATE, rows)
+    again = {(one.feed_id, id): one.published for _, one, id in here if before.get(id) != one.published}
+    if again:
+        marks.published_again(connection, again)
     for each, _, id in here:
         each.updated_ids.append(id)
 

@@ -48,6 +48,7 @@ class Sqlite(Database):
         self._reading = ThreadPoolExecutor(READERS, "store-read")
         self._writer = self._engine(1, "BEGIN IMMEDIATE")
         self._reader = self._engine(READERS, "BEGIN")
+        self._free: list[Connection] = []  # of readers; the one used last, whose cache is warm, is the next
 
     @classmethod
     async def open(cls, url: URL, *, create: bool, tables: str = HEAD) -> Sqlite:
@@ -107,9 +108,20 @@ class Sqlite(Database):
                 renew_all_if_made_otherwise(connection)
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._reading, self._in_transaction, self._reader, function, args
-        )
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._read, function, args)
+
+    def _read(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        """Taking a connection from SQLAlchemy's pool each time would cost as much as a small question."""
+        with sqlite_problems(self._file):
+            try:
+                connection = self._free.pop()
+            except IndexError:
+                connection = self._reader.connect()
+            try:
+                with connection.begin():
+                    return function(connection, *args)
+            finally:
+                self._free.append(connection)
 
     async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
         return await self.read(function, *args)
@@ -119,12 +131,10 @@ class Sqlite(Database):
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
         async with self._lock:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._writing, self._in_transaction, self._writer, function, args
-            )
+            return await asyncio.get_running_loop().run_in_executor(self._writing, self._write, function, args)
 
-    def _in_transaction(self, engine: Engine, function: Callable[..., T], args: tuple[Any, ...]) -> T:
-        with sqlite_problems(self._file), engine.begin() as connection:
+    def _write(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        with sqlite_problems(self._file), self._writer.begin() as connection:
             return function(connection, *args)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -167,6 +177,8 @@ class Sqlite(Database):
         def end() -> None:
             self._writing.shutdown(wait=True)
             self._reading.shutdown(wait=True)
+            for connection in self._free:
+                connection.close()
             self._reader.dispose()
             self._writer.dispose()
 

@@ -2,8 +2,9 @@
 
 The way depends on where the wanted ones are. Mostly they are among the newest: `_walk` looks at those few, and farther
 where enough of the first were wanted. Where it finds too few, unread items are gathered behind each feed's position,
-and others taken from the top of each feed. All three read nothing but indices. SQL by hand, because a planner that has
-no statistics must not be left a choice: in SQLite CROSS JOIN means that the left side comes first.
+and others taken from the top of each feed. Somebody who has read nearly everything has positions near the newest item
+(`positions`): what is unread there is gathered at once. SQL by hand, because a planner that has no statistics must not
+be left a choice: in SQLite CROSS JOIN means that the left side comes first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from sqlalchemy import Connection, select
 
 from headwater.store.people import HIT, Part, Stream
 from headwater.store.people_tables import query_subscription, subscribed, subscribed_tag
+from headwater.store.positions import BY_FEED, Line, all_near, line_of
 from headwater.store.sql import chunks, rows
 from headwater.store.subscribing import query_tags, require, require_query
 
@@ -25,8 +27,8 @@ FEW = 20  # feeds that are looked at one by one
 NEAR, FAR = (250, 2), (1_500, 4)  # about how many items are looked at, at least, and for each that is wanted
 TOGETHER = 100  # feeds in one statement; SQLite joins 500 at most
 # Else SQLite would walk all marks of the person.
-_UNREAD = {"sqlite": "INDEXED BY mark_unread", "postgresql": ""}
-_ARRIVED = {"sqlite": "INDEXED BY mark_arrived", "postgresql": ""}
+_KEPT = {"sqlite": "INDEXED BY mark_{}", "postgresql": ""}
+_BY_ID = {"sqlite": "NOT INDEXED", "postgresql": ""}
 # 0 unread, 1 read: the mark, else the position
 _STATE = "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
 _MARK = "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id"
@@ -81,11 +83,13 @@ class _Order:
         self.by = f"ORDER BY {key} {way}, {id} {way}"
         self.outer = f"ORDER BY k {way}, id {way}"
         self.values: dict[str, Any] = {"wanted": part.limit + 1}
+        self.after = ""
         conditions = []
         if part.before is not None:
             at, last = part.before
             self.values |= {"at": float(at), "last": min(max(last - shift, -1), 2**63 - 1)}
-            conditions.append(f"({key}, {id}) {sign} (:at, :last)")
+            self.after = f"({key}, {id}) {sign} (:at, :last)"
+            conditions.append(self.after)
         if part.since is not None:
             self.values["since"] = part.since
             conditions.append(f"{arrived} >= :since")
@@ -115,19 +119,30 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part) -> l
     if part.starred:
         return run(_starred(part, which, only, key, order))
     feeds = feed_ids(connection, user_id, which) if which != Stream() else None
-    if feeds is None or len(feeds) > FEW:
-        for least, each in (NEAR, FAR):
-            looked_at = max(least, each * part.limit)
-            found, all_seen = _walk(connection, run, part, only, key, order, looked_at)
-            if len(found) > part.limit or all_seen:
-                return found
-            if len(found) * max(FAR[0], FAR[1] * part.limit) < part.limit * looked_at:
-                break  # wanted ones are too rare for farther to be far enough
+    if (feeds is None or len(feeds) > FEW) and not (part.unread and all_near(connection, user_id)):
+        found = _among_newest(connection, run, part, only, key, order)
+        if found is not None:
+            return found
     if part.unread:
-        return run(_gather(connection.dialect.name, part, only, key, order))
+        line = BY_FEED if feeds is not None and len(feeds) <= FEW else line_of(connection, user_id)
+        return run(_gather(connection.dialect.name, part, only, key, order, line), line=line.at)
     if feeds is None:
         feeds = feed_ids(connection, user_id, which)
     return _tops(run, feeds, part, key, order)
+
+
+def _among_newest(
+    connection: Connection, run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order
+) -> list[Place] | None:
+    """None where wanted ones are too rare among them."""
+    for least, each in (NEAR, FAR):
+        looked_at = max(least, each * part.limit)
+        found, all_seen = _walk(connection, run, part, only, key, order, looked_at)
+        if len(found) > part.limit or all_seen:
+            return found
+        if len(found) * max(FAR[0], FAR[1] * part.limit) < part.limit * looked_at:
+            return None  # farther would not be far enough
+    return None
 
 
 def _starred(part: Part, which: Stream, only: str, key: str, order: _Order) -> str:
@@ -145,7 +160,7 @@ def _walk(
     connection: Connection, run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order, near: int
 ) -> tuple[list[Place], bool]:
     """Among about `near` items of everybody, in order, as far as needed; and whether there are no others."""
-    bound = _bound(connection, part, near)
+    bound = _bound(connection, part, order, near)
     bounded = "" if bound is None else f" AND {key} {'<=' if part.oldest_first else '>='} :bound"
     join = "" if part.unread is None else _MARK
     found = run(
@@ -157,11 +172,13 @@ def _walk(
     return found, bound is None
 
 
-def _bound(connection: Connection, part: Part, near: int) -> float | None:
-    """When the item arrived that is `near` items from where the part begins; None if there are not so many.
-
-    Few are published after that and yet arrived before, so that it does for both orders.
-    """
+def _bound(connection: Connection, part: Part, order: _Order, near: int) -> float | None:
+    """The time of the item that is `near` items from where the part begins; None if there are not so many."""
+    if not part.by_arrival:
+        after = f" WHERE {order.after}" if order.after else ""
+        sql = f"SELECT i.published FROM item i{after} {order.by} LIMIT 1 OFFSET :near"
+        found = rows(connection, sql, {name: order.values[name] for name in ("at", "last") if after} | {"near": near})
+        return found[0][0] if found else None
     edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
     if part.oldest_first:
         found = rows(connection, _UP, {"edge": edge + near})
@@ -178,27 +195,30 @@ _DOWN_FROM_TOP = (
 )
 
 
-def _gather(dialect: str, part: Part, only: str, key: str, order: _Order) -> str:
+def _gather(dialect: str, part: Part, only: str, key: str, order: _Order, line: Line) -> str:
     """Everything unread: behind the positions without what is marked read, and what is marked unread before them."""
-    behind = (
-        f"SELECT {key} AS k, i.id AS id FROM subscribed s CROSS JOIN item i {_MARK} "
-        f"WHERE s.user_id = :user AND i.feed_id = s.feed_id AND i.id > s.read_up_to "
-        f"AND (m.state IS NULL OR m.state = 0){only}{order.conditions}"
+    parts = []
+    unread = f"s.user_id = :user AND (m.state IS NULL OR m.state = 0){only}{order.conditions}"
+    if line.far:
+        parts.append(
+            f"SELECT {key} AS k, i.id AS id FROM subscribed s CROSS JOIN item i {_MARK} "
+            f"WHERE {unread} AND i.feed_id = s.feed_id AND i.id > s.read_up_to AND s.read_up_to < :line"
+        )
+    if line.beyond:
+        parts.append(
+            f"SELECT {key} AS k, i.id AS id FROM item i {_BY_ID[dialect]} CROSS JOIN subscribed s {_MARK} "
+            f"WHERE i.id > :line AND {unread} AND s.feed_id = i.feed_id AND i.id > s.read_up_to "
+            "AND s.read_up_to >= :line"
+        )
+    # Marks know both times themselves, in an index each.
+    name = "arrived" if part.by_arrival else "published"
+    kept = _Order(part, f"m.{name}", "m.item_id", "m.arrived")
+    parts.append(
+        f"SELECT * FROM (SELECT m.{name} AS k, m.item_id AS id FROM mark m {_KEPT[dialect].format(name)} "
+        "CROSS JOIN subscribed s WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user "
+        f"AND s.feed_id = m.feed_id{only} AND m.item_id <= s.read_up_to{kept.conditions} {kept.by} LIMIT :wanted) t"
     )
-    mine = f"m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id{only}"
-    if part.by_arrival:  # which marks know themselves, in an index
-        order = _Order(part, "m.arrived", "m.item_id", "m.arrived")
-        kept = (
-            f"SELECT * FROM (SELECT m.arrived AS k, m.item_id AS id FROM mark m {_ARRIVED[dialect]} "
-            f"CROSS JOIN subscribed s WHERE {mine} AND m.item_id <= s.read_up_to{order.conditions} "
-            f"{order.by} LIMIT :wanted) t"
-        )
-    else:
-        kept = (
-            f"SELECT {key} AS k, i.id AS id FROM mark m {_UNREAD[dialect]} CROSS JOIN subscribed s CROSS JOIN item i "
-            f"WHERE {mine} AND m.item_id <= s.read_up_to AND i.id = m.item_id{order.conditions}"
-        )
-    return f"SELECT k, id FROM ({behind} UNION ALL {kept}) u {order.outer} LIMIT :wanted"
+    return f"SELECT k, id FROM ({' UNION ALL '.join(parts)}) u {order.outer} LIMIT :wanted"
 
 
 def _tops(run: Callable[..., list[Place]], feeds: Iterable[int], part: Part, key: str, order: _Order) -> list[Place]:

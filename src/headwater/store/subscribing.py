@@ -303,3 +303,8 @@ def subscribers(connection: Connection, feed_ids: Collection[int]) -> dict[int, 
         query = select(subscribed.c.feed_id, func.count()).where(subscribed.c.feed_id.in_(chunk))
         found |= {row[0]: row[1] for row in connection.execute(query.group_by(subscribed.c.feed_id))}
     return found
+
+
+def readers(connection: Connection) -> list[int]:
+    """Everybody who subscribes to anything."""
+    return list(connection.execute(select(subscribed.c.user_id).distinct().order_by(subscribed.c.user_id)).scalars())

@@ -1,0 +1,56 @@
+"""How near a person's positions are to the newest item, so that what is unread is looked for where it can be.
+
+Behind a position there is nothing but what arrived since. Positions far back are followed feed by feed; where many are
+near the newest item, one look at the items since the first of those does for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from headwater.store.sql import rows
+
+NEAR = 1000  # items from the newest one
+EACH = 2  # so many items are looked at in the time in which one feed is
+
+
+class Line(NamedTuple):
+    """Positions before `at` are followed feed by feed, those from there on together, by the items beyond it."""
+
+    at: int
+    far: int  # subscriptions with a position before it
+    beyond: int  # ids there are beyond it
+
+
+BY_FEED = Line(1 << 62, 1, 0)  # everything feed by feed
+
+_LAST = "SELECT MAX(id) FROM item"
+_POSITIONS = (
+    "SELECT COUNT(*) FILTER (WHERE read_up_to < :near), COUNT(*) FILTER (WHERE read_up_to >= :near), "
+    "MIN(read_up_to) FILTER (WHERE read_up_to >= :near) FROM subscribed WHERE user_id = :user"
+)
+
+
+_A_FAR_ONE = "SELECT 1 FROM subscribed WHERE user_id = :user AND read_up_to < :near LIMIT 1"
+
+
+def all_near(connection: Connection, user_id: int) -> bool:
+    """Whether no position is far back: then all that is unread is marked so, or among the newest items."""
+    return not rows(connection, _A_FAR_ONE, {"user": user_id, "near": _near(connection)})
+
+
+def line_of(connection: Connection, user_id: int) -> Line:
+    """Where following the feeds one by one is to end."""
+    start = _near(connection)
+    far, near, least = rows(connection, _POSITIONS, {"user": user_id, "near": start})[0]
+    last = start + NEAR
+    if not near or last - least > EACH * near:
+        return BY_FEED
+    return Line(least, far, max(0, last - least))
+
+
+def _near(connection: Connection) -> int:
+    last: int = rows(connection, _LAST, {})[0][0] or 0
+    return last - NEAR
