@@ -56,7 +56,7 @@ async def test_a_restart_asks_for_nothing_that_is_not_due(farm, given, eventuall
 async def test_upkeep_says_what_people_have_read_with_fewer_marks(given, monkeypatch) -> None:
     monkeypatch.setattr(marks, "MANY", 2)
     async with Node(given()) as node:
-        feed = await one_feed(node.store, "https://127.0.0.1:1/", paused=True)
+        feed = await one_feed(node.store, "https://127.0.0.1:1/")
         await node.store.save([a_verdict(feed, *(an_item(feed.id, name) for name in "abcdef"))])
         owner = await node.store.accounts.owner()
         ids = sorted(one.id or 0 for one in await node.store.items())
