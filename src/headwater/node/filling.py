@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sqlalchemy import Connection
+
 from headwater.language.ast import Create, Name, Query
 from headwater.language.normal import reads
 from headwater.model import Item, QueryFeed
@@ -14,12 +16,14 @@ from headwater.query import Arrival, Engine, Hit
 from headwater.query.document import Emission, document
 from headwater.query.scope import Scope
 from headwater.query.text import Analysed, Detect, Origin
+from headwater.store import hits, queries, shares
 from headwater.store.store import Store
 from headwater.store.values import Matched
 
 MOST = 10_000  # items of the past that are looked at, the latest of the query's feeds
 LEAST = 200  # even where very many queries are filled at a time
 TOGETHER = 1_000_000  # items × queries that are looked at, where many are filled at a time
+FEW = 2  # so many are filled one by one, each from as much of the past as there is
 BATCH = 200
 
 
@@ -39,6 +43,39 @@ async def fill(store: Store, engine: Engine, query: QueryFeed, definition: Query
     matched = [Matched(query.id, hit, arrival.arrived or hit.item.first_seen) for arrival, hit in found]
     offered = Counter(arrival.item.feed_id for arrival in past)
     return _filling(definition, matched, offered, now)
+
+
+async def fill_all(
+    store: Store,
+    engine: Engine,
+    group: Sequence[tuple[QueryFeed, Query]],
+    names: Collection[str],
+    origins: Mapping[int, Origin],
+    scope: Scope,
+    now: float,
+) -> list[tuple[QueryFeed, Filling]]:
+    """What each of several queries makes of the past: many plain ones in one pass, the others one by one."""
+    many = [(query, definition) for query, definition in group if plain(definition, names)]
+    filled = {}
+    if len(many) > FEW:
+        together = await asyncio.to_thread(Together, many, origins, engine.detect)
+        filled = await together.fill(store, scope, now, len(many))
+    return [
+        (query, filled.get(query.id) or await fill(store, engine, query, definition, scope, now))
+        for query, definition in group
+    ]
+
+
+def write_fillings(connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]]) -> set[int]:
+    """Windows, what was kept of the past, and that the definitions run: together or not at all. The ids of those that
+    have not been replaced or dropped meanwhile."""
+    running = queries.activate(connection, [query for query, _ in fillings])
+    done = {query.id: filling for query, filling in fillings if query.id in running}
+    for looked_at in {id(filling.offered): filling.offered for filling in done.values()}.values():  # many share a past
+        shares.offered_before(connection, looked_at)
+    shares.set_sources(connection, {query: filling.kept for query, filling in done.items()})
+    hits.refill(connection, {query: filling.window for query, filling in done.items()})
+    return running
 
 
 class Together:
@@ -104,8 +141,8 @@ def stateless(definition: Query) -> bool:
 
 def _filling(definition: Query, matched: list[Matched], offered: Mapping[int, int], now: float) -> Filling:
     kept = Counter(one.hit.original.feed_id for one in matched if not one.hit.update)
-    shares = {feed: (number, offered[feed]) for feed, number in kept.items()}
-    return Filling(window(definition, matched, now), shares, offered)
+    of_each = {feed: (number, offered[feed]) for feed, number in kept.items()}
+    return Filling(window(definition, matched, now), of_each, offered)
 
 
 async def arrivals(

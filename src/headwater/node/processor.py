@@ -21,16 +21,17 @@ from dataclasses import dataclass
 import structlog
 from sqlalchemy import Connection
 
-from headwater.language.ast import Create
+from headwater.language.ast import Create, Query
 from headwater.model import QueryFeed
 from headwater.node.definitions import Definitions
-from headwater.node.filling import Filling, Together, fill, plain, versioned
-from headwater.query import Engine, Hit
+from headwater.node.filling import Filling, Together, fill_all, versioned, write_fillings
+from headwater.node.matching import Found, match_entries
+from headwater.query import Engine
 from headwater.query.scope import Scope
 from headwater.query.text import Detect, Origin
 from headwater.store import hits, outbox, queries, shares, state
 from headwater.store.store import Store
-from headwater.store.values import Emitted, Matched, OutboxEntry, StoredHit
+from headwater.store.values import Matched, OutboxEntry, StoredHit
 
 CONSUMER, MEMORY = "queries", "query state"  # checkpoints: what was written, what the saved memory has seen
 STATE, VERSION = "query engine", 1
@@ -38,10 +39,7 @@ BATCH = 200
 LOOK = 1.0  # seconds between two looks at the outbox while nobody wakes us
 SAVE = 300.0
 GROUP = 5_000  # definitions taken up at a time
-FEW = 2  # so many are filled one by one, each from as much of the past as there is
 WAIT_AFTER_FAILURE = 5.0
-
-_NONE = Emitted()
 
 log = structlog.get_logger()
 
@@ -93,7 +91,6 @@ class Processor:
         self._revisions = (-1, -1)
         self._origins: dict[int, Origin] = {}
         self._definitions = Definitions(self._engine)
-        self._failed: dict[str, str] = {}  # by name of a query, why an item could not be tried on it
         self._matched = self._hits = 0
 
     # what others see
@@ -279,14 +276,13 @@ class Processor:
         fillings = await self._fill([query for query in taken if query.pending])  # else another processor has
         if fillings:
             async with self._store.transaction() as transaction:
-                await transaction.run(_filled, fillings)
+                await transaction.run(write_fillings, fillings)
         log.info("queries_taken", queries=len(taken), filled=len(fillings))
 
     async def _take_late(self) -> None:
         """The same for definitions that entries have passed by: they are caught up with on their own."""
         group = self._definitions.next_late()
-        pairs = [(query, queries.definition(query.text, query.form).query) for query in group]
-        together = await asyncio.to_thread(Together, pairs, self._origins, self._detect)
+        together = await asyncio.to_thread(Together, _defined(group), self._origins, self._detect)
         scope = await asyncio.to_thread(self.scope)
         filled = await together.fill(self._store, scope, self._clock(), len(group) + len(self._definitions.late))
         missed = await together.catch_up(self._store, self._position)
@@ -309,63 +305,30 @@ class Processor:
         return taken
 
     async def _fill(self, group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Filling]]:
-        scope, now = self.scope(), self._clock()
-        names = self._definitions.names()
-        pairs = [(query, queries.definition(query.text, query.form).query) for query in group]
-        many = [pair for pair in pairs if plain(pair[1], names)]
-        filled = {}
-        if len(many) > FEW:
-            together = await asyncio.to_thread(Together, many, self._origins, self._detect)
-            filled = await together.fill(self._store, scope, now, len(many))
-        return [
-            (query, filled.get(query.id) or await fill(self._store, self._engine, query, definition, scope, now))
-            for query, definition in pairs
-        ]
+        names, now = self._definitions.names(), self._clock()
+        return await fill_all(self._store, self._engine, _defined(group), names, self._origins, self.scope(), now)
 
     def _caught_up(
         self, connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]], missed: Sequence[Matched]
     ) -> list[StoredHit] | None:
         if outbox.lock_checkpoint(connection, CONSUMER) != self._position:
             return None
-        running = _filled(connection, fillings)
+        running = write_fillings(connection, fillings)
         stored = hits.write(connection, [one for one in missed if one.query_id in running])
         self._pass_on(connection, stored)
         return stored
 
     # matching
 
-    async def _match(self, entries: Sequence[OutboxEntry]) -> list[tuple[OutboxEntry, Hit]]:
+    async def _match(self, entries: Sequence[OutboxEntry]) -> Found:
         changed = {entry.item.id for entry in entries if entry.kind != "new" and entry.item.id is not None}
         before = await self._store.queries.emitted(changed) if changed else {}
-        return await asyncio.to_thread(self._match_all, entries, before)
+        return await asyncio.to_thread(match_entries, self._engine, entries, before)
 
-    def _match_all(
-        self, entries: Sequence[OutboxEntry], before: Mapping[int, Emitted]
-    ) -> list[tuple[OutboxEntry, Hit]]:
-        found: list[tuple[OutboxEntry, Hit]] = []
-        seen: set[int | None] = set()
-        for entry in entries:
-            if entry.item.id in seen:  # all entries of an item show it as it is now
-                continue
-            seen.add(entry.item.id)
-            arrived = entry.item.first_seen if entry.kind == "new" else entry.at
-            try:
-                told = before.get(entry.item.id or 0, _NONE)
-                hits = self._engine.match(entry.item, None, arrived, told.by, told.delivered)
-            except Exception as error:  # one bad item must not hold up all others
-                log.error("item_not_matched", item=entry.item.id, error=repr(error))
-                continue
-            for failure in hits.failures:
-                log.error("query_failed", query=failure.query, item=entry.item.id, error=repr(failure.error))
-                self._failed.setdefault(failure.query, f"Item {entry.item.id} could not be tried: {failure.error!r}")
-            found += [(entry, hit) for hit in hits]
-        return found
-
-    async def _write(self, entries: Sequence[OutboxEntry], found: Sequence[tuple[OutboxEntry, Hit]]) -> None:
+    async def _write(self, entries: Sequence[OutboxEntry], found: Found) -> None:
         async with self._store.transaction() as transaction:
             stored = await transaction.run(self._written, entries, found, self._definitions.ids)
         self._position = entries[-1].position
-        self._failed.clear()
         self._matched += len(entries)
         self._told(stored)
 
@@ -380,16 +343,12 @@ class Processor:
                 write(connection, stored)
 
     def _written(
-        self,
-        connection: Connection,
-        entries: Sequence[OutboxEntry],
-        found: Sequence[tuple[OutboxEntry, Hit]],
-        ids: Mapping[str, int],
+        self, connection: Connection, entries: Sequence[OutboxEntry], found: Found, ids: Mapping[str, int]
     ) -> list[StoredHit]:
         done = outbox.lock_checkpoint(connection, CONSUMER)  # another processor may have been here first
         matched = [
             Matched(ids[hit.query], versioned(hit, entry.item.version), entry.item.first_seen)
-            for entry, hit in found
+            for entry, hit in found.hits
             if entry.position > done and hit.query in ids
         ]
         stored = hits.write(connection, matched)
@@ -397,20 +356,12 @@ class Processor:
             connection, Counter(e.item.feed_id for e in entries if e.kind == "new" and e.position > done)
         )
         self._pass_on(connection, stored)
-        for name, problem in self._failed.items():
+        for name, problem in found.failed.items():
             if name in ids:
                 queries.set_problem(connection, self._definitions.running[ids[name]], problem)
         outbox.advance(connection, CONSUMER, entries[-1].position)
         return stored
 
 
-def _filled(connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]]) -> set[int]:
-    """Windows, what was kept of the past, and that the definitions run: together or not at all. The ids of those that
-    have not been replaced or dropped meanwhile."""
-    running = queries.activate(connection, [query for query, _ in fillings])
-    done = {query.id: filling for query, filling in fillings if query.id in running}
-    for looked_at in {id(filling.offered): filling.offered for filling in done.values()}.values():  # many share a past
-        shares.offered_before(connection, looked_at)
-    shares.set_sources(connection, {query: filling.kept for query, filling in done.items()})
-    hits.refill(connection, {query: filling.window for query, filling in done.items()})
-    return running
+def _defined(group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Query]]:
+    return [(query, queries.definition(query.text, query.form).query) for query in group]

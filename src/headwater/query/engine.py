@@ -35,7 +35,7 @@ class Engine:
     """The query feeds that exist, and what must be remembered to match items against them."""
 
     def __init__(self, detect: Detect | None = None, remember: int = ITEMS) -> None:
-        self._detect = detect
+        self.detect = detect
         self._origins: dict[int, Origin] = {}
         self._registered: dict[str, Register] = {}
         self._places: dict[Origin, Place] = {}
@@ -113,7 +113,7 @@ class Engine:
         `emitted` is not given the engine's own memory of recent items says, and the same version again is no hit.
         """
         place = self._place(origin or self._origin(item.feed_id))
-        seen = Analysed(item, place.origin, arrived, self._detect)
+        seen = Analysed(item, place.origin, arrived, self.detect)
         key = seen.key
         known = self._recent.get(key)
         if known is not None and known.content_hash == item.content_hash and emitted is None:
@@ -181,7 +181,7 @@ class Engine:
         found: list[tuple[Arrival, Hit]] = []
         for each in past:
             place = self._place(each.origin or self._origin(each.item.feed_id))
-            seen = Analysed(each.item, place.origin, each.arrived, self._detect)
+            seen = Analysed(each.item, place.origin, each.arrived, self.detect)
             hit = filling.take(self._index.view(seen, place.features), each.emitted)
             if hit is not None:
                 self._recent.fill(seen.key, each.item, filling.number)
