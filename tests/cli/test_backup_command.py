@@ -53,6 +53,8 @@ def test_a_backup_of_a_running_server_makes_another_server(headwater: Callable[.
     with server("serve", "--data", str(new)) as url:
         assert health(url)["feeds"] == 12
         assert health(url)["items"] == counts["item"]
+    with server("demo", "--feeds", "12", "--data", str(data)) as url:
+        assert health(url)["feeds"] == 12, "the feeds of the first demo publish again where they did"
     again = headwater("restore", str(file), "--data", str(new))
     assert again.code == 1
     assert "already" in again.err

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from headwater.cli import feeds
+
+
+def test_a_narrow_screen_shortens_titles_and_addresses_to_one_line_a_feed(headwater, farm_url, monkeypatch) -> None:
+    assert headwater("feeds", "add", f"{farm_url}/feeds/1").code == 0
+    screen = io.StringIO()
+    monkeypatch.setattr(feeds, "out", Console(file=screen, width=60, force_terminal=True, no_color=True))
+    headwater("feeds", "list")
+    heading, line = screen.getvalue().splitlines()
+    assert "address" in heading
+    assert line.count("…") == 2
+    assert len(line.rstrip()) <= 60
 
 
 def test_a_feed_is_added_with_its_first_items_and_shown(headwater, farm_url: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.cli.query_live import _most_from
 from headwater.node.processor import Processor
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -86,6 +87,11 @@ def test_a_preview_says_what_would_have_come_and_creates_nothing(headwater, stor
     said = headwater("query", "preview", str(script)).out
     assert "Volcano: keeps 3 of 5 items in 7 days; 0.4 a day; from guardian 2, iris 1" in said
     assert headwater("query", "list", "--json").json == []
+
+
+def test_a_preview_names_the_feeds_that_bring_most() -> None:
+    assert _most_from({f"f{k}": 9 - k for k in range(7)}) == "; from f0 9, f1 8, f2 7, f3 6, f4 5 and 2 other feeds"
+    assert _most_from({}) == ""
 
 
 @pytest.mark.parametrize("verb", ["create", "preview"])

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.cells import cell_len
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -20,6 +22,9 @@ from headwater.when import exactly, relative
 if TYPE_CHECKING:  # what only some commands need is loaded by them: listing feeds should not wait for a client
     from headwater.node.explaining import Belief, Explanation
 
+HEADINGS = ("id", "title", "tags", "last", "next", "state", "address")
+MIN_WIDTH = 8  # of a column that gives way
+PIPED = 100_000  # columns of what is not a screen: nothing is cut there
 _BARS = " ▁▂▃▄▅▆▇█"
 
 app = group("The feeds we watch.")
@@ -59,21 +64,38 @@ def list_(
         )
         return
     now = time.time()
+    rows = [_line(feed, known.get(feed.id), now) for feed in feeds]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("id", "title", "tags", "last", "next", "state", "address"):
-        table.add_column(heading, overflow="fold" if heading == "address" else "ellipsis", no_wrap=heading != "address")
-    for feed in feeds:
-        state = known.get(feed.id)
-        table.add_row(
-            str(feed.id),
-            escape(feed.title or ""),
-            escape(", ".join(feed.tags)),
-            relative(state.last_refresh if state else None, now),
-            relative(state.next_refresh if state else None, now) if state and state.next_refresh else "soon",
-            _state(feed, state),
-            escape(feed.url),
-        )
-    out.print(table)
+    for heading, width in _widths(rows).items():
+        table.add_column(heading, overflow="ellipsis", no_wrap=True, width=width)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    (out if out.is_terminal else Console(width=PIPED)).print(table)
+
+
+def _line(feed: Feed, state: Known | None, now: float) -> tuple[str, ...]:
+    return (
+        str(feed.id),
+        feed.title or "",
+        ", ".join(feed.tags),
+        relative(state.last_refresh if state else None, now),
+        relative(state.next_refresh if state else None, now) if state and state.next_refresh else "soon",
+        _state(feed, state),
+        feed.url,
+    )
+
+
+def _widths(rows: list[tuple[str, ...]]) -> dict[str, int | None]:
+    """The columns' widths: on a narrow screen titles, tags and addresses share what the others leave."""
+    if not out.is_terminal:
+        return dict.fromkeys(HEADINGS)
+    needed = [max(map(cell_len, column)) for column in zip(HEADINGS, *rows, strict=True)]
+    elastic = [HEADINGS.index(heading) for heading in ("title", "tags", "address")]
+    left = out.width - 2 * len(HEADINGS) - sum(needed) + sum(needed[k] for k in elastic)
+    for still, k in enumerate(sorted(elastic, key=needed.__getitem__)):
+        needed[k] = min(needed[k], max(left // (len(elastic) - still), MIN_WIDTH))
+        left -= needed[k]
+    return dict(zip(HEADINGS, needed, strict=True))
 
 
 def _state(feed: Feed, known: Known | None) -> str:

@@ -30,6 +30,7 @@ from headwater.when import exactly, relative
 __all__ = ["register"]
 
 SOURCES = 50  # feeds that `explain` shows
+MOST_TOLD = 5  # of the feeds that a previewed query draws from
 
 NameGiven = Annotated[str, typer.Argument(metavar="NAME", help="The name of a query feed.")]
 
@@ -313,12 +314,18 @@ def preview_command(
         return
     for one in found:
         said = f": keeps {one.kept:,} of {count(one.looked_at, 'item')} in {one.days:g} days; {one.per_day:.1f} a day"
-        by_feed = ", ".join(f"{name} {number:,}" for name, number in one.sources.items())
-        out.print(Text.assemble((one.name, "bold"), said, f"; from {by_feed}" if by_feed else ""))
+        out.print(Text.assemble((one.name, "bold"), said, _most_from(one.sources)))
         for item in one.latest:
             out.print(Text(f"  {exactly(item.published)}  {item.title or item.link or '–'}"))
     if not found:
         out.print("The script creates no query feed; there is nothing to preview.")
+
+
+def _most_from(sources: dict[str, int]) -> str:
+    """“; from A 15, B 12 and 3 other feeds”: those that bring most."""
+    told = ", ".join(f"{name} {number:,}" for name, number in list(sources.items())[:MOST_TOLD])
+    others = len(sources) - MOST_TOLD
+    return (f"; from {told}" if told else "") + (f" and {count(others, 'other feed')}" if others > 0 else "")
 
 
 def _previewed(one: Preview) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import structlog
 import typer
@@ -18,7 +19,7 @@ import uvicorn
 
 from headwater.cli import logs
 from headwater.cli.common import as_json, command, err, print_json, settings
-from headwater.cli.work import run
+from headwater.cli.work import opened, run
 from headwater.cluster.node import SharedNode, shared
 from headwater.cluster.web_node import WebNode
 from headwater.errors import SettingsError
@@ -163,7 +164,10 @@ def demo(
 
 
 async def _demo(given: Settings, farm: Farm) -> None:
-    given.data.mkdir(parents=True, exist_ok=True)
+    async with opened(given) as store:
+        before = await store.feeds(tag="demo", limit=1)
+    if before:  # the feeds of an earlier demo in this folder publish again
+        farm.port = urlsplit(before[0].url).port or 0
     async with farm:
         with listening(given.host, given.port) as listener:
             async with Node(given) as node:
