@@ -163,10 +163,3 @@ def test_the_figure_of_limit_has_a_panel_per_budget_with_the_bounds_as_lines() -
         legend = axis.get_legend()
         assert legend is not None
         assert [text.get_text() for text in legend.get_texts()] == ["open loop 0.500", "clairvoyant 0.500"]
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_limit_meets_its_acceptance() -> None:
-    result = experiment("limit").run(LabSettings(seeds=12), silent)
-    assert all(check.holds for check in result.checks), [check for check in result.checks if not check.holds]

@@ -28,6 +28,7 @@ def test_an_unproven_feed_gets_one_conditional_poll_an_hour() -> None:
 
 def test_a_learned_rate_earns_more_but_never_below_two_minutes() -> None:
     assert next_allowed(POLITE, NOW, earned=600.0) == (NOW + 600, Reason.FLOOR)
+    assert next_allowed(POLITE, NOW, earned=1.0, least=5.0)[0] == NOW + 5, "where the operator says so"
     at, _ = next_allowed(POLITE, NOW, earned=1.0)
     assert at == NOW + LEAST
 

@@ -71,6 +71,7 @@ def test_beliefs_that_are_no_numbers_mean_nothing_is_lost() -> None:
         ({"hub": True}, "hub"),
         ({"rate": 1.0}, "no feed is asked twice within 2 min"),
         ({"pause": 2 * HOUR}, "left alone for 2 h"),
+        ({"pause": 2 * HOUR, "failures": 3}, "failed 3 times and is left alone for 2 h: the health page"),
         ({"budget_used": 0.95}, "raise --budget"),
         ({}, "burst"),
     ],

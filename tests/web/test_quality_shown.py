@@ -12,12 +12,14 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from headwater.node.crawler import Status
+from headwater.node.history import Past
 from headwater.node.quality import REPORT, VERSION, Losing, Quality
 from headwater.schedule.quality import Delay, Stretch
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.metrics import text
+from headwater.web.pages.quality import _price
 
 HOUR = Stretch(60, 1000, 9, 1.0, 0.9, Delay(9, 100.0, 60.0, 300.0))
 QUALITY = Quality(
@@ -52,6 +54,19 @@ STATUS = Status(
 def samples(figures: str) -> dict[str, float]:
     """The figures by name; of those with labels the last."""
     return {one.name: one.value for family in text_string_to_metric_families(figures) for one in family.samples}
+
+
+def price_title(*prices: float) -> str:
+    chart = _price([Past(60.0 * k, 1.0, 1.0, 60.0, 10.0, 60.0, price / 1440, 0.0) for k, price in enumerate(prices)])
+    assert chart is not None
+    return chart.title
+
+
+def test_the_price_is_called_what_it_is() -> None:
+    assert price_title(2.0, 2.0, 3.0) == "The price of a request has risen over 2 min"
+    assert price_title(2.0, 2.0, 1.0) == "The price of a request has fallen over 2 min"
+    assert price_title(2.0, 9.0, 2.1) == "The price of a request has been steady over 2 min"
+    assert price_title(0.0, 1e-9, 0.0) == "The budget is not scarce: a request has no price"
 
 
 async def rendered(app: Starlette) -> str:

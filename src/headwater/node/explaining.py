@@ -24,7 +24,7 @@ from headwater.schedule.wishes import sy_period
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import Subscription
-from headwater.when import relative
+from headwater.when import relative, span
 
 SIGHTINGS = 50  # refreshes looked at to tell what kind of feed it is
 
@@ -82,7 +82,13 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
     subscription = (await store.subscriptions.by_feed([feed.id])).get(feed.id)
     pushed = subscription is not None and subscription.state == "active" and (subscription.until or 0) > now
     allowed, reason = next_allowed(
-        known, now, paused=feed.paused, gone=feed.gone_since is not None, pushed=pushed, earned=earned
+        known,
+        now,
+        paused=feed.paused,
+        gone=feed.gone_since is not None,
+        pushed=pushed,
+        earned=earned,
+        least=settings.least_interval,
     )
     told = strategy.explain(roster.table, row, now)
     latest = await store.refreshes(feed.id, limit=SIGHTINGS)
@@ -95,7 +101,7 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
         asked=tuple(asked(known, now)),
         push=push_said(known, subscription, settings.public_url, now),
         held_until=allowed if allowed > now and math.isfinite(allowed) else None,
-        held_by="" if reason is Reason.FREE else reason.said,
+        held_by=_held_by(reason, settings.least_interval),
         value=told.value,
         price=told.price,
         why=told.reason,
@@ -103,6 +109,12 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
         last=latest[0] if latest else None,
         kinds=tuple(sorted(kind.value for kind in kinds_of(latest[::-1], now))),
     )
+
+
+def _held_by(reason: Reason, least: float) -> str:
+    if reason is Reason.LEAST:
+        return f"no feed is asked twice within {span(least)}"
+    return "" if reason is Reason.FREE else reason.said
 
 
 def kinds_of(refreshes: Sequence[Refresh], now: float) -> frozenset[Kind]:

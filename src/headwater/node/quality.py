@@ -185,6 +185,7 @@ class Watch:
             pause=pause if np.isfinite(pause) else 0.0,
             hub=known.hub is not None,
             budget_used=used,
+            failures=known.failures,
         )
         title = feed.title or feed.url
         return Losing(feed.id, title, feed.url, loss.got, loss.lost, *now_lost, per_day, window, said)

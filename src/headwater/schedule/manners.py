@@ -65,7 +65,7 @@ _SAID = {
     Reason.PUSHED: "a hub pushes this feed; only a slow safety poll remains",
     Reason.UNCHANGING: "it answers without validators and without change: once a day",
     Reason.FLOOR: "one conditional poll an hour until the feed has earned more",
-    Reason.LEAST: "never twice within two minutes",
+    Reason.LEAST: "no feed is asked twice within its shortest interval",
 }
 
 
@@ -180,6 +180,7 @@ def next_allowed(
     earned: float | None = None,
     host_not_before: float | None = None,
     jitter: float = 0.0,
+    least: float = LEAST,
 ) -> tuple[float, Reason]:
     """When one feed may next be asked, and why not earlier; `(now, FREE)` if at once, `(inf, …)` if never."""
     one = Standing.of(1)
@@ -187,7 +188,7 @@ def next_allowed(
     one.paused[0], one.gone[0], one.pushed[0], one.asked[0], one.jitter[0] = paused, gone, pushed, asked, jitter
     one.earned[0] = np.nan if earned is None else earned
     host = None if host_not_before is None else np.array([host_not_before])
-    at, why = allowed_from(one, now, host)
+    at, why = allowed_from(one, now, host, least=least)
     return float(at[0]), Reason(int(why[0]))
 
 

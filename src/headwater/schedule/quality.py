@@ -133,7 +133,9 @@ def outlook(expected: Floats, window: Floats) -> Outlook:
     return Outlook(lost, chance, np.clip(shown / window, 0.0, 1.0))
 
 
-def helps(*, rate: float, window: float, least: float, pause: float, hub: bool, budget_used: float) -> str:
+def helps(
+    *, rate: float, window: float, least: float, pause: float, hub: bool, budget_used: float, failures: int = 0
+) -> str:
     """What would end a feed's loss. Times in seconds; `pause` is how long manners make us wait between two refreshes.
 
     >>> helps(rate=1.0, window=20, least=120, pause=120, hub=False, budget_used=.2)[:50]
@@ -142,6 +144,11 @@ def helps(*, rate: float, window: float, least: float, pause: float, hub: bool, 
     fills = window / max(rate, 1e-12)
     if hub:
         return "it offers a hub: being pushed would end the loss"
+    if failures:
+        return (
+            f"it has failed {'once' if failures == 1 else f'{failures} times'} and is left alone for {_span(pause)}: "
+            "the health page says why, and what can be done"
+        )
     if fills < least:
         return (
             f"its window is full after {_span(fills)}, and no feed is asked twice within {_span(least)}: only its "

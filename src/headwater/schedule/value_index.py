@@ -23,7 +23,7 @@ PAUSES = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 32, 40, 60, 80.0])  
 
 
 class ValueIndex(Ranking):
-    """(1 − θ)·[G(T) − T·G′(T)] + θ·[T·F(T) − ∫F] + η·λT²/2 (ours; docs/value.md), G in items, F missing share.
+    """(1 − θ)·[G(T) − T·G′(T)] + θ·[T·F(T) − ΣF] + η·λT²/2 (ours; docs/value.md), G in items, F missing share.
 
     `step` is the time between two choices, in seconds; `freshness` is θ, `delay` is η per item and step.
 
@@ -96,9 +96,14 @@ class ValueIndex(Ranking):
         return np.asarray(table.weight[rows] / table.cost[rows] * index)
 
     def _stale(self, rows: Rows, last: Floats, age: Floats, items: Floats, window: Floats) -> Floats:
-        """T·F(T) − ∫F for F, the expected missing share of the window, in seconds."""
+        """T·F(T) − Σ F(k) over the steps k before T for F, the expected missing share of the window, in seconds.
+
+        One can only refresh at a step: what a pause of T costs is the sum over its steps, not the integral, which is
+        half a step dearer and matters where pauses are a few steps long.
+        """
         assert self.estimator is not None
         middles = (np.arange(PIECES) + 0.5) / PIECES
-        parts = [self.estimator.expected(rows, last, last + age * middle) for middle in middles]
+        whole = [self.step * np.floor(age / self.step * middle) for middle in middles]
+        parts = [self.estimator.expected(rows, last, last + pause) for pause in whole]
         missing = mean_shown(window, np.stack([*parts, items])) / window
         return np.asarray(age * (missing[-1] - missing[:-1].mean(axis=0)))

@@ -30,6 +30,7 @@ from headwater.web.session import current
 from headwater.when import exactly, span
 
 POINTS = 400  # feeds drawn: the dearest and the most valuable
+NO_PRICE = 1e-6  # item-minutes: what is below costs nothing
 ACCEPTED = "accepted_losses"
 SAID = {
     "weighed": "The weight is doubled; the scheduler knows within a second.",
@@ -159,13 +160,11 @@ def _price(past: Sequence[Past]) -> Chart | None:
     tenth = max(len(known) // 10, 1)
     first = sorted(price for _, price in known[:tenth])[tenth // 2]
     last = known[-1][1]
-    change = "steady" if 0.8 < last / max(first, 1e-12) < 1.25 else "risen" if last > first else "fallen"
-    over = span(known[-1][0] - known[0][0])
-    title = (
-        f"The price of a request has been {change} over {over}"
-        if change == "steady"
-        else (f"The price of a request has {change} over {over}")
-    )
+    steady = max(first, last) < NO_PRICE or 0.8 < last / max(first, NO_PRICE) < 1.25
+    change = "been steady" if steady else "risen" if last > first else "fallen"
+    title = f"The price of a request has {change} over {span(known[-1][0] - known[0][0])}"
+    if max(price for _, price in known) < NO_PRICE:
+        title = "The budget is not scarce: a request has no price"
     bottom = along_time(known[0][0], known[-1][0])
     unit = "price: what a refresh must be worth, in item-minutes"
     top = 1.2 * usual
