@@ -64,8 +64,7 @@ class Relay:
     async def run(self, held: Lease, over: asyncio.Event) -> None:
         """Work of the seat."""
         store = self._store.fenced(held)
-        async with store.transaction() as transaction:
-            await transaction.run(Store.advance, RELAY, 0)  # from here on retention spares what was not relayed
+        await store.write(Store.advance, RELAY, 0)  # from here on retention spares what was not relayed
         position = await store.checkpoint(RELAY)
         while not over.is_set():
             self._woken.clear()
@@ -76,14 +75,13 @@ class Relay:
             fail_points.here("relay.read")
             await patiently("items", partial(self._publish, entries, position), until=over.is_set)
             fail_points.here("relay.published")
-            async with store.transaction() as transaction:
-                await transaction.run(Store.advance, RELAY, entries[-1].position)
+            await store.write(Store.advance, RELAY, entries[-1].position)
             fail_points.here("relay.advanced")
             position = entries[-1].position
             self.counts["relayed"] += len(entries)
 
     async def _publish(self, entries: Sequence[OutboxEntry], previous: int) -> None:
-        feeds = await self._store.feeds_by_id({entry.item.feed_id for entry in entries})
+        feeds = await self._store.asking({entry.item.feed_id for entry in entries})
         messages: list[Message] = []
         for entry in entries:
             feed = feeds.get(entry.item.feed_id)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, Text, cast, delete, literal_column, select, text
+from sqlalchemy import Connection, Text, cast, delete, literal_column, select, text
 from sqlalchemy import insert as insert_into
 
 from headwater.errors import InputError
 from headwater.model import Item
 from headwater.store import state
 from headwater.store.items import feeds_with, read_item
-from headwater.store.sql import InsertMany, from_json, insert_new, rows
+from headwater.store.sql import InsertMany, OfIds, from_json, insert_new, rows
 from headwater.store.tables import TsQuery, item, item_search, unindexed
 from headwater.store.values import Found
 from headwater.store.words import Term, fingerprint, fts5_query, terms_of, tsquery, tsvector, words_of
@@ -26,7 +26,9 @@ _NOTE = InsertMany(unindexed, ["item_id"])
 _WORDED = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
 _FTS_ADD = "INSERT INTO item_search (rowid, words) VALUES (?, ?)"
 _FTS_DELETE = "INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', ?, ?)"
-_TSVECTOR = text("INSERT INTO item_search (item_id, words) VALUES (:id, CAST(CAST(:words AS text) AS tsvector))")
+_TSVECTOR = "INSERT INTO item_search (item_id, words) VALUES ($1, $2::text::tsvector)"
+_TO_INDEX = OfIds("SELECT id, title, summary, content, authors, categories FROM item WHERE id IN {ids}")
+_INDEXED = OfIds("DELETE FROM unindexed WHERE item_id IN {ids}")
 _MADE_BY = "search: made by"  # the name in `state` of how the index was made
 
 
@@ -40,7 +42,7 @@ def forget(connection: Connection, ids: Sequence[int]) -> None:
     if connection.dialect.name == "sqlite":
         # A contentless index wants the very words back that it was given.
         waiting = select(unindexed.c.item_id).where(unindexed.c.item_id.in_(ids))
-        gone = _worded(connection, _WORDED.where(item.c.id.in_(ids), item.c.id.not_in(waiting)))
+        gone = _worded(connection.execute(_WORDED.where(item.c.id.in_(ids), item.c.id.not_in(waiting))))
         if gone:
             connection.exec_driver_sql(_FTS_DELETE, gone)
     else:
@@ -62,15 +64,15 @@ def index(connection: Connection, limit: int) -> int:
     ids = connection.execute(waiting).scalars().all()
     if not ids:
         return 0
-    _add(connection, _worded(connection, _WORDED.where(item.c.id.in_(ids))))
-    connection.execute(delete(unindexed).where(unindexed.c.item_id.in_(ids)))
+    _add(connection, _worded(_TO_INDEX.run(connection, ids)))
+    _INDEXED.run(connection, ids)
     return len(ids)
 
 
-def _worded(connection: Connection, query: Select[Any]) -> list[tuple[int, str]]:
+def _worded(found: Iterable[Sequence[Any]]) -> list[tuple[int, str]]:
     return [
         (id, words_of(title, summary, content, from_json(authors), from_json(categories)))
-        for id, title, summary, content, authors, categories in connection.execute(query)
+        for id, title, summary, content, authors, categories in found
     ]
 
 
@@ -80,7 +82,7 @@ def _add(connection: Connection, found: list[tuple[int, str]]) -> None:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(_FTS_ADD, found)
     else:
-        connection.execute(_TSVECTOR, [{"id": id, "words": tsvector(words)} for id, words in found])
+        connection.exec_driver_sql(_TSVECTOR, [(id, tsvector(words)) for id, words in found])
 
 
 def renew_all_if_made_otherwise(connection: Connection) -> None:

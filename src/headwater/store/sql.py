@@ -158,7 +158,8 @@ class OfIds:
     def run(self, connection: Connection, ids: Iterable[int]) -> Sequence[Any]:
         if connection.dialect.name == "sqlite":
             return bare(connection, self._sqlite, (orjson.dumps(list(ids)).decode(),))
-        return connection.exec_driver_sql(self._postgres, (list(ids),)).all()
+        answer = connection.exec_driver_sql(self._postgres, (list(ids),))
+        return answer.all() if answer.returns_rows else ()
 
 
 class ByIds:
