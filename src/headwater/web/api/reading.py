@@ -15,7 +15,7 @@ from headwater.web.api.endpoint import OPML, Asked, Document, Endpoint
 from headwater.web.api.values import FieldError
 from headwater.web.forms import Refused
 
-LARGEST = 2_000_000
+LARGEST = 13_000_000  # a script has a million characters at most, and JSON may take twelve bytes for one
 LARGEST_LIST = 20_000_000  # an OPML list of 36,515 feeds has 8 MB
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<at>[^`]*)`)?$", re.DOTALL)
 _PLACE = re.compile(r"\[[^\]]*\]")
