@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from headwater.errors import InputError, NotFound
@@ -132,3 +134,21 @@ async def test_removing_a_feed_leaves_nothing_of_it(store: Store) -> None:
         await store.remove_feed(feed.id)
     again = await one_feed(store)
     assert again.id not in (feed.id, other.id)  # an id is never given twice
+
+
+async def test_what_somebody_may_bring_is_counted_where_nobody_else_adds_for_them(store: Store) -> None:
+    reader = await store.accounts.add("Reader", None, NOW)
+
+    def allowed(new: int, alone: int) -> None:
+        if new + alone > 3:
+            raise InputError(f"{alone} and {new}")
+
+    async def add(n: int) -> bool:
+        try:
+            await store.add_feeds([NewFeed(f"https://{n}.example/")], NOW, subscriber=reader.id, allowed=allowed)
+        except InputError:
+            return False
+        return True
+
+    assert sum(await asyncio.gather(*map(add, range(8)))) == 3
+    assert len(await store.reading.subscriptions(reader.id)) == len(await store.feeds()) == 3

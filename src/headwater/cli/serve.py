@@ -31,10 +31,10 @@ from headwater.node.node import Node
 from headwater.node.process import settle_in
 from headwater.node.pushing import Pushing
 from headwater.settings import Settings, load_settings
-from headwater.store.values import Added, NewFeed
+from headwater.store.values import Added, Allowed, NewFeed
 from headwater.web.account_pages import welcome_address
 from headwater.web.app import create_app
-from headwater.web.frame import Add
+from headwater.web.frame import AddWithin
 from headwater.web.oidc import Client, Provider, port_of
 from headwater.web.peers import Peers
 from headwater.web.session import Access
@@ -276,10 +276,10 @@ async def _renewed(secured: Certificate | None) -> AsyncIterator[None]:
             watching.cancel()
 
 
-def _adding(node: Node) -> Add:
+def _adding(node: Node) -> AddWithin:
     """What the page's form does with an address: the same as `headwater feeds add`, with the page's first feed."""
 
-    async def add(address: str, user_id: int) -> Added:
+    async def add(address: str, user_id: int, allowed: Allowed | None) -> Added:
         done = await subscribe(
             node.store,
             node.fetcher,
@@ -287,6 +287,7 @@ def _adding(node: Node) -> Add:
             now=time.time(),
             choose=lambda _, found: found[0],
             subscriber=user_id,
+            allowed=allowed,
         )
         return Added(done.feed, done.created)
 

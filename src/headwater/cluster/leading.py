@@ -16,8 +16,10 @@ from headwater.cluster.controller import Controller, Outgoing
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError
 from headwater.language.ast import Create
+from headwater.node import kept_settings
 from headwater.node.courtesy import Courtesy
 from headwater.node.deciding import Status
+from headwater.node.kept_settings import KeptSettings
 from headwater.node.learning import Lesson
 from headwater.node.setting_up import build_strategy, spending
 from headwater.node.upkeep import Upkeep, every
@@ -104,7 +106,8 @@ class Leader:
     async def lead(self, held: Lease, over: asyncio.Event) -> None:
         """Work of the seat."""
         began = time.monotonic()
-        given, store = self._settings, self._store.fenced(held)
+        store, kept = self._store.fenced(held), KeptSettings(self._store, self._settings)
+        given = await kept.at_start()
         controller = Controller(
             store,
             build_strategy(given),
@@ -131,6 +134,10 @@ class Leader:
             if await standing.look():
                 await upkeep.want(standing)
 
+        async def follow() -> None:
+            if (news := await kept.news(upkeep.settings, controller.strategy)) is not None:
+                await upkeep.take(*news)
+
         told_last = b""
 
         async def tell() -> None:
@@ -154,6 +161,7 @@ class Leader:
             asyncio.create_task(every(pushed.LOOK, hubs, over)),
             asyncio.create_task(every(told.EVERY, believe, over)),
             asyncio.create_task(every(LOOK, look, over)),
+            asyncio.create_task(every(kept_settings.LOOK, follow, over)),
             asyncio.create_task(every(LOOK, tell, over)),
             *self._beside(store, held, over),
         ]

@@ -34,19 +34,21 @@ from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
 from headwater.cluster.told import last_told
 from headwater.cluster.wishing import Wishing
-from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.node.buying import Sample
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Status
 from headwater.node.delivering import delivering
+from headwater.node.kept_settings import LOOK, KeptSettings
 from headwater.node.node import Node
 from headwater.node.processor import Processor
+from headwater.node.setting_up import build_strategy
 from headwater.node.upkeep import every
 from headwater.publish.duties import Duties
 from headwater.publish.live import Live
 from headwater.query.tongues import detector
-from headwater.settings import Settings, changed
+from headwater.schedule.base import Strategy
+from headwater.settings import Settings
 from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.store import Store
@@ -69,6 +71,8 @@ class SharedNode(Node):
             self.membership = Membership(self.store, "postgresql", timing)
             await self.membership.join()
             await self.store.write(sharing.prepare)
+            first, self._kept = given, KeptSettings(self.store, given)
+            self.settings = given = await self._kept.at_start()
             self.fetcher = await self._stack.enter_async_context(
                 Fetcher(
                     allow_private=given.allow_private,
@@ -95,7 +99,7 @@ class SharedNode(Node):
                 timing=timing,
                 concurrency=given.concurrency,
             )
-            self.leader = Leader(self.store, given, lambda store, held: PostgresOutgoing(store), roles=["node"])
+            self.leader = Leader(self.store, first, lambda store, held: PostgresOutgoing(store), roles=["node"])
         except BaseException:
             await self._stack.aclose()
             raise
@@ -108,6 +112,7 @@ class SharedNode(Node):
             asyncio.create_task(Seat(self.store, PROCESSOR, name, timing.lead).run(self._process, self._stop)),
             asyncio.create_task(self.deliverer.run(self._stop)),
             asyncio.create_task(every(1.0, self._look, self._stop)),
+            asyncio.create_task(every(LOOK, self._follow, self._stop)),
             asyncio.create_task(every(pushed.LOOK, self._hubs, self._stop)),
             asyncio.create_task(every(timing.beat, self.membership.stay, self._stop)),
         ]
@@ -127,19 +132,15 @@ class SharedNode(Node):
         await self._stack.aclose()
         log.info("stopped")
 
-    async def change(self, changes: Mapping[str, Any]) -> Settings:
-        """Only what this process alone goes by: whoever leads may be another machine."""
-        for name in changes:
-            if name not in ("budget", "readers_add"):
-                raise SettingsError(
-                    f"Several machines may share this database: change {name} in the headwater.toml of each, and "
-                    "restart them.",
-                    name,
-                )
-        self.settings = changed(self.settings, changes)
+    def _strategy(self) -> Strategy:
+        """Whoever leads has the real one."""
+        return build_strategy(self.settings)
+
+    async def _take(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
+        """What this process goes by; whoever leads, here or elsewhere, looks for changes itself."""
+        self.settings = new
         if "budget" in changes:
-            self.crawler.spending.limit(self.settings.budget)
-        return self.settings
+            self.crawler.spending.limit(new.budget)
 
     def status(self) -> Status:
         """What the leader does, whichever node that is."""

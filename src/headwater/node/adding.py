@@ -11,7 +11,7 @@ from headwater.fetch.discover import Candidate, discover
 from headwater.model import Ending, Feed, Known, Outcome, Refresh
 from headwater.node.refresher import Fetched, Refresher
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
+from headwater.store.values import Allowed, NewFeed
 
 Choose = Callable[[str, Sequence[Candidate]], Candidate]
 
@@ -37,14 +37,16 @@ async def subscribe(
     tags: Sequence[str] = (),
     weight: float = 1.0,
     subscriber: int | None = None,
+    allowed: Allowed | None = None,
 ) -> Subscribed:
     """Find the feed at an address (the address itself, or what its page offers), add it and store its first items.
 
-    The user `subscriber` subscribes, else the owner. A feed that is here already is not fetched again.
+    The user `subscriber` subscribes, else the owner; `allowed` may refuse (`Store.add_feeds`). A feed that is here
+    already is not fetched again.
     """
     if (there := await _there(store, address)) is not None:
         new = NewFeed(there.url, name=name, tags=tuple(tags), weight=weight)
-        [added] = await store.add_feeds([new], now, subscriber=subscriber)
+        [added] = await store.add_feeds([new], now, subscriber=subscriber, allowed=allowed)
         return Subscribed(added.feed, False, None)
     outcome = await fetcher.fetch(address) if address.startswith(("http://", "https://")) else None
     others: tuple[Candidate, ...] = ()
@@ -58,7 +60,7 @@ async def subscribe(
     url = outcome.moved_to or outcome.url
     title = outcome.document.title if outcome.document else None
     new = NewFeed(url, title=title, name=name, tags=tuple(tags), weight=weight)
-    [added] = await store.add_feeds([new], now, subscriber=subscriber)
+    [added] = await store.add_feeds([new], now, subscriber=subscriber, allowed=allowed)
     if not added.created:
         return Subscribed(added.feed, False, None, others)
     return Subscribed(added.feed, True, await _first_refresh(store, fetcher, added.feed, outcome), others)

@@ -1,4 +1,4 @@
-"""Settings that are changed while a node runs: checked like at the start, in force at once, forgotten at its end."""
+"""Settings that are changed while a node runs: checked like at the start, in force at once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ TARGET = ("target_completeness", "target_freshness", "target_delay")
 CHANGEABLE = ("budget", *DECIDING, *TARGET, "keep_days", "keep_per_feed", "readers_add")
 
 
-def agreed(given: Settings, changes: Mapping[str, Any], present: Strategy) -> tuple[Settings, Strategy | None]:
-    """The settings with the changes, and the strategy where it is another now; SettingsError names the field."""
+def agreed(
+    given: Settings, changes: Mapping[str, Any], present: Strategy, *, at_once: bool = True
+) -> tuple[Settings, Strategy | None]:
+    """The settings with the changes, and the strategy where it is another now; SettingsError names the field.
+
+    Unless they are made `at_once`, there may have been a moment without a target in which the budget was changed.
+    """
     for name, known in (("strategy", STRATEGIES), ("estimator", ESTIMATORS)):
         wanted = changes.get(name)
         if wanted is not None and wanted not in known and wanted != getattr(given, name):
             # A name with a dot would load code: whoever may write headwater.toml may do that, not whoever signs in.
             raise SettingsError(f"There is no {name} “{wanted[:100]}”; your own is named in headwater.toml.", name)
     new = changed(given, changes)
-    if given.target is not None and new.target is not None and "budget" in changes:
+    if at_once and given.target is not None and new.target is not None and "budget" in changes:
         raise SettingsError("The server aims at a quality and finds the budget itself (target mode).", "budget")
     strategy = None
     if any(getattr(new, name) != getattr(given, name) for name in DECIDING):

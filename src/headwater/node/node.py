@@ -22,14 +22,16 @@ from headwater.node.changing import agreed
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Crawler, Status
 from headwater.node.delivering import delivering
+from headwater.node.kept_settings import LOOK, KeptSettings
 from headwater.node.processor import Processor, Write
 from headwater.node.refresher import Settled
 from headwater.node.setting_up import build_strategy, spending
-from headwater.node.upkeep import Upkeep
+from headwater.node.upkeep import Upkeep, every
 from headwater.publish.deliver import Deliverer
 from headwater.publish.duties import Duties
 from headwater.publish.live import Live
 from headwater.query.tongues import detector
+from headwater.schedule.base import Strategy
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import StoredHit
@@ -62,12 +64,15 @@ class Node:
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
+        self._changing = asyncio.Lock()  # settings
         self.broken = asyncio.Event()  # the crawler has ended without being asked to
 
     async def __aenter__(self) -> Self:
         given = self.settings
         try:
             self.store = await self._stack.enter_async_context(await Store.open(given.database_url))
+            self._kept = KeptSettings(self.store, given)
+            self.settings = given = await self._kept.at_start()
             fetcher = await self._stack.enter_async_context(
                 Fetcher(
                     allow_private=given.allow_private,
@@ -108,6 +113,7 @@ class Node:
             asyncio.create_task(self.deliverer.run(self._stop)),
             asyncio.create_task(Articles(self.store, self.fetcher, given.article_budget).run(self._stop)),
             *self.upkeep.tasks(self.processor, self._stop),
+            asyncio.create_task(every(LOOK, self._follow, self._stop)),
         ]
         self._tasks[0].add_done_callback(self._ended)
         log.info("started", feeds=len(self.crawler.roster), strategy=self.crawler.strategy.name, budget=given.budget)
@@ -124,17 +130,34 @@ class Node:
         log.info("stopped")
 
     async def change(self, changes: Mapping[str, Any]) -> Settings:
-        """Other settings from now on, of those in `changing.CHANGEABLE`; SettingsError names what is wrong."""
-        new, strategy = agreed(self.settings, changes, self.crawler.strategy)
-        had_target = self.settings.target is not None
-        self.settings = self.upkeep.settings = new
-        if strategy is not None:
-            await self.upkeep.decide_by(strategy)
-        await self.upkeep.retarget()
-        if new.target is None and ("budget" in changes or had_target):
-            self.crawler.spending.limit(new.budget)
-        log.info("settings_changed", **{name: getattr(new, name) for name in changes})
-        return new
+        """Other settings from now on, here, on every node of this database and after a restart, of those in
+        `changing.CHANGEABLE`; SettingsError names what is wrong."""
+        async with self._changing:
+            old = self.settings
+            new, strategy = agreed(old, changes, self._strategy())
+            really = {name: getattr(new, name) for name in changes if getattr(new, name) != getattr(old, name)}
+            await self._kept.keep(really)
+            await self._take(really, new, strategy)
+            log.info("settings_changed", **really)
+            return new
+
+    @property
+    def by_hand(self) -> frozenset[str]:
+        """Settings given by an option, the environment or headwater.toml, which win at the next start."""
+        return self._kept.by_hand
+
+    async def _follow(self) -> None:
+        """What another node of this database has changed."""
+        async with self._changing:
+            if (news := await self._kept.news(self.settings, self._strategy())) is not None:
+                await self._take(*news)
+
+    def _strategy(self) -> Strategy:
+        return self.crawler.strategy
+
+    async def _take(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
+        self.settings = new
+        await self.upkeep.take(changes, new, strategy)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not self._stop.is_set():

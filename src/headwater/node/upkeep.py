@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -127,6 +127,16 @@ class Upkeep:
         roster.learned[:] = -np.inf
         one.strategy = strategy
         await memory.catch_up(self._store, roster, strategy)
+
+    async def take(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
+        """Other settings from now on, of which these are changed; another strategy where there is one."""
+        had_target = self.settings.target is not None
+        self.settings = new
+        if strategy is not None:
+            await self.decide_by(strategy)
+        await self.retarget()
+        if new.target is None and ("budget" in changes or had_target):
+            self._decider.spending.limit(new.budget)
 
     async def retarget(self) -> None:
         given = self.settings

@@ -29,7 +29,7 @@ from headwater.store.tables import (
     refresh,
     seen,
 )
-from headwater.store.values import Added, NewFeed
+from headwater.store.values import Added, Allowed, NewFeed
 
 CHUNK = 1000
 CHANGEABLE = ("title", "name", "weight", "paused", "url", "tags")
@@ -58,13 +58,19 @@ def add_feeds(
     *,
     adopt: bool = True,
     subscriber: int | None = None,
+    allowed: Allowed | None = None,
 ) -> list[Added]:
     """In the caller's transaction. With `adopt` those that are here only for a query are here for themselves now.
 
     They are subscribed for `subscriber`, else for the owner, with their tags; only the owner's are also the feed's.
+    `allowed` may refuse, by raising, and is asked where nobody else can add for the same person meanwhile.
     """
     done: list[Added] = []
     first = accounts.owner(connection).id
+    if allowed is not None:
+        feeds = list(feeds)
+        addresses = [each.url for each in feeds]
+        allowed(*subscribing.brought(connection, subscriber or first, addresses, alone=True))
     for chunk in chunks((clean(each) for each in feeds), CHUNK):
         added = _add_chunk(connection, chunk, now, tagged=subscriber in (None, first))
         if adopt:

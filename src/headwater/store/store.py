@@ -35,6 +35,7 @@ from headwater.store.sqlite import Sqlite
 from headwater.store.subscription_store import SubscriptionStore
 from headwater.store.values import (
     Added,
+    Allowed,
     Asking,
     Found,
     Keep,
@@ -138,16 +139,18 @@ class Store:
         *,
         progress: Callable[[int], None] | None = None,
         subscriber: int | None = None,
+        allowed: Allowed | None = None,
     ) -> list[Added]:
         """Add all of them in one transaction; answers are in the order given.
 
         An address that is already there (after normalising) is not added again but gets the new tags. A name that
         another feed has is an InputError and nothing is added. `progress` is called with how many are done, maybe
         from another thread. They are subscribed, with their tags, for the user `subscriber`, else for the owner.
+        `allowed` is told how many of them are new here and how many feeds only that person reads, and may raise.
         """
 
         def add(connection: Connection) -> list[Added]:
-            return feeds.add_feeds(connection, wanted, now, progress, subscriber=subscriber)
+            return feeds.add_feeds(connection, wanted, now, progress, subscriber=subscriber, allowed=allowed)
 
         wanted = list(new)
         return await self._database.write(add)

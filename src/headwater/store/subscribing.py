@@ -16,7 +16,7 @@ from headwater.store import queries
 from headwater.store.accounts import owner
 from headwater.store.clean import clean
 from headwater.store.people import HIT, QUERY_LABEL, Subscription
-from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag
+from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag, user
 from headwater.store.sql import ByIds, OfUser, chunks, from_json, insert_new, to_json
 from headwater.store.state import PUBLISHED, changed
 from headwater.store.tables import feed, feed_tag, hit, implicit_feed, item, known, query_feed
@@ -125,14 +125,21 @@ def leave_alone(connection: Connection, feed_ids: Collection[int]) -> None:
         changed(connection)
 
 
-def brought(connection: Connection, user_id: int, addresses: Collection[str]) -> tuple[int, int]:
-    """Of these addresses, how many are no feed here yet; and how many feeds only this person reads."""
+def brought(
+    connection: Connection, user_id: int, addresses: Collection[str], *, alone: bool = False
+) -> tuple[int, int]:
+    """Of these addresses, how many are no feed here yet; and how many feeds only this person reads.
+
+    With `alone` nobody else is told the same about this person until the end of the caller's writing transaction.
+    """
+    if alone:
+        connection.execute(select(user.c.id).where(user.c.id == user_id).with_for_update())
     keys = {normalise(address) for address in addresses}
     here = 0
     for chunk in chunks(keys, CHUNK):
         here += connection.execute(select(func.count()).select_from(feed).where(feed.c.url_key.in_(chunk))).scalar_one()
-    alone: int = connection.execute(_ALONE, {"user": user_id}).scalar_one()
-    return len(keys) - here, alone
+    theirs: int = connection.execute(_ALONE, {"user": user_id}).scalar_one()
+    return len(keys) - here, theirs
 
 
 _ALONE = text(

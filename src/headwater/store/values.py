@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +10,9 @@ from headwater.model import Feed, Item, Refresh, Validators
 
 if TYPE_CHECKING:
     from headwater.query.hits import Hit, Related
+
+# Told how many feeds somebody brings here that are new, and how many only they read already; raises to refuse.
+Allowed = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from headwater.settings import Settings
 from headwater.store.people import User
 from headwater.store.store import Store
+from headwater.store.values import Allowed
 from headwater.web.forms import Refused
 
 
@@ -17,18 +18,28 @@ class Allowance:
         self._store = store
         self._settings = settings
 
-    async def check(self, user: User, addresses: Sequence[str]) -> None:
-        """Refused (403) if this person may not bring these to the server; whatever is here already may be read."""
+    def of(self, user: User) -> Allowed | None:
+        """What says Refused (403) where this person may not bring so many, in the transaction that adds them; None for
+        those who may add whatever they like. Whatever is here already may be read."""
         most = self._settings().readers_most
         if user.is_owner or most is None:
-            return
-        new, alone = await self._store.reading.brought(user.id, addresses)
-        if new and most == 0:
-            raise Refused("Only owners add feeds to this server. You may read those that are here already.", 403)
-        if new and alone + new > most:
-            more = "this is one" if new == 1 else f"these are {new:,}"
-            raise Refused(
-                f"A reader may bring {most:,} feeds to this server that nobody else reads. You have {alone:,}, and "
-                f"{more} more: ask an owner to add them, or to allow it.",
-                403,
-            )
+            return None
+
+        def allowed(new: int, alone: int) -> None:
+            if new and most == 0:
+                raise Refused("Only owners add feeds to this server. You may read those that are here already.", 403)
+            if new and alone + new > most:
+                more = "this is one" if new == 1 else f"these are {new:,}"
+                raise Refused(
+                    f"A reader may bring {most:,} feeds to this server that nobody else reads. You have {alone:,}, and "
+                    f"{more} more: ask an owner to add them, or to allow it.",
+                    403,
+                )
+
+        return allowed
+
+    async def check(self, user: User, addresses: Sequence[str]) -> None:
+        """The same, before anything is fetched or a job begun for nothing."""
+        allowed = self.of(user)
+        if allowed is not None:
+            allowed(*await self._store.reading.brought(user.id, addresses))

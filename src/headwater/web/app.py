@@ -34,14 +34,14 @@ from headwater.publish.cache import Documents
 from headwater.publish.live import Live
 from headwater.store.people import ADMIN
 from headwater.store.store import Store
-from headwater.store.values import Added, NewFeed
+from headwater.store.values import Added, Allowed, NewFeed
 from headwater.web import account_pages, metrics, oidc
 from headwater.web.account_pages import Refusals
 from headwater.web.api.app import api, nothing_here
 from headwater.web.cluster_metrics import ClusterFigures
 from headwater.web.feeds import Feeds, Fronted
 from headwater.web.forms import Forms
-from headwater.web.frame import HERE, Add, Frame, as_json
+from headwater.web.frame import HERE, AddWithin, Frame, as_json
 from headwater.web.gate import Gate
 from headwater.web.greader import routes as greader
 from headwater.web.headers import HEADERS, SafeHeaders
@@ -58,7 +58,7 @@ def create_app(
     store: Store,
     status: Callable[[], Status],
     *,
-    add: Add | None = None,
+    add: AddWithin | None = None,
     names: Sequence[str] = (),
     base: str = "http://localhost:8040",
     live: Live | None = None,
@@ -197,11 +197,11 @@ class Site:
         return self._frame.bare("problem.html", status, request=request, title=title, message=message)
 
 
-def _as_it_stands(store: Store, clock: Callable[[], float]) -> Add:
-    async def add(address: str, user_id: int) -> Added:
+def _as_it_stands(store: Store, clock: Callable[[], float]) -> AddWithin:
+    async def add(address: str, user_id: int, allowed: Allowed | None) -> Added:
         if not address.lower().startswith(("http://", "https://")):
             raise InputError(f"“{address[:200]}” is no web address: it should begin with https:// or http://.")
-        (added,) = await store.add_feeds([NewFeed(address)], clock(), subscriber=user_id)
+        (added,) = await store.add_feeds([NewFeed(address)], clock(), subscriber=user_id, allowed=allowed)
         return added
 
     return add

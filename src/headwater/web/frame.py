@@ -22,12 +22,13 @@ from headwater.node.crawler import Status
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
 from headwater.store.store import Store
-from headwater.store.values import Added
+from headwater.store.values import Added, Allowed
 from headwater.web.allowance import Allowance
 from headwater.web.forms import Forms
 from headwater.web.jobs import Jobs
 
 Add = Callable[[str, int], Awaitable[Added]]  # what somebody typed, and the id of who subscribes
+AddWithin = Callable[[str, int, Allowed | None], Awaitable[Added]]  # the same, and what may refuse it
 HERE = Path(__file__).parent
 THEMES = ("light", "dark")
 # Where the navigation leads: address, word, and the tooltip that says what is there.
@@ -48,7 +49,7 @@ class Frame:
         store: Store,
         status: Callable[[], Status],
         *,
-        add: Add,
+        add: AddWithin,
         forms: Forms,
         clock: Callable[[], float],
         base: str,
@@ -94,8 +95,9 @@ class Frame:
 
     async def add(self, address: str, user_id: int) -> Added:
         """Add what somebody typed, and subscribe them; Refused where they may not bring it here."""
-        await self.allowance.check(await self.store.accounts.find(user_id), [address])
-        return await self._add(address, user_id)
+        user = await self.store.accounts.find(user_id)
+        await self.allowance.check(user, [address])
+        return await self._add(address, user_id, self.allowance.of(user))
 
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """A whole page. Every page carries a form token: the switch for light and dark is a form already."""

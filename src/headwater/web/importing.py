@@ -31,11 +31,14 @@ async def start_import(frame: Frame, body: bytes, user_id: int, tags: tuple[str,
     Refused where they may not bring so many here.
     """
     lists = await asyncio.to_thread(read_opml, body)  # a list of 36,515 feeds takes a second or two
-    await frame.allowance.check(await frame.store.accounts.find(user_id), [one.url for one in lists.feeds])
+    user = await frame.store.accounts.find(user_id)
+    await frame.allowance.check(user, [one.url for one in lists.feeds])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *tags)) for one in lists.feeds]
 
     async def work(job: Job) -> Imported:
-        added = await frame.store.add_feeds(new, frame.clock(), progress=job.progress, subscriber=user_id)
+        added = await frame.store.add_feeds(
+            new, frame.clock(), progress=job.progress, subscriber=user_id, allowed=frame.allowance.of(user)
+        )
         created = sum(one.created for one in added)
         return Imported(
             added=created,

@@ -153,6 +153,7 @@ async def add_feed(call: Call, given: NewFeed) -> Added:
         tags=given.tags,
         weight=1.0 if given.weight is None else given.weight,
         subscriber=call.user.id,
+        allowed=call.frame.allowance.of(call.user),
     )
     others = [Offer(url=one.url, title=one.title, type=one.type) for one in done.others]
     return Added(feed=await one_feed(call, done.feed.id), created=done.created, others=others)

@@ -14,7 +14,9 @@ from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
 from headwater.web.api.values import FieldError, Line
 
 noun = Noun(
-    "settings", "What the server runs with. A change here holds until it is restarted; headwater.toml keeps it."
+    "settings",
+    "What the server runs with. A change here holds at once, on every node of the database and after a restart; but "
+    "what an option, the environment or headwater.toml gives (`by_hand`) wins at the next start.",
 )
 
 Budget = Annotated[float, Meta(gt=0, le=1e6, description="requests per minute")]
@@ -53,6 +55,7 @@ class SettingsView(Answer, frozen=True):
     public_url: str | None
     time_zone: str
     readers_add: str
+    by_hand: Annotated[list[str], Meta(description="which of those that can be changed here are given at every start")]
 
 
 def view(call: Call) -> SettingsView:
@@ -77,6 +80,7 @@ def view(call: Call) -> SettingsView:
         public_url=given.public_url,
         time_zone=given.time_zone,
         readers_add=given.readers_add,
+        by_hand=sorted(call.node.by_hand) if call.node is not None else [],
     )
 
 

@@ -131,9 +131,9 @@ class SubscriptionPart:
     async def import_(self, call: Call) -> Response:
         """OPML as the body; folders become labels."""
         lists = read_opml(call.body)
-        await self._shared.allowance.check(call.user, [one.url for one in lists.feeds])
         new = [NewFeed(one.url, one.title, link=one.link, tags=tuple(one.tags)) for one in lists.feeds]
-        await self._store.add_feeds(new, self._shared.now(), subscriber=call.user.id)
+        allowed = self._shared.allowance.of(call.user)
+        await self._store.add_feeds(new, self._shared.now(), subscriber=call.user.id, allowed=allowed)
         return ok()
 
     async def export(self, call: Call) -> Response:

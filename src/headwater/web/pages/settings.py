@@ -156,6 +156,7 @@ class SettingsPages:
         user = await current(request)
         page = await look(self._frame, user, self._frame.clock(), request.query_params.get("deliveries", ""))
         values = {"causes": CAUSES, "scopes": SCOPES, "roles": ROLES, "states": STATES, "secret": secret}
+        values["by_hand"] = sorted(self._frame.node.by_hand) if self._frame.node is not None else []
         values |= {"strategies": sorted(STRATEGIES), "dials": DIALS, "wrong": wrong, "form": form}
         return self._frame.page(request, "settings.html", status, page=page, note=note, **values)
 

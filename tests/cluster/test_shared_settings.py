@@ -1,0 +1,42 @@
+"""A setting that is changed at one node of a database is taken up by all of them, and by whoever leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cluster_in_process import LEASE, settings
+
+from headwater.cluster.node import SharedNode
+from headwater.errors import SettingsError
+from headwater.settings import Settings
+
+
+async def test_what_is_changed_at_one_node_holds_for_all_and_for_who_leads(
+    url: str, eventually: Callable[..., Any]
+) -> None:
+    async with SharedNode(settings(database=url, member="first")) as first:
+        await eventually(lambda: first.leader.controller is not None, "the first leads")
+        async with SharedNode(settings(database=url, member="second")) as second:
+            await second.change({"strategy": "value", "budget": 90.0, "readers_add": "7"})
+            await eventually(lambda: first.settings.readers_add == "7", "the other node knows")
+            assert (first.settings.strategy, first.settings.budget) == ("value", 90)
+
+            def leads_otherwise() -> bool:
+                leader = first.leader.controller
+                return leader is not None and (leader.strategy.name, leader.spending.cap.requests) == ("value", 90)
+
+            await eventually(leads_otherwise, "who leads decides by the new strategy")
+            with pytest.raises(SettingsError, match="no strategy"):
+                await first.change({"strategy": "nonsense"})
+            await first.change({"target_delay": 600.0})
+            await eventually(lambda: second.settings.target_delay == 600, "and the other way round")
+            assert first.leader.upkeep is not None
+            await eventually(lambda: first.leader.upkeep.settings.target_delay == 600, "who leads aims at it")
+        await first.change({"target_delay": None})
+    third = Settings(allow_private=True, cluster_lease=LEASE, database=url, member="third")
+    async with SharedNode(third) as node:
+        assert (node.settings.strategy, node.settings.budget, node.settings.readers_add) == ("value", 90, "7")
+        await eventually(lambda: node.leader.upkeep is not None, "it leads")
+        assert node.leader.upkeep.settings.readers_add == "7"

@@ -1,0 +1,51 @@
+"""Settings that are changed while a server runs stay: after a restart, and unless somebody gives others by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.node.node import Node
+from headwater.settings import Settings
+
+CHANGES = {"keep_days": 30.0, "objective": "delay", "readers_add": "7"}
+
+
+async def test_what_was_changed_holds_after_a_restart(given: Callable[..., Settings]) -> None:
+    settings = given(strategy="value")
+    async with Node(settings) as node:
+        await node.change(CHANGES | {"budget": 90.0, "keep_per_feed": None})
+        await node.change({"target_delay": 600.0})
+        await node.change({"target_delay": None})
+    async with Node(settings) as node:
+        now = node.settings
+        assert (now.keep_days, now.objective, now.readers_add) == (30, "delay", "7")
+        assert now.target is None
+        assert node.upkeep.settings is now
+        # The settings of the test give a budget and a strategy by hand.
+        assert (now.budget, node.by_hand) == (100_000, {"budget", "strategy"})
+
+
+async def test_what_is_given_by_hand_wins_at_the_start_and_the_last_change_while_running(
+    given: Callable[..., Settings],
+) -> None:
+    async with Node(given()) as node:
+        await node.change({"keep_days": 30.0})
+    by_hand = given(keep_days=5.0)
+    async with Node(by_hand) as node:
+        assert node.settings.keep_days == 5
+        await node.change({"keep_days": 8.0})
+        assert node.settings.keep_days == 8
+    async with Node(by_hand) as node:
+        assert node.settings.keep_days == 5
+    async with Node(given()) as node:
+        assert node.settings.keep_days == 8
+
+
+async def test_a_change_that_no_longer_fits_what_is_given_by_hand_does_not_keep_a_server_from_starting(
+    given: Callable[..., Settings],
+) -> None:
+    async with Node(given(strategy="value")) as node:
+        await node.change({"target_delay": 600.0, "keep_days": 30.0})
+    async with Node(given(strategy="uniform")) as node:  # which believes nothing, so that nothing can be aimed at
+        assert node.settings.target is None
+        assert node.settings.keep_days == 30
