@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from headwater.settings import Settings
 async def test_what_is_changed_at_one_node_holds_for_all_and_for_who_leads(
     url: str, eventually: Callable[..., Any]
 ) -> None:
-    async with SharedNode(settings(database=url, member="first")) as first:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(leaving := AsyncExitStack())
+        first = await leaving.enter_async_context(SharedNode(settings(database=url, member="first")))
         await eventually(lambda: first.leader.controller is not None, "the first leads")
         async with SharedNode(settings(database=url, member="second")) as second:
             await second.change({"strategy": "value", "budget": 90.0, "readers_add": "7"})
@@ -34,9 +37,14 @@ async def test_what_is_changed_at_one_node_holds_for_all_and_for_who_leads(
             await eventually(lambda: second.settings.target_delay == 600, "and the other way round")
             assert first.leader.upkeep is not None
             await eventually(lambda: first.leader.upkeep.settings.target_delay == 600, "who leads aims at it")
-        await first.change({"target_delay": None})
+            await first.change({"target_delay": None, "strategy": "uniform"})
+            await eventually(lambda: second.settings.strategy == "uniform", "it is everywhere")
+            await leaving.aclose()
+            await eventually(lambda: second.leader.controller is not None, "the other leads")
+            assert second.leader.controller is not None
+            assert second.leader.controller.strategy.name == "uniform"  # given by hand is another, but before
     third = Settings(allow_private=True, cluster_lease=LEASE, database=url, member="third")
     async with SharedNode(third) as node:
-        assert (node.settings.strategy, node.settings.budget, node.settings.readers_add) == ("value", 90, "7")
+        assert (node.settings.strategy, node.settings.budget, node.settings.readers_add) == ("uniform", 90, "7")
         await eventually(lambda: node.leader.upkeep is not None, "it leads")
         assert node.leader.upkeep.settings.readers_add == "7"

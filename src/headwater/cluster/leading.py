@@ -16,7 +16,6 @@ from headwater.cluster.controller import Controller, Outgoing
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError
 from headwater.language.ast import Create
-from headwater.node import kept_settings
 from headwater.node.courtesy import Courtesy
 from headwater.node.deciding import Status
 from headwater.node.kept_settings import KeptSettings
@@ -85,6 +84,8 @@ class Leader:
         """`roles` are those of members that fetch; `beside` starts what else only the leader does."""
         self._store = store
         self._settings = settings
+        self._kept = KeptSettings(store, settings)
+        self._began = False
         self._outgoing = outgoing
         self._roles = frozenset(roles)
         self._beside = beside
@@ -103,11 +104,22 @@ class Leader:
             return None
         return replace(self.controller.status(), aims=self.upkeep.aims)
 
+    async def follow(self) -> None:
+        """Take up settings that a node has changed. Called from the start of the process on, also while another leads:
+        what is given by hand wins over changes before the start, not over those since."""
+        if not self._began:
+            self._settings, self._began = await self._kept.at_start(), True
+        strategy = build_strategy(self._settings) if self.controller is None else self.controller.strategy
+        if (news := await self._kept.news(self._settings, strategy)) is not None:
+            self._settings = news[1]
+            if self.upkeep is not None:
+                await self.upkeep.take(*news)
+
     async def lead(self, held: Lease, over: asyncio.Event) -> None:
         """Work of the seat."""
         began = time.monotonic()
-        store, kept = self._store.fenced(held), KeptSettings(self._store, self._settings)
-        given = await kept.at_start()
+        await self.follow()
+        given, store = self._settings, self._store.fenced(held)
         controller = Controller(
             store,
             build_strategy(given),
@@ -134,10 +146,6 @@ class Leader:
             if await standing.look():
                 await upkeep.want(standing)
 
-        async def follow() -> None:
-            if (news := await kept.news(upkeep.settings, controller.strategy)) is not None:
-                await upkeep.take(*news)
-
         told_last = b""
 
         async def tell() -> None:
@@ -161,7 +169,6 @@ class Leader:
             asyncio.create_task(every(pushed.LOOK, hubs, over)),
             asyncio.create_task(every(told.EVERY, believe, over)),
             asyncio.create_task(every(LOOK, look, over)),
-            asyncio.create_task(every(kept_settings.LOOK, follow, over)),
             asyncio.create_task(every(LOOK, tell, over)),
             *self._beside(store, held, over),
         ]

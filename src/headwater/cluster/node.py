@@ -113,6 +113,7 @@ class SharedNode(Node):
             asyncio.create_task(self.deliverer.run(self._stop)),
             asyncio.create_task(every(1.0, self._look, self._stop)),
             asyncio.create_task(every(LOOK, self._follow, self._stop)),
+            asyncio.create_task(every(LOOK, self.leader.follow, self._stop)),
             asyncio.create_task(every(pushed.LOOK, self._hubs, self._stop)),
             asyncio.create_task(every(timing.beat, self.membership.stay, self._stop)),
         ]

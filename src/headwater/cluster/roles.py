@@ -33,6 +33,7 @@ from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError, SettingsError, StoreError
 from headwater.fetch.client import Fetcher
+from headwater.node import kept_settings
 from headwater.node.courtesy import Courtesy
 from headwater.node.delivering import delivering
 from headwater.node.processor import Processor
@@ -175,7 +176,9 @@ async def controller(settings: Settings, stop: asyncio.Event) -> None:
             return None if leader.controller is None else leader.controller.problem
 
         identity.counts, identity.problem = counts, problem
+        following = asyncio.create_task(every(kept_settings.LOOK, leader.follow, stop))
         await seat.run(leader.lead, stop)
+        await following
 
 
 async def terminal(settings: Settings, stop: asyncio.Event) -> None:
