@@ -89,6 +89,39 @@ def test_a_preview_says_what_would_have_come_and_creates_nothing(headwater, stor
     assert headwater("query", "list", "--json").json == []
 
 
+def test_a_preview_of_a_query_that_is_there_says_what_its_new_definition_would_bring(headwater, stored: str) -> None:
+    assert headwater("query", "create", "-", input=VOLCANO).code == 0
+    found = headwater("query", "preview", "-", "--json", input=VOLCANO.replace("volcano", "again"))
+    assert (found.code, found.json["Volcano"]["kept"]) == (0, 1)
+    twice = headwater("query", "preview", "-", input=VOLCANO + VOLCANO)
+    assert (twice.code, "Volcano exists already" in twice.err) == (2, True)
+    source = headwater("query", "preview", "-", input="CREATE FEED iris AS RETURN ALL")
+    assert (source.code, "registered source" in source.err) == (2, True)
+
+
+def test_a_check_knows_the_feeds_of_the_store(headwater, stored: str) -> None:
+    unknown = headwater("query", "check", "-", input="CREATE FEED a AS RETURN gardian")
+    assert unknown.code == 2
+    assert "1:25: unknown feed gardian" in unknown.err
+    assert "guardian" in unknown.err
+    well = headwater("query", "check", "-", "--json", input=VOLCANO).json
+    assert (well["ok"], well["names"], well["note"], well["warnings"]) == (True, "store", None, [])
+    headwater("query", "create", "-", input=VOLCANO)
+    (warning,) = headwater("query", "check", "-", "--json", input=VOLCANO).json["warnings"]
+    assert (warning["line"], warning["column"], warning["text"]) == (1, 13, "feed Volcano exists already")
+    for changed in ("DROP FEED Volcano; " + VOLCANO, VOLCANO.replace("CREATE", "CREATE OR REPLACE")):
+        assert headwater("query", "check", "-", "--json", input=changed).json["warnings"] == []
+
+
+@pytest.mark.parametrize("database", [None, "sqlite:////nowhere/at/all.sqlite", "postgresql://127.0.0.1:1/none"])
+def test_a_check_without_a_store_takes_names_on_trust_and_says_so(headwater, database: str | None) -> None:
+    env = {} if database is None else {"HEADWATER_DATABASE": database}
+    said = headwater("query", "check", "-", input=VOLCANO, env=env)
+    assert (said.code, "taken on trust" in said.err) == (0, True)
+    told = headwater("query", "check", "-", "--json", input=VOLCANO, env=env).json
+    assert (told["ok"], told["names"], "taken on trust" in told["note"]) == (True, None, True)
+
+
 def test_a_preview_names_the_feeds_that_bring_most() -> None:
     assert _most_from({f"f{k}": 9 - k for k in range(7)}) == "; from f0 9, f1 8, f2 7, f3 6, f4 5 and 2 other feeds"
     assert _most_from({}) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +11,13 @@ import typer
 from rich.table import Table as Grid
 from rich.text import Text
 
-from headwater.cli.common import as_json, command, group, out, print_json
-from headwater.cli.script_files import count, mistakes_told, read_bytes, read_script, tell
+from headwater.cli.common import as_json, command, err, group, out, print_json, settings
+from headwater.cli.known_names import Known, known_here
+from headwater.cli.script_files import count, mistakes_told, read_bytes, read_script, read_text, tell
 from headwater.cli.table import Row, Table, read_table
 from headwater.formats.urls import normalise
+from headwater.language import EVERY, Catalogue, Message, Script, parse
+from headwater.language.ast import Drop
 from headwater.language.fmt import format_script
 from headwater.language.instants import write_instant
 from headwater.query.document import Emission
@@ -37,16 +41,35 @@ ItemsFile = Annotated[
 
 @command(app, "check", epilog="headwater query check news.hw")
 def check_command(file: ScriptFile, items: ItemsFile = None) -> None:
-    """Say what is wrong with a script: where, what was expected, and how to mend it."""
+    """Say what is wrong with a script: where, what was expected, and how to mend it.
+
+    Feeds that it names must be in the store, or in the table of --items.
+    """
+    text = read_text(file)
+    against = Known("items", _table(items).catalogue) if items else known_here(settings())
     with mistakes_told(in_json=True):
-        script = read_script(file, _table(items).catalogue if items else None)
-    tell(script.warnings)
+        script = parse(text, against.catalogue, replacing=EVERY)
+    warnings = (*script.warnings, *_there_already(script, against.catalogue))
+    tell(warnings)
     if as_json():
-        print_json({"ok": True, "statements": len(script.statements), "messages": [], "warnings": script.warnings})
+        told = {"ok": True, "statements": len(script.statements), "messages": [], "warnings": warnings}
+        print_json(told | {"names": against.by, "note": against.note})
     else:
         feeds = ", ".join(create.name.name for create in script.queries)
         made = f" Query feeds: {feeds}." if feeds else ""
         out.print(Text(f"{count(len(script.statements), 'statement')}, all well.{made}"))
+        if against.note is not None:
+            err.print(Text(against.note))
+
+
+def _there_already(script: Script, catalogue: Catalogue | None) -> Iterator[Message]:
+    """Of query feeds that the script means to create, those that are there and that it does not drop before."""
+    dropped = {statement.name.key for statement in script.statements if isinstance(statement, Drop)}
+    there = catalogue.definitions.keys() - dropped if catalogue is not None else set()
+    for create in script.queries:
+        if create.name.key in there and not create.replace:
+            hint = f"query create changes it by CREATE OR REPLACE FEED {create.name.name} only"
+            yield Message(*create.name.pos, f"feed {create.name.name} exists already", hint, warning=True)
 
 
 @command(app, "fmt", epilog="headwater query fmt news.hw --write")

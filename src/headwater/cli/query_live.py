@@ -18,7 +18,7 @@ from headwater.cli.query import ScriptFile, app, register
 from headwater.cli.script_files import MALFORMED, count, mistakes_told, read_text, tell
 from headwater.cli.work import opened, run
 from headwater.errors import InputError, NotFound, QueryError
-from headwater.language import parse
+from headwater.language import EVERY, parse
 from headwater.language.ast import Create
 from headwater.model import QueryFeed
 from headwater.node.query_explaining import Preview, QueryExplanation, explain_query, preview
@@ -301,7 +301,7 @@ def preview_command(
 
     async def work(text: str) -> tuple[list[Preview], tuple[object, ...]]:
         async with opened(settings()) as store:
-            script = parse(text, await store.queries.catalogue())
+            script = parse(text, await store.queries.catalogue(), replacing=EVERY)
             creates = [statement for statement in script.statements if isinstance(statement, Create)]
             return await preview(store, creates, days, time.time(), detector()), script.warnings
 

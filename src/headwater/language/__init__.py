@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from headwater.language.ast import Create, Script
-from headwater.language.check import Catalogue, Checker
+from headwater.language.check import EVERY, Catalogue, Checker
 from headwater.language.messages import Message, Report
 from headwater.language.parser import read
 
-__all__ = ["Catalogue", "Message", "Script", "parse", "reread"]
+__all__ = ["EVERY", "Catalogue", "Message", "Script", "parse", "reread"]
 
 
-def parse(text: str, catalogue: Catalogue | None = None) -> Script:
+def parse(text: str, catalogue: Catalogue | None = None, *, replacing: Container[str] = ()) -> Script:
     """Read and check a script; `QueryError.messages` holds everything that is wrong with it.
 
     With a catalogue every feed that is named must be in it or made by the script before; without one, names are
-    taken on trust.
+    taken on trust. `replacing` are folded names of query feeds that a plain CREATE may replace, for those who say so
+    in another way: the page of a query, PUT to its address, a preview. `EVERY` is all of them.
     """
     report = Report(text)
-    checker = Checker(report, catalogue)
+    checker = Checker(report, catalogue, replacing)
     found = read(text, report)
     checker.foresee([statement for statement, _ in found.statements])
     for statement, clean in found.statements:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -67,11 +67,27 @@ class Catalogue:
         return frozenset(tag.casefold() for tag in self.tags)
 
 
-class Checker:
-    """Follows a script statement by statement, so that each sees the names made before it."""
+class _Every:
+    """Has everything in it."""
 
-    def __init__(self, report: Report, catalogue: Catalogue | None) -> None:
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY: Container[str] = _Every()  # for `replacing`: whatever query feed there is
+
+
+class Checker:
+    """Follows a script statement by statement, so that each sees the names made before it.
+
+    Query feeds of `replacing`, by folded name, are replaced by a plain CREATE, once: a second one in the same script is
+    a mistake all the same.
+    """
+
+    def __init__(self, report: Report, catalogue: Catalogue | None, replacing: Container[str] = ()) -> None:
         self._report = report
+        self._replacing = replacing
+        self._made: set[str] = set()  # by this script
         self._complete = catalogue is not None  # whether a name that we do not know is unknown
         known = catalogue or Catalogue()
         # what the script makes, in front of what there is
@@ -102,7 +118,8 @@ class Checker:
     # statements
 
     def _create(self, statement: Create, clean: bool) -> None:
-        self._new(statement.name, statement.replace)
+        key = statement.name.key
+        self._new(statement.name, statement.replace or (key in self._replacing and key not in self._made))
         known = self._report.count
         if clean:
             variables(statement.query, self._report)
@@ -123,6 +140,7 @@ class Checker:
         elif key in self._names and not replacing:
             hint = f"CREATE OR REPLACE FEED {self._names[key]} AS … changes it"
             self._report.error(name.pos, f"feed {self._names[key]} exists already", hint)
+        self._made.add(key)
         self._names.setdefault(key, name.name)
         self._later.pop(key, None)
 
@@ -136,6 +154,7 @@ class Checker:
             hint = f"DROP FEED {statement.name.name} CASCADE drops them too"
             self._report.error(statement.name.pos, f"feed {statement.name.name} is used by {listed}", hint)
         gone = {key, *(users if statement.cascade else ())}
+        self._made -= gone
         self._names = _without(self._names, gone)
         self._queries = _without(self._queries, gone)
         self._sources = _without(self._sources, gone)

@@ -6,7 +6,7 @@ Functions that must share the caller's transaction are those of `store.queries` 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Container, Sequence, Set
 
 from sqlalchemy import Connection, select
 
@@ -32,15 +32,18 @@ class QueryStore:
 
     # definitions
 
-    async def execute(self, script: str, now: float, *, subscriber: int | None = None) -> Executed:
+    async def execute(
+        self, script: str, now: float, *, subscriber: int | None = None, replacing: Container[str] = ()
+    ) -> Executed:
         """Check a script against what is here and carry it out, wholly or (QueryError) not at all.
 
         What it defines holds for items that arrive from now on; a running processor fills the window from the past.
         Addresses that stand in it become feeds, wanted by nobody but queries, unless they are here already.
         What it creates or registers is subscribed for `subscriber` (a user's id), else for the owner; digests of what
-        it creates or replaces go by that person's time zone.
+        it creates or replaces go by that person's time zone. Query feeds of `replacing` (folded names, or EVERY) are
+        replaced also without OR REPLACE.
         """
-        return await self._database.write(scripts.execute, script, now, subscriber)
+        return await self._database.write(scripts.execute, script, now, subscriber, replacing)
 
     async def drop(self, name: str, cascade: bool = False) -> tuple[str, ...]:
         """Drop a query feed and what came of it; InputError names those that read it, unless `cascade` drops them too.

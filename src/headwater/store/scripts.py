@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import groupby
 
 from sqlalchemy import Connection, insert, select, update
@@ -21,12 +21,15 @@ from headwater.store.values import Done, Executed, NewFeed
 IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it weight
 
 
-def execute(connection: Connection, text: str, now: float, subscriber: int | None = None) -> Executed:
+def execute(
+    connection: Connection, text: str, now: float, subscriber: int | None = None, replacing: Container[str] = ()
+) -> Executed:
     """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it.
 
-    What it creates is subscribed for `subscriber`, else for the owner, by whose time zone its digests go.
+    What it creates is subscribed for `subscriber`, else for the owner, by whose time zone its digests go. Query feeds
+    of `replacing` need no OR REPLACE (`language.parse`).
     """
-    script = parse(text, queries.catalogue(connection))
+    script = parse(text, queries.catalogue(connection), replacing=replacing)
     report = Report(text)
     done: list[Done] = []
     for kind, run in groupby(script.statements, type):

@@ -58,6 +58,12 @@ async def test_a_query_is_previewed_created_replaced_explained_and_dropped(fed: 
     assert "Everything" in (await fed.owner("GET", f"/items/{streamed['items'][0]['id']}"))["queries"]
     text = 'CREATE OR REPLACE FEED Everything AS RETURN ALL WHERE TITLE CONTAINS "ice"'
     assert (await fed.owner("PUT", "/queries/Everything", json={"text": text}))["done"][0]["action"] == "replaced"
+    plain = text.replace("OR REPLACE ", "")
+    assert (await fed.owner("PUT", "/queries/everything", json={"text": plain}))["done"][0]["action"] == "replaced"
+    assert (await fed.owner("GET", "/queries/Everything"))["text"] == plain
+    assert (await fed.owner("POST", "/queries/preview", json={"text": plain}))["items"][0]["name"] == "Everything"
+    refused = await fed.owner("POST", "/queries", 400, json={"text": plain})
+    assert "exists already" in refused["message"]
     other = await fed.owner("PUT", "/queries/Other", 400, json={"text": text})
     assert other["field"] == "text"
     assert (await fed.owner("DELETE", "/queries/Everything"))["dropped"] == ["Everything"]

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from headwater.errors import NotFound, QueryError
-from headwater.language import parse
+from headwater.language import EVERY, parse
 from headwater.language.ast import Create
 from headwater.language.fmt import format_script
 from headwater.model import Item, QueryFeed
@@ -167,7 +167,7 @@ def _kept(item: Item) -> Kept:
 @noun.post("/queries/preview", ADMIN)
 async def preview_script(call: Call, given: Past) -> Page[Previewed]:
     """Say what the query feeds of a script would have returned over the stored past; nothing is created."""
-    script = parse(given.text, await call.store.queries.catalogue())
+    script = parse(given.text, await call.store.queries.catalogue(), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, Create)]
     found = await preview(call.store, creates, given.days, call.now, detector(), given.items)
     told = [
@@ -246,12 +246,17 @@ async def show_query(call: Call, asked: OneQuery) -> WholeQuery:
 
 @noun.put("/queries/{name}", ADMIN)
 async def put_query(call: Call, asked: OneQuery, given: Text) -> ScriptDone:
-    """Create or replace this query feed; the script must define it and nothing else."""
-    script = parse(given.text, await call.store.queries.catalogue())
+    """Create or replace this query feed; the script must define it and nothing else.
+
+    It needs no OR REPLACE.
+    """
+    mine = {asked.name.casefold()}
+    script = parse(given.text, await call.store.queries.catalogue(), replacing=mine)
     named = [statement.name.name for statement in script.statements if isinstance(statement, Create)]
     if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:
         raise FieldError(f"The script must define {asked.name} and nothing else.", "text")
-    return await run_script(call, given)  # type: ignore[no-any-return]
+    done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id, replacing=mine)
+    return ScriptDone(done=list(done.done), warnings=details(done.warnings))
 
 
 class DropAsked(Asked, frozen=True):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
@@ -13,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.errors import HeadwaterError, InputError, NotFound, QueryError, StoreError
-from headwater.language import Message, parse
+from headwater.language import EVERY, Message, parse
 from headwater.language.ast import Create
 from headwater.language.examples import GALLERY
 from headwater.language.fmt import format_script
@@ -40,8 +39,6 @@ SAID = {
     "created": "The query is saved: it holds for what arrives from now on, and its feed is being filled from the past.",
     "dropped": "The query feed is removed; its sources stay.",
 }
-_CREATE = re.compile(r"(?i)\bCREATE[ \t]+FEED\b")
-_REPLACED = "CREATE OR REPLACE FEED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,37 +99,21 @@ def coloured(text: str) -> Markup:
 async def checked(store: Store, text: str) -> tuple[Message, ...]:
     """Everything that is wrong with a text, warnings last; nothing if it can be saved."""
     try:
-        script = parse(replacing(text), await store.queries.catalogue())
+        script = parse(text, await store.queries.catalogue(), replacing=EVERY)
     except QueryError as error:
-        return placed(error, text)
+        return _messages(error.messages)
     if not script.statements:
         return (Message(1, 1, "There is no query yet.", "CREATE FEED Name AS RETURN ALL WHERE …"),)
-    return tuple(_placed(one, text) for one in script.warnings if isinstance(one, Message))
+    return _messages(script.warnings)
 
 
-def replacing(text: str) -> str:
-    """The script with OR REPLACE: who edits a query means the one that is there."""
-    return _CREATE.sub(_REPLACED, text)
-
-
-def placed(error: QueryError, text: str) -> tuple[Message, ...]:
-    """What is wrong, at its places in the text as it was written, before `replacing`."""
-    return tuple(_placed(one, text) for one in error.messages if isinstance(one, Message))
-
-
-def _placed(message: Message, text: str) -> Message:
-    lines = text.split("\n")
-    line = lines[message.line - 1] if message.line <= len(lines) else ""
-    column = message.column
-    for found in _CREATE.finditer(line):
-        if column > found.end():
-            column -= len(_REPLACED) - len(found[0])
-    return replace(message, column=max(column, 1), source=line)
+def _messages(told: tuple[object, ...]) -> tuple[Message, ...]:
+    return tuple(one for one in told if isinstance(one, Message))
 
 
 async def previewed(store: Store, text: str, now: float, days: float = DAYS) -> tuple[Previewed, ...]:
     """What the queries of a script would have kept; QueryError if it is not well written."""
-    script = parse(replacing(text), await store.queries.catalogue())
+    script = parse(text, await store.queries.catalogue(), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, Create)]
     wanted = {create.name.name: needles(create.query) for create in creates}
     found = await preview(store, creates, days, now, detector(), LATEST)
@@ -194,8 +175,9 @@ async def all_queries(store: Store) -> list[Listed]:
 
 
 async def save(store: Store, text: str, now: float, author: int) -> str:
-    """Carry the script out; the name of the query feed it created last, empty if none."""
-    done = await store.queries.execute(replacing(text), now, subscriber=author)
+    """Carry the script out; the name of the query feed it created last, empty if none. Who edits a query means the one
+    that is there, so that no OR REPLACE is needed."""
+    done = await store.queries.execute(text, now, subscriber=author, replacing=EVERY)
     made = [one.name for one in done.done if one.action in ("created", "replaced")]
     return made[-1] if made else ""
 
@@ -251,7 +233,7 @@ def routes(frame: Frame) -> list[Route]:
         except StoreError:
             raise
         except QueryError as error:
-            return await _page(request, text, messages=placed(error, text), status=400)
+            return await _page(request, text, messages=_messages(error.messages), status=400)
         except HeadwaterError as error:
             return await _page(request, text, form=form, note=Note(str(error), problem=True), status=400)
         return await _page(request, text, messages=await checked(store, text), look_back=what == "preview")
@@ -297,7 +279,7 @@ def routes(frame: Frame) -> list[Route]:
             try:
                 previews = await previewed(store, text, now)
             except QueryError as error:
-                messages = placed(error, text)
+                messages = _messages(error.messages)
         page = EditorPage(
             text=text,
             html=coloured(text),
