@@ -25,7 +25,6 @@ _ROOTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
 _ITEMS = frozenset({"item", "entry"})
 _CLOSED = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*(?:>|\Z)", re.IGNORECASE)
 # Whether an element below the root has such an attribute. What only the root has holds for all.
-_MARKED = etree.XPath("boolean(/*/descendant::*/@xml:*)")
 _HAS_BASE = etree.XPath("boolean(/*/descendant::*/@xml:base)")
 _HAS_LANG = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
 
@@ -37,7 +36,8 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     kind = local_name(root.tag)
     namespace = root.tag.rpartition("}")[0][1:]
     names = Names(namespace if namespace and prefix_of(namespace) == "?" else None)
-    marked = bool(_MARKED(parsed.root))  # one look for both, because most documents have neither
+    # Most documents have neither, and need not be searched for them.
+    marked = b"xml:" in body or parsed.encoding != "utf-8"
     has_base = marked and bool(_HAS_BASE(parsed.root))
     context = Context(
         names=names,

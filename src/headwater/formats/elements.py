@@ -15,7 +15,7 @@ from headwater.formats.context import XML_LANG, Context, language
 from headwater.formats.dates import parse_date
 from headwater.formats.draft import Draft, Handler
 from headwater.formats.links import is_web, resolve
-from headwater.formats.text import TITLE_LIMIT, cut, one_line
+from headwater.formats.text import TITLE_LIMIT, cut, one_line, usual_line
 from headwater.model import Enclosure, Source
 
 _MOST_CATEGORIES = 1_000
@@ -179,9 +179,15 @@ def names_in(element: etree._Element, context: Context) -> list[str]:
     if len(element) == 0:
         name = people.person(element.text)
         return [name] if name else []
+    names = context.names
+    only = element[0]
+    if len(element) == 1 and names[only.tag] == "name" and len(only) == 0:  # as Atom has it, and nearly everybody
+        name = people.person(only.text)
+        if name:
+            return [name]
     said: dict[str, str] = {}
     for child in element.iter(etree.Element):
-        key = context.names[child.tag].rpartition(":")[2]
+        key = names[child.tag].rpartition(":")[2]
         if child is not element and key in ("name", "email", "uri", "url", "homepage") and (text := text_of(child)):
             said.setdefault("uri" if key in ("url", "homepage") else key, text)
     name = people.person(said.get("name") or said.get("email")) or said.get("uri")
@@ -226,7 +232,7 @@ def keywords(draft: Draft, element: etree._Element, context: Context) -> None:
 
 
 def add_category(categories: list[str], text: str | None) -> None:
-    if text and len(categories) < _MOST_CATEGORIES and (text := one_line(text, 500)):
+    if text and len(categories) < _MOST_CATEGORIES and (text := usual_line(text)):
         categories.append(text)
 
 

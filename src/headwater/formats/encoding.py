@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 
 from headwater.formats.guess import guessed
 
@@ -62,6 +63,7 @@ _UTF8_LETTER = re.compile(rb"\xc3[\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x90-\xbf]
 _FEW = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
 
 
+@lru_cache(maxsize=256)
 def from_header(content_type: str | None) -> str | None:
     """The codec a Content-Type header names, or None."""
     found = _CHARSET.search(content_type) if content_type else None
@@ -163,6 +165,7 @@ def _with_codec(body: bytes, name: str) -> tuple[str, str, str | None]:
         return body.decode(name, "replace"), name, f"some bytes were not {name} and have been replaced"
 
 
+@lru_cache(maxsize=256)
 def _codec(name: str) -> str | None:
     """Python's name of a codec for text, widened as publishers use it; None for unknown ones."""
     name = name.strip().lower().replace(" ", "")

@@ -12,6 +12,7 @@ from lxml import etree
 from headwater.formats.harmless import Plain
 from headwater.formats.text import CONTENT_LIMIT, cut, fit, renumbered
 
+_SHORT = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
 _TAGS = nh3.ALLOWED_TAGS | {
@@ -50,16 +51,20 @@ class Cleaner:
         """Safe HTML of HTML."""
         if not text:
             return None
-        text = renumbered(text)
+        if not text.isascii():
+            text = renumbered(text)
         if not self.on:
-            return text if len(text) < CONTENT_LIMIT // 4 else cut(text, CONTENT_LIMIT)
+            return text if len(text) < _SHORT else cut(text, CONTENT_LIMIT)
         if "<" in text:
-            text = cut(text, CONTENT_LIMIT)
+            if len(text) >= _SHORT:
+                text = cut(text, CONTENT_LIMIT)
             plain = PLAIN.cleaned(text, base)
             text = nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text) if plain is None else plain
         elif "&" in text:
             text = escape(fit(unescape(text)), quote=False)
-        return cut(text, CONTENT_LIMIT).strip() or None
+        if len(text) >= _SHORT:
+            text = cut(text, CONTENT_LIMIT)
+        return text.strip() or None
 
     def plain(self, text: str | None) -> str | None:
         """HTML of plain text, which needs no cleaning."""
