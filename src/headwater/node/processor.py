@@ -37,6 +37,7 @@ CONSUMER, MEMORY = "queries", "query state"  # checkpoints: what was written, wh
 STATE, VERSION = "query engine", 1
 BATCH = 200
 LOOK = 1.0  # seconds between two looks at the outbox while nobody wakes us
+REST = 0.1  # seconds between two looks while there is no query, however much is written
 SAVE = 300.0
 GROUP = 5_000  # definitions taken up at a time
 WAIT_AFTER_FAILURE = 5.0
@@ -138,6 +139,8 @@ class Processor:
                     loaded, busy = False, False  # what the engine has seen is uncertain: begin from the store
                     await self._pause(stop, WAIT_AFTER_FAILURE)
                 if not busy:
+                    if not self._definitions.running:
+                        await self._pause(stop, REST)
                     await self._pause(self._woken, LOOK)
             if loaded:
                 await self.save()
