@@ -240,6 +240,20 @@ def test_files_behind_feedburner_and_torrents_are_enclosures() -> None:
     )
 
 
+def test_a_player_is_the_link_of_an_item_that_has_no_other() -> None:
+    item = "<item>%s<media:player url='/play/7' xmlns:media='http://search.yahoo.com/mrss/'/></item>"
+    links = ["<guid isPermaLink='false'>7</guid>", "<guid>http://example.org/7</guid>", "<link>/seven</link>"]
+    body = f"<rss><channel>{''.join(item % link for link in links)}</channel></rss>".encode()
+    found = [entry.link for entry in read(body, "http://example.org/feed").items]
+    assert found == ["http://example.org/play/7", "http://example.org/7", "http://example.org/seven"]
+
+
+def test_categories_of_podcasts_are_read_in_either_shops_way() -> None:
+    space = "xmlns:g='http://www.google.com/schemas/play-podcasts/1.0'"
+    body = f"<rss {space}><channel><title>Talk</title><g:category text='Gardens'/></channel></rss>".encode()
+    assert read(body).categories == ("Gardens",)
+
+
 def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
     body = b"<rss version='2.0'><channel><title>?page=1&amp;copy=2 &amp;copy; me</title></channel></rss>"
     assert read(body).title == "?page=1&copy=2 \N{COPYRIGHT SIGN} me"

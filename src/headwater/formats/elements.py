@@ -260,6 +260,11 @@ def picture(draft: Draft, element: etree._Element, context: Context) -> None:
         draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
 
 
+def player(draft: Draft, element: etree._Element, context: Context) -> None:
+    """The page on which a film or a piece can be played: where there is no other, the item's."""
+    draft.offer("player", 0, resolve(element.get("url"), context.base_of(element)))
+
+
 def own_picture(draft: Draft, element: etree._Element, context: Context) -> None:
     """The picture of one episode or one post: an address, or RSS's `image` with the address in an element."""
     address = next((child for child in element if context.names[child.tag] == "url"), element)
@@ -296,6 +301,7 @@ _MEDIA: dict[str, Handler] = {
     "media:peerlink": enclosure,
     "media:title": title(8),
     "media:description": html("summary", 8),
+    "media:player": player,
     "media:group": media_group,
 }
 

@@ -74,11 +74,14 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited, 
 
 
 def _link_otherwise(draft: Draft, about: str | None, context: Context) -> str | None:
-    """The link of an item without one: its guid, its rdf:about, its first file, its id if that is on the web."""
+    """The link of an item without one: its guid, its rdf:about, its player, its first file, its id if that is on the
+    web."""
     if draft.guid is not None and (link := permanent(draft.guid, context)) is not None:
         return link
     if is_web(about):
         return about
+    if (page := draft.values.get("player")) is not None:
+        return str(page)
     if draft.enclosures and is_web(draft.enclosures[0].url):
         return draft.enclosures[0].url
     return resolve(draft.values["id"], None) if draft.guid is None and is_web(draft.values.get("id")) else None

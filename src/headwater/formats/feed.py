@@ -272,6 +272,7 @@ HANDLERS: dict[str, Handler] = {
     "category": category,
     "dc:subject": category,
     "itunes:category": category,
+    "googleplay:category": category,
     "media:category": category,
     "itunes:keywords": keywords,
     "keywords": keywords,
