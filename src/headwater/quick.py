@@ -52,12 +52,6 @@ def quick(cls: type[T]) -> type[T]:
     return made  # type: ignore[no-any-return]
 
 
-def thawed(cls: type[T]) -> type[T]:
-    """The class that a quick dataclass is of while its fields are set: for those who make thousands from rows, field by
-    field without a call, and then say `made.__class__ = cls`."""
-    return cls.__init__.__globals__["Thawed"]  # type: ignore[no-any-return]
-
-
 def changed(value: T, **changes: Any) -> T:
     """A quick dataclass with some fields changed, as `dataclasses.replace` gives it, in a tenth of the time."""
     return msgspec.structs.replace(value, **changes)  # type: ignore[type-var]

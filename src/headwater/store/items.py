@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Row, func, select, tuple_
 
 from headwater.errors import NotFound
 from headwater.model import Enclosure, Item, Source
-from headwater.quick import thawed
 from headwater.store.clean import clean
 from headwater.store.sql import from_json, to_json
 from headwater.store.tables import feed_tag, item
@@ -73,23 +72,30 @@ def read_item(row: Row[Any]) -> Item:
     )
 
 
-_Thawed: Any = thawed(Item)
-
-
 def item_of(row: Sequence[Any]) -> Item:
     """A row that begins with ITEM_COLUMNS, as the driver gives it; four times as fast as `read_item`."""
-    made = _Thawed()
-    (made.id, made.feed_id, made.published, made.first_seen, made.updated, made.version, dated, made.identity,
-     made.content_hash, made.title, made.link, made.language, authors, categories, enclosures, made.summary,
-     made.content, source, *_) = row  # fmt: skip
-    made.dated = bool(dated)
-    made.authors = tuple(orjson.loads(authors)) if authors else ()
-    made.categories = tuple(orjson.loads(categories)) if categories else ()
-    made.enclosures = tuple([Enclosure(*one) for one in orjson.loads(enclosures)]) if enclosures else ()
-    made.source = Source(*orjson.loads(source)) if source else None
-    made.__class__ = Item
-    item: Item = made
-    return item
+    (id, feed_id, published, first_seen, updated, version, dated, identity, content_hash, title, link, language,
+     authors, categories, enclosures, summary, content, source, *_) = row  # fmt: skip
+    return Item(
+        feed_id,
+        identity,
+        content_hash,
+        title,
+        link,
+        published,
+        bool(dated),
+        updated,
+        first_seen,
+        tuple(orjson.loads(authors)) if authors else (),
+        summary,
+        content,
+        tuple(orjson.loads(categories)) if categories else (),
+        tuple([Enclosure(*one) for one in orjson.loads(enclosures)]) if enclosures else (),
+        language,
+        version,
+        id,
+        Source(*orjson.loads(source)) if source else None,
+    )
 
 
 def find(connection: Connection, item_id: int) -> Item:
