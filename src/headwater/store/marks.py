@@ -21,7 +21,7 @@ CHUNK = 1000
 UNDOS = 20  # of one person
 LATE = 3600.0  # seconds between the fetch of an item and its id, at the most
 UNDO_LASTS = 3600.0  # seconds
-MANY = 50  # items read one by one, before the position is moved
+MANY = 10  # items read one by one, before the position is moved
 WORTH_MOVING = 100  # items between a position and the newest one
 REST = 7 * 86_400.0  # marks that say what the position says anyway are forgotten after this time
 

@@ -26,31 +26,19 @@ class Line(NamedTuple):
 
 BY_FEED = Line(1 << 62, 1, 0)  # everything feed by feed
 
-_LAST = "SELECT MAX(id) FROM item"
+_START = "(SELECT COALESCE(MAX(id), 0) FROM item) - CAST(:reach AS bigint)"
+# Whether any position is far back: if none is, all that is unread is marked so, or among the newest items.
+A_FAR_ONE = f"EXISTS (SELECT 1 FROM subscribed WHERE user_id = :user AND read_up_to < {_START})"
 _POSITIONS = (
-    "SELECT COUNT(*) FILTER (WHERE read_up_to < :near), COUNT(*) FILTER (WHERE read_up_to >= :near), "
-    "MIN(read_up_to) FILTER (WHERE read_up_to >= :near) FROM subscribed WHERE user_id = :user"
+    f"SELECT {_START}, COUNT(*) FILTER (WHERE read_up_to < {_START}), COUNT(*) FILTER (WHERE read_up_to >= {_START}), "
+    f"MIN(read_up_to) FILTER (WHERE read_up_to >= {_START}) FROM subscribed WHERE user_id = :user"
 )
-
-
-_A_FAR_ONE = "SELECT 1 FROM subscribed WHERE user_id = :user AND read_up_to < :near LIMIT 1"
-
-
-def all_near(connection: Connection, user_id: int) -> bool:
-    """Whether no position is far back: then all that is unread is marked so, or among the newest items."""
-    return not rows(connection, _A_FAR_ONE, {"user": user_id, "near": _near(connection)})
 
 
 def line_of(connection: Connection, user_id: int) -> Line:
     """Where following the feeds one by one is to end."""
-    start = _near(connection)
-    far, near, least = rows(connection, _POSITIONS, {"user": user_id, "near": start})[0]
+    start, far, near, least = rows(connection, _POSITIONS, {"user": user_id, "reach": NEAR})[0]
     last = start + NEAR
     if not near or last - least > EACH * near:
         return BY_FEED
     return Line(least, far, max(0, last - least))
-
-
-def _near(connection: Connection) -> int:
-    last: int = rows(connection, _LAST, {})[0][0] or 0
-    return last - NEAR

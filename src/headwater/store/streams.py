@@ -15,9 +15,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from headwater.store import positions
 from headwater.store.people import HIT, Part, Stream
 from headwater.store.people_tables import query_subscription, subscribed, subscribed_tag
-from headwater.store.positions import BY_FEED, Line, all_near, line_of
+from headwater.store.positions import A_FAR_ONE, BY_FEED, Line, line_of
 from headwater.store.sql import chunks, rows
 from headwater.store.subscribing import query_tags, require, require_query
 
@@ -119,8 +120,8 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part) -> l
     if part.starred:
         return run(_starred(part, which, only, key, order))
     feeds = feed_ids(connection, user_id, which) if which != Stream() else None
-    if (feeds is None or len(feeds) > FEW) and not (part.unread and all_near(connection, user_id)):
-        found = _among_newest(connection, run, part, only, key, order)
+    if feeds is None or len(feeds) > FEW:
+        found = _among_newest(connection, run, user_id, part, only, key, order)
         if found is not None:
             return found
     if part.unread:
@@ -132,13 +133,22 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part) -> l
 
 
 def _among_newest(
-    connection: Connection, run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order
+    connection: Connection,
+    run: Callable[..., list[Place]],
+    user_id: int,
+    part: Part,
+    only: str,
+    key: str,
+    order: _Order,
 ) -> list[Place] | None:
-    """None where wanted ones are too rare among them."""
+    """None where wanted ones are too rare among them, or are elsewhere."""
     for least, each in (NEAR, FAR):
         looked_at = max(least, each * part.limit)
-        found, all_seen = _walk(connection, run, part, only, key, order, looked_at)
-        if len(found) > part.limit or all_seen:
+        bound, far = _bound(connection, user_id, part, order, looked_at)
+        if part.unread and not far:
+            return None
+        found = _walk(run, part, only, key, order, bound)
+        if len(found) > part.limit or bound is None:
             return found
         if len(found) * max(FAR[0], FAR[1] * part.limit) < part.limit * looked_at:
             return None  # farther would not be far enough
@@ -157,40 +167,39 @@ def _starred(part: Part, which: Stream, only: str, key: str, order: _Order) -> s
 
 
 def _walk(
-    connection: Connection, run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order, near: int
-) -> tuple[list[Place], bool]:
-    """Among about `near` items of everybody, in order, as far as needed; and whether there are no others."""
-    bound = _bound(connection, part, order, near)
+    run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order, bound: float | None
+) -> list[Place]:
+    """Among the items of everybody up to a time, in order, as far as needed."""
     bounded = "" if bound is None else f" AND {key} {'<=' if part.oldest_first else '>='} :bound"
     join = "" if part.unread is None else _MARK
-    found = run(
+    return run(
         f"SELECT {key} AS k, i.id AS id FROM item i CROSS JOIN subscribed s {join} "
         f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{only}{_wanted(part, _STATE)}{order.conditions} "
         f"{order.by} LIMIT :wanted",
         **({} if bound is None else {"bound": bound}),
     )
-    return found, bound is None
 
 
-def _bound(connection: Connection, part: Part, order: _Order, near: int) -> float | None:
-    """The time of the item that is `near` items from where the part begins; None if there are not so many."""
+def _bound(connection: Connection, user_id: int, part: Part, order: _Order, near: int) -> tuple[float | None, bool]:
+    """The time of the item that is `near` items from where the part begins, None if there are not so many; and whether
+    any position is far back. One question: with PostgreSQL each costs more than its answer."""
+    values: dict[str, Any] = {"user": user_id, "reach": positions.NEAR}
     if not part.by_arrival:
         after = f" WHERE {order.after}" if order.after else ""
-        sql = f"SELECT i.published FROM item i{after} {order.by} LIMIT 1 OFFSET :near"
-        found = rows(connection, sql, {name: order.values[name] for name in ("at", "last") if after} | {"near": near})
-        return found[0][0] if found else None
-    edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
-    if part.oldest_first:
-        found = rows(connection, _UP, {"edge": edge + near})
+        bound = f"SELECT i.published FROM item i{after} {order.by} LIMIT 1 OFFSET :near"
+        values |= {name: order.values[name] for name in ("at", "last") if after} | {"near": near}
     else:
-        found = rows(connection, _DOWN if edge else _DOWN_FROM_TOP, {"edge": edge - near} if edge else {"near": near})
-    return found[0][0] if found else None
+        edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
+        bound = _UP if part.oldest_first else _DOWN if edge else _DOWN_FROM_TOP
+        values["edge"] = edge + near if part.oldest_first else edge - near if edge else near
+    time, far = rows(connection, f"SELECT ({bound}), {A_FAR_ONE}", values)[0]
+    return time, bool(far)
 
 
 _UP = "SELECT first_seen FROM item WHERE id >= :edge ORDER BY id LIMIT 1"
 _DOWN = "SELECT first_seen FROM item WHERE id <= :edge ORDER BY id DESC LIMIT 1"
 _DOWN_FROM_TOP = (
-    "SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - CAST(:near AS bigint) "
+    "SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - CAST(:edge AS bigint) "
     "ORDER BY id DESC LIMIT 1"
 )
 
