@@ -24,6 +24,7 @@ def test_what_was_exported_is_described_by_the_lab(headwater, farm_url: str, tmp
         (["--items", "--refreshes", "x.csv"], "one of"),
         (["--since", "soon", "x.csv"], "no date"),
         (["--format", "xls", "x"], "no format"),
+        (["x.xls"], "“.xls” says no format: name the file .parquet"),
         (["--query", "none", "x.csv"], "none"),
         (["--feed", "99", "x.csv"], "no feed 99"),
         (["/nowhere/at/all/x.csv"], "cannot be written"),

@@ -16,6 +16,8 @@ from headwater.publish.archive import export as write
 from headwater.publish.files import Kept
 from headwater.store.values import Slice
 
+FORMATS = {"": "parquet", ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+
 
 def register(app: typer.Typer) -> None:
     examples = "Examples:  headwater export items.parquet  ·  headwater export --refreshes --since 2026-11-01 log.csv"
@@ -35,13 +37,19 @@ def export(
     """Write items, refreshes or a query feed to a file. Run again, it goes on where it ended or was stopped."""
     if items + refreshes + (query is not None) > 1:
         raise InputError("Give one of --items, --refreshes and --query.")
-    suffix = Path(file).suffix.lower().removeprefix(".")
-    chosen = format or (suffix if suffix in ("parquet", "csv", "jsonl") else "parquet")
+    chosen = format or _format_of(file)
     kept = run(_export(file, "refreshes" if refreshes else "items", query, _date(since), _date(until), feed, chosen))
     if as_json():
         print_json({"file": file, "format": chosen, "new": kept.new, "rows": kept.rows})
     else:
         out.print(f"{kept.new} rows added, {kept.rows} are in {file}.", markup=False)
+
+
+def _format_of(file: str) -> str:
+    suffix = Path(file).suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(f"“{suffix}” says no format: name the file .parquet, .csv or .jsonl, or give --format.")
+    return FORMATS[suffix]
 
 
 async def _export(
