@@ -119,7 +119,9 @@ async def test_the_report_is_there_as_json_once_a_node_has_made_one(
 
 
 async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: Store) -> None:
-    status = replace(STATUS, spent=7, problem="It failed.", target="…", target_reached=False)
+    status = replace(
+        STATUS, spent=7, problem="It failed.", target="…", target_reached=False, network_away_since=1_800_000_000.0
+    )
     figures = text(await web_store.summary(0.0), status).decode()
     found = {
         sample.name: sample.value for family in text_string_to_metric_families(figures) for sample in family.samples
@@ -127,6 +129,7 @@ async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: S
     assert found["headwater_spent_requests"] == 7
     assert found["headwater_strategy_failed"] == 1
     assert found["headwater_target_reached"] == 0
+    assert found["headwater_network_away"] == 1
     assert "headwater_completeness" not in found
 
 
@@ -136,3 +139,6 @@ async def test_the_page_says_that_a_strategy_failed_and_what_the_target_needs(we
     page = await rendered(create_app(web_store, lambda: said))
     assert "The strategy &lt;mine&gt; failed." in page
     assert "Target not reached: It takes 30." in page
+    assert "the network of this machine" not in page
+    page = await rendered(create_app(web_store, lambda: replace(STATUS, network_away_since=1_800_000_000.0)))
+    assert "the network of this machine seems to be away" in page

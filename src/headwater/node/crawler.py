@@ -14,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import structlog
@@ -25,6 +27,7 @@ from headwater.model import Document, Ending, Known, Outcome, Verdict
 from headwater.node.courtesy import Courtesy
 from headwater.node.deciding import Decider, Status
 from headwater.node.learning import lesson
+from headwater.node.own_network import OwnNetwork
 from headwater.node.refresher import Fetched, Refresher, Settled
 from headwater.node.spending import Spending
 from headwater.schedule.base import Strategy
@@ -66,6 +69,8 @@ class Crawler(Decider):
         self._urgent: dict[int, list[asyncio.Future[Settled]]] = {}
         self._pushes: dict[int, asyncio.Future[Settled]] = {}
         self._woken = asyncio.Event()
+        self._network = OwnNetwork()
+        self._put_off: deque[int] = deque()  # feeds that were not asked because nobody could be
 
     async def run(self, stop: asyncio.Event) -> None:
         """Refresh until `stop` is set; then let what is under way end, write it, and return."""
@@ -128,18 +133,35 @@ class Crawler(Decider):
     def under_way(self) -> int:
         return len(self._fetches)
 
+    def status(self) -> Status:
+        return replace(super().status(), network_away_since=self._network.away_since)
+
     # choosing
 
     async def _dispatch(self) -> None:
         now = self._clock()
         self.follow(now)
+        for one in self._network.overdue(now):
+            self._results.put_nowait(one)
+        if self._urgent:
+            self.release(self._network.let_go(self._urgent))
         free = self._concurrency - len(self._fetches)
         tokens = min(free, self.spending.available(now))
+        if not self._urgent:  # what a person wants to see is tried all the same
+            tokens = self._network.may_try(tokens, len(self._fetches), now)
         if tokens <= 0:
             return
-        chosen = self.choose(tokens, now)
+        chosen = self.choose(tokens, now) if self._network.away_since is None or self._urgent else self._probe(now)
         if chosen:
             await self._begin(chosen, now)
+
+    def _probe(self, now: float) -> list[tuple[int, str]]:
+        """One of the feeds that an outage of our own kept from being asked, in turn."""
+        while self._put_off:
+            row = self.roster.row(self._put_off.popleft())
+            if row is not None and not self.roster.busy[row]:
+                return [(row, "to see whether anybody answers")]
+        return self.choose(1, now)
 
     def _wanted(self, now: float) -> list[int]:
         rows = (self.roster.row(feed) for feed in self._urgent)
@@ -188,20 +210,40 @@ class Crawler(Decider):
             while len(batch) < LARGEST_BATCH and not self._results.empty():
                 batch.append(self._results.get_nowait())
             try:
-                settled = await self._refresher.settle(batch, plan=self._plan, believe=self.believed_rate)
-            except Exception as error:
-                # The feeds stay due and are fetched again; nothing was acknowledged.
-                log.error("batch_not_written", feeds=len(batch), error=str(error))
-                self.release([one.known.feed_id for one in batch if not one.outcome.pushed])
-                self._refuse(batch, error)
-            else:
-                self.release([one.fetched.known.feed_id for one in settled if not one.fetched.outcome.pushed])
-                self._answer(settled)
-                self._on_settled(settled)
+                counted = self._sifted(batch)
+                if counted:
+                    await self._settle(counted)
             finally:
                 for _ in batch:
                     self._results.task_done()
             self._woken.set()
+
+    async def _settle(self, batch: Sequence[Fetched]) -> None:
+        try:
+            settled = await self._refresher.settle(batch, plan=self._plan, believe=self.believed_rate)
+        except Exception as error:
+            # The feeds stay due and are fetched again; nothing was acknowledged.
+            log.error("batch_not_written", feeds=len(batch), error=str(error))
+            self.release([one.known.feed_id for one in batch if not one.outcome.pushed])
+            self._refuse(batch, error)
+        else:
+            self.release([one.fetched.known.feed_id for one in settled if not one.fetched.outcome.pushed])
+            self._answer(settled)
+            self._on_settled(settled)
+
+    def _sifted(self, batch: Sequence[Fetched]) -> list[Fetched]:
+        """What counts of these results. Feeds that an outage of our own kept from being asked stay due."""
+        now, was_away = self._clock(), self._network.away_since
+        sifted = self._network.sift(batch, self.roster.hosts, self._urgent, now)
+        self.release([one.known.feed_id for one in sifted.again])
+        self._put_off += [one.known.feed_id for one in sifted.again]
+        away = self._network.away_since
+        if away is None and was_away is not None:
+            log.info("network_back", after=round(now - was_away))
+            self._put_off.clear()
+        elif away is not None and was_away is None:
+            log.warning("network_away", note="no server answers: feeds are not blamed, one at a time is tried")
+        return sifted.counted
 
     def _plan(self, pairs: Sequence[tuple[Fetched, Verdict]]) -> list[float | None]:
         return self.learn([lesson(fetched.known, fetched.outcome, verdict) for fetched, verdict in pairs])

@@ -47,6 +47,7 @@ class Status:
     target_reached: bool | None = None
     queries: int = 0
     aims: tuple[Aim, ...] = ()  # TARGETs of queries, and whether the budget suffices
+    network_away_since: float | None = None  # nobody answers: the network of this machine seems to be away
 
 
 class Decider:

@@ -152,6 +152,7 @@ class Site:
                 "under_way": status.under_way,
                 "last_refresh": last,
                 "next_due": status.next_due,
+                "network_away_since": status.network_away_since,
                 "queries": status.queries,
                 "targets": [asdict(aim) for aim in status.aims],
             }

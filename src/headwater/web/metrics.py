@@ -77,6 +77,11 @@ class _Figures(Collector):
             value=float(status.problem is not None),
         )
         yield GaugeMetricFamily(
+            "headwater_network_away",
+            "1 if no server answers and the network of this machine seems to be away.",
+            value=float(status.network_away_since is not None),
+        )
+        yield GaugeMetricFamily(
             "headwater_hosts_held", "Hosts that asked us to stay away for a while.", value=status.held_hosts
         )
 

@@ -32,6 +32,7 @@ class SchedulerView(Answer, frozen=True):
     price: float | None
     next_due: float | None
     held_hosts: int
+    network_away_since: float | None
     problem: str | None
     target: str | None
     target_reached: bool | None
@@ -56,6 +57,7 @@ async def show_scheduler(call: Call) -> SchedulerView:
         price=finite(next_up[0].price) if next_up else None,
         next_due=finite(status.next_due),
         held_hosts=status.held_hosts,
+        network_away_since=status.network_away_since,
         problem=status.problem,
         target=status.target,
         target_reached=status.target_reached,

@@ -76,6 +76,7 @@ class Health:
     curve: Chart | None
     budget: float
     settings: Settings
+    network_away_since: float | None
 
 
 async def look(frame: Frame, user: User, now: float, state: str = "") -> SettingsPage:
@@ -98,6 +99,7 @@ async def health(frame: Frame, now: float, state: str = "") -> Health:
         curve=await budget_curve(frame, now),
         budget=frame.status().budget_per_minute,
         settings=frame.settings,
+        network_away_since=frame.status().network_away_since,
     )
 
 
