@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import multiprocessing
@@ -10,6 +11,8 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.message import Message
 from zoneinfo import ZoneInfo
@@ -80,6 +83,83 @@ async def test_a_web_hook_gets_every_item_once_although_it_fails_at_random(store
             assert headers["X-Headwater-Signature"] == expected
             assert orjson.loads(body)["query"] == "lava"
         assert await store.publishing.delivery_counts() == {"sent": 20}
+
+
+@asynccontextmanager
+async def odd_server(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[tuple[int, list[int]]]:
+    """Takes whatever comes and answers oddly; its port, and one entry for each connection."""
+    seen: list[int] = []
+    under_way: set[asyncio.Task[None] | None] = set()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(1)
+        under_way.add(asyncio.current_task())
+        try:
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await answer(writer)
+        finally:
+            writer.transport.abort()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1], seen
+    finally:
+        server.close()
+        for task in filter(None, under_way):
+            task.cancel()
+        await asyncio.gather(*filter(None, under_way), return_exceptions=True)
+
+
+async def test_sinks_that_redirect_stall_or_never_end_are_tried_again_and_hold_nobody_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.publish.sinks.TIMEOUT", 0.5)
+    sent = 0
+
+    async def stall(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(5)
+
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        for _ in range(1000):
+            writer.write(b"x" * 1_000_000)
+            await writer.drain()
+            sent += 1
+
+    async def moved(writer: asyncio.StreamWriter) -> None:
+        head = f"HTTP/1.1 307 Elsewhere\r\nLocation: http://127.0.0.1:{elsewhere[0]}/\r\nContent-Length: 0\r\n\r\n"
+        writer.write(head.encode())
+        await writer.drain()
+        await asyncio.sleep(0.5)
+
+    with hooks(moods=0) as (good, receiver):
+        async with (
+            odd_server(stall) as elsewhere,
+            odd_server(stall) as slow,
+            odd_server(endless) as large,
+            odd_server(moved) as away,
+            odd_server(stall) as smtp,
+        ):
+            feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "http://127.0.0.1:{slow[0]}/"')
+            more = {"large": f"http://127.0.0.1:{large[0]}/", "away": f"http://127.0.0.1:{away[0]}/", "good": good}
+            for name, url in more.items():
+                await store.queries.execute(f'CREATE FEED {name} AS RETURN ALL DELIVER TO WEBHOOK "{url}"', NOW)
+            await store.queries.execute('CREATE FEED mailed AS RETURN ALL DELIVER TO EMAIL "a@example.org"', NOW)
+            await arrive(store, processor, feed, "1")
+            async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
+                mail = Mail(f"smtp://127.0.0.1:{smtp[0]}?starttls=never", "b@example.org")
+                sinks = {"webhook": Hook(fetcher, b"secret"), "email": mail}
+                await until_done(store, Deliverer(store, sinks, lease=5.0, first_wait=0.01, most_attempts=2))
+            assert elsewhere[1] == []
+    assert len(receiver.taken) == 1
+    assert sent < 100
+    told = {one.query: (one.state, one.message or "") for one in await store.publishing.deliveries()}
+    assert told["good"][0] == told["large"][0] == "sent"  # it said 200: whatever follows is not even read
+    assert "did not answer" in told["lava"][1]
+    assert "answered 307" in told["away"][1]
+    assert told["mailed"][0] == "dead"
+    assert "mail server" in told["mailed"][1]
 
 
 def text(mail: Message) -> str:

@@ -184,24 +184,32 @@ class Fetcher:
         headers: Mapping[str, str] | None = None,
         *,
         max_bytes: int = 64 << 10,
+        read: bool = True,
     ) -> Page:
-        """Send something to a hub or web hook; a redirect is returned, never followed."""
+        """Send something to a hub or web hook; a redirect is returned, never followed. Unless we `read` what it says,
+        only its status counts, however much follows."""
         sent = dict(headers or {})
         if not isinstance(data, bytes):
             data = urlencode(data).encode()
             sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
-        return await self._once("POST", url, sent, data, max_bytes)
+        return await self._once("POST", url, sent, data, max_bytes, True if read else None)
 
     async def ask(self, url: str, *, accept: str = "*/*", max_bytes: int = 64 << 10) -> Page:
         """One GET; a redirect is returned, never followed."""
         return await self._once("GET", url, {"Accept": accept}, None, max_bytes)
 
     async def _once(
-        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None, max_bytes: int
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        max_bytes: int,
+        every_body: bool | None = True,
     ) -> Page:
         try:
             _, reply = await self._transport.hop(
-                url, {"Accept": "*/*", **headers}, method=method, data=data, max_wire=max_bytes, every_body=True
+                url, {"Accept": "*/*", **headers}, method=method, data=data, max_wire=max_bytes, every_body=every_body
             )
             body = await self._decode(reply, max_bytes) if reply.body else b""
         except Failure as failure:

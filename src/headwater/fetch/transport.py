@@ -143,9 +143,10 @@ class Transport:
         data: bytes | None = None,
         seconds: float | None = None,
         max_wire: int | None = None,
-        every_body: bool = False,
+        every_body: bool | None = False,
     ) -> tuple[URL, Reply]:
-        """One request, after waiting for the host's turn. The body is read for 2xx only, unless `every_body`."""
+        """One request, after waiting for the host's turn. The body is read for 2xx only, unless `every_body`; with None
+        there, not at all."""
         try:
             target = self._guard.check_url(url)
         except Blocked as error:
@@ -177,7 +178,7 @@ class Transport:
         data: bytes | None,
         time_limit: aiohttp.ClientTimeout,
         max_wire: int,
-        every_body: bool,
+        every_body: bool | None,
     ) -> Reply:
         if self._session is None:
             raise RuntimeError("the transport is used as an async context manager")
@@ -190,7 +191,7 @@ class Transport:
         size = sum(map(len, chain.from_iterable(response.raw_headers))) + 4 * len(response.raw_headers)
         try:
             status = response.status
-            if status == 304 or not (200 <= status < 300 or every_body):
+            if status == 304 or every_body is None or not (200 <= status < 300 or every_body):
                 # A redirect's or an error's body is nothing we need: if it has not come along already, hang up.
                 response.release()
                 return Reply(status, response.headers, b"", size)

@@ -210,7 +210,7 @@ class Hub(Stepping):
         if one.secret is not None:
             headers["X-Hub-Signature"] = signature(one.secret.encode("utf-8", "replace"), body)
         try:
-            answer = await self._fetcher.post(one.callback, body, headers)
+            answer = await self._fetcher.post(one.callback, body, headers, read=False)
         except HeadwaterError as error:
             return None, str(error)
         return answer.status, None if answer.ok else f"The callback answered {answer.status}."

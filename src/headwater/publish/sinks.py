@@ -108,7 +108,7 @@ class Hook(Sink):
         }
         try:
             async with asyncio.timeout(TIMEOUT):
-                answer = await self._fetcher.post(message.address, body, headers)
+                answer = await self._fetcher.post(message.address, body, headers, read=False)
         except AddressError as error:
             raise Undelivered(str(error), ever=False) from error
         except TimeoutError as error:
