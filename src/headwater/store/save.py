@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
+from sqlalchemy import Connection, bindparam, select, tuple_, update
 
 from headwater.formats.urls import normalise
 from headwater.model import Ending, Item, Verdict
@@ -21,7 +21,7 @@ from headwater.store.tables import feed, feed_window, item, known, refresh, seen
 from headwater.store.values import Saved
 
 CHUNK = 1000
-_FEEDS = select(feed.c.id, feed.c.url, feed.c.url_key, feed.c.title, feed.c.link, feed.c.gone_since)
+_FEEDS = OfIds("SELECT id, url, title, link, gone_since FROM feed WHERE id IN {ids} ORDER BY id", "FOR KEY SHARE")
 _REFRESH = InsertNew(refresh, REFRESH_COLUMNS, ["feed_id", "at"])
 _SEEN = InsertNew(seen, ["feed_id", "key", "item_id", "content_hash"], ["item_id"])
 _ITEM = InsertMany(item, ITEM_COLUMNS)
@@ -122,17 +122,23 @@ def _save(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
     return [each.saved() for each in written]
 
 
-def _feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, Row[Any]]:
+class _Feed(NamedTuple):
+    """A feed as it was before."""
+
+    id: int
+    url: str
+    title: str | None
+    link: str | None
+    gone_since: float | None
+
+
+def _feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, _Feed]:
     """The feeds, locked so that none is removed before we have finished."""
-    ids = sorted({verdict.refresh.feed_id for verdict in verdicts})
-    rows: dict[int, Row[Any]] = {}
-    for chunk in chunks(ids, CHUNK):
-        query = _FEEDS.where(feed.c.id.in_(chunk)).order_by(feed.c.id).with_for_update(read=True, key_share=True)
-        rows |= {row.id: row for row in connection.execute(query)}
-    return rows
+    rows = _FEEDS.run(connection, {verdict.refresh.feed_id for verdict in verdicts})
+    return {row[0]: _Feed._make(row) for row in rows}
 
 
-def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, Row[Any]]) -> list[_Written]:
+def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, _Feed]) -> list[_Written]:
     """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought.
 
     This comes before any id of an item is taken: `marks.settled` relies on it.
@@ -230,7 +236,7 @@ def _remember(connection: Connection, live: list[_Written]) -> None:
     _WINDOW.run(connection, map(window_row, read))
 
 
-def _changed_feeds(connection: Connection, live: list[_Written], feeds: dict[int, Row[Any]]) -> None:
+def _changed_feeds(connection: Connection, live: list[_Written], feeds: dict[int, _Feed]) -> None:
     named = []
     for each in live:
         verdict, old = each.verdict, feeds[each.verdict.refresh.feed_id]

@@ -77,7 +77,11 @@ class Prepared:
     def run(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
         """For every row, in one call of the driver."""
         statement, order = self._for(connection)
-        if given := list(map(itemgetter(*order), rows)):
+        given = list(map(itemgetter(*order), rows))
+        if given and connection.dialect.name == "sqlite":
+            driver: Any = connection.connection.dbapi_connection
+            driver.executemany(statement, given)
+        elif given:
             connection.exec_driver_sql(statement, given)
 
     def _for(self, connection: Connection) -> tuple[str, list[str]]:
@@ -156,11 +160,14 @@ class OfUser:
 
 
 class OfIds:
-    """A statement of many ids (`IN {ids}`), the same text however many there are, sent as the driver takes it."""
+    """A statement of many ids (`IN {ids}`), the same text however many there are, sent as the driver takes it.
 
-    def __init__(self, statement: str) -> None:
+    `lock` is how PostgreSQL locks what it finds (`FOR KEY SHARE`); SQLite has one writer, who holds everything.
+    """
+
+    def __init__(self, statement: str, lock: str = "") -> None:
         self._sqlite = statement.replace("{ids}", "(SELECT value FROM json_each(?))")
-        self._postgres = statement.replace("IN {ids}", "= ANY($1::bigint[])")
+        self._postgres = f"{statement.replace('IN {ids}', '= ANY($1::bigint[])')} {lock}"
 
     def run(self, connection: Connection, ids: Iterable[int]) -> Sequence[Any]:
         if connection.dialect.name == "sqlite":
