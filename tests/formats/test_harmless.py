@@ -37,6 +37,8 @@ ORDINARY = [
     "if a < b and b > c: <code>List<module></code> of <version>, <https://example.org/>",
     "<html><head><title>x</title></head><body class='a'><p>one</p></body></html>",
     '<h2 class="a"><div>x</div></h2><img src="../a/b.png"><a href="">y</a><a href="../../../c">z</a>',
+    '<p><video controls poster="/p.png"><source src="https://example.org/v.mp4" type="video/mp4"></video> a film</p>',
+    '<p>to <a href="#（設定）">a heading</a>, to <a href="ftp://example.org/pub">a server</a></p>',
     "<table>\n<tbody>\n<tr><th>a</th><td><p>b</td></tr></tbody></table>",
 ]
 # What nh3 has to see: overlaps, tricks of parsers, addresses that may be none.
@@ -54,9 +56,10 @@ DOUBTFUL = [
     "<form action=javascript:alert(1)><input type=submit>", "<object data=data:text/html;base64,PHNjcmlwdD4=></object>",
 ]  # fmt: skip
 _NAMES = """
-    a abbr b big blockquote body br center code dd del details div dl dt em figure font form h1 h2 head hr
-    html i iframe img input li link math nobr noscript ol option p pre q rp ruby s script section select span strong
-    style sub summary svg table tbody td template textarea th thead time title tr tt u ul video x xyz domain path
+    a abbr audio b big blockquote body br center code dd del details div dl dt em figure font form h1 h2 head hr
+    html i iframe img input li link math nobr noscript ol option p pre q rp ruby s script section select source span
+    strong style sub summary svg table tbody td template textarea th thead time title tr track tt u ul video x xyz
+    domain path
 """.split()  # noqa: SIM905 - shorter
 _VALUES = [
     "https://example.org/", "HTTP://Example.ORG:80/a?b&c=d&copy=1", "javascript:alert(1)", "//example.org", "#top", "",
@@ -67,13 +70,13 @@ _VALUES = [
     "page.html", "a/b.png?c=d#e", "../a", "../../b/c?d", "../", "../../..", "../.a", "..//a", "./a", "a/../b", "?a=b",
     "a:b/c", "1:2", "..", ".", "a/.", "b.html#é", "é.html", "//cdn.example.org/a.png?b", "//example.org:80/",
     "//Example.org/a", "//xn--a.example/a", "#引言?a",
-    "#a b", "#%e9",
+    "#a b", "#%e9", "#（見出し）", "#\ufdd0", "ftp://example.org", "FTP://example.org/a b?c", "ftp://a:b@1.2.3/",
     "https://example.org/a b?c=d e", "HTTPS://example.org/ä", "tel:+1-2", "http:x", "https:/x", "ftp:x", "magnet:?x=1",
     "java script:x", "mailto:a@example.org?subject=b c", "https://[::1]/", "https://example.org/&amp;b c",
 ]  # fmt: skip
 _attribute = st.builds(
     lambda name, quote, value: f" {name}={quote}{value}{quote}",
-    st.sampled_from(["href", "src", "title", "alt", "style", "cite", "lang", "onclick", "HREF", "width", "xml:lang"]),
+    st.sampled_from(["href", "src", "title", "alt", "style", "cite", "lang", "onclick", "HREF", "poster", "xml:lang"]),
     st.sampled_from(['"', "'", ""]),
     st.sampled_from(_VALUES),
 )

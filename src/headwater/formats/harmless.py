@@ -15,8 +15,9 @@ from headwater.formats.joining import HOST, PLACE, as_cleaned, joined, marked
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _PHRASING = frozenset({
-    "a", "abbr", "acronym", "b", "bdi", "big", "br", "cite", "code", "del", "dfn", "em", "font", "i", "img", "ins",
-    "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+    "a", "abbr", "acronym", "audio", "b", "bdi", "big", "br", "cite", "code", "del", "dfn", "em", "font", "i", "img",
+    "ins", "kbd", "mark", "q", "s", "samp", "small", "source", "span", "strike", "strong", "sub", "sup", "time",
+    "track", "tt", "u", "var", "video", "wbr",
 })  # fmt: skip
 _FLOW = _PHRASING | _HEADINGS | {
     "address", "article", "aside", "blockquote", "center", "details", "div", "dl", "figcaption", "figure", "footer",
@@ -38,7 +39,7 @@ _INSIDE: dict[str, frozenset[str]] = {
 }
 _OF_TABLES = frozenset({"table", "thead", "tbody", "tfoot", "tr"})  # HTML moves what else stands in them
 _ENDS_IMPLIED = frozenset({"p", "li", "dt", "dd", "thead", "tbody", "tfoot", "tr", "td", "th"})
-_VOIDS = frozenset({"br", "hr", "img", "wbr"})
+_VOIDS = frozenset({"br", "hr", "img", "source", "track", "wbr"})
 _HIDDEN_NAMES = frozenset({"style", "script", "title", "iframe"})  # left out, and what is in them is no markup
 _WRAPPERS = frozenset({"html", "head", "body"})  # in a piece of a page their tags are nothing
 _NAMES = _PHRASING | frozenset(_INSIDE)
@@ -53,7 +54,7 @@ _OF_HTML = _NAMES | _HIDDEN_NAMES | frozenset({
     "spacer", "svg", "template", "textarea", "tfoot", "title", "track", "video", "xmp",
 })  # fmt: skip
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_ADDRESSES = frozenset({"href", "src", "cite"})
+_ADDRESSES = frozenset({"href", "src", "cite", "poster"})
 _DEEPEST = 100
 _MANY, _LONG = 8_192, 500  # tags remembered, and characters of the longest of them
 

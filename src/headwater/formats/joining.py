@@ -22,7 +22,7 @@ _NAMED = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}"
 HOST = rf"(?:{_NAMED}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})(?::(?:[0-9]{{1,4}}|[1-5][0-9]{{4}}))?"
 _COMPLETE = re.compile(rf"https?://{HOST}(?:[/?#][^\x00-\x20\x7f]*)?|mailto:[a-z0-9@._+-]*", re.IGNORECASE)
 # Absolute whatever the base is. `http:x` is not: with a base of that scheme it is relative (RFC 3986 §5.2.2).
-_ABSOLUTE = re.compile(r"[ \t\n]*(?:https?://|(?!https?:|ftp:|file:|wss?:)[a-z][a-z0-9+.-]*:)", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"[ \t\n]*(?:https?://|ftp://|(?!https?:|ftp:|file:|wss?:)[a-z][a-z0-9+.-]*:)", re.IGNORECASE)
 # Paths and fragments that joining to a base does not change: nothing to encode, no `.` and no `..` to resolve.
 _SAFE = r"(?:[A-Za-z0-9_~/@:!$*(),;=+.-]|%(?!2[eE]))*+"
 _NO_DOTS = r"(?!\.\.?(?:[/?#]|$))(?!.*/\.\.?(?:[/?#]|$))"
@@ -32,7 +32,7 @@ _RELATIVE = re.compile(rf"{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+
 _UPWARDS = re.compile(rf"(?:\.\./)+{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
 _STEPS = re.compile(r"\0\^((?:\.\./)+)")
 _OTHER_HOST = re.compile(rf"//{_NAMED}{_NO_DOTS}/{_SAFE}{_TAIL}")
-_FRAGMENT = re.compile(r"#[A-Za-z0-9_~/@:!$*(),;=+.?\x80-\ud7ff\ue000-\ufdcf-]*+")
+_FRAGMENT = re.compile(r"#[A-Za-z0-9_~/@:!$*(),;=+.?\x80-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd-]*+")
 _BASE = re.compile(
     rf"((https?:)//(?:(?!xn--|[a-z0-9.-]*\.xn--)[a-z0-9.-]+\.[a-z]{{2,24}}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})"
     rf"(?::(?!80(?![0-9])|443(?![0-9]))(?:[1-9][0-9]{{1,3}}|[1-5][0-9]{{4}}))?)"
