@@ -130,6 +130,19 @@ def test_lists_go_out_and_come_back(headwater, tmp_path: Path) -> None:
     assert sorted(tags) == [[], ["news"]]
 
 
+def test_several_lists_come_in_together_or_not_at_all(headwater, tmp_path: Path) -> None:
+    one, two, bad = tmp_path / "one.opml", tmp_path / "two.txt", tmp_path / "bad.opml"
+    one.write_text('<opml><body><outline text="news"><outline xmlUrl="http://a.example/rss"/></outline></body></opml>')
+    two.write_text("http://b.example/rss\nhttp://a.example/rss\n")
+    bad.write_text("<html>")
+    refused = headwater("feeds", "import", str(one), str(bad))
+    assert (refused.code, str(bad) in refused.err) == (1, True)
+    assert headwater("feeds", "list", "--json").json == []
+    report = headwater("feeds", "import", str(one), str(two), "--json").json
+    assert (report["added"], report["duplicates"]) == (2, ["http://a.example/rss"])
+    assert [one["tags"] for one in headwater("feeds", "list", "--json").json] == [["news"], []]
+
+
 @pytest.mark.parametrize("text", ["", "<html><body>hello</body></html>", "\x00\x01", "<opml><body><outline"])
 def test_a_broken_list_is_one_sentence_and_adds_nothing(headwater, text: str) -> None:
     answer = headwater("feeds", "import", "-", input=text)

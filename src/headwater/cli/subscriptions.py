@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from headwater.cli.common import as_json, command, err, out, print_json, settings
 from headwater.cli.work import opened, run
 from headwater.errors import InputError
-from headwater.formats.opml import Outline, Subscriptions, read_opml
+from headwater.formats.opml import Outline, Subscriptions, joined, read_opml
 from headwater.formats.write import write_opml
 from headwater.store.values import Added, NewFeed
 
@@ -22,20 +23,23 @@ SHOWN = 10  # lines of a report before it is cut
 
 
 def register(app: typer.Typer) -> None:
-    command(
-        app, "import", epilog="Examples:  headwater feeds import LIST.opml  ·  headwater feeds import - < LIST.opml"
-    )(import_)
+    command(app, "import", epilog="Examples:  headwater feeds import *.opml  ·  headwater feeds import - < LIST.opml")(
+        import_
+    )
     command(
         app, epilog="Examples:  headwater feeds export > LIST.opml  ·  headwater feeds export --tag news news.opml"
     )(export)
 
 
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE.opml|-", help="An OPML list, or addresses line by line.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE.opml|-…", help="OPML lists, or addresses line by line."),
+    ],
     tag: Annotated[list[str] | None, typer.Option(help="A tag for all of them; may be given several times.")] = None,
 ) -> None:
-    """Add all feeds of a list at once; folders become tags. All of it or, where something goes wrong, nothing."""
-    lists = read_opml(_read(file))
+    """Add all feeds of one or more lists; folders become tags. All of it or, where something goes wrong, nothing."""
+    lists = joined([_list(file, of_several=len(files) > 1) for file in files])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *(tag or ()))) for one in lists.feeds]
     _report(lists, run(_add(new)))
 
@@ -100,6 +104,15 @@ def export(
     except OSError as error:
         raise InputError(f"{file} cannot be written: {error.strerror or error}.") from error
     out.print(f"{len(feeds)} feeds written to {escape(file)}.")
+
+
+def _list(file: str, *, of_several: bool) -> Subscriptions:
+    name, body = "standard input" if file == "-" else file, _read(file)
+    try:
+        found = read_opml(body)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    return replace(found, problems=tuple(f"{name}: {one}" for one in found.problems)) if of_several else found
 
 
 def _read(file: str) -> bytes:

@@ -6,7 +6,7 @@ Read as a stream of events rather than a tree, so that ten thousand levels cost 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from xml.parsers import expat
@@ -47,6 +47,19 @@ class Subscriptions:
     duplicates: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
+
+
+def joined(lists: Sequence[Subscriptions]) -> Subscriptions:
+    """Several lists as one: a feed that stands in more than one is a duplicate and has the tags of all."""
+    if len(lists) == 1:
+        return lists[0]
+    all = _Collector()
+    for one in lists:
+        for feed in one.feeds:
+            all.add(feed.url, feed.title, feed.link, feed.tags)
+        all.duplicates += one.duplicates
+        all.refused += one.refused
+    return all.result(tuple(problem for one in lists for problem in one.problems))
 
 
 def read_opml(body: bytes) -> Subscriptions:
