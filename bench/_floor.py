@@ -86,11 +86,14 @@ class Floor(ABC):
         """The condition that a column is one of these, and its values, of which the first is the `place`th."""
 
     id_type: str
+    statistics: tuple[Statement, ...] = ()
     token: str  # the statement that looks a caller's token up
     matching: str
 
     async def prepare(self) -> None:
+        """The tables; and on PostgreSQL the statistics that a server in use has, of ours and of these."""
         await self.changed(*((sql.format(id=self.id_type),) for sql in _TABLES))
+        await self.changed(*self.statistics)
 
     # what is asked
 
@@ -172,6 +175,7 @@ class PostgresFloor(Floor):
     """A pool of as many connections as the store has."""
 
     id_type = "BIGINT"
+    statistics = (("ANALYZE",),)
     token = "SELECT t.user_id, t.scopes FROM api_token t WHERE t.hash = $1"
     matching = "SELECT item_id FROM item_search WHERE words @@ CAST($1::text AS tsquery)"
 
