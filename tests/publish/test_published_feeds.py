@@ -100,6 +100,19 @@ async def test_each_coding_has_its_own_tag_and_both_are_recognised(store: Store,
         assert "content-encoding" not in (await ask("/tags/news.rss", {"Accept-Encoding": refused})).headers
 
 
+async def test_a_tag_that_is_looked_for_among_query_feeds_is_found_unless_it_is_private(store: Store, ask) -> None:
+    await filled(store)
+    led = await ask("/feeds/news.atom")
+    assert (led.status_code, led.headers["location"]) == (307, "/tags/news.atom")
+    assert (await ask("/feeds/olds.atom")).status_code == 404
+    await store.publishing.set_private("/tags/news", True)
+    await asyncio.sleep(CHANGED)
+    hidden = await ask("/feeds/news.rss")
+    assert hidden.status_code == 404
+    await store.queries.execute("CREATE FEED news AS RETURN ALL", NOW)
+    assert (await ask("/feeds/news.json")).status_code == 200
+
+
 async def test_head_has_the_headers_of_get(store: Store, ask) -> None:
     await filled(store)
     got, head = await ask("/tags/news.atom"), await ask("/tags/news.atom", method="HEAD")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from email.utils import formatdate
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -47,9 +48,19 @@ class Feeds:
             return await say(send, 404, key)
         found = await self._documents.find(*key)
         if found is None:
+            if (there := await self._of_tag(key)) is not None:
+                return await say(send, 307, f"The tag is at {there}.", [(b"location", quote(there).encode())])
             return await say(send, 404, _nothing(key))
         private = self._documents.is_private(key[0])
         return await answer(send, *self._choose(scope, found, private))
+
+    async def _of_tag(self, key: Key) -> str | None:
+        """Where a tag is that somebody looks for among the query feeds, which have the first right to a name."""
+        path, format, page, _ = key
+        if page is not None or not path.startswith("/feeds/"):
+            return None
+        tagged = f"/tags/{path.removeprefix('/feeds/')}"
+        return f"{tagged}.{format}" if await self._documents.find(tagged, format, None, None) is not None else None
 
     def at_once(self, scope: Scope) -> Answer | None:
         """The answer where everything is at hand, as it is for nearly all requests; None where somebody must look."""
