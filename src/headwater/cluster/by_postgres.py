@@ -105,7 +105,7 @@ class PostgresJobs:
                 found = len(rows)
                 for row in rows:
                     await self._hand_over(terminal, row)
-            await pause(stop, 0.0 if found == room else LOOK)
+            await pause(stop, 0.0 if 0 < found == room else LOOK)
 
     async def _hand_over(self, terminal: Terminal, row: JobRow) -> None:
         if row.tries > MOST_TRIES:  # whoever took it before did not live to tell
