@@ -282,7 +282,7 @@ def _adding(node: Node) -> AddWithin:
     async def add(address: str, user_id: int, allowed: Allowed | None) -> Added:
         done = await subscribe(
             node.store,
-            node.fetcher,
+            node.scout,
             address,
             now=time.time(),
             choose=lambda _, found: found[0],

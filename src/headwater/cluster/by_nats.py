@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 from headwater.cluster import by_postgres
 from headwater.cluster.acks import Message
 from headwater.cluster.carried import packed
+from headwater.cluster.errands import fitting
 from headwater.cluster.link import patiently
 from headwater.cluster.membership import CLUSTER
 from headwater.cluster.messages import Grant, Hello, Job, Report, Result, encode, read_grant, read_hello, read_job
@@ -30,6 +31,7 @@ from headwater.cluster.streams import Streams, consumer
 from headwater.cluster.terminal import Taken, Terminal
 from headwater.cluster.timing import awake
 from headwater.errors import ClusterError
+from headwater.fetch.errand import Hopped
 from headwater.store import jobs, leases
 from headwater.store.store import Store
 
@@ -272,7 +274,13 @@ class NatsJobs:
             await patiently("job", partial(offer_all, self._streams, [job]))
             await message.ack()
 
-        terminal.take(Taken(job, message.ack, give_back, message.ack, hand_on))
+        async def answer(hopped: Hopped) -> None:
+            assert job.errand is not None
+            body = fitting(hopped, self._streams.link.max_payload)
+            await self._streams.link.publish(job.errand.reply, body)
+            await message.ack()
+
+        terminal.take(Taken(job, message.ack, give_back, message.ack, hand_on, answer))
 
 
 class NatsResults:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 import structlog
 from sqlalchemy import Connection
 
-from headwater.cluster import sharing
+from headwater.cluster import errands, sharing
 from headwater.cluster.messages import Grant, Job, Report, Result, encode, read_job
 from headwater.cluster.seat import pause
 from headwater.cluster.storer import Storer
 from headwater.cluster.terminal import Taken, Terminal
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError
+from headwater.fetch.errand import Hopped
 from headwater.store import jobs, leases
 from headwater.store.jobs import JobRow
 from headwater.store.store import Store
@@ -125,7 +126,13 @@ class PostgresJobs:
         async def hand_on(job: Job) -> None:
             await self._store.write(jobs.hand_on, JobRow(job.feed_id, job.partition, encode(job)))
 
-        terminal.take(Taken(read_job(row.body), done, give_back, put_down, hand_on))
+        job = read_job(row.body)
+
+        async def answer(hopped: Hopped) -> None:
+            assert job.errand is not None
+            await self._store.write(errands.answered, row, job.errand.reply, encode(hopped))
+
+        terminal.take(Taken(job, done, give_back, put_down, hand_on, answer))
 
 
 def _put_aside(connection: Connection, row: JobRow) -> None:

@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 import msgspec
 
 from headwater.cluster.partition import partition_of
+from headwater.fetch.errand import Hop, Hopped
 from headwater.fetch.journey import Way
 from headwater.model import Outcome, Validators
 from headwater.node.learning import Lesson
 from headwater.store.values import Asking
 
 EPOCH_SHIFT = 32  # a generation begins with the epoch of the controller that gave it out
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One request for somebody who waits for what it brings: where an address that a person gave leads."""
+
+    hop: Hop
+    reply: str  # where the answer goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,7 @@ class Job:
     delta: bool = False
     rate: float | None = None
     way: Way | None = None  # a fetch that another terminal has begun, redirected to a host of ours
+    errand: Errand | None = None  # instead of a refresh; `feed_id` is a number below zero then
 
     @property
     def epoch(self) -> int:
@@ -105,5 +115,6 @@ encode = msgspec.msgpack.Encoder().encode
 read_job = msgspec.msgpack.Decoder(Job).decode
 read_results = msgspec.msgpack.Decoder(list[Result]).decode
 read_taught = msgspec.msgpack.Decoder(list[Taught]).decode
+read_hopped = msgspec.msgpack.Decoder(Hopped).decode
 read_hello = msgspec.msgpack.Decoder(Hello).decode
 read_grant = msgspec.msgpack.Decoder(Grant).decode

@@ -25,6 +25,7 @@ from headwater.cluster.by_postgres import (
     StoredAtOnce,
     encode_json,
 )
+from headwater.cluster.errands import PostgresErrands
 from headwater.cluster.identity import Identity
 from headwater.cluster.leading import SEAT, Leader, last_status
 from headwater.cluster.membership import Membership
@@ -73,16 +74,17 @@ class SharedNode(Node):
             await self.store.write(sharing.prepare)
             first, self._kept = given, KeptSettings(self.store, given)
             self.settings = given = await self._kept.at_start()
-            self.fetcher = await self._stack.enter_async_context(
-                Fetcher(
-                    allow_private=given.allow_private,
-                    contact=given.contact,
-                    per_host=given.per_host,
-                    connections=2 * given.concurrency,
-                    deadline=timing.fetch,
-                    clock=lambda: self.terminal.clock(),
-                )
-            )
+            more: dict[str, Any] = {
+                "allow_private": given.allow_private,
+                "contact": given.contact,
+                "per_host": given.per_host,
+                "connections": 2 * given.concurrency,
+                "deadline": timing.fetch,
+                "clock": self._time,
+            }
+            self.fetcher = await self._stack.enter_async_context(Fetcher(**more))
+            errands = PostgresErrands(self.store).send  # another node may hold the host
+            self.scout = await self._stack.enter_async_context(Fetcher(**more, errands=errands))
             courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
             self.crawler = Wishing(self.store, self.fetcher, given, courtesy, PostgresOutgoing(self.store))
             self.storer = Storer(self.store, courtesy)
@@ -171,6 +173,10 @@ class SharedNode(Node):
         """A new processor each time: what the last one remembered may be older than what another has written."""
         self._new_processor(self.store.fenced(held))
         await self.processor.run(over)
+
+    def _time(self) -> float:
+        """The database's, as the terminal knows it."""
+        return self.terminal.clock()
 
     def _counts(self) -> Mapping[str, int]:
         return {**self.terminal.counts, **self.storer.counts, "held": len(self.terminal.held)}

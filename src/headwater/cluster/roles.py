@@ -7,7 +7,7 @@ without a database.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +33,7 @@ from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError, SettingsError, StoreError
 from headwater.fetch.client import Fetcher
+from headwater.fetch.errand import Hop, Hopped
 from headwater.node import kept_settings
 from headwater.node.courtesy import Courtesy
 from headwater.node.delivering import delivering
@@ -46,6 +47,8 @@ from headwater.store.leases import Lease
 from headwater.store.problems import may_come_back
 from headwater.store.store import Store
 from headwater.when import zone
+
+Errands = Callable[[Hop], Awaitable[Hopped]]
 
 PATIENCE = 60.0  # seconds of the longest pause before a database that is away is given up
 STREAMS = 5.0  # seconds between two looks whether the streams are still there
@@ -66,7 +69,9 @@ class Joined:
     carrier: str
 
 
-def fetcher(settings: Settings, timing: Timing, clock: Callable[[], float] | None = None) -> Fetcher:
+def fetcher(
+    settings: Settings, timing: Timing, clock: Callable[[], float] | None = None, errands: Errands | None = None
+) -> Fetcher:
     more: dict[str, Any] = {} if clock is None else {"clock": clock}
     return Fetcher(
         allow_private=settings.allow_private,
@@ -74,6 +79,7 @@ def fetcher(settings: Settings, timing: Timing, clock: Callable[[], float] | Non
         per_host=settings.per_host,
         connections=2 * settings.concurrency,
         deadline=timing.fetch,
+        errands=errands,
         **more,
     )
 

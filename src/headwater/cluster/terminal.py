@@ -20,6 +20,7 @@ from headwater.cluster.seat import pause
 from headwater.cluster.timing import Timing, awake
 from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
+from headwater.fetch.errand import Hopped
 from headwater.fetch.hosts import is_local
 from headwater.fetch.journey import Way
 from headwater.model import Outcome
@@ -31,6 +32,10 @@ LARGEST_QUEUE = 4  # times the concurrency: jobs that wait in here
 log = structlog.get_logger()
 
 
+async def _nobody_waits(hopped: Hopped) -> None:
+    """A refresh is answered by its result."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """A job in our hands: `done` when its result is safe; not begun, `give_back` for others, `put_down` for nobody."""
@@ -40,6 +45,7 @@ class Taken:
     give_back: Callable[[], Awaitable[None]]
     put_down: Callable[[], Awaitable[None]]
     hand_on: Callable[[Job], Awaitable[None]]  # to whoever holds the partition that the job now names
+    answer: Callable[[Hopped], Awaitable[None]] = _nobody_waits  # instead of `done`, for an errand
 
 
 class Landlord(Protocol):
@@ -93,7 +99,7 @@ class Terminal:
         self._working: dict[int, int] = {}  # partition → jobs in our hands
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Semaphore(concurrency)
-        self.counts = {"fetched": 0, "refused": 0, "failed": 0, "handed_on": 0, "bytes": 0}
+        self.counts = {"fetched": 0, "refused": 0, "failed": 0, "handed_on": 0, "errands": 0, "bytes": 0}
         self.problem: str | None = None
 
     def clock(self) -> float:
@@ -178,9 +184,13 @@ class Terminal:
 
     def _may(self, job: Job) -> int | None:
         """The epoch under which the job may be begun now, None if it may not."""
-        if job.epoch < self._controller or job.partition in self.draining or awake() + self.timing.fetch > self._until:
+        if self._old(job) or job.partition in self.draining or awake() + self.timing.fetch > self._until:
             return None
         return self.held.get(job.partition)
+
+    def _old(self, job: Job) -> bool:
+        """Whether a controller wanted it that leads no more; errands are wanted by somebody else."""
+        return job.errand is None and job.epoch < self._controller
 
     async def _work(self, taken: Taken) -> None:
         job = taken.job
@@ -192,7 +202,11 @@ class Terminal:
                 if epoch is None:
                     self.counts["refused"] += 1
                     # Who leads now sees that the old one's job is gone, and chooses for itself.
-                    await (taken.put_down if job.epoch < self._controller else taken.give_back)()
+                    await (taken.put_down if self._old(job) else taken.give_back)()
+                    return
+                if job.errand is not None:
+                    await taken.answer(await self._fetcher.run(job.errand.hop))
+                    self.counts["errands"] += 1
                     return
                 found = await self._fetch(job)
             if isinstance(found, Way):

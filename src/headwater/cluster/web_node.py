@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 import structlog
 
-from headwater.cluster.by_nats import NatsOutgoing
+from headwater.cluster.by_nats import NatsOutgoing, offer_all
 from headwater.cluster.by_postgres import PostgresOutgoing
 from headwater.cluster.controller import Outgoing
+from headwater.cluster.errands import NatsErrands, PostgresErrands
 from headwater.cluster.identity import Identity
 from headwater.cluster.leading import last_status
 from headwater.cluster.node import joined_by_postgres
-from headwater.cluster.roles import fetcher, joined
+from headwater.cluster.roles import Errands, fetcher, joined
 from headwater.cluster.timing import Timing
 from headwater.cluster.told import last_told
 from headwater.cluster.wishing import Wishing
@@ -41,8 +43,9 @@ class WebNode(Node):
         timing = Timing(given.cluster_lease)
         identity = Identity(given, "web")
         try:
-            self.store, outgoing = await self._join(self._stack, identity)
+            self.store, outgoing, errands = await self._join(self._stack, identity)
             self.fetcher = await self._stack.enter_async_context(fetcher(given, timing))
+            self.scout = await self._stack.enter_async_context(fetcher(given, timing, errands=errands))
             courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
             self.crawler = Wishing(self.store, self.fetcher, given, courtesy, outgoing)
             self.live = Live(self.store)
@@ -56,12 +59,13 @@ class WebNode(Node):
         self._tasks = [asyncio.create_task(every(1.0, self._look, self._stop))]
         return self
 
-    async def _join(self, stack: AsyncExitStack, identity: Identity) -> tuple[Store, Outgoing]:
+    async def _join(self, stack: AsyncExitStack, identity: Identity) -> tuple[Store, Outgoing, Errands]:
         if self.settings.nats is None:
             store = await stack.enter_async_context(joined_by_postgres(self.settings, identity))
-            return store, PostgresOutgoing(store)
+            return store, PostgresOutgoing(store), PostgresErrands(store).send
         here = await stack.enter_async_context(joined(self.settings, identity))
-        return here.store, NatsOutgoing(here.streams, here.store, lambda: True)
+        errands = NatsErrands(here.streams.link, partial(offer_all, here.streams))
+        return here.store, NatsOutgoing(here.streams, here.store, lambda: True), errands.send
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -7,15 +7,18 @@ import hashlib
 import re
 import ssl
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 import headwater
 from headwater.errors import AddressError, NotAFeed, Unreachable
+from headwater.fetch import errand
 from headwater.fetch.encodings import Bomb, Damaged, decode
+from headwater.fetch.errand import ByErrand, Hop, Hopped
 from headwater.fetch.etiquette import A_IM, conditions, fresh_for, merged, retry_after, validators_of
 from headwater.fetch.guard import WEB_PORTS, Guard, Lookup, look_up
 from headwater.fetch.hosts import HostGate
@@ -77,12 +80,15 @@ class Fetcher:
         tls: ssl.SSLContext | None = None,
         lookup: Lookup = look_up,
         clock: Callable[[], float] = time.time,
+        errands: Callable[[Hop], Awaitable[Hopped]] | None = None,
     ) -> None:
+        """With `errands`, requests are made by who that gives them to."""
         self._limits = Limits(deadline, min_rate, max_wire, max_decoded)
         self._clock = clock
         self._reader = Reader(read)
         self.gate = HostGate(per_host, gap)
-        self._transport = Transport(
+        made: Callable[..., Transport] = Transport if errands is None else partial(ByErrand, errands)
+        self._transport = made(
             Guard(allow_private=allow_private, ports=ports),
             self.gate,
             self._limits,
@@ -157,6 +163,10 @@ class Fetcher:
         except Failure as failure:
             journey.received += failure.received
             return journey.end(failure.ending, failure.message, status=failure.status, retry_after=failure.retry_after)
+
+    async def run(self, hop: Hop) -> Hopped:
+        """An errand for another process; whatever comes of it is an answer."""
+        return await errand.run(self._transport, hop)
 
     async def get(self, url: str, *, accept: str = "*/*", max_bytes: int | None = None) -> Page:
         """Fetch a page, following redirects; any status is an answer, no answer raises (AddressError, Unreachable)."""

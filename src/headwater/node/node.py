@@ -81,7 +81,7 @@ class Node:
                     connections=2 * given.concurrency,
                 )
             )
-            self.fetcher = fetcher
+            self.fetcher = self.scout = fetcher
             courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
             self.crawler = Crawler(
                 self.store,

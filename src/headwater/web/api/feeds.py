@@ -145,7 +145,7 @@ async def add_feed(call: Call, given: NewFeed) -> Added:
 
     done = await subscribe(
         call.store,
-        node.fetcher,
+        node.scout,
         given.url,
         now=call.now,
         choose=choose,  # type: ignore[arg-type]
@@ -166,7 +166,7 @@ class Where(Given, frozen=True):
 @noun.post("/feeds/discover")
 async def discover_feeds(call: Call, given: Where) -> Page[Offer]:
     """Say which feeds an address offers, without adding any."""
-    found = await discover(the_node(call).fetcher, given.url)
+    found = await discover(the_node(call).scout, given.url)
     return Page(items=[Offer(url=one.url, title=one.title, type=one.type) for one in found[:100]], next=None)
 
 

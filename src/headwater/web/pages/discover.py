@@ -131,7 +131,7 @@ def routes(frame: Frame) -> list[Route]:
                 raise InputError("No address was given: paste the address of a feed, or of a page that has one.")
             await frame.allowance.check(user, [address])
             if frame.node is not None and request.url.path == "/discover":
-                found = await discover(frame.node.fetcher, address)
+                found = await discover(frame.node.scout, address)
                 if len(found) > 1:
                     return await _page(request, candidates=found, address=address)
                 address = found[0].url

@@ -1,0 +1,105 @@
+"""What somebody adds on a page of a cluster is looked at by the terminal that holds the host, and by nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from cluster_in_process import roles, settings
+
+from headwater.cluster.errands import NatsErrands, fitting, unanswered
+from headwater.cluster.messages import Job, encode, read_hopped
+from headwater.cluster.node import SharedNode
+from headwater.cluster.servers import NatsServer
+from headwater.cluster.web_node import WebNode
+from headwater.fetch.discover import discover
+from headwater.fetch.errand import Hop, Hopped
+from headwater.lab.farm.faults import Fault
+from headwater.model import Ending
+from headwater.node.adding import subscribe
+from headwater.node.node import Node
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+FEEDS = 6
+
+
+async def add(node: Node, address: str) -> None:
+    done = await subscribe(node.store, node.scout, address, now=time.time(), choose=lambda _, found: found[0])
+    assert done.created
+    assert done.refresh is not None
+    assert done.refresh.new > 0
+
+
+async def busy(farm, store: Store):
+    """A farm whose only host is slow and hardly ever left alone."""
+    made = await farm(feeds=FEEDS, hosts=1, speed=2000, latency=0.1, hints=False)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS - 2)], time.time())
+    return made
+
+
+async def test_by_nats_a_host_never_sees_the_page_beside_its_terminal(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await busy(farm, store)
+    made.faults[FEEDS - 2] = Fault("301", made.url(FEEDS - 1))
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with (
+        roles(given, "controller", "terminal", "storer"),
+        WebNode(given.model_copy(update={"member": "web"})) as node,
+    ):
+        await eventually(lambda: len(made.log) > 2 * FEEDS, "feeds are refreshed")
+        await add(node, made.url(FEEDS - 2))
+        assert [one.url for one in await discover(node.scout, made.url(0))] == [made.url(0)]
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + FEEDS, "it goes on")
+    assert {one.url for one in await store.feeds()} >= {made.url(FEEDS - 1)}
+    assert set(made.log.most_at_once.values()) == {1}
+
+
+async def test_by_postgresql_alone_a_host_never_sees_two_nodes_at_once(
+    farm, url: str, store: Store, eventually
+) -> None:
+    made = await busy(farm, store)
+    given = settings(database=url)
+    async with (
+        SharedNode(given.model_copy(update={"member": "a"})) as one,
+        SharedNode(given.model_copy(update={"member": "b"})) as two,
+    ):
+        await eventually(lambda: len(one.terminal.held) == len(two.terminal.held) == 128, "they have shared")
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + FEEDS, "feeds are refreshed")
+        await asyncio.gather(add(one, made.url(FEEDS - 2)), add(two, made.url(FEEDS - 1)))
+        assert one.terminal.counts["errands"] + two.terminal.counts["errands"] == 2
+    assert set(made.log.most_at_once.values()) == {1}
+
+
+async def test_where_no_terminal_answers_a_sentence_says_so(monkeypatch) -> None:
+    class Deaf:
+        def new_inbox(self) -> str:
+            return "inbox"
+
+        async def subscribe(self, inbox: str, cb: object) -> Deaf:
+            return self
+
+        async def unsubscribe(self) -> None:
+            pass
+
+    offered: list[Job] = []
+
+    async def offer(jobs: list[Job]) -> None:
+        offered.extend(jobs)
+
+    monkeypatch.setattr("headwater.cluster.errands.PATIENCE", 0.01)
+    hop = Hop("https://one.example/feed", {})
+    assert await NatsErrands(Deaf(), offer).send(hop) == unanswered(hop)
+    assert "one.example" in unanswered(hop).message
+    assert [job.feed_id < 0 for job in offered] == [True]
+
+
+def test_an_answer_that_is_too_large_for_nats_says_so() -> None:
+    large = Hopped(200, (("A", "b"),), b"x" * 5000, 5100)
+    assert fitting(large, 1 << 20) == encode(large)
+    said = read_hopped(fitting(large, 4096))
+    assert said.ending is Ending.TOO_LARGE
+    assert "max_payload" in said.message
