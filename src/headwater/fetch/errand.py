@@ -25,7 +25,7 @@ class Hop:
     headers: dict[str, str]
     seconds: float | None = None
     max_wire: int | None = None
-    every_body: bool = False
+    every_body: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ByErrand(Transport):
         data: bytes | None = None,
         seconds: float | None = None,
         max_wire: int | None = None,
-        every_body: bool = False,
+        every_body: bool | None = False,
     ) -> tuple[URL, Reply]:
         if method != "GET":
             return await super().hop(url, headers, method=method, data=data, seconds=seconds, every_body=every_body)
