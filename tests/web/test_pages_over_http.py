@@ -54,6 +54,25 @@ async def two_feeds(store: Store) -> None:
     await store.save([a_verdict(feeds[1], *other, at=NOW - 40)])
 
 
+async def test_hundreds_of_query_feeds_are_listed_page_by_page(site: Start, web_store: Store) -> None:
+    await two_feeds(web_store)
+    script = ";".join(f"CREATE FEED q{k} AS RETURN ALL" for k in range(450))
+    await web_store.queries.execute(script, NOW)
+    seen: list[str] = []
+    async with visiting(await site()) as visitor:
+        path: str | None = "/queries"
+        while path is not None:
+            status, page = await visitor.get(path)
+            assert status == 200
+            seen += re.findall(r'href="/queries/(q\d+)"', page)
+            more = re.search(r'href="(/queries\?after=\d+)"', page)
+            path = more[1] if more else None
+        _, read = await visitor.get("/read/all")
+    assert seen == [f"q{k}" for k in range(450)]
+    assert "150 more" in read
+    assert len(read) < 150_000
+
+
 PATHS = ("/read/feed/999", "/read/feed/x", "/read/nonsense", "/read/query/None", "/read/all?item=99999",
          "/read/all?item=-1", "/read/item/1e9", "/feed/999", "/feed/abc", "/feed/99999999999999999999999",
          "/queries/None", "/jobs/none", "/nothing")  # fmt: skip
@@ -67,7 +86,7 @@ async def test_addresses_of_what_is_not_there_say_so(site: Start, web_store: Sto
             assert (status, 'role="alert"' in page) == (404, True), path
         for path in ("/read/all?before=x,y", "/read/all?before=1e400,5", "/read/all?before=nan,1", "/feeds?after=-5",
                      "/read/search?q=%00%22(", "/read/search?q=-only", "/queries/new?example=99", "/feeds?state=x",
-                     "/settings?deliveries=x", "/read/all?undo=1&marked=x", "/queries?from=99999999999"):  # fmt: skip
+                     "/settings?deliveries=x", "/read/all?undo=1&marked=x", "/queries?after=99999999999"):  # fmt: skip
             assert (await visitor.get(path))[0] == 200, path
 
 

@@ -19,7 +19,7 @@ from headwater.language.packed import pack, unpack
 from headwater.model import QueryFeed
 from headwater.store import hits, outbox
 from headwater.store.people_tables import query_subscription
-from headwater.store.sql import chunks
+from headwater.store.sql import OfIds, chunks
 from headwater.store.state import QUERIES, changed
 from headwater.store.tables import feed, feed_tag, implicit_feed, query_address, query_feed
 
@@ -115,6 +115,14 @@ def some(connection: Connection, after: int, limit: int, subscriber: int | None)
         mine = select(query_subscription.c.query_id).where(query_subscription.c.user_id == subscriber)
         query = query.where(query_feed.c.id.in_(mine))
     return [_read(row) for row in connection.execute(query)]
+
+
+def names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+    """What these are called; those that are not there are left out."""
+    return dict(map(tuple, _CALLED.run(connection, ids)))
+
+
+_CALLED = OfIds("SELECT id, name FROM query_feed WHERE id IN {ids}")
 
 
 def find(connection: Connection, name: str) -> QueryFeed:

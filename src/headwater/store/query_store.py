@@ -68,6 +68,10 @@ class QueryStore:
         """Without regard to case; NotFound suggests what might have been meant."""
         return await self._database.read(queries.find, name)
 
+    async def names(self, ids: Collection[int]) -> dict[int, str]:
+        """What these are called, by id; those that are not there are left out."""
+        return await self._database.read(queries.names, ids)
+
     async def readers(self, name: str) -> list[QueryFeed]:
         """Query feeds that read this one (or this source), directly or through others."""
         return await self._database.read(queries.readers, [name])

@@ -84,9 +84,9 @@ class SubscriptionPart:
 
     async def _refuse_private(self, call: Call, query_id: int) -> None:
         """Query feeds are for everybody, unless they are published for those with a token only."""
-        query = next((one for one in await self._store.queries.all() if one.id == query_id), None)
+        name = (await self._store.queries.names([query_id])).get(query_id)
         private = (await self._store.publishing.access()).private
-        if query is None or (f"/feeds/{query.name}".casefold() in private and ADMIN not in call.scopes):
+        if name is None or (f"/feeds/{name}".casefold() in private and ADMIN not in call.scopes):
             raise NotFound(f"There is no query feed {query_id}.")
 
     async def _unsubscribe(self, call: Call, which: Stream) -> None:

@@ -168,10 +168,11 @@ def _around(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     return tuple(kept)
 
 
-async def all_queries(store: Store) -> list[Listed]:
-    """Every query feed, in the order in which they were made."""
-    counts = await store.queries.counts()
-    return [Listed(query, *counts.get(query.id, (0, None))) for query in await store.queries.all()]
+async def listed(store: Store, after: int, limit: int) -> list[Listed]:
+    """Query feeds beyond an id, in the order in which they were made."""
+    found = await store.queries.some(after=after, limit=limit)
+    counts = await store.queries.counts([query.id for query in found])
+    return [Listed(query, *counts.get(query.id, (0, None))) for query in found]
 
 
 async def save(store: Store, text: str, now: float, author: int) -> str:
@@ -187,14 +188,13 @@ def routes(frame: Frame) -> list[Route]:
 
     async def listing(request: Request) -> Response:
         await current(request)
-        found = await all_queries(store)
-        start = integer(request.query_params.get("from"), 0, 10**6) or 0
+        after = integer(request.query_params.get("after"), 0, 2**53) or 0
+        rows = await listed(store, after, LISTED + 1)
         return frame.page(
             request,
             "queries.html",
-            rows=found[start : start + LISTED],
-            total=len(found),
-            more=start + LISTED if len(found) > start + LISTED else None,
+            rows=rows[:LISTED],
+            more=rows[LISTED - 1].query.id if len(rows) > LISTED else None,
             gallery=GALLERY,
             base=frame.base,
             note=said(request, SAID),

@@ -66,7 +66,7 @@ async def look(store: Store, settings: Settings, feed_id: int, now: float) -> Fe
     told = await explain(store, settings, feed_id, now)
     refreshes = await store.refreshes(feed_id, since=now - WEEK, limit=SHOWN)
     sources = [one.query_id for one in await store.queries.sources() if one.feed_id == feed_id and one.kept]
-    names = {query.id: query.name for query in await store.queries.all()} if sources else {}
+    names = await store.queries.names(sources)
     return FeedPage(
         told=told,
         sentences=explained(told, refreshes, now),

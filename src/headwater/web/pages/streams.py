@@ -10,7 +10,7 @@ from headwater.errors import NotFound
 from headwater.store.people import Counts, Stream, Subscription
 from headwater.store.store import Store
 
-MANY = 300  # feeds listed at once; more are found by the list of feeds
+MANY = 300  # feeds, and query feeds, listed at once; more are found by their lists
 LONG, KEPT = 2000, 30.0  # subscriptions that are kept for a while, and for how long
 
 
@@ -40,6 +40,7 @@ class Sidebar:
     folders: tuple[Folder, ...]
     loose: tuple[Place, ...]  # feeds without a tag
     left_out: int
+    queries_left_out: int
     subscribed: int
 
 
@@ -82,7 +83,6 @@ class Subscribed:
 async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscription], at: str) -> Sidebar:
     """Gather it; `at` is the path of the stream that is open, whose folder is shown open."""
     counts = await store.reading.counts(user_id)
-    names = {query.id: query.name for query in await store.queries.all()}
     feeds = [one for one in subscriptions if one.feed_id is not None]
     # Where there are many, those with something to read come first.
     feeds.sort(key=lambda one: (_unread(counts, one) == 0 and len(feeds) > MANY, one.title.casefold()))
@@ -103,10 +103,11 @@ async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscripti
         unread = counts.tags[tag].count if tag in counts.tags else 0
         opened = at == path or any(place.path == at for place in mine) or len(feeds) <= 12
         folders.append(Folder(Place(tag, path, unread), mine, opened))
+    asked = [one for one in subscriptions if one.query_id is not None]
+    if len(asked) > MANY:
+        asked.sort(key=lambda one: _unread(counts, one) == 0)
     queries = tuple(
-        Place(one.title, query_path(names[one.query_id]), _unread(counts, one))
-        for one in subscriptions
-        if one.query_id is not None and one.query_id in names
+        Place(one.title, query_path(one.url.removeprefix("/feeds/")), _unread(counts, one)) for one in asked[:MANY]
     )
     return Sidebar(
         counts.total,
@@ -115,6 +116,7 @@ async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscripti
         tuple(folders),
         tuple(loose),
         len(feeds) - len(shown),
+        len(asked) - len(queries),
         len(feeds),
     )
 
@@ -122,7 +124,7 @@ async def sidebar(store: Store, user_id: int, subscriptions: Sequence[Subscripti
 async def unread(store: Store, user_id: int) -> dict[str, int]:
     """What stands behind each line of the sidebar now, by its path; lines without a number are left out."""
     counts = await store.reading.counts(user_id)
-    names = {query.id: query.name for query in await store.queries.all()} if counts.queries else {}
+    names = await store.queries.names(counts.queries)
     found = {
         "/read/all": counts.total,
         "/read/starred": counts.starred,
