@@ -48,7 +48,7 @@ DOUBTFUL = [
     "<img src=x onerror=alert(1)>", "<table><b>x</b></table>", "<math><mi></math>", "<!--><b>-->", "<h1>x</h2>",
     "<style><b></style>", "<script>'<b>'</script>", '<p title="a>b">x</p>', '<iframe title="x></iframe><b>y</b>',
     "<textarea><b></textarea>", "&copy<b>x", "<b &copy>", "a<script>b</script<ul>> c",
-    "<!-- a > b <i>x</i>", "<p><?x> y", "<domain>x",
+    "<!-- a > b <i>x</i>", "<p><?x> y", "<domain>x", "<table><</table>",
     "<b>\0</b>", "<p/>", "<select><b>x</select>", "<b x=`y`>",
     "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>", "<a href='jav&#x09;ascript:alert(1)'>x</a>",
     "<a href='https://example.org&#47;&#x0;'>x</a>", "<a href='https://example.org/' href='javascript:x'>x</a>",

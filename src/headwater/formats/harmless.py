@@ -140,6 +140,8 @@ class Plain:
             elif kind == _TEXT:
                 if not odd:
                     return self._pieces(html, odd=True)
+                if around and around[-1][0] in _OF_TABLES:
+                    raise Unsure  # HTML moves it
                 tag, text = "&lt;", part
             elif kind == _UNKNOWN and around and around[-1][0] in _OF_TABLES:
                 raise Unsure
