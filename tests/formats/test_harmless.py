@@ -38,6 +38,7 @@ ORDINARY = [
     "<html><head><title>x</title></head><body class='a'><p>one</p></body></html>",
     '<h2 class="a"><div>x</div></h2><img src="../a/b.png"><a href="">y</a><a href="../../../c">z</a>',
     '<p><video controls poster="/p.png"><source src="https://example.org/v.mp4" type="video/mp4"></video> a film</p>',
+    "<letter-body><p>one</p><letter-part>two <b>three</b></letter-part></letter-body>",
     '<p>to <a href="#（設定）">a heading</a>, to <a href="ftp://example.org/pub">a server</a></p>',
     "<table>\n<tbody>\n<tr><th>a</th><td><p>b</td></tr></tbody></table>",
 ]
@@ -49,6 +50,7 @@ DOUBTFUL = [
     "<style><b></style>", "<script>'<b>'</script>", '<p title="a>b">x</p>', '<iframe title="x></iframe><b>y</b>',
     "<textarea><b></textarea>", "&copy<b>x", "<b &copy>", "a<script>b</script<ul>> c",
     "<!-- a > b <i>x</i>", "<p><?x> y", "<domain>x", "<table><</table>",
+    "<x-y><p>a</x-y>b", "<x-y><b>a</x-y>b</b>", "<p><x-y>a<div>b</div></x-y>c", "<div><x-y></div><b></x-y>z", "</x-y>",
     "<b>\0</b>", "<p/>", "<select><b>x</select>", "<b x=`y`>",
     "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>", "<a href='jav&#x09;ascript:alert(1)'>x</a>",
     "<a href='https://example.org&#47;&#x0;'>x</a>", "<a href='https://example.org/' href='javascript:x'>x</a>",

@@ -62,6 +62,7 @@ _MANY, _LONG = 8_192, 500  # tags remembered, and characters of the longest of t
 _ATTRIBUTE = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='([^']*+)')?""")
 _TAG = re.compile(r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)""")
 _NAME_ENDS = re.compile(r"[ \t\n\f/]")
+_UNKNOWN_NAME = re.compile(r"[a-z][a-z0-9:_.-]*+")
 _COMMENT = re.compile(r"!--(?!-)(?:[^-]|-(?!-))*--")
 _LINK = re.compile(rf'a (href="https?://{HOST}(?:[/?#][!#-%\'-~]*+)?")(?: style="[^"]*+")?')
 _REFERENCE = re.compile(r"&(?:#[0-9]{2,6};|#[xX][0-9a-fA-F]{2,5};|#|[A-Za-z0-9]+;?)?")
@@ -105,6 +106,7 @@ class Plain:
         around: Around = []
         allowed = _AT_ROOT
         linked = tables = False
+        unknown: list[tuple[str, int]] = []  # elements of no name that HTML knows, and how many were open around them
         following = iter(parts)
         for part in following:
             raw, bracket, text = part.partition(">")
@@ -143,8 +145,15 @@ class Plain:
                 if around and around[-1][0] in _OF_TABLES:
                     raise Unsure  # HTML moves it
                 tag, text = "&lt;", part
-            elif kind == _UNKNOWN and around and around[-1][0] in _OF_TABLES:
-                raise Unsure
+            elif kind == _UNKNOWN:
+                if around and around[-1][0] in _OF_TABLES:
+                    raise Unsure
+                if name[:1] == "/":
+                    # With nothing left open in it, an element that is left out ends without a trace.
+                    if not unknown or unknown.pop() != (name[1:], len(around)):
+                        raise Unsure
+                elif name:
+                    unknown.append((name, len(around)))
             if tables and text and around and around[-1][0] in _OF_TABLES and text.strip(" \t\n"):
                 raise Unsure
             written.append(tag)
@@ -178,6 +187,8 @@ class _Tags(dict[str, Tag]):
             return _VOID, name, "<br>", None  # as browsers have it
         if name in _WRAPPERS:
             return _UNKNOWN, "", "", None
+        if _UNKNOWN_NAME.fullmatch(name) and self._leaves_out(name):
+            return _UNKNOWN, f"/{name}", "", None
         if name not in self._kept or name in _VOIDS - {"img"}:
             raise Unsure
         return _END, name, f"</{name}>", None
@@ -189,8 +200,10 @@ class _Tags(dict[str, Tag]):
             raise Unsure
         if raw[:1] not in _LETTERS:
             return _TEXT, "", "", None  # an angle bracket that opens nothing
-        if '"' not in raw and "'" not in raw and self._leaves_out(_NAME_ENDS.split(raw, 1)[0].lower()):
-            return _UNKNOWN, "", "", None  # and for HTML it ends with what is around it
+        if '"' not in raw and "'" not in raw:
+            name = _NAME_ENDS.split(raw, 1)[0].lower()
+            if self._leaves_out(name):
+                return _UNKNOWN, name, "", None  # for HTML it ends with what is around it, if not before
         found = _TAG.fullmatch(raw)
         if found is None:
             raise Unsure
