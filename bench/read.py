@@ -63,8 +63,8 @@ def readers() -> dict[str, tuple[Reader, int]]:
     found: dict[str, tuple[Reader, int]] = {
         "lxml": (bare, 7),
         "headwater, cleaning off": (ours_uncleaned, 7),
-        "headwater": (ours, 3),
-        "feedparser": (feedparser.parse, 1),
+        "headwater": (ours, 7),
+        "feedparser": (feedparser.parse, 3),
     }
     try:
         import fastfeedparser

@@ -160,6 +160,7 @@ def test_cdf_is_read() -> None:
         ("<media:description>m</media:description>", "summary", "m"),
         ("<dc:language>fr</dc:language>", "language", "fr"),
         ("<itunes:keywords>a, b</itunes:keywords>", "categories", ("a", "b")),
+        ("<itunes:keywords text='a'/><itunes:keywords text='b'/>", "categories", ("a", "b")),
         ("<tags>a, b</tags><category>c</category>", "categories", ("a", "b", "c")),
         ("<pubDate>nonsense</pubDate>", "published", None),
         ('<media:group><media:content url="/v.mp4" medium="video"/><media:thumbnail url="/t.png"/></media:group>',

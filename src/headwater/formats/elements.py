@@ -227,7 +227,7 @@ def category(draft: Draft, element: etree._Element, context: Context) -> None:
 
 
 def keywords(draft: Draft, element: etree._Element, context: Context) -> None:
-    for word in (text_of(element) or "").split(","):
+    for word in (text_of(element) or element.get("text") or "").split(","):
         add_category(draft.categories, word)
 
 

@@ -163,7 +163,7 @@ def category(draft: FeedDraft, element: etree._Element, context: Context) -> Non
 
 
 def keywords(draft: FeedDraft, element: etree._Element, context: Context) -> None:
-    for word in (text_of(element) or "").split(","):
+    for word in (text_of(element) or element.get("text") or "").split(","):
         add_category(draft.categories, word)
 
 
