@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from headwater.formats.urls import normalise
 from headwater.language.ast import Address, AllSources, Create, Name, Query, Tag
@@ -16,14 +17,28 @@ class Scope:
     def __init__(self, origins: Mapping[int, Origin], definitions: Mapping[str, Query]) -> None:
         self._origins = origins
         self._definitions = definitions  # by folded name
-        self._by_address = {normalise(origin.url): feed for feed, origin in origins.items()}
-        self._by_name: dict[str, set[int]] = {}
-        self._by_tag: dict[str, set[int]] = {}
-        for feed, origin in origins.items():
+
+    # Made when somebody asks: among 100,000 feeds each takes longer than the rest of a preview.
+
+    @cached_property
+    def _by_address(self) -> dict[str, int]:
+        return {normalise(origin.url): feed for feed, origin in self._origins.items()}
+
+    @cached_property
+    def _by_name(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for feed, origin in self._origins.items():
             for name in filter(None, (origin.name, *origin.aliases)):
-                self._by_name.setdefault(name.casefold(), set()).add(feed)
+                found.setdefault(name.casefold(), set()).add(feed)
+        return found
+
+    @cached_property
+    def _by_tag(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for feed, origin in self._origins.items():
             for tag in origin.tags:
-                self._by_tag.setdefault(tag.casefold(), set()).add(feed)
+                found.setdefault(tag.casefold(), set()).add(feed)
+        return found
 
     def feeds(self, query: Query, joined: bool = False) -> set[int]:
         """The feeds whose items may come out of the query; with `joined` also those it is only joined with."""
