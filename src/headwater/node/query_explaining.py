@@ -156,13 +156,13 @@ async def preview(
     store: Store, creates: list[Create], days: float, now: float, detect: Detect | None = None, latest: int = 10
 ) -> list[Preview]:
     """Run query feeds that do not exist (yet) over the stored past."""
-    scope, definitions, origins = await scope_of(store)
-    known = {one.name.key: one for one in definitions.values()} | {one.name.key: one for one in creates}
-    scope = Scope(origins, {key: one.query for key, one in known.items()})
+    needed = _needed(creates, (await store.queries.catalogue()).stored)
+    origins = await store.queries.origins()
+    scope = Scope(origins, {key: one.query for key, one in needed.items()})
     engine = Engine(detect)
     for feed, origin in origins.items():
         engine.feed(feed, origin)
-    for create in in_order(_needed(creates, known).values()):
+    for create in in_order(needed.values()):
         engine.add(create)
     wanted = {create.name.name: scope.feeds(create.query) for create in creates}
     every = {feed for create in creates for feed in scope.feeds(create.query, joined=True)}
@@ -189,14 +189,21 @@ async def preview(
     ]
 
 
-def _needed(creates: list[Create], known: Mapping[str, Create]) -> dict[str, Create]:
-    """The definitions and those they read, directly or through others."""
-    todo, found = list(creates), {}
+def _needed(creates: list[Create], stored: Mapping[str, tuple[str, str, bytes | None]]) -> dict[str, Create]:
+    """The definitions and those they read, directly or through others: of 100,000 that are stored, a few."""
+    made = {create.name.key: create for create in creates}
+    todo, found = list(made.values()), {}
     while todo:
         create = todo.pop()
-        if create.name.key not in found:
-            found[create.name.key] = create
-            todo += [known[read.key] for read in reads(create.query) if read.key in known]
+        if create.name.key in found:
+            continue
+        found[create.name.key] = create
+        for key in (read.key for read in reads(create.query)):
+            if key in made:
+                todo.append(made[key])
+            elif key in stored:
+                _, text, form = stored[key]
+                todo.append(definition(text, form))
     return found
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Container, Sequence, Set
 
 from sqlalchemy import Connection, select
 
-from headwater.language import Catalogue
 from headwater.language.ast import DEFAULT_KEEP, Field, Query
 from headwater.model import Item, QueryFeed
 from headwater.query.document import Emission, document
@@ -79,7 +78,7 @@ class QueryStore:
     async def count(self) -> int:
         return await self._database.read(queries.count)
 
-    async def catalogue(self) -> Catalogue:
+    async def catalogue(self) -> queries.StoredCatalogue:
         """Everything that a query can name, for `language.parse`."""
         return await self._database.read(queries.catalogue)
 
