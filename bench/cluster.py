@@ -3,6 +3,8 @@ that means for a million feeds.
 
 Rung 0 (one process, SQLite) is the peer of everything here, on the same farm in the same run. CPU is counted for each
 role by itself, without what starting takes but with what it takes to be there; PostgreSQL and NATS are counted apart.
+Lines come as they are known, and what is under way is said on standard error; at full size it takes some ten minutes
+on a quiet machine of two cores. Run: `python -m bench.cluster [--small]`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any
 
 import psutil
 from sqlalchemy import Connection, func, select, text, update
+from structlog.testing import capture_logs
 
 from bench.refresh import farm
 from headwater.cluster.by_nats import NatsOutgoing, carrier
@@ -40,7 +43,9 @@ from headwater.store.tables import checkpoint, known, outbox, refresh, unindexed
 from headwater.store.values import NewFeed
 
 HOSTS = 64
-ROUNDS, IDLE = 3, 5.0
+IDLE = 5.0
+PATIENCE = 300.0  # seconds after which something has gone wrong
+ITEMS_A_DAY, COLD = 3, 0.1  # on paper: new items of a feed, and the share of refreshes that bring any
 SERVERS = ("postgres", "nats")
 PAPER = ((100_000, 28), (1_000_000, 1_000), (10_000_000, 5_000))  # feeds, refreshes in a second
 ROLES = ("controller", "storer", "processor")
@@ -141,15 +146,31 @@ def cpu(process: psutil.Process) -> float:
     return total
 
 
+BEGAN = time.monotonic()
+
+
+def now(doing: str) -> None:
+    """For who waits."""
+    print(f"{time.monotonic() - BEGAN:6.0f} s: {doing}", file=sys.stderr, flush=True)
+
+
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    while True:
-        if await holds():
-            return
+    end = time.monotonic() + PATIENCE
+    while not await holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{holds} does not hold after {PATIENCE:.0f} s")
         await asyncio.sleep(0.05)
 
 
 def _made(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(refresh)).scalar_one()
+
+
+def _size(connection: Connection) -> int:
+    """Bytes on disk, of PostgreSQL."""
+    if connection.dialect.name != "postgresql":
+        return 0
+    return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
 
 
 def _due(connection: Connection) -> None:
@@ -158,7 +179,13 @@ def _due(connection: Connection) -> None:
 
 
 async def refreshes(
-    url: str, base: str, feeds: int, running: dict[str, psutil.Process], ready: int, servers: dict[str, psutil.Process]
+    url: str,
+    base: str,
+    feeds: int,
+    running: dict[str, psutil.Process],
+    ready: int,
+    servers: dict[str, psutil.Process],
+    warm: int,
 ) -> dict[str, Any]:
     """Cold (200, stored) and warm (304, several rounds): refreshes per second, and milliseconds of CPU each, by
     process; idle: milliseconds of CPU in a second with nothing to do."""
@@ -172,9 +199,10 @@ async def refreshes(
 
             await until(there)
         await asyncio.sleep(2.0)
+        size = await store.read(_size)
         addresses = [NewFeed(f"{host}/feeds/{k}") for k in range(feeds) for host in [_host(base, k)]]
         done = 0
-        for name, rounds in (("cold", 1), ("warm", ROUNDS)):
+        for name, rounds in (("cold", 1), ("warm", warm)):
             before = {one: cpu(process) for one, process in everybody.items()}
             wall = 0.0
             for _ in range(rounds):
@@ -190,6 +218,7 @@ async def refreshes(
             if name == "cold":
                 result["items"] = await store.count_items() / wall
                 await until(partial(_all_followed, store))
+                result["bytes"] = (await store.read(_size) - size) / max(await store.count_items(), 1)
             used = {one: 1000 * (cpu(process) - before[one]) / feeds / rounds for one, process in everybody.items()}
             result[name] = {"per_second": rounds * feeds / wall, "cpu": used}
         before = {one: cpu(process) for one, process in everybody.items()}
@@ -232,21 +261,24 @@ def own(result: dict[str, Any], phase: str) -> float:
     return float(sum(used for name, used in result[phase]["cpu"].items() if name not in SERVERS))
 
 
-def rungs(base: str, feeds: int, terminals: Sequence[int], folder: Path) -> dict[str, dict[str, Any]]:
+def rungs(base: str, feeds: int, terminals: Sequence[int], folder: Path, rounds: int) -> dict[str, dict[str, Any]]:
     print(f"{feeds:,} feeds on {HOSTS} hosts: refreshes/s, new items/s, milliseconds of CPU per refresh")
     print(f"{'':22}{'cold/s':>9}{'items/s':>9}{'warm/s':>9}{'cold ms':>9}{'warm ms':>9}{'servers':>9}", flush=True)
     found: dict[str, dict[str, Any]] = {}
+    now("rung 0")
     url = f"sqlite:///{folder / 'rung0.sqlite'}"
     with processes([("serve", ["serve", "--port", "0", "--json"], {"DATABASE": url})]) as running:
-        found["rung 0"] = asyncio.run(refreshes(url, base, feeds, running, 0, {}))
+        found["rung 0"] = asyncio.run(refreshes(url, base, feeds, running, 0, {}, rounds))
     tell("rung 0", found["rung 0"])
+    now("rung 1")
     with ExitStack() as stack:
         url = stack.enter_context(postgres_server(folder / "rung1"))
         servers = {"postgres": _postgres(folder / "rung1")}
         running = stack.enter_context(processes([("node", ["serve", "--port", "0", "--json"], {"DATABASE": url})]))
-        found["rung 1"] = asyncio.run(refreshes(url, base, feeds, running, 1, servers))
+        found["rung 1"] = asyncio.run(refreshes(url, base, feeds, running, 1, servers, rounds))
     tell("rung 1", found["rung 1"])
     for number in terminals:
+        now(f"rung 2, terminals: {number}")
         with ExitStack() as stack:
             place = folder / f"rung2-{number}"
             (place / "nats").mkdir(parents=True)
@@ -259,7 +291,7 @@ def rungs(base: str, feeds: int, terminals: Sequence[int], folder: Path) -> dict
             servers = {"postgres": _postgres(place / "postgres"), "nats": _nats(broker)}
             ready = len(ROLES) + number
             name = f"rung 2, {number} terminal{'s' if number > 1 else ''}"
-            found[name] = asyncio.run(refreshes(url, base, feeds, running, ready, servers))
+            found[name] = asyncio.run(refreshes(url, base, feeds, running, ready, servers, rounds))
         tell(name, found[name])
     return found
 
@@ -326,34 +358,56 @@ def main(small: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as place:
         folder = Path(place)
         (folder / "nats").mkdir()
+        with farm(feeds, "--hosts", str(HOSTS)) as base:
+            found = rungs(base, feeds, terminals, folder, 3 if small else 6)
+        ratios = report(found)
         with postgres_server(folder / "postgres") as url, nats_server(folder / "nats") as broker:
+            now("jobs")
             asyncio.run(_jobs(url, broker.url, number))
             sizes = (1000,) if small else (100_000, 1_000_000)
             for size in sizes:
-                seconds, used = asyncio.run(take_over(url, size))
+                now(f"take-over with {size:,} feeds")
+                with capture_logs():  # not in the table
+                    seconds, used = asyncio.run(take_over(url, size))
                 print(
                     f"take-over with {size:,} feeds: {seconds:.2f} s after the lease is won, {used:.2f} s of CPU",
                     flush=True,
                 )
-        with farm(feeds, "--hosts", str(HOSTS)) as base:
-            found = rungs(base, feeds, terminals, folder)
-    ratios = report(found)
-    on_paper(found["rung 2, 1 terminal"], used / size)
+    on_paper(found["rung 2, 1 terminal"], seconds / size)
+    now("done")
     return ratios
 
 
 def on_paper(result: dict[str, Any], to_take_over: float) -> None:
-    """What these figures mean for many feeds: 3 new items per feed and day, a tenth of the refreshes cold."""
-    print(f"{'on paper':>14}{'refreshes/s':>12}{'terminals':>11}{'storers':>9}{'controller':>11}{'servers':>9}  cores")
+    """What these figures mean for many feeds: cores of each role, disk, and the time a new leader takes to load.
+
+    What a process takes just to be there is taken off the cost of a refresh and added once.
+    """
+    names = ("terminal0", "storer", "controller", "processor", *SERVERS)
+    print(
+        f"on paper: {ITEMS_A_DAY} new items per feed and day, {COLD:.0%} of the refreshes bring some, "
+        f"{result['bytes']:,.0f} bytes an item"
+    )
+    heads = ("terminals", "storers", "controller", "processor", "PostgreSQL", "NATS")
+    print(f"{'feeds':>12}{'refreshes/s':>12}" + "".join(f"{head:>11}" for head in heads) + " cores   GB/day  take-over")
     for feeds, pace in PAPER:
-        cores = {
-            name: pace * (0.1 * result["cold"]["cpu"][name] + 0.9 * result["warm"]["cpu"][name]) / 1000
-            for name in ("terminal0", "storer", "controller", *SERVERS)
-        }
+        cores = [pace * cost(result, name) + result["idle"]["cpu"][name] / 1000 for name in names]
+        disk = feeds * ITEMS_A_DAY * result["bytes"] / 1e9
         print(
-            f"{feeds:14,}{pace:12,}{cores['terminal0']:11.2f}{cores['storer']:9.2f}{cores['controller']:11.2f}"
-            f"{cores['postgres'] + cores['nats']:9.2f}  take-over: {feeds * to_take_over:.0f} s of CPU"
+            f"{feeds:12,}{pace:12,}"
+            + "".join(f"{one:11.2f}" for one in cores)
+            + f"{disk:15.2f}{feeds * to_take_over:9.0f} s"
         )
+    alone = max(("controller", "processor"), key=lambda name: cost(result, name))  # one at a time works
+    most = (1 - result["idle"]["cpu"][alone] / 1000) / cost(result, alone)
+    print(f"first at its limit is the {alone}, of which one works at a time: {most:,.0f} refreshes a second on a core")
+
+
+def cost(result: dict[str, Any], name: str) -> float:
+    """Seconds of a process's CPU that one refresh adds, on paper's mixture."""
+    idle = result["idle"]["cpu"][name]
+    each = {phase: result[phase]["cpu"][name] - idle / result[phase]["per_second"] for phase in ("cold", "warm")}
+    return float(max(COLD * each["cold"] + (1 - COLD) * each["warm"], 1e-6)) / 1000
 
 
 async def _jobs(url: str, nats: str, number: int) -> None:
