@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -70,16 +71,16 @@ class Grants:
 
     def __init__(self, *grants: Grant) -> None:
         self._grants = list(grants)
-        self.drained: list[tuple[int, ...]] = []
+        self.drained: list[dict[int, int]] = []
 
-    async def tend(self, drained: tuple[int, ...]) -> Grant:
-        self.drained.append(drained)
+    async def tend(self, drained: Mapping[int, int]) -> Grant:
+        self.drained.append(dict(drained))
         return self._grants.pop(0) if len(self._grants) > 1 else self._grants[0]
 
     def give(self, grant: Grant) -> None:
         self._grants = [grant]
 
-    async def leave(self) -> None:
+    async def leave(self, held: Mapping[int, int]) -> None:
         pass
 
 
@@ -158,11 +159,24 @@ async def test_a_partition_is_drained_before_it_is_let_go(farm, eventually) -> N
         running = asyncio.create_task(terminal.run(stop))
         await asyncio.sleep(0.1)
         fetching = asyncio.create_task(tried(terminal, Job(1, p, 7 << EPOCH_SHIFT, url, "a test")))
-        await eventually(lambda: (p,) in landlord.drained, "it lets go")
+        await eventually(lambda: {p: 5} in landlord.drained, "it lets go")
         assert fetching.done()
         assert fetching.result() == "done"
         stop.set()
         await running
+
+
+async def test_a_greeting_that_is_answered_late_lets_nothing_go_that_was_taken_anew(store: Store) -> None:
+    await store.write(sharing.prepare)
+    first = (await store.write(sharing.tend, "t", 1, {}, LEASE)).partitions
+    late = {7: first[7]}  # it has drained this one and says so, but nobody answers, so it says so again
+    again = (await store.write(sharing.tend, "t", 1, late, LEASE)).partitions
+    assert again[7] == first[7] + 1
+    await store.write(sharing.tend, "t", 1, late, LEASE)
+    await store.write(sharing.release, "t", first)  # and the farewell of the process before it, of the same name
+    other = (await store.write(sharing.tend, "other", 2, {}, LEASE)).partitions
+    assert 7 not in other
+    assert set(other) <= first.keys() - {7}
 
 
 async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
@@ -501,3 +515,24 @@ async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_hold
     assert (found.outcome.url, found.outcome.final_url) == (made.url(0), made.url(1))
     assert found.outcome.ending.ok
     assert [line.feed for line in made.log] == [0, 1]
+
+
+async def test_a_partition_that_a_redirect_led_to_is_not_let_go_before_its_host_has_answered(farm, eventually) -> None:
+    made = await farm(feeds=2, hosts=2, latency=1.0)
+    made.faults[0] = Fault("302", made.url(1))
+    here, there = partition_of(made.url(0)), partition_of(made.url(1))
+    grant = Grant({here: 5, there: 6}, (), LEASE, 7, time.time())
+    landlord = Grants(grant)
+    async with Fetcher(allow_private=True) as fetcher:
+        terminal = Terminal("t", fetcher, landlord, NoJobs(), Kept(), timing=Timing(LEASE))
+        stop = asyncio.Event()
+        running = asyncio.create_task(terminal.run(stop))
+        await eventually(lambda: terminal.held, "it has partitions")
+        fetching = asyncio.create_task(tried(terminal, Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test")))
+        await eventually(lambda: made.log.of(0), "it is redirected")
+        landlord.give(replace(grant, surplus=(there,)))
+        await eventually(lambda: {there: 6} in landlord.drained, "it lets go")
+        assert made.log.of(1)  # not before the other host has answered
+        assert await fetching == "done"
+        stop.set()
+        await running

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -144,7 +144,7 @@ class Desk:
         try:
             hello = read_hello(message.data)
             if hello.leaving:
-                await self._store.write(by_postgres.leave, hello.report.name)
+                await self._store.write(by_postgres.leave, hello.report.name, hello.drained)
                 await message.respond(b"")
                 return
             timing = self._streams.timing
@@ -174,11 +174,11 @@ class NatsLandlord:
         self._streams = streams
         self._report = report
 
-    async def tend(self, drained: tuple[int, ...]) -> Grant:
-        return read_grant(await self._ask(Hello(self._report(), drained)))
+    async def tend(self, drained: Mapping[int, int]) -> Grant:
+        return read_grant(await self._ask(Hello(self._report(), dict(drained))))
 
-    async def leave(self) -> None:
-        await self._ask(Hello(self._report(), leaving=True))
+    async def leave(self, held: Mapping[int, int]) -> None:
+        await self._ask(Hello(self._report(), dict(held), leaving=True))
 
     async def _ask(self, hello: Hello) -> bytes:
         from nats.errors import Error as NatsError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 from sqlalchemy import Connection
@@ -60,14 +60,14 @@ class PostgresLandlord:
         self._report = report
         self._timing = timing
 
-    async def tend(self, drained: tuple[int, ...]) -> Grant:
+    async def tend(self, drained: Mapping[int, int]) -> Grant:
         return await self._store.write(tend, self._report(), drained, self._timing)
 
-    async def leave(self) -> None:
-        await self._store.write(leave, self._report().name)
+    async def leave(self, held: Mapping[int, int]) -> None:
+        await self._store.write(leave, self._report().name, held)
 
 
-def tend(connection: Connection, report: Report, drained: Sequence[int], timing: Timing) -> Grant:
+def tend(connection: Connection, report: Report, drained: Mapping[int, int], timing: Timing) -> Grant:
     """Greet a terminal and give it its share, in the caller's transaction."""
     now = leases.greet(connection, report.name, report.role, encode_json(report))
     others = [one for one in leases.members(connection, timing.lease) if one.role in (report.role, "node")]
@@ -76,8 +76,8 @@ def tend(connection: Connection, report: Report, drained: Sequence[int], timing:
     return Grant(share.partitions, share.surplus, timing.lease, leading[0].epoch if leading else 0, now)
 
 
-def leave(connection: Connection, name: str) -> None:
-    sharing.leave(connection, name)
+def leave(connection: Connection, name: str, held: Mapping[int, int]) -> None:
+    sharing.release(connection, name, held)
     leases.leave(connection, name)
 
 

@@ -83,10 +83,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A terminal that wants partitions, or keeps them; `drained` are those it no longer works on."""
+    """A terminal that wants partitions, or keeps them; `drained` are those it no longer works on, with their epochs.
+
+    A greeting may be answered late, and by then the partition may be the terminal's again, under another epoch.
+    """
 
     report: Report
-    drained: tuple[int, ...] = ()
+    drained: dict[int, int] = field(default_factory=dict)
     leaving: bool = False
 
 

@@ -6,7 +6,7 @@ sees two at once. In the database's transaction of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -31,13 +31,12 @@ def prepare(connection: Connection) -> None:
     leases.prepare(connection, NAMES)
 
 
-def tend(connection: Connection, holder: str, members: int, drained: Collection[int], seconds: float) -> Share:
+def tend(connection: Connection, holder: str, members: int, drained: Mapping[int, int], seconds: float) -> Share:
     """Let go of what is drained, keep the rest, take what is free up to a fair share of the members.
 
     A partition that is drained but not surplus any more is taken again like any other that is free.
     """
-    if drained:
-        leases.release_all(connection, holder, [LEASES[p] for p in drained])
+    release(connection, holder, drained)
     held = leases.renew_all(connection, PREFIX, holder, seconds)
     fair = -(-PARTITIONS // max(members, 1))
     if len(held) < fair:
@@ -46,6 +45,6 @@ def tend(connection: Connection, holder: str, members: int, drained: Collection[
     return Share(mine, tuple(sorted(mine)[fair:]))
 
 
-def leave(connection: Connection, holder: str) -> None:
-    """Somebody has stopped and works on nothing any more."""
-    leases.release_all(connection, holder, list(NAMES))
+def release(connection: Connection, holder: str, drained: Mapping[int, int]) -> None:
+    """Somebody works on these no more, under the epochs given."""
+    leases.release_all(connection, holder, {LEASES[p]: epoch for p, epoch in drained.items()})

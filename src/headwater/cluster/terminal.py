@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -51,9 +51,9 @@ class Taken:
 class Landlord(Protocol):
     """Who says which partitions are ours."""
 
-    async def tend(self, drained: tuple[int, ...]) -> Grant: ...
+    async def tend(self, drained: Mapping[int, int]) -> Grant: ...
 
-    async def leave(self) -> None: ...
+    async def leave(self, held: Mapping[int, int]) -> None: ...
 
 
 class Jobs(Protocol):
@@ -91,6 +91,7 @@ class Terminal:
         self.concurrency = concurrency
         self.held: dict[int, int] = {}  # partition → epoch
         self.draining: set[int] = set()
+        self._let_go: dict[int, int] = {}  # drained, with the epoch under which we had it; until we are answered
         self.changed = asyncio.Event()  # something is held that was not before, or there is room again
         self._since: dict[int, float] = {}
         self._until = 0.0
@@ -134,23 +135,24 @@ class Terminal:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             try:
-                await asyncio.wait_for(self._landlord.leave(), 5)
+                await asyncio.wait_for(self._landlord.leave(self.held | self._let_go), 5)
             except (HeadwaterError, TimeoutError) as error:
                 log.warning("not_taken_leave", error=str(error))
 
     async def _tend(self) -> None:
         asked, at = awake(), time.time()
-        drained = tuple(p for p in self.draining if not self._working.get(p))
-        for p in drained:  # from here on nothing of them is begun, whatever becomes of the answer
-            self.held.pop(p, None)
+        for p in self.draining:
+            if p in self.held and not self._working.get(p):
+                self._let_go[p] = self.held.pop(p)  # nothing of it is begun any more, whatever becomes of the answer
         try:
-            grant = await asyncio.wait_for(self._landlord.tend(drained), self.timing.beat * 4)
+            grant = await asyncio.wait_for(self._landlord.tend(self._let_go), self.timing.beat * 4)
         except (HeadwaterError, TimeoutError) as error:
             said = str(error) or "Whoever shares out the partitions did not answer."
             if said != self.problem:
                 log.warning("partitions_not_tended", error=said)
             self.problem = said
             return
+        self._let_go = {}
         fresh = grant.partitions.keys() - self.held.keys()
         self._since |= dict.fromkeys(fresh, awake())
         self.held, self.draining = dict(grant.partitions), set(grant.surplus)
@@ -204,11 +206,15 @@ class Terminal:
                     # Who leads now sees that the old one's job is gone, and chooses for itself.
                     await (taken.put_down if self._old(job) else taken.give_back)()
                     return
-                if job.errand is not None:
-                    await taken.answer(await self._fetcher.run(job.errand.hop))
-                    self.counts["errands"] += 1
-                    return
-                found = await self._fetch(job)
+                found = await self._in_time(job)
+            if found is None:
+                self.counts["refused"] += 1
+                await taken.give_back()
+                return
+            if isinstance(found, Hopped):
+                self.counts["errands"] += 1
+                await taken.answer(found)
+                return
             if isinstance(found, Way):
                 self.counts["handed_on"] += 1
                 await taken.hand_on(replace(job, partition=partition_of(found.at), way=found))
@@ -231,12 +237,31 @@ class Terminal:
         if left > 0 and not is_local(host_of(job.url)):
             await asyncio.sleep(left)
 
-    async def _fetch(self, job: Job) -> Outcome | Way:
+    async def _in_time(self, job: Job) -> Outcome | Way | Hopped | None:
+        """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
+        try:
+            async with asyncio.timeout(self._until - awake()):
+                return await self._fetch(job)
+        except TimeoutError:
+            return None
+
+    async def _fetch(self, job: Job) -> Outcome | Way | Hopped:
         """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host."""
+        if job.errand is not None:
+            return await self._fetcher.run(job.errand.hop)
         given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
+
+        led_to: list[int] = []
 
         def mine(url: str) -> bool:
             p = partition_of(url)
-            return p == job.partition or p in self.mine
+            if p != job.partition and p in self.mine:
+                led_to.append(p)  # worked on from here on, so that it is not let go meanwhile
+                self._working[p] = self._working.get(p, 0) + 1
+            return p == job.partition or p in led_to
 
-        return await self._fetcher.fetch_ours(job.url, job.validators, mine=mine, **given)
+        try:
+            return await self._fetcher.fetch_ours(job.url, job.validators, mine=mine, **given)
+        finally:
+            for p in led_to:
+                self._working[p] -= 1

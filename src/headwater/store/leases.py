@@ -7,7 +7,7 @@ PostgreSQL only. All in the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,9 +119,11 @@ def renew_all(connection: Connection, prefix: str, holder: str, seconds: float) 
     return {row.name: row.epoch for row in rows}
 
 
-def release_all(connection: Connection, holder: str, names: Collection[str]) -> None:
-    ours = update(lease).where(lease.c.name.in_(sorted(names)), lease.c.holder == holder)
-    connection.execute(ours.values(until=0.0))
+def release_all(connection: Connection, holder: str, held: Mapping[str, int]) -> None:
+    """Let others have these, each under the epoch given for it: what was taken anew since stays."""
+    ours = [{"of_name": name, "of_holder": holder, "of_epoch": epoch} for name, epoch in sorted(held.items())]
+    if ours:
+        connection.execute(_RENEW.values(until=0.0), ours)
 
 
 def take_free(connection: Connection, prefix: str, holder: str, most: int, seconds: float) -> dict[str, int]:
