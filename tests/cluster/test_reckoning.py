@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from databases import sqlite_url
-from headwater.cluster.reckoning import Reckoning, reckon
+from headwater.cluster.reckoning import Reckoning, overlaps, reckon
 from headwater.formats import read
 from headwater.lab.farm import Farm
+from headwater.lab.farm.log import Line, Log
 from headwater.model import Ending, Outcome
 from headwater.novelty import judge
 from headwater.store.store import Store
@@ -115,3 +116,13 @@ async def test_a_loss_that_nobody_noticed_is_told(reader: Reader) -> None:
     assert (found.overflowed, found.missing, found.unnoticed) == (2, 0, 2)
     assert not replace(found, unmatched=0).whole
     assert all(story.startswith("passed unnoticed: ") for story in found.stories)
+
+
+def test_requests_that_a_host_had_to_bear_at_once_are_told() -> None:
+    log = Log(10)
+    for began, ended, host, feed in ((1.0, 2.0, "a", 0), (1.5, 3.0, "b", 1), (2.5, 3.5, "a", 2), (2.8, 3.1, "b", 3)):
+        log.begin(host)
+        log.end(Line(began, ended, "GET", f"/feeds/{feed}", feed, 200, host, "127.0.0.1:1"))
+    [story] = overlaps(log)
+    assert story.startswith("b saw two at once: /feeds/1")
+    assert "/feeds/3" in story

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
+from headwater.lab.farm.log import Line, Log
 from headwater.lab.farm.server import Farm
 from headwater.lab.farm.world import Posting
 from headwater.model import Ending, Known, Refresh
@@ -30,7 +31,7 @@ class Reckoning:
     `missing` of those were shown to a refresh and are not stored; `overflowed` passed through a window between two
     refreshes, `unnoticed` are those of them whose loss the refresh after did not see. `doubled` are stored twice,
     `unannounced` have not exactly one outbox entry, `unmatched` did not come out of the query of everything exactly
-    once. `at_once` is the most that a host had to bear at a time. `stories` tell all that is known of what is missing.
+    once. `at_once` is the most that a host had to bear at a time. `stories` tell what is known of what went wrong.
     """
 
     published: int
@@ -83,8 +84,25 @@ async def reckon(farm: Farm, store: Store, query: str) -> Reckoning:
         *await store.read(_faults, query_id),
         max(farm.log.most_at_once.values(), default=0),
         len(farm.log),
-        (*missing, *unnoticed),
+        (*missing, *unnoticed, *overlaps(farm.log)),
     )
+
+
+def overlaps(log: Log) -> list[str]:
+    """Requests that a host had to bear at once, in words."""
+    last: dict[str, Line] = {}
+    told = []
+    for line in sorted(log, key=lambda one: one.arrived):
+        before = last.get(line.host)
+        if before is not None and before.ended > line.arrived:
+            told.append(
+                f"{line.host} saw two at once: {before.path} of {before.peer} ({before.status}) from "
+                f"{before.arrived:.3f} to {before.ended:.3f}, {line.path} of {line.peer} ({line.status}) from "
+                f"{line.arrived:.3f} to {line.ended:.3f}."
+            )
+        if before is None or line.ended > before.ended:
+            last[line.host] = line
+    return told
 
 
 class _Account:
