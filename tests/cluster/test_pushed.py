@@ -46,3 +46,28 @@ async def test_a_pushed_feed_is_asked_seldom_until_its_hub_ends(store: Store) ->
     await store.subscriptions.end(one, "silent", "It did not push.", now + 1000)
     assert await pushed.follow(store, courtesy) == {one}  # whoever decides reconsiders it
     assert courtesy.pushed == set()
+
+
+async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_stores_a_poll(store: Store) -> None:
+    url, now = "https://pushed.example/feed", time.time()
+    [added] = await store.add_feeds([NewFeed(url)], now)
+    feed = added.feed.id
+    await store.write(sharing.prepare)
+    courtesy = Courtesy(np.random.default_rng(1), least=1.0)
+    storer = Storer(store, courtesy)
+    await storer.settle([with_hub(result(feed, url, now - 20_000, "a"), HUB)])
+    await store.subscriptions.add([Subscription(feed, "key", HUB, url, "secret", due=now - 19_000)])
+    assert await store.subscriptions.claim(now - 19_000, now, now)
+    assert await store.subscriptions.confirm("key", url, now - 19_000, now + 1000, now + 800) == feed
+    await storer.follow_hubs()
+    await storer.settle([with_hub(result(feed, url, now - 10_000, "a"), HUB)])  # nothing new: it is believed
+    assert courtesy.pushed == {feed}
+    missed = with_hub(result(feed, url, now, "a", "b"), HUB)
+    assert missed.outcome.document is not None
+    entries = tuple(replace(one, published=now - 5_000) for one in missed.outcome.document.items)
+    document = replace(missed.outcome.document, items=entries)
+    await storer.settle([replace(missed, outcome=replace(missed.outcome, document=document))])
+    assert courtesy.pushed == set()
+    found = (await store.subscriptions.by_feed([feed]))[feed]
+    assert found.state == "silent"
+    assert await store.subscriptions.active(now) == {}  # which the controller sees, and polls it as ever

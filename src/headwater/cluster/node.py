@@ -116,7 +116,7 @@ class SharedNode(Node):
             asyncio.create_task(every(1.0, self._look, self._stop)),
             asyncio.create_task(every(LOOK, self._follow, self._stop)),
             asyncio.create_task(every(LOOK, self.leader.follow, self._stop)),
-            asyncio.create_task(every(pushed.LOOK, self._hubs, self._stop)),
+            asyncio.create_task(every(pushed.LOOK, self.storer.follow_hubs, self._stop)),
             asyncio.create_task(every(timing.beat, self.membership.stay, self._stop)),
         ]
         self._tasks[0].add_done_callback(self._ended)
@@ -157,9 +157,6 @@ class SharedNode(Node):
     async def _look(self) -> None:
         if self.leader.status() is None:
             self._status = await last_status(self.store)
-
-    async def _hubs(self) -> None:
-        await pushed.follow(self.store, self.crawler.courtesy)
 
     def _new_processor(self, store: Store) -> None:
         self.processor = Processor(

@@ -228,12 +228,10 @@ async def storer(settings: Settings, stop: asyncio.Event) -> None:
         identity.problem = lambda: storing.problem or here.membership.problem
         seat = Seat(here.store, RELAY, identity.name, here.timing.lead)
 
-        async def hubs() -> None:
-            await pushed.follow(here.store, courtesy)
-
         with suppress(HeadwaterError):  # the database may be away again already; it is looked again soon
-            await hubs()
-        await asyncio.gather(storing.run(stop), seat.run(relay.run, stop), every(pushed.LOOK, hubs, stop))
+            await writes.follow_hubs()
+        hubs = every(pushed.LOOK, writes.follow_hubs, stop)
+        await asyncio.gather(storing.run(stop), seat.run(relay.run, stop), hubs)
 
 
 async def processor(settings: Settings, stop: asyncio.Event) -> None:

@@ -19,6 +19,8 @@ from headwater.cluster.sharing import LEASES
 from headwater.model import Known, Verdict
 from headwater.node.courtesy import Courtesy
 from headwater.node.learning import Lesson, lesson
+from headwater.node.refresher import Fetched, Settled
+from headwater.node.subscribing import NOT_PUSHED, SILENCE, missed
 from headwater.novelty import judge, unknown
 from headwater.quick import changed
 from headwater.store import jobs, leases, save
@@ -39,6 +41,7 @@ class Storer:
         self._courtesy = courtesy
         self._rows = rows
         self._clock = clock
+        self._pushed: dict[int, float] = {}  # feeds that hubs push, and since when
         self.counts = {"stored": 0, "new": 0, "updated": 0, "late": 0, "skipped": 0}
 
     async def settle(self, results: Sequence[Result]) -> list[Saved]:
@@ -58,7 +61,26 @@ class Storer:
         saved = await self._store.write(_settle, here, verdicts, done)
         fail_points.here("storer.saved")
         self._count(verdicts, saved)
+        if self._pushed:
+            await self._watch_hubs(here, verdicts)
         return saved
+
+    async def follow_hubs(self) -> None:
+        """Learn from the store which feeds are pushed: who talks with hubs is another process."""
+        self._pushed = await self._store.subscriptions.active(self._clock())
+        self._courtesy.pushed = set(self._pushed)
+
+    async def _watch_hubs(self, here: Sequence[tuple[Result, Known]], verdicts: Sequence[Verdict]) -> None:
+        """A hub that has confirmed and does not push is not believed any more; who decides sees it in the store."""
+        for (one, before), verdict in zip(here, verdicts, strict=True):
+            since = self._pushed.get(before.feed_id)
+            if since is None or one.outcome.pushed:
+                continue
+            settled = Settled(Fetched(before, one.outcome, one.job.reason), verdict, Saved(before.feed_id))
+            if missed(settled, since):
+                del self._pushed[before.feed_id]
+                self._courtesy.pushed.discard(before.feed_id)
+                await self._store.subscriptions.end(before.feed_id, "silent", NOT_PUSHED, self._clock() + SILENCE)
 
     def _planned(self, results: Sequence[Result], verdicts: Sequence[Verdict]) -> list[Verdict]:
         """With when each may be asked again: who takes the lead over must not find everything due."""

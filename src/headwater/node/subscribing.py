@@ -36,6 +36,7 @@ SHORTEST, LONGEST = 60.0, 30 * 86_400.0  # leases that are believed
 PATIENCE = 600.0  # seconds in which a verification must come
 FIRST, SLOWEST = 600.0, 86_400.0  # until a request without success is made again, doubled each time
 SILENCE = 86_400.0  # until a hub that did not push is asked again
+NOT_PUSHED = "It did not push items that a poll found; the feed is polled again."
 FAREWELLS = 5  # requests to end a subscription that a hub answers with an error
 RENEW = 0.8  # of the lease, less up to a tenth by chance
 GRACE = 60.0  # an item that a poll found so soon after its publication may still be on its way
@@ -73,8 +74,7 @@ class Subscriber(Stepping):
             await self._resume(feed_id, "lease over")
         while self._silent:
             feed_id = self._silent.pop()
-            said = "It did not push items that a poll found; the feed is polled again."
-            await self._store.subscriptions.end(feed_id, "silent", said, now + SILENCE)
+            await self._store.subscriptions.end(feed_id, "silent", NOT_PUSHED, now + SILENCE)
             await self._resume(feed_id, "hub silent")
         claimed = await self._store.subscriptions.claim(now, now + PATIENCE, now + FIRST)
         parted = await self._store.subscriptions.claim_farewells(now, FIRST, SLOWEST)
