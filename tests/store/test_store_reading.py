@@ -98,11 +98,11 @@ async def agree(store: Store, user: User, oracle: Oracle) -> None:
     some_feed = min(oracle.tags)
     for which in (Stream(), Stream(feed=some_feed), Stream(tag="few"), Stream(tag="many"), Stream(tag="none")):
         for part in (
-            Part(limit=7),
-            Part(unread=True, limit=5),
-            Part(unread=False, limit=11, oldest_first=True),
+            Part(limit=37),
+            Part(unread=True, limit=23),
+            Part(unread=False, limit=41, oldest_first=True),
             Part(unread=True, by_arrival=True, limit=1000, since=NOW + 60, until=NOW + 120.5),
-            Part(starred=True, limit=3),
+            Part(starred=True, limit=9),
         ):
             found = await all_of(store, user, which, part)
             assert [one.item.id for one in found] == oracle.ids(which, part), (which, part)
