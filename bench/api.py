@@ -328,6 +328,8 @@ async def _serve(
         floor_median, floor_rate = await under_load(by_hand, "/unread", seconds)
         figures["load: 100 unread"] = _say(f"load of {readers} readers: 100 unread", median, floor_median)
         print(f"{'':44} {rate:9.0f} /s   floor {floor_rate:9.0f} /s")
+        page, pages = await under_load(asking, "/read/all", seconds)
+        print(f"{f'load of {readers} readers: reading page':44} {1e3 * page:9.2f} ms, {pages:.0f} /s", flush=True)
         had: set[int] = set()
         for name in (f"first sync of {total:,} items", "the next, with nothing new"):
             client = Asking(session, base, "bench")
