@@ -181,9 +181,10 @@ class Node:
 
     def _settled(self, batch: Sequence[Settled]) -> None:
         self.upkeep.watch.note((one.verdict.refresh, one.fetched.known.last_success) for one in batch)
+        bound = log.bind()  # once: to find out where the log goes costs more than to say nothing there
         for one in batch:
             refresh = one.verdict.refresh
-            log.info(
+            bound.info(
                 "refreshed",
                 feed=refresh.feed_id,
                 url=one.fetched.known.url,

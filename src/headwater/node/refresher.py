@@ -31,6 +31,11 @@ class Settled:
     saved: Saved
 
 
+def _may_have_lost(fetched: Fetched) -> bool:
+    """Only of a feed that has been read before, and only a document tells that items passed unread."""
+    return fetched.outcome.document is not None and fetched.known.last_success is not None
+
+
 Plan = Callable[[Sequence[tuple[Fetched, Verdict]]], Sequence[float | None]]
 Believe = Callable[[int], float | None]
 
@@ -68,7 +73,7 @@ class Refresher:
                 one.outcome,
                 seen.get(one.known.feed_id, {}),
                 reason=one.reason,
-                rate=believe(one.known.feed_id) if believe else None,
+                rate=believe(one.known.feed_id) if believe and _may_have_lost(one) else None,
             )
             for one in fetched
         ]
