@@ -10,6 +10,7 @@ import pytest
 
 from headwater.cli.query_live import _most_from
 from headwater.node.processor import Processor
+from headwater.store import kept_settings
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import a_verdict, an_item
@@ -97,6 +98,18 @@ def test_a_preview_of_a_query_that_is_there_says_what_its_new_definition_would_b
     assert (twice.code, "Volcano exists already" in twice.err) == (2, True)
     source = headwater("query", "preview", "-", input="CREATE FEED iris AS RETURN ALL")
     assert (source.code, "registered source" in source.err) == (2, True)
+
+
+def test_explaining_goes_by_the_strategy_that_was_chosen_on_the_page(headwater, stored: str) -> None:
+    async def choose() -> None:
+        async with await Store.open(stored) as store:
+            await store.write(kept_settings.keep, {"strategy": "uniform"}, time.time())
+
+    assert headwater("feeds", "explain", "iris", "--json").json["strategy"] == "value"
+    asyncio.run(choose())
+    assert headwater("feeds", "explain", "iris", "--json").json["strategy"] == "uniform"
+    by_hand = headwater("feeds", "explain", "iris", "--json", env={"HEADWATER_STRATEGY": "value"})
+    assert by_hand.json["strategy"] == "value"
 
 
 def test_a_check_knows_the_feeds_of_the_store(headwater, stored: str) -> None:

@@ -241,10 +241,11 @@ def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")
 
     async def work() -> Explanation:
         from headwater.node.explaining import explain as explained
+        from headwater.node.kept_settings import in_force
 
         given = settings()
         async with opened(given) as store:
-            return await explained(store, given, feed, time.time())
+            return await explained(store, await in_force(store, given), feed, time.time())
 
     told = run(work())
     if as_json():

@@ -21,6 +21,7 @@ from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import EVERY, parse
 from headwater.language.ast import Create
 from headwater.model import QueryFeed
+from headwater.node.kept_settings import in_force
 from headwater.node.query_explaining import Preview, QueryExplanation, explain_query, preview
 from headwater.query.text import Origin
 from headwater.query.tongues import detector
@@ -229,7 +230,7 @@ def explain_command(name: NameGiven) -> None:
     async def work() -> QueryExplanation:
         given = settings()
         async with opened(given) as store:
-            return await explain_query(store, given, name, time.time())
+            return await explain_query(store, await in_force(store, given), name, time.time())
 
     with _names_told():
         told = run(work())

@@ -25,6 +25,11 @@ log = structlog.get_logger()
 LOOK = 1.0  # seconds between two looks for what another process has changed
 
 
+async def in_force(store: Store, given: Settings) -> Settings:
+    """What a server with these settings would go by, for those who say why it does what it does."""
+    return await KeptSettings(store, given).at_start()
+
+
 class KeptSettings:
     """The changes of one database, as one process takes them up."""
 
