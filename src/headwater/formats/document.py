@@ -12,11 +12,11 @@ from lxml import etree
 from headwater.errors import NotAFeed
 from headwater.formats import cdf
 from headwater.formats.context import XML_BASE, XML_LANG, Context, language
-from headwater.formats.entry import Handlers, Inherited, read_entry
+from headwater.formats.entry import Inherited, handlers_of, read_entry
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
 from headwater.formats.html import Cleaner
 from headwater.formats.links import absolute, is_web, resolve
-from headwater.formats.names import Names, local_name, prefix_of
+from headwater.formats.names import USUAL, Names, local_name, prefix_of
 from headwater.formats.xml import parse
 from headwater.model import Document, Entry
 
@@ -35,7 +35,7 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
     root = _find(parsed.root, body)
     kind = local_name(root.tag)
     namespace = root.tag.rpartition("}")[0][1:]
-    names = Names(namespace if namespace and prefix_of(namespace) == "?" else None)
+    names = Names(namespace) if namespace and prefix_of(namespace) == "?" else USUAL
     # Most documents have neither, and need not be searched for them.
     marked = b"xml:" in body or parsed.encoding != "utf-8"
     has_base = marked and bool(_HAS_BASE(parsed.root))
@@ -60,7 +60,7 @@ def read_elements(
     root: etree._Element, base: str | None, clean: bool, encoding: str, problems: tuple[str, ...]
 ) -> Document:
     """The Document that the elements of RSS say which did not come as XML."""
-    context = Context(names=Names(), cleaner=Cleaner(clean), base=base)
+    context = Context(names=USUAL, cleaner=Cleaner(clean), base=base)
     context.problems.extend(problems)
     return _read(root, "rss", context, {}, encoding)
 
@@ -126,7 +126,7 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
     if len(elements) > ITEM_LIMIT:
         context.problems.append(f"{len(elements)} items, of which the first {ITEM_LIMIT} were read")
     inherited = Inherited(fields.get("language"), fields["authors"])
-    handlers = Handlers(context.names)
+    handlers = handlers_of(context.names)
     items = [read_entry(element, context, inherited, handlers) for element in elements[:ITEM_LIMIT]]
     while context.nested and len(items) < ITEM_LIMIT:
         items.append(read_entry(context.nested.pop(0), context, inherited, handlers))

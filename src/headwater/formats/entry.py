@@ -11,7 +11,7 @@ from headwater.formats.context import Context
 from headwater.formats.draft import Draft, Handler
 from headwater.formats.elements import HANDLERS, permanent
 from headwater.formats.links import is_web, resolve
-from headwater.formats.names import Names
+from headwater.formats.names import MOST_TAGS, USUAL, Names
 from headwater.formats.text import TITLE_LIMIT, cut
 from headwater.model import Entry
 
@@ -27,15 +27,24 @@ class Inherited:
 
 
 class Handlers(dict[object, Handler | None]):
-    """Raw tag → what its element contributes to an item, worked out once for each tag of a document."""
+    """Raw tag → what its element contributes to an item, worked out once for each tag."""
 
     def __init__(self, names: Names) -> None:
         super().__init__()
         self._names = names
 
     def __missing__(self, tag: str) -> Handler | None:
+        if len(self) >= MOST_TAGS:
+            self.clear()
         self[tag] = found = HANDLERS.get(self._names[tag])
         return found
+
+
+_USUAL = Handlers(USUAL)
+
+
+def handlers_of(names: Names) -> Handlers:
+    return _USUAL if names is USUAL else Handlers(names)
 
 
 def read_entry(element: etree._Element, context: Context, inherited: Inherited, handlers: Handlers) -> Entry:

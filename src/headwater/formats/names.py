@@ -60,11 +60,12 @@ NAMESPACES: Final[dict[str, str]] = {
     "http://www.w3.org/2007/app": "app",
 }
 PREFIXES: Final = frozenset(NAMESPACES.values()) | {"atom", "atom10", "a10", "rss"}
+MOST_TAGS: Final = 2_048  # remembered
 _CORE_PREFIXES: Final = frozenset({"atom", "atom10", "a10", "rss", "rss1"})
 
 
 class Names(dict[str, str]):
-    """Raw tag → short name, worked out once for each tag of a document.
+    """Raw tag → short name, worked out once for each tag.
 
     `core` is a namespace to take for the core besides the known ones: a root element called `rss` or `feed` means
     one, whatever its namespace says.
@@ -79,11 +80,16 @@ class Names(dict[str, str]):
             return "?"
         core = self._core
         name = tag[len(core) + 2 :].lower() if core and tag.startswith(f"{{{core}}}") else short_name(tag)
+        if len(self) >= MOST_TAGS:
+            self.clear()
         self[tag] = name
         return name
 
 
-@lru_cache(maxsize=2_048)
+USUAL: Final = Names()  # of all documents without a core of their own, since all feeds use the same few dozen
+
+
+@lru_cache(maxsize=MOST_TAGS)
 def short_name(tag: str) -> str:
     """The short name of a raw tag; remembered, because all feeds use the same few dozen."""
     if tag[0] == "{":
