@@ -150,3 +150,10 @@ async def test_deliveries_are_listed_counted_and_sent_again(fed: Any) -> None:
     await fed.owner("POST", "/deliveries/resend", 400, json={"ids": [999_999]})
     await fed.owner("GET", "/deliveries?state=lost", 400)
     await fed.ann("GET", "/deliveries", 403)
+
+
+async def test_a_script_as_long_as_it_may_be_is_taken_however_json_writes_it(fed: Any) -> None:
+    """The most a body may have follows from the most its texts may have."""
+    for written, said in ((b"\\ud83d\\ude00" * 999_997, 200), (b"a" * 1_000_001, 400), (b"a" * 14_000_000, 413)):
+        body = b'{"text": "-- ' + written + b'"}'
+        await fed.owner("POST", "/queries/check", said, content=body, headers={"Content-Type": "application/json"})

@@ -15,7 +15,8 @@ from headwater.web.api.endpoint import OPML, Asked, Document, Endpoint
 from headwater.web.api.values import FieldError
 from headwater.web.forms import Refused
 
-LARGEST = 13_000_000  # a script has a million characters at most, and JSON may take twelve bytes for one
+LARGEST = 2_000_000
+WIDEST = 13  # bytes that JSON may take for a character (two \uXXXX), with some room for the rest of the body
 LARGEST_LIST = 20_000_000  # an OPML list of 36,515 feeds has 8 MB
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<at>[^`]*)`)?$", re.DOTALL)
 _PLACE = re.compile(r"\[[^\]]*\]")
@@ -70,10 +71,25 @@ async def body(endpoint: Endpoint, request: Request) -> Any:
     said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not listed and said != "application/json":
         raise Refused("The body is JSON: send it with Content-Type: application/json.", 415)
-    raw = await _read(request, LARGEST_LIST if listed else LARGEST)
+    raw = await _read(request, LARGEST_LIST if listed else _largest(endpoint.given))
     if listed:
         return Document(raw, said or OPML)
     return _typed(lambda: msgspec.json.decode(raw, type=endpoint.given))
+
+
+@cache
+def _largest(given: Any) -> int:
+    """A body whose texts are as long as described is taken however JSON writes them: scripts may be a megabyte."""
+    fields: tuple[kinds.Field, ...] = kinds.type_info(given).fields  # type: ignore[attr-defined]
+    return max([LARGEST, *(WIDEST * _longest(field.type) for field in fields)])
+
+
+def _longest(kind: kinds.Type) -> int:
+    if isinstance(kind, kinds.UnionType):
+        return max(map(_longest, kind.types))
+    if isinstance(kind, kinds.Metadata):
+        return _longest(kind.type)
+    return (kind.max_length or 0) if isinstance(kind, kinds.StrType) else 0
 
 
 async def _read(request: Request, largest: int) -> bytes:
