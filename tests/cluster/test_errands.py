@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import msgspec
 from cluster_in_process import roles, settings
 
 from headwater.cluster.errands import NatsErrands, fitting, unanswered
@@ -18,6 +19,7 @@ from headwater.lab.farm.faults import Fault
 from headwater.model import Ending
 from headwater.node.adding import subscribe
 from headwater.node.node import Node
+from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -66,6 +68,30 @@ async def test_by_postgresql_alone_a_host_never_sees_two_nodes_at_once(
         await asyncio.gather(add(one, made.url(0)), add(two, made.url(1)))
         assert sorted(node.terminal.counts["errands"] for node in (one, two)) == [0, 2]
     assert set(made.log.most_at_once.values()) == {1}
+
+
+async def test_the_articles_behind_items_are_fetched_by_the_terminals(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await farm(feeds=1, hosts=1, speed=100, hints=False)
+    [known] = await store.add_feeds([NewFeed(made.url(0))], time.time())
+    await store.articles.wish("feed", known.feed.id, True)
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix, article_budget=6000.0)
+    async with roles(given, "controller", "terminal", "storer", "processor", "publisher"):
+
+        async def fetched() -> bool:
+            items = await store.items(feed_id=known.feed.id)
+            found = [await store.articles.find(one.id or 0) for one in items]
+            return bool(found) and any(one is not None and one.state == "done" for one in found)
+
+        await eventually(fetched, "an article is there")
+        await eventually(lambda: errands(store), "the terminal says that it asked")
+    assert set(made.log.most_at_once.values()) == {1}
+
+
+async def errands(store: Store) -> bool:
+    infos = [msgspec.json.decode(one.info) for one in await store.read(leases.members, 60.0)]
+    return any(info["counts"].get("errands", 0) > 0 for info in infos)
 
 
 async def test_where_no_terminal_answers_a_sentence_says_so(monkeypatch) -> None:

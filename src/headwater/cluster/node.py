@@ -29,6 +29,7 @@ from headwater.cluster.errands import PostgresErrands
 from headwater.cluster.identity import Identity
 from headwater.cluster.leading import SEAT, Leader, last_status
 from headwater.cluster.membership import Membership
+from headwater.cluster.reading_articles import ARTICLES, fetching
 from headwater.cluster.seat import Seat
 from headwater.cluster.storer import Storer
 from headwater.cluster.terminal import Terminal
@@ -36,6 +37,7 @@ from headwater.cluster.timing import Timing
 from headwater.cluster.told import last_told
 from headwater.cluster.wishing import Wishing
 from headwater.fetch.client import Fetcher
+from headwater.node.articles import pages_of_hits
 from headwater.node.buying import Sample
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Status
@@ -108,11 +110,13 @@ class SharedNode(Node):
         self._status: Status | None = None
         self._storing = asyncio.create_task(results.run())
         name = self.identity.name
+        articles = fetching(self.store, self.scout, given.article_budget)
         self._tasks = [
             asyncio.create_task(self.terminal.run(self._stop)),
             asyncio.create_task(Seat(self.store, SEAT, name, timing.lead).run(self.leader.lead, self._stop)),
             asyncio.create_task(Seat(self.store, PROCESSOR, name, timing.lead).run(self._process, self._stop)),
             asyncio.create_task(self.deliverer.run(self._stop)),
+            asyncio.create_task(Seat(self.store, ARTICLES, name, timing.lead).run(articles, self._stop)),
             asyncio.create_task(every(1.0, self._look, self._stop)),
             asyncio.create_task(every(LOOK, self._follow, self._stop)),
             asyncio.create_task(every(LOOK, self.leader.follow, self._stop)),
@@ -162,7 +166,7 @@ class SharedNode(Node):
         self.processor = Processor(
             store,
             detect=detector(),
-            writers=(*self._writers, Duties(zone(self.settings.time_zone))),
+            writers=(*self._writers, Duties(zone(self.settings.time_zone)), pages_of_hits),
             on_hits=self._hits,
         )
 

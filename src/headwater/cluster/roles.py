@@ -10,14 +10,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import structlog
 
 from headwater.cluster import pushed, sharing
-from headwater.cluster.by_nats import Desk, NatsJobs, NatsLandlord, NatsOutgoing, NatsResults, carrier
+from headwater.cluster.by_nats import Desk, NatsJobs, NatsLandlord, NatsOutgoing, NatsResults, carrier, offer_all
 from headwater.cluster.by_postgres import encode_json
+from headwater.cluster.errands import NatsErrands
 from headwater.cluster.identity import Identity
 from headwater.cluster.items import RELAY, Followed, Relay
 from headwater.cluster.leading import SEAT, Leader
@@ -25,6 +27,7 @@ from headwater.cluster.link import connect
 from headwater.cluster.membership import Membership
 from headwater.cluster.node import PROCESSOR
 from headwater.cluster.out import DISPATCHER, Dispatch, Publisher
+from headwater.cluster.reading_articles import ARTICLES, fetching
 from headwater.cluster.seat import Seat
 from headwater.cluster.storer import Storer
 from headwater.cluster.storing import NatsStoring
@@ -35,6 +38,7 @@ from headwater.errors import HeadwaterError, SettingsError, StoreError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.errand import Hop, Hopped
 from headwater.node import kept_settings
+from headwater.node.articles import pages_of_hits
 from headwater.node.courtesy import Courtesy
 from headwater.node.delivering import delivering
 from headwater.node.processor import Processor
@@ -82,6 +86,11 @@ def fetcher(
         errands=errands,
         **more,
     )
+
+
+def by_terminals(streams: Streams) -> Errands:
+    """Requests that terminals make."""
+    return NatsErrands(streams.link, partial(offer_all, streams)).send
 
 
 def address(settings: Settings) -> str:
@@ -246,7 +255,7 @@ async def processor(settings: Settings, stop: asyncio.Event) -> None:
             works = Processor(
                 store,
                 detect=detector(),
-                writers=(Duties(zone(settings.time_zone)),),
+                writers=(Duties(zone(settings.time_zone)), pages_of_hits),
                 entries=followed.read,
             )
 
@@ -266,14 +275,20 @@ async def processor(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def publisher(settings: Settings, stop: asyncio.Event) -> None:
-    """Sends mails, web hooks and notices."""
+    """Sends mails, web hooks and notices; one publisher fetches the articles behind items."""
     identity = Identity(settings, "publisher")
-    async with joined(settings, identity) as here, fetcher(settings, here.timing) as client:
+    async with (
+        joined(settings, identity) as here,
+        fetcher(settings, here.timing) as client,
+        fetcher(settings, here.timing, errands=by_terminals(here.streams)) as scout,
+    ):
         sends = Publisher(here.streams, await delivering(here.store, client, settings))
         dispatch = Dispatch(here.streams, here.store)
         identity.counts = lambda: {**sends.counts, **dispatch.counts}
         seat = Seat(here.store, DISPATCHER, identity.name, here.timing.lead)
-        await asyncio.gather(sends.run(stop), seat.run(dispatch.run, stop))
+        reading = Seat(here.store, ARTICLES, identity.name, here.timing.lead)
+        articles = fetching(here.store, scout, settings.article_budget)
+        await asyncio.gather(sends.run(stop), seat.run(dispatch.run, stop), reading.run(articles, stop))
 
 
 ROLES: dict[str, Callable[[Settings, asyncio.Event], Any]] = {

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from functools import partial
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 import structlog
 
-from headwater.cluster.by_nats import NatsOutgoing, offer_all
+from headwater.cluster.by_nats import NatsOutgoing
 from headwater.cluster.by_postgres import PostgresOutgoing
 from headwater.cluster.controller import Outgoing
-from headwater.cluster.errands import NatsErrands, PostgresErrands
+from headwater.cluster.errands import PostgresErrands
 from headwater.cluster.identity import Identity
 from headwater.cluster.leading import last_status
 from headwater.cluster.node import joined_by_postgres
-from headwater.cluster.roles import Errands, fetcher, joined
+from headwater.cluster.roles import Errands, by_terminals, fetcher, joined
 from headwater.cluster.timing import Timing
 from headwater.cluster.told import last_told
 from headwater.cluster.wishing import Wishing
@@ -64,8 +63,7 @@ class WebNode(Node):
             store = await stack.enter_async_context(joined_by_postgres(self.settings, identity))
             return store, PostgresOutgoing(store), PostgresErrands(store).send
         here = await stack.enter_async_context(joined(self.settings, identity))
-        errands = NatsErrands(here.streams.link, partial(offer_all, here.streams))
-        return here.store, NatsOutgoing(here.streams, here.store, lambda: True), errands.send
+        return here.store, NatsOutgoing(here.streams, here.store, lambda: True), by_terminals(here.streams)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,0 +1,29 @@
+"""The articles behind items, in a cluster: one process at a time reads them, and the terminals ask the hosts."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headwater.cluster.seat import Work
+from headwater.fetch.client import Fetcher
+from headwater.node.articles import Articles
+from headwater.store.leases import Lease
+from headwater.store.store import Store
+
+ARTICLES = "articles"
+GRACE = 2.0  # seconds that what is under way may take to end
+
+
+def fetching(store: Store, scout: Fetcher, per_minute: float) -> Work:
+    """Work of the seat; `scout` is a fetcher whose requests are errands."""
+
+    async def work(held: Lease, over: asyncio.Event) -> None:
+        reading = asyncio.create_task(Articles(store.fenced(held), scout, per_minute).run(over))
+        try:
+            await over.wait()
+            await asyncio.wait({reading}, timeout=GRACE)
+        finally:  # the terminals may be gone, and what is under way is due again soon
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    return work
