@@ -99,6 +99,11 @@ class Kept:
         self.results.append(one)
 
 
+async def answered(terminal: Terminal, eventually) -> None:
+    """Until the landlord has given the terminal what it gets."""
+    await eventually(lambda: terminal._until > 0.0, "it has asked for partitions and was answered")
+
+
 async def tried(terminal: Terminal, job: Job) -> str:
     """What becomes of a job in a terminal's hands: done, given back, put down."""
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -119,7 +124,7 @@ async def tried(terminal: Terminal, job: Job) -> str:
     return await asyncio.wait_for(ended, 20)
 
 
-async def test_a_terminal_begins_nothing_it_may_not(farm) -> None:
+async def test_a_terminal_begins_nothing_it_may_not(farm, eventually) -> None:
     made = await farm(feeds=1)
     url = made.url(0)
     p = partition_of(url)
@@ -138,7 +143,7 @@ async def test_a_terminal_begins_nothing_it_may_not(farm) -> None:
             terminal = Terminal("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=Timing(LEASE))
             stop = asyncio.Event()
             running = asyncio.create_task(terminal.run(stop))
-            await asyncio.sleep(0.1)
+            await answered(terminal, eventually)
             found[name] = await tried(terminal, Job(1, p, epoch << EPOCH_SHIFT, url, "a test"))
             stop.set()
             await running
@@ -157,7 +162,7 @@ async def test_a_partition_is_drained_before_it_is_let_go(farm, eventually) -> N
         terminal = Terminal("t", fetcher, landlord, NoJobs(), Kept(), timing=Timing(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
-        await asyncio.sleep(0.1)
+        await answered(terminal, eventually)
         fetching = asyncio.create_task(tried(terminal, Job(1, p, 7 << EPOCH_SHIFT, url, "a test")))
         await eventually(lambda: {p: 5} in landlord.drained, "it lets go")
         assert fetching.done()
@@ -265,6 +270,11 @@ async def test_a_job_of_which_nothing_was_heard_is_due_again_and_its_feed_is_ref
     await store.write(jobs.finish, [feed])  # as if the broker had been wiped
     assert not await works.step()
     works.flights[feed].deadline = 0.0
+    assert await works.step()
+    assert works.counts["expired"] == 1
+    assert await store.read(jobs.waiting) == 1
+    await store.write(jobs.finish, [feed])
+    works.doubt()  # where one knows that the broker was wiped, nothing is waited for
     assert await works.step()
     assert works.counts["expired"] == 1
     assert await store.read(jobs.waiting) == 1
@@ -464,7 +474,7 @@ async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
             await asyncio.sleep(1.0)
             broker.start()
             asked = len(made.log)
-            await eventually(lambda: len(made.log) > asked + 12, "it goes on by itself")
+            await eventually(lambda: len(made.log) > asked + 4, "it goes on by itself")
             await running.stop("controller")
             await asyncio.sleep(1.0)
 
@@ -477,7 +487,7 @@ async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
 # redirects
 
 
-async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_holds_that(farm) -> None:
+async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_holds_that(farm, eventually) -> None:
     made = await farm(feeds=2, hosts=2)
     made.faults[0] = Fault("302", made.url(1))
     here, there = partition_of(made.url(0)), partition_of(made.url(1))
@@ -491,7 +501,7 @@ async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_hold
             terminal = Terminal("t", fetcher, Grants(grant), NoJobs(), results, timing=Timing(LEASE))
             stop, over = asyncio.Event(), asyncio.Event()
             running = asyncio.create_task(terminal.run(stop))
-            await asyncio.sleep(0.1)
+            await answered(terminal, eventually)
 
             async def done() -> None:
                 over.set()

@@ -34,7 +34,7 @@ async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_o
 
         await eventually(balanced, "each has half of the partitions")
         asked = len(made.log)
-        await eventually(lambda: len(made.log) > asked + 30, "feeds are refreshed")
+        await eventually(lambda: len(made.log) > asked + 8, "feeds are refreshed")
         leader = (await store.read(leases.read, "controller"))[0].holder
         other = "b" if leader == "a" else "a"
         running.kill(leader)

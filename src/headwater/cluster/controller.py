@@ -100,6 +100,10 @@ class Controller(Decider):
                 self.roster.busy[row] = True
                 self._fly(feed, row, self._first, self._clock())
 
+    def doubt(self) -> None:
+        """What carries jobs has been made anew: those that were on their way may be lost."""
+        self._inherited.doubt(self.flights)
+
     def _fly(self, feed: int, row: int, generation: int, now: float) -> None:
         reserved = self.spending.begin(now, int(self.roster.host[row]))
         self.flights[feed] = Flight(generation, awake() + self._timing.flight, reserved)

@@ -7,6 +7,7 @@ was on its way when we took over is either a job that can be named, or among the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 
@@ -41,6 +42,10 @@ class Inherited:
         self._feeds = await self._buffers.on_their_way()
         self._waited = await self._buffers.newest()
         return frozenset(self._feeds)
+
+    def doubt(self, feeds: Iterable[int]) -> None:
+        """Nobody knows whether the jobs of these are still there: a stream has been made anew."""
+        self._feeds |= set(feeds)
 
     async def waits(self) -> bool:
         """Whether results of before us are still to be stored: until then nobody knows which feeds they are of."""

@@ -166,6 +166,8 @@ async def controller(settings: Settings, stop: asyncio.Event) -> None:
             made = await here.streams.ensure(here.carrier)
             if made:
                 log.warning("streams_made_anew", streams=made)
+                if leader.controller is not None:
+                    leader.controller.doubt()
             for name in BUFFERS:
                 waiting[f"waiting_{name}"] = await here.streams.waiting(name)
 
