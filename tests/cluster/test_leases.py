@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
-from headwater.errors import LeaseLost
+from headwater.cluster.seat import Seat
+from headwater.errors import LeaseLost, StoreError
 from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -71,3 +73,44 @@ async def test_partitions_are_taken_once_however_many_reach_for_them(store: Stor
     held = await store.read(leases.read, "partition/")
     assert len(held) == 256
     assert all(one.epoch == 1 for one in held)
+
+
+class Away:
+    """A store whose database is away while a test says so."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.away = False
+
+    async def write(self, *args: Any) -> Any:
+        if self.away:
+            raise StoreError("The database is away.")
+        return await self._store.write(*args)
+
+
+async def test_who_could_not_renew_in_time_goes_on_as_it_was_if_nobody_wanted_the_seat(
+    store: Store, eventually
+) -> None:
+    database, epochs, stop = Away(store), [], asyncio.Event()
+    seat = Seat(database, "controller", "a", 1.0)  # type: ignore[arg-type]
+
+    async def work(held: leases.Lease, over: asyncio.Event) -> None:
+        epochs.append(held.epoch)
+        await over.wait()
+
+    sitting = asyncio.create_task(seat.run(work, stop))
+    await eventually(lambda: seat.valid, "it has the seat")
+    database.away = True
+    await eventually(lambda: not seat.valid, "its lease has run out")
+    assert seat.held is not None  # it gives nothing out, but waits whether it can renew
+    database.away = False
+    await eventually(lambda: seat.valid, "it has the seat again")
+    assert epochs == [1]
+    database.away = True
+    assert await store.write(leases.release, seat.held) is None
+    assert await store.write(leases.take, "controller", "b", 60.0) is not None
+    database.away = False
+    await eventually(lambda: seat.held is None, "another has taken it: it is over at once")
+    stop.set()
+    await sitting
+    assert epochs == [1]
