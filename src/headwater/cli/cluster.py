@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from headwater.cli import logs
 from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
 from headwater.cli.work import opened, run
 from headwater.cluster.link import connect
@@ -99,6 +100,7 @@ def demo(
     """
     from headwater.cli.cluster_demo import Plan, play
 
+    logs.configure("warning", as_json=as_json())
     verdict = run(play(Plan(terminals, chaos, seconds, feeds, seed), quiet=as_json()))
     if as_json():
         print_json(asdict(verdict))
