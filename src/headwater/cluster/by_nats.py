@@ -85,11 +85,11 @@ class NatsOutgoing:
         return {int(subject.rpartition(".")[2]) for subject in subjects}
 
     async def newest(self) -> int:
-        return (await self._streams.numbers("RESULTS"))[1]
+        return await self._streams.newest("RESULTS")
 
     async def stored(self, number: int) -> bool:
-        first, last = await self._streams.numbers("RESULTS")
-        return first > min(number, last)
+        upto, waiting = await self._streams.stored()
+        return upto >= number or waiting == 0
 
 
 async def offer_all(streams: Streams, given: Sequence[Job]) -> list[bool]:

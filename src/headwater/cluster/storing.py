@@ -19,7 +19,7 @@ from headwater.cluster.carried import unpack
 from headwater.cluster.messages import Result, encode
 from headwater.cluster.seat import pause
 from headwater.cluster.storer import Storer
-from headwater.cluster.streams import MOST_DELIVERED, Streams
+from headwater.cluster.streams import MOST_DELIVERED, STORERS, Streams
 from headwater.errors import HeadwaterError
 from headwater.store import jobs
 from headwater.store.store import Store
@@ -53,7 +53,7 @@ class NatsStoring:
             try:
                 if subscription is None:
                     stream = self._streams.stream("RESULTS")
-                    subscription = await self._streams.context.pull_subscribe_bind("storers", stream)
+                    subscription = await self._streams.context.pull_subscribe_bind(STORERS, stream)
                 messages = await self._fetched(subscription)
             except TimeoutError:
                 continue

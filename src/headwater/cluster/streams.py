@@ -28,6 +28,7 @@ OUT_BYTES = 64 << 20
 ITEMS_AGE = 3 * 86_400.0
 DUPLICATES = 600.0  # seconds within which NATS recognises a message by its id
 MOST_DELIVERED = 3
+STORERS = "storers"  # the consumer of RESULTS
 CLUSTER = "headwater"  # the key of our identity in the streams' metadata
 
 log = structlog.get_logger()
@@ -151,7 +152,7 @@ class Streams:
         results = await self.context.stream_info(self.stream("RESULTS"))
         if not results.state.consumer_count:
             made = True
-            config = ConsumerConfig(durable_name="storers", ack_wait=self.timing.lease, max_ack_pending=20_000)
+            config = ConsumerConfig(durable_name=STORERS, ack_wait=self.timing.lease, max_ack_pending=20_000)
             await self.context.add_consumer(self.stream("RESULTS"), config)
         out = await self.context.stream_info(self.stream("OUT"))
         if out.state.consumer_count < len(KINDS):
@@ -164,19 +165,32 @@ class Streams:
         return made
 
     async def waiting(self, name: str) -> int:
-        """Messages in a stream."""
+        """Messages in a stream. Of results, those that storers have not acknowledged: when NATS is killed it can keep
+        messages that were, which nobody gets any more."""
+        if name == "RESULTS":
+            return (await self.stored())[1]
         info = await self.context.stream_info(self.stream(name))
         return int(info.state.messages)
 
-    async def numbers(self, name: str) -> tuple[int, int]:
-        """The numbers of the first and the last message; of an empty stream the first is beyond the last."""
+    async def stored(self) -> tuple[int, int]:
+        """The number up to which all results are stored, and how many are not; nothing waits where nobody asks yet."""
         from nats.js.errors import NotFoundError
 
         try:
-            state = (await self.context.stream_info(self.stream(name))).state
+            info = await self.context.consumer_info(self.stream("RESULTS"), STORERS)
         except NotFoundError:  # it is made anew soon
-            return 1, 0
-        return int(state.first_seq) if state.messages else int(state.last_seq) + 1, int(state.last_seq)
+            return 0, 0
+        floor = info.ack_floor.stream_seq if info.ack_floor is not None else 0
+        return int(floor), int(info.num_pending or 0) + int(info.num_ack_pending or 0)
+
+    async def newest(self, name: str) -> int:
+        """The number of the last message there was."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            return int((await self.context.stream_info(self.stream(name))).state.last_seq)
+        except NotFoundError:  # it is made anew soon
+            return 0
 
     async def subjects(self, name: str, under: str) -> list[str]:
         """Of the messages in a stream."""
