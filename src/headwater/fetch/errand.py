@@ -12,7 +12,6 @@ from typing import Any
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from headwater.fetch.guard import REFUSAL, Blocked
 from headwater.fetch.transport import Failure, Reply, Transport
 from headwater.model import Ending
 
@@ -78,11 +77,9 @@ class ByErrand(Transport):
         every_body: bool | None = False,
     ) -> tuple[URL, Reply]:
         if method != "GET":
-            return await super().hop(url, headers, method=method, data=data, seconds=seconds, every_body=every_body)
-        try:
-            target = self._guard.check_url(url)
-        except Blocked as error:
-            raise Failure(Ending.BLOCKED, REFUSAL) from error
+            given: dict[str, Any] = {"seconds": seconds, "max_wire": max_wire, "every_body": every_body}
+            return await super().hop(url, headers, method=method, data=data, **given)
+        target = self.target(url)
         done = await self._send(Hop(url, dict(headers), seconds, max_wire, every_body))
         if done.ending is not None or done.status is None:
             raise Failure(

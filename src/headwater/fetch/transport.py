@@ -134,6 +134,13 @@ class Transport:
         """Raises `Blocked` where the guard says no before any name is resolved."""
         self._guard.check_url(url)
 
+    def target(self, url: str) -> URL:
+        """The address as it is asked; Failure where the guard says no."""
+        try:
+            return self._guard.check_url(url)
+        except Blocked as error:
+            raise Failure(Ending.BLOCKED, REFUSAL) from error
+
     async def hop(
         self,
         url: str,
@@ -147,10 +154,7 @@ class Transport:
     ) -> tuple[URL, Reply]:
         """One request, after waiting for the host's turn. The body is read for 2xx only, unless `every_body`; with None
         there, not at all."""
-        try:
-            target = self._guard.check_url(url)
-        except Blocked as error:
-            raise Failure(Ending.BLOCKED, REFUSAL) from error
+        target = self.target(url)
         domain = registered_domain(target.raw_host or "")
         if not self._gate.try_enter(domain):
             await self._gate.enter(domain)

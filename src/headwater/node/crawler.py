@@ -147,11 +147,14 @@ class Crawler(Decider):
             self.release(self._network.let_go(self._urgent))
         free = self._concurrency - len(self._fetches)
         tokens = min(free, self.spending.available(now))
-        if not self._urgent:  # what a person wants to see is tried all the same
+        away = self._network.away_since is not None
+        if away and self._urgent:  # what a person wants to see is tried all the same, and nothing else with it
+            tokens = min(tokens, len(self._urgent))
+        else:
             tokens = self._network.may_try(tokens, len(self._fetches), now)
         if tokens <= 0:
             return
-        chosen = self.choose(tokens, now) if self._network.away_since is None or self._urgent else self._probe(now)
+        chosen = self._probe(now) if away and not self._urgent else self.choose(tokens, now)
         if chosen:
             await self._begin(chosen, now)
 
