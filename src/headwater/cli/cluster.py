@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from headwater.cli import logs
+from headwater.cli import logs as logging
 from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
 from headwater.cli.work import opened, run
 from headwater.cluster.link import connect
@@ -93,6 +94,9 @@ def demo(
     seconds: Annotated[float, typer.Option(min=5, help="How long to run.")] = 60.0,
     feeds: Annotated[int, typer.Option(min=1, help="How many feeds the farm has.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives other feeds and other mishaps.")] = 1,
+    logs: Annotated[
+        Path | None, typer.Option("--logs", metavar="DIR", help="Keep what every process says in this folder.")
+    ] = None,
 ) -> None:
     """Run a whole cluster on this machine: PostgreSQL, NATS, a feed farm, every role as a process.
 
@@ -100,8 +104,8 @@ def demo(
     """
     from headwater.cli.cluster_demo import Plan, play
 
-    logs.configure("warning", as_json=as_json())
-    verdict = run(play(Plan(terminals, chaos, seconds, feeds, seed), quiet=as_json()))
+    logging.configure("warning", as_json=as_json())
+    verdict = run(play(Plan(terminals, chaos, seconds, feeds, seed, logs), quiet=as_json()))
     if as_json():
         print_json(asdict(verdict))
     else:

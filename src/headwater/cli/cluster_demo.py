@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from rich.text import Text
 
 from headwater.cli.cluster import members_table
 from headwater.cli.common import err
+from headwater.cluster.left import Left, left
 from headwater.cluster.link import connect
 from headwater.cluster.reckoning import Reckoning, reckon
 from headwater.cluster.servers import NatsServer, nats_server, postgres_server
@@ -45,22 +48,28 @@ class Plan:
     seconds: float
     feeds: int
     seed: int
+    logs: Path | None = None  # where what the processes said is kept
 
 
 @dataclass(frozen=True, slots=True)
 class DemoVerdict:
+    """`left` is what did not come to rest: nothing, if all is well."""
+
     ok: bool
     sentence: str
     kills: int
     seconds: float
     reckoning: Reckoning
+    left: tuple[Left, ...] = ()
+    logs: str | None = None
 
 
 class Crew:
     """The processes of the demonstration; who is killed comes back after a moment."""
 
-    def __init__(self, folder: Path, environment: dict[str, str], database: str) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], database: str, level: str) -> None:
         self._folder = folder
+        self._level = level
         self._environment = environment
         self._database = database
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -71,7 +80,7 @@ class Crew:
         if role != "terminal":
             given["HEADWATER_DATABASE"] = self._database
         with (self._folder / f"{name}.log").open("ab") as log:
-            command = [sys.executable, "-m", "headwater", role, "--log-level", "warning"]
+            command = [sys.executable, "-m", "headwater", role, "--log-level", self._level]
             self._running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=given, start_new_session=True)
         self.roles[name] = role
 
@@ -110,25 +119,48 @@ async def play(plan: Plan, *, quiet: bool = False) -> DemoVerdict:
             (folder / name).mkdir()
         if not quiet:
             err.print("Starting PostgreSQL, NATS, a feed farm and every role …")
-        with postgres_server(folder / "postgres") as database, nats_server(folder / "nats") as broker:
+        with (
+            postgres_server(folder / "postgres") as database,
+            nats_server(folder / "nats") as broker,
+            _logs(plan, folder) as logs,
+        ):
             hosts = max(plan.feeds // 2, 1)
             farm = Farm(plan.feeds, plan.seed, 1000.0, 60, hosts=hosts, rates=(5, 50), hints=False, latency=0.03)
             async with farm, await Store.open(database) as store:
                 await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
                 await store.add_feeds([NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())
-                with _crew(folder, plan, database, broker) as crew:
+                with _crew(logs, plan, database, broker) as crew:
                     await _ready(store, plan)
                     kills = await _run(plan, crew, store, broker, farm, quiet)
-                    await _rest(store, broker)
+                    what = await _rest(store, broker)
                 found = await reckon(farm, store, "Everything")
     if not quiet:
-        for story in found.stories:
+        for story in (*found.stories, *map(str, what)):
             err.print(Text(story))
-    return _verdict(found, kills, time.monotonic() - began)
+    return _verdict(found, what, kills, time.monotonic() - began, plan.logs)
 
 
 @contextmanager
-def _crew(folder: Path, plan: Plan, database: str, broker: NatsServer) -> Iterator[Crew]:
+def _logs(plan: Plan, folder: Path) -> Iterator[Path]:
+    """Where the processes write what they say; what the servers said is put beside it at the end."""
+    if plan.logs is None:
+        yield folder
+        return
+    try:
+        plan.logs.mkdir(parents=True, exist_ok=True)
+        (plan.logs / "mishaps.log").write_text("")
+    except OSError as error:
+        raise ClusterError(f"The logs cannot be kept in {plan.logs}: {error.strerror or error}.") from error
+    try:
+        yield plan.logs
+    finally:
+        for said, name in (("nats/nats.log", "nats.log"), ("postgres/log", "postgres.log")):
+            with suppress(OSError):  # a server that has not started has said nothing
+                shutil.copyfile(folder / said, plan.logs / name)
+
+
+@contextmanager
+def _crew(logs: Path, plan: Plan, database: str, broker: NatsServer) -> Iterator[Crew]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
     environment |= {
         "HEADWATER_NATS": broker.url,
@@ -139,7 +171,7 @@ def _crew(folder: Path, plan: Plan, database: str, broker: NatsServer) -> Iterat
         "HEADWATER_STRATEGY": "top_utility",
         "HEADWATER_CONCURRENCY": "16",
     }
-    crew = Crew(folder, environment, database)
+    crew = Crew(logs, environment, database, "warning" if plan.logs is None else "info")
     try:
         for number, role in enumerate(ALWAYS):
             crew.start(f"{role}{number}", role)
@@ -173,6 +205,9 @@ async def _run(plan: Plan, crew: Crew, store: Store, broker: NatsServer, farm: F
             await asyncio.sleep(1.0)
             if plan.chaos and time.monotonic() > next_mishap and time.monotonic() < end - 10:
                 mishaps.append(await _mishap(crew, broker, chance))
+                if plan.logs is not None:
+                    with (plan.logs / "mishaps.log").open("a") as told:
+                        told.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {mishaps[-1]}\n")
                 kills += 1
                 next_mishap = time.monotonic() + chance.uniform(2.0, 6.0)
             if shown is not None:
@@ -213,27 +248,38 @@ async def _streams(broker: NatsServer) -> AsyncIterator[Streams]:
         await link.close()
 
 
-async def _rest(store: Store, broker: NatsServer) -> None:
-    """Let what is under way arrive: the controllers stop choosing first, by having no feeds that are due."""
+async def _rest(store: Store, broker: NatsServer) -> tuple[Left, ...]:
+    """Let what is under way arrive: the controllers stop choosing first, by having no feeds that are due.
+
+    What is left if it does not within our patience.
+    """
     for feed in await store.feeds():
         await store.update_feed(feed.id, paused=True)
     end = time.monotonic() + PATIENCE
+    here = ("JOBS", "RESULTS", "to_learn", "queries_behind", "relay_behind")
     async with _streams(broker) as streams:
-        quiet = 0
-        while time.monotonic() < end and quiet < 4:
+        quiet, waiting = 0, dict[str, int]()
+        while time.monotonic() < end:
             await asyncio.sleep(1.0)
             try:
                 waiting = (await cluster_status(store, streams)).buffers
             except HeadwaterError:
                 continue
-            here = ("JOBS", "RESULTS", "to_learn", "queries_behind", "relay_behind")
             quiet = quiet + 1 if all(waiting.get(name, 1) == 0 for name in here) else 0
-        if quiet < 4:
-            raise ClusterError(f"The cluster did not come to rest within {PATIENCE:.0f} seconds: {waiting}.")
+            if quiet == 4:
+                return ()
+        rows = [Left(name, None, waiting[name]) for name in here[2:] if waiting.get(name)]
+        try:
+            return (*await left(streams), *rows)
+        except Exception as error:
+            raise ClusterError(
+                f"The cluster did not come to rest within {PATIENCE:.0f} seconds, and NATS does not tell what is left "
+                f"({error!r}): {waiting}."
+            ) from error
 
 
-def _verdict(found: Reckoning, kills: int, seconds: float) -> DemoVerdict:
-    ok = found.whole and found.at_once <= 1 and found.stored > 0
+def _verdict(found: Reckoning, what: tuple[Left, ...], kills: int, seconds: float, logs: Path | None) -> DemoVerdict:
+    ok = found.whole and found.at_once <= 1 and found.stored > 0 and not what
     story = (
         f"{found.published:,} items were published and due, {found.stored:,} are stored (with what feeds showed at the "
         f"beginning), {found.processed:,} went through the query processor; {found.requests:,} requests, never more "
@@ -246,8 +292,12 @@ def _verdict(found: Reckoning, kills: int, seconds: float) -> DemoVerdict:
         "not announced once": found.unannounced,
         "not matched once": found.unmatched,
     }
-    wrong = ", ".join(f"{count} {name}" for name, count in faults.items() if count)
+    wrong = [f"{count} {name}" for name, count in faults.items() if count]
     if found.at_once > 1:
-        wrong = ", ".join([*([wrong] if wrong else []), "a host saw two at once"])
-    end = "Nothing was lost." if ok else f"WRONG: {wrong or 'nothing was fetched'}."
-    return DemoVerdict(ok, f"{story} {end}", kills, seconds, found)
+        wrong.append("a host saw two at once")
+    if what:
+        left_over = "; ".join(map(str, what))
+        wrong.append(f"it did not come to rest within {PATIENCE:.0f} seconds ({left_over})")
+    end = "Nothing was lost." if ok else f"WRONG: {', '.join(wrong) or 'nothing was fetched'}."
+    kept = "" if logs is None else f" Logs: {logs}."
+    return DemoVerdict(ok, f"{story} {end}{kept}", kills, seconds, found, what, None if logs is None else str(logs))
