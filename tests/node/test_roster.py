@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.node.courtesy import Courtesy
+from headwater.node.deciding import Decider
 from headwater.node.roster import Roster
-from headwater.store.values import ScheduleRow
+from headwater.node.setting_up import spending
+from headwater.node.wants import Want
+from headwater.schedule import STRATEGIES
+from headwater.settings import Settings
+from headwater.store.store import Store
+from headwater.store.values import NewFeed, ScheduleRow
 
 
 def row(feed: int, url: str | None = None, **more: object) -> ScheduleRow:
@@ -72,3 +84,48 @@ def test_hosts_beyond_the_first_room_keep_what_was_held() -> None:
 
 def roster_host(feed: int) -> str:
     return f"{feed}.example"
+
+
+_TIMES = st.none() | st.floats(0, 1e9)
+_FEEDS = st.lists(
+    st.builds(
+        row,
+        st.integers(1, 9),
+        st.sampled_from(["http://a.example/", "http://b.a.example/x", "http://c.example/"]),
+        weight=st.floats(0, 5),
+        paused=st.booleans(),
+        gone_since=_TIMES,
+        window=st.integers(0, 50),
+        last_success=_TIMES,
+    ),
+    unique_by=lambda feed: feed.feed_id,
+)
+
+
+@given(_FEEDS, st.dictionaries(st.integers(1, 9), st.floats(0, 1e9)), st.sets(st.integers(1, 9)))
+def test_feeds_that_come_all_at_once_are_as_if_they_had_come_one_by_one_and_again(
+    feeds: list[ScheduleRow], allowed: dict[int, float], wanted: set[int]
+) -> None:
+    once, again = Roster(), Roster()
+    for roster in (once, again):
+        roster.want({feed: Want(2.0, 0.5) for feed in wanted})
+    once.take(feeds, allowed)
+    for feed in [*feeds, *feeds]:
+        again.take([feed], allowed)
+    for name in ("ids", "host", "allowed", "active", "busy", "learned", "hosts"):
+        assert np.array_equal(getattr(once, name), getattr(again, name)), name
+    for name in ("weight", "selectivity", "window", "last"):
+        assert np.array_equal(getattr(once.table, name), getattr(again.table, name)), name
+
+
+async def test_a_start_with_many_chunks_of_feeds_takes_every_one_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store.all_known_schedule, "__defaults__", (3,))
+    async with await Store.open(f"sqlite:///{tmp_path}/db") as store:
+        await store.add_feeds([NewFeed(f"http://{k}.example/rss") for k in range(40)], 1.0)
+        decider = Decider(store, STRATEGIES["value"](), spending(Settings()), Courtesy(np.random.default_rng(1)))
+        for _ in range(2):
+            await decider.load()
+            assert sorted(decider.roster.ids.tolist()) == [feed.id for feed in await store.feeds()]
+            assert len(decider.strategy) == len(decider.roster) == 40

@@ -152,3 +152,16 @@ async def test_what_somebody_may_bring_is_counted_where_nobody_else_adds_for_the
 
     assert sum(await asyncio.gather(*map(add, range(8)))) == 3
     assert len(await store.reading.subscriptions(reader.id)) == len(await store.feeds()) == 3
+
+
+async def test_weights_and_origins_are_told_of_all_feeds_at_once(store: Store) -> None:
+    added = await store.add_feeds(
+        [NewFeed("http://a.example/", weight=2.5, tags=("x", "b")), NewFeed("http://b.example/")], 1.0
+    )
+    a, b = (one.feed for one in added)
+    assert await store.weights() == {a.id: 2.5, b.id: 1.0}
+    origins = await store.queries.origins()
+    assert {feed: (one.url, one.tags) for feed, one in origins.items()} == {
+        a.id: ("http://a.example/", ("b", "x")),
+        b.id: ("http://b.example/", ()),
+    }

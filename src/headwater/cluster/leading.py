@@ -64,7 +64,7 @@ class StandingQueries:
                 found[query.id] = queries.definition(query.text, query.form)
             except (HeadwaterError, ValueError) as error:
                 log.error("query_not_understood", query=query.name, error=str(error))
-        self._origins = await self._store.queries.origins()
+        self._origins = await self._store.queries.origins() if found else {}  # asked about by queries only
         self._definitions, self._revisions = found, revisions
         return True
 

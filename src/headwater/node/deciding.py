@@ -22,6 +22,7 @@ from headwater.schedule.base import Budget, Strategy, best
 from headwater.schedule.budget import shares
 from headwater.schedule.target import Reach
 from headwater.store.store import Store
+from headwater.store.values import ScheduleRow
 
 CLOCK_STEP = 30.0  # a correction of the clock that is worth following; smaller ones are no matter
 
@@ -79,18 +80,27 @@ class Decider:
 
         What was not due before a restart is not due after it.
         """
-        gone = self.roster.feeds()
+        gone, first = self.roster.feeds(), not len(self.roster)
         since = time.monotonic()
+        rows: list[ScheduleRow] = []
         async for chunk in self._store.all_known_schedule():
             gone.difference_update(row.feed_id for row in chunk)
-            due = {row.feed_id: row.next_refresh for row in chunk if row.next_refresh is not None}
-            self.roster.take(chunk, due, since)
-            # Before the next chunk is awaited: the loop chooses meanwhile, and both must be of one length.
-            self.strategy.resize(len(self.roster))
-            since = time.monotonic()
+            rows += chunk
+            # All arrays are copied where rows come in: at a start they come in ever larger parts, or a million feeds
+            # would take longer than ten times a hundred thousand.
+            if not first or len(rows) >= len(self.roster) // 2:
+                self._come_in(rows, since)
+                rows, since = [], time.monotonic()
+        self._come_in(rows, since)
         self.roster.drop(gone)
         for domain, until in self.courtesy.held.items():
             self.roster.hold_host(domain, until)
+
+    def _come_in(self, rows: Sequence[ScheduleRow], since: float) -> None:
+        due = {row.feed_id: row.next_refresh for row in rows if row.next_refresh is not None}
+        self.roster.take(rows, due, since)
+        # At once: the loop chooses while more is read, and both must be of one length.
+        self.strategy.resize(len(self.roster))
 
     def status(self) -> Status:
         now = self._clock()

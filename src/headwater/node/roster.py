@@ -106,17 +106,22 @@ class Roster:
         known = list(feeds)
         fresh = [feed for feed in known if feed.feed_id not in self._row]
         if fresh:
-            self._append(fresh)
+            self._append(fresh, allowed)
+        if len(fresh) == len(known):
+            return
+        new = {feed.feed_id for feed in fresh}
         for feed in known:
+            if feed.feed_id in new:
+                continue
             row = self._row[feed.feed_id]
             self.host[row] = self._host(feed.url)
             back = not self.active[row]
-            self.active[row] = not feed.paused and feed.gone_since is None
+            self.active[row] = _active(feed)
             wanted = self._wants.get(feed.feed_id) or Want(feed.weight, 1.0)
             self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
             if self.busy[row] or self._over[row] >= since:
                 continue
-            last = -np.inf if feed.last_success is None else feed.last_success
+            last = _last(feed)
             if feed.feed_id in allowed or back or last != self.table.last[row]:
                 self.allowed[row] = allowed.get(feed.feed_id, -np.inf)
             self.table.window[row] = feed.window or ASSUMED_WINDOW
@@ -137,17 +142,25 @@ class Roster:
                 self.active[row] = False
                 self.ids[row] = -1
 
-    def _append(self, fresh: list[ScheduleRow]) -> None:
+    def _append(self, fresh: list[ScheduleRow], allowed: Mapping[int, float]) -> None:
+        """Rows for feeds that have none, column by column: a start takes all of a store's."""
         start, more = len(self.ids), len(fresh)
-        self.ids = np.concatenate([self.ids, np.array([feed.feed_id for feed in fresh], np.int64)])
-        self.host = np.concatenate([self.host, np.zeros(more, np.intp)])
-        self.allowed = np.concatenate([self.allowed, np.full(more, -np.inf)])
-        self.active = np.concatenate([self.active, np.ones(more, bool)])
+        wants = [self._wants.get(feed.feed_id) or Want(feed.weight, 1.0) for feed in fresh] if self._wants else None
+        table = Table.of(more, ASSUMED_WINDOW)
+        table.weight[:] = [feed.weight for feed in fresh] if wants is None else [one.weight for one in wants]
+        table.selectivity[:] = 1.0 if wants is None else [one.selectivity for one in wants]
+        table.window[:] = [feed.window or ASSUMED_WINDOW for feed in fresh]
+        table.last[:] = [_last(feed) for feed in fresh]
+        ids = [feed.feed_id for feed in fresh]
+        self.ids = np.concatenate([self.ids, np.array(ids, np.int64)])
+        self.host = np.concatenate([self.host, np.array([self._host(feed.url) for feed in fresh], np.intp)])
+        self.allowed = np.concatenate([self.allowed, np.array([allowed.get(feed, -np.inf) for feed in ids])])
+        self.active = np.concatenate([self.active, np.array([_active(feed) for feed in fresh], bool)])
         self.busy = np.concatenate([self.busy, np.zeros(more, bool)])
         self.learned = np.concatenate([self.learned, np.full(more, -np.inf)])
         self._over = np.concatenate([self._over, np.full(more, -np.inf)])
-        self.table = _joined(self.table, Table.of(more, ASSUMED_WINDOW))
-        self._row |= {feed.feed_id: start + k for k, feed in enumerate(fresh)}
+        self.table = _joined(self.table, table)
+        self._row |= {feed: start + k for k, feed in enumerate(ids)}
 
     def _host(self, url: str) -> int:
         index = self._hosts.setdefault(host_of(url), len(self._hosts))
@@ -156,6 +169,14 @@ class Roster:
             room[:index] = self.host_until
             self.host_until = room
         return index
+
+
+def _active(feed: ScheduleRow) -> bool:
+    return not feed.paused and feed.gone_since is None
+
+
+def _last(feed: ScheduleRow) -> float:
+    return -np.inf if feed.last_success is None else feed.last_success
 
 
 def _joined(one: Table, other: Table) -> Table:

@@ -118,10 +118,8 @@ class Wanting:
 
 async def owned(store: Store, only_queries: bool) -> dict[int, float]:
     """What each feed is worth to those who read it unfiltered: the weight a person gave it, nothing for others."""
-    found: dict[int, float] = {}
-    async for chunk in store.all_known_schedule():
-        found |= {row.feed_id: 0.0 if only_queries else row.weight for row in chunk}
-    return found
+    weights = await store.weights()
+    return dict.fromkeys(weights, 0.0) if only_queries else weights
 
 
 def _importance(query: Query) -> float:

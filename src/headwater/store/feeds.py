@@ -226,12 +226,13 @@ def _feed(row: Row[Any], tags: Mapping[int, tuple[str, ...]]) -> Feed:
     )
 
 
-def tags_of(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    """The tags of some feeds, by name."""
+def tags_of(connection: Connection, ids: Sequence[int] | None) -> dict[int, tuple[str, ...]]:
+    """The tags of some feeds, or of all, by name."""
     found: dict[int, tuple[str, ...]] = {}
-    for chunk in chunks(ids, CHUNK):
-        query = select(feed_tag.c.feed_id, feed_tag.c.tag).where(feed_tag.c.feed_id.in_(chunk))
-        for id, tag in connection.execute(query):
+    tagged = select(feed_tag.c.feed_id, feed_tag.c.tag)
+    some = [tagged] if ids is None else [tagged.where(feed_tag.c.feed_id.in_(chunk)) for chunk in chunks(ids, CHUNK)]
+    for query in some:
+        for id, tag in connection.execute(query).all():
             found[id] = (*found.get(id, ()), tag)
     return {id: tuple(sorted(tags)) for id, tags in found.items()}
 

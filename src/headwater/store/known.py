@@ -110,8 +110,13 @@ def window_row(value: Known) -> dict[str, Any]:
 
 
 def schedule(connection: Connection, after: int, limit: int) -> list[ScheduleRow]:
-    rows = connection.execute(_SCHEDULE.where(feed.c.id > after).limit(limit))
+    rows = connection.execute(_SCHEDULE.where(feed.c.id > after).limit(limit)).all()
     return [ScheduleRow._make(row) for row in rows]
+
+
+def weights(connection: Connection) -> dict[int, float]:
+    """What a person has given each feed."""
+    return dict(map(tuple, connection.execute(select(feed.c.id, feed.c.weight)).all()))
 
 
 def seen_key(identity: str) -> bytes:

@@ -166,12 +166,13 @@ def _revisions(connection: Connection) -> tuple[int, int]:
 def origins(connection: Connection, feed_ids: Collection[int] | None) -> dict[int, Origin]:
     """All, or those of some feeds."""
     query = select(feed.c.id, feed.c.name, feed.c.url)
-    if feed_ids is not None and len(feed_ids) <= CHUNK:
+    some = feed_ids is not None and len(feed_ids) <= CHUNK
+    if feed_ids is not None and some:
         query = query.where(feed.c.id.in_(sorted(feed_ids)))
     rows = connection.execute(query).all()
-    tags = feeds.tags_of(connection, [row.id for row in rows])
+    tags = feeds.tags_of(connection, [row.id for row in rows] if some else None)
     implicit = queries.implicit(connection)
-    return {row.id: Origin(row.name, row.url, tags.get(row.id, ()), row.id not in implicit) for row in rows}
+    return {id: Origin(name, url, tags.get(id, ()), id not in implicit) for id, name, url in rows}
 
 
 def _document(connection: Connection, query_id: int, query: Query, now: float) -> list[StoredHit]:

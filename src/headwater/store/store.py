@@ -212,6 +212,10 @@ class Store:
             yield rows
             after = rows[-1].feed_id
 
+    async def weights(self) -> dict[int, float]:
+        """Of every feed, as a person gave it."""
+        return await self._database.read(known.weights)
+
     async def identities(self, feed_id: int, identities: Sequence[str]) -> dict[str, str]:
         """Those of `identities` this feed has ever shown, with the content hash last stored (also of deleted items)."""
         return (await self._database.read(known.identities, {feed_id: identities}))[feed_id]
