@@ -220,4 +220,14 @@ async def test_connections_that_were_cut_are_made_anew(postgres: PostgresServer)
                 postgres.disconnect(name)
                 await transaction.run(lambda connection: connection.execute(text("SELECT 1")))
         assert await store.feed(feed.id) == feed
+        # and so are those of which the driver alone was asked
+        [saved] = await store.save([a_verdict(feed, an_item(feed.id, "a"))])
+        owner = (await store.accounts.owner()).id
+        assert (await store.reading.counts(owner)).total == 1
+        postgres.disconnect(name)
+        assert (await store.reading.counts(owner)).total == 1
+        postgres.disconnect(name)
+        assert await store.reading.mark(owner, saved.new_ids, NOW, read=True) == 1
+        postgres.disconnect(name)
+        assert (await store.reading.counts(owner)).total == 0
     postgres.drop(name)

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
+from databases import PostgresServer
 from headwater.errors import InputError, NotFound
-from headwater.store import marks, positions, streams
+from headwater.store import marks, positions, sql, streams
 from headwater.store.people import HIT, Part, Reading, Stream, User
 from headwater.store.save import save
 from headwater.store.store import Store
@@ -344,3 +348,49 @@ async def test_absurd_limits_are_bounded(store: Store, limit: int) -> None:
     await store.save([a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(3)))])
     owner = await store.accounts.owner()
     assert len((await store.reading.stream(owner.id, limit=limit)).items) == (1 if limit < 1 else 3)
+
+
+@pytest.fixture
+async def on_postgres(postgres: PostgresServer) -> AsyncIterator[Store]:
+    name = postgres.create()
+    async with await Store.open(postgres.url(name)) as opened:
+        yield opened
+    postgres.drop(name)
+
+
+async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(
+    on_postgres: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs more than its answer there."""
+    store = on_postgres
+    monkeypatch.setattr(positions, "NEAR", 0)  # nothing has been read of very much
+    user, oracle = await lived_in(store, seed=1)
+    some = sorted(oracle.feed_of)[:20]
+    while await store.index(1000):
+        pass
+    asked: list[str] = []
+    by_hand, by_sqlalchemy = sql.asked, Connection.execute
+
+    def by_the_driver(connection: Connection, statement: str, given: Sequence[Any]) -> Sequence[Any]:
+        asked.append(statement)
+        return by_hand(connection, statement, given)
+
+    def otherwise(self: Connection, statement: Any, *args: Any, **more: Any) -> Any:
+        asked.append(str(statement))
+        return by_sqlalchemy(self, statement, *args, **more)
+
+    monkeypatch.setattr(sql, "asked", by_the_driver)
+    monkeypatch.setattr(Connection, "execute", otherwise)
+    unread = Part(unread=True, limit=10, by_arrival=True, queries=True)
+    for most, work in (
+        (2, lambda: store.reading.page(user.id, Stream(), unread)),
+        (1, lambda: store.reading.stream(user.id, unread=True, limit=10)),
+        (2, lambda: store.reading.chosen(user.id, some)),
+        (1, lambda: store.reading.items(user.id, some)),
+        (1, lambda: store.reading.search(user.id, "title")),
+        (1, lambda: store.reading.mark(user.id, some, NOW, read=True)),
+        (1, lambda: store.reading.mark(user.id, some, NOW, read=False, starred=True)),
+    ):
+        asked.clear()
+        await work()
+        assert 1 <= len(asked) <= most, asked

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, null, select, text, update
 
 from headwater.errors import NotFound
-from headwater.store.people import Marked, Stream
+from headwater.store.people import HIT, Marked, Stream
 from headwater.store.people_tables import mark, query_subscription, subscribed, undo
 from headwater.store.reading import visible
-from headwater.store.sql import Prepared, chunks, upsert
+from headwater.store.sql import Prepared, chunks, rows, upsert
 from headwater.store.streams import feed_ids, query_ids
 from headwater.store.subscribing import require, require_query
 from headwater.store.tables import hit, item
@@ -50,6 +51,48 @@ def set_marks(
     """Mark those of these items that the person may see; how many. None leaves as it is."""
     if read is None and starred is None:
         return 0
+    mine = _mark_subscribed(connection, user_id, [id for id in ids if 0 <= id < HIT], read, starred, now)
+    rest = [id for id in ids if id not in mine]
+    return len(mine) + (_mark_others(connection, user_id, rest, read, starred, now) if rest else 0)
+
+
+def _mark_subscribed(
+    connection: Connection, user_id: int, ids: Collection[int], read: bool | None, starred: bool | None, now: float
+) -> set[int]:
+    """Items of feeds that the person subscribes to, in one statement; which of these they were."""
+    dialect = connection.dialect.name
+    given = orjson.dumps(list(ids)).decode() if dialect == "sqlite" else list(ids)
+    values = {"user": user_id, "now": now, "state": 1 if read else 0, "ids": given}
+    return {id for (id,) in rows(connection, _marking(dialect, read, starred), values)}
+
+
+@lru_cache(16)
+def _marking(dialect: str, read: bool | None, starred: bool | None) -> str:
+    # What is marked unread gets the moments at which it arrived and was published, by which its lists are in order.
+    new = {"user_id": ":user", "feed_id": "i.feed_id", "item_id": "i.id", "changed": "CAST(:now AS double precision)"}
+    if read is not None:
+        new["state"] = "CAST(:state AS smallint)"
+        new |= {name: f"CASE WHEN :state = 0 THEN i.{column} END" for name, column in _TIMES.items()}
+    changes = {name: f"excluded.{name}" for name in new if name not in ("user_id", "feed_id", "item_id")}
+    if starred is not None:  # starring again does not change since when
+        new["starred"] = "CAST(:now AS double precision)" if starred else "CAST(NULL AS double precision)"
+        changes["starred"] = "COALESCE(mark.starred, excluded.starred)" if starred else "NULL"
+    return (
+        f"INSERT INTO mark ({', '.join(new)}) SELECT {', '.join(new.values())} FROM item i CROSS JOIN subscribed s "
+        f"WHERE i.id {_AMONG[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id ORDER BY i.feed_id, i.id "
+        f"ON CONFLICT (user_id, feed_id, item_id) DO UPDATE SET {', '.join(f'{k} = {v}' for k, v in changes.items())} "
+        "RETURNING item_id"
+    )
+
+
+_TIMES = {"arrived": "first_seen", "published": "published"}
+_AMONG = {"sqlite": "IN (SELECT value FROM json_each(:ids))", "postgresql": "= ANY(CAST(:ids AS bigint[]))"}
+
+
+def _mark_others(
+    connection: Connection, user_id: int, ids: Collection[int], read: bool | None, starred: bool | None, now: float
+) -> int:
+    """What query feeds show, and what is starred of feeds that are no longer subscribed."""
     places = sorted(set(visible(connection, user_id, ids).values()))
     row: dict[str, Any] = {"user_id": user_id, "changed": now}
     if read is not None:

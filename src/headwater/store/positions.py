@@ -6,7 +6,8 @@ near the newest item, one look at the items since the first of those does for al
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -29,16 +30,27 @@ BY_FEED = Line(1 << 62, 1, 0)  # everything feed by feed
 _START = "(SELECT COALESCE(MAX(id), 0) FROM item) - CAST(:reach AS bigint)"
 # Whether any position is far back: if none is, all that is unread is marked so, or among the newest items.
 A_FAR_ONE = f"EXISTS (SELECT 1 FROM subscribed WHERE user_id = :user AND read_up_to < {_START})"
-_POSITIONS = (
-    f"SELECT {_START}, COUNT(*) FILTER (WHERE read_up_to < {_START}), COUNT(*) FILTER (WHERE read_up_to >= {_START}), "
+_COUNTED = (
+    f"{_START}, COUNT(*) FILTER (WHERE read_up_to < {_START}), COUNT(*) FILTER (WHERE read_up_to >= {_START}), "
     f"MIN(read_up_to) FILTER (WHERE read_up_to >= {_START}) FROM subscribed WHERE user_id = :user"
 )
 
 
 def line_of(connection: Connection, user_id: int) -> Line:
     """Where following the feeds one by one is to end."""
-    start, far, near, least = rows(connection, _POSITIONS, {"user": user_id, "reach": NEAR})[0]
+    return line_and(connection, user_id, "NULL", {})[2]
+
+
+def line_and(connection: Connection, user_id: int, other: str, values: Mapping[str, Any]) -> tuple[Any, bool, Line]:
+    """The answer to another question of one value, since each costs more than its answer; whether any position is far
+    back; and the line."""
+    given = {"user": user_id, "reach": NEAR, **values}
+    answer, *counted = rows(connection, f"SELECT {other}, {_COUNTED}", given)[0]
+    return answer, counted[1] > 0, _line(*counted)
+
+
+def _line(start: int, far: int, near: int, least: int | None) -> Line:
     last = start + NEAR
-    if not near or last - least > EACH * near:
+    if least is None or last - least > EACH * near:
         return BY_FEED
     return Line(least, far, max(0, last - least))

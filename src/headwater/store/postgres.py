@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.util import greenlet_spawn
 
 from headwater.errors import StoreError
 from headwater.store.database import Database, Transaction
@@ -27,14 +28,10 @@ class Postgres(Database):
 
     def __init__(self, url: URL) -> None:
         self._server = f"{url.host or url.query.get('host', 'localhost')}"
-        self._engine = create_async_engine(
-            _driver_url(url),
-            pool_size=CONNECTIONS,
-            connect_args={"timeout": 10, "server_settings": {"application_name": "headwater", "jit": "off"}},
-        )
-        # The same connections without BEGIN and COMMIT: a third of the round trips where one statement is all there is,
-        # and between statements the isolation is no weaker than by default.
-        self._alone = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._engine = _engine(url)
+        # Connections without BEGIN and COMMIT: a third of the round trips where one statement is all there is, and
+        # between statements the isolation is no weaker than by default.
+        self._alone = _engine(url, isolation_level="AUTOCOMMIT")
 
     @classmethod
     async def open(cls, url: URL, *, tables: str = HEAD) -> Postgres:
@@ -53,31 +50,54 @@ class Postgres(Database):
         return database
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run(self._alone, function, args)
+        return await self._run_alone(function, args)
 
     async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run(self._engine, function, args)
+        return await self._run(function, args)
 
     async def statement(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run(self._alone, function, args)
+        return await self._run_alone(function, args)
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run(self._engine, function, args)
+        return await self._run(function, args)
 
-    async def _run(self, engine: AsyncEngine, function: Callable[..., T], args: Sequence[Any]) -> T:
+    async def _run_alone(self, function: Callable[..., T], args: Sequence[Any]) -> T:
+        engine = self._alone.sync_engine
+
+        def run() -> T:
+            with engine.connect() as connection:
+                return function(connection, *args)
+
+        return await self._tried(run, lambda: True)
+
+    async def _run(self, function: Callable[..., T], args: Sequence[Any]) -> T:
+        engine = self._engine.sync_engine
+        committing = False
+
+        def run() -> T:
+            nonlocal committing
+            with engine.connect() as connection:
+                connection.begin()  # else it would not know of what was sent past it
+                result = function(connection, *args)
+                committing = True
+                connection.commit()
+                return result
+
+        return await self._tried(run, lambda: not committing)
+
+    async def _tried(self, run: Callable[[], T], may_repeat: Callable[[], bool]) -> T:
         """A connection that was cut while nobody used it shows at the first statement. Asking each before it is used
-        would be three round trips more; instead a transaction that has not come to its commit is begun anew."""
+        would be three round trips more; instead a transaction that has not come to its commit is begun anew.
+
+        All in one greenlet: asynchronously, taking a connection and giving it back cost more than a small question.
+        """
         with postgres_problems(self._server):
             for left in reversed(range(TRIES)):
-                async with engine.connect() as connection:
-                    try:
-                        result = await connection.run_sync(function, *args)
-                    except Exception as error:
-                        if not left or not (may_succeed_again(error) or was_cut(error)):
-                            raise
-                        continue
-                    await connection.commit()
-                    return result
+                try:
+                    return await greenlet_spawn(run)
+                except Exception as error:
+                    if not left or not may_repeat() or not (may_succeed_again(error) or was_cut(error)):
+                        raise
         raise AssertionError("unreachable")
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -100,7 +120,7 @@ class Postgres(Database):
         for left in reversed(range(TRIES)):
             connection = await self._engine.connect()
             try:
-                await connection.execute(text("SELECT 1"))
+                await connection.execute(text("SELECT 1"))  # which also begins
             except BaseException as error:
                 await connection.close()
                 if not left or not was_cut(error):
@@ -111,6 +131,7 @@ class Postgres(Database):
 
     async def close(self) -> None:
         await self._engine.dispose()
+        await self._alone.dispose()
 
 
 class _OneConnection(Transaction):
@@ -121,6 +142,19 @@ class _OneConnection(Transaction):
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         with postgres_problems(self._server):
             return await self._connection.run_sync(function, *args)
+
+
+def _engine(url: URL, **options: Any) -> AsyncEngine:
+    """Without overflow: under load connections beyond the pool would be opened for every other question and closed
+    after it, and opening one costs the server a process."""
+    return create_async_engine(
+        _driver_url(url),
+        pool_size=CONNECTIONS,
+        max_overflow=0,
+        pool_use_lifo=True,  # the connection that has its statements prepared
+        connect_args={"timeout": 10, "server_settings": {"application_name": "headwater", "jit": "off"}},
+        **options,
+    )
 
 
 def _refuse_old(connection: Connection, server: str) -> None:

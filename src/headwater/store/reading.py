@@ -7,16 +7,15 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, select
 
-from headwater.store import hits, search
+from headwater.store import hits
 from headwater.store.items import ITEM_COLUMNS, item_of
 from headwater.store.people import HIT, Counts, Page, Part, Reading, Stream, Unread
 from headwater.store.people_tables import mark, query_subscription, subscribed
 from headwater.store.positions import line_of
 from headwater.store.sql import ByIds, chunks, rows
-from headwater.store.streams import places
+from headwater.store.streams import Wanted, has_columns, places
 from headwater.store.subscribing import query_tags
 from headwater.store.tables import hit
-from headwater.store.values import Found
 
 CHUNK = 1000
 MOST = 10_000  # items of a page, whatever is asked for
@@ -25,10 +24,14 @@ _STATE = (mark.c.state, mark.c.starred, subscribed.c.read_up_to)
 
 def stream(connection: Connection, user_id: int, which: Stream, part: Part) -> Page:
     """A page of a stream, with the items."""
-    found = places(connection, user_id, which, part)
+    found = places(connection, user_id, which, part, WANTED)
     shown = found[: part.limit]
-    more = shown[-1] if len(found) > part.limit and shown else None
-    return Page(tuple(load(connection, user_id, [id for _, id in shown])), more)
+    more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit and shown else None
+    items = {place[1]: reading_of(place[2:]) for place in shown if has_columns(place)}
+    if len(items) < len(shown):
+        rest = [place[1] for place in shown if not has_columns(place)]
+        items |= {one.id: one for one in load(connection, user_id, rest)}
+    return Page(tuple([items[place[1]] for place in shown if place[1] in items]), more)
 
 
 def load(connection: Connection, user_id: int, ids: Sequence[int]) -> list[Reading]:
@@ -44,13 +47,18 @@ def _items(connection: Connection, user_id: int, ids: Iterable[int]) -> tuple[di
     others: list[int] = []
     for chunk in chunks((id for id in ids if id < HIT), CHUNK):
         for row in _ITEMS.run(connection, user_id, chunk):
-            id, state, starred, read_up_to = row[0], row[-3], row[-2], row[-1]
-            item = item_of(row)
-            read = id <= (read_up_to or 0) if state is None else state == 1
-            found[id] = Reading(item, read, starred is not None, None, None, item.first_seen)
-            if read_up_to is None:
-                others.append(id)
+            found[row[0]] = reading_of(row)
+            if row[-1] is None:
+                others.append(row[0])
     return found, others
+
+
+def reading_of(row: Sequence[Any]) -> Reading:
+    """Of a row with the columns of `WANTED`."""
+    state, starred, read_up_to = row[-3:]
+    item = item_of(row)
+    read = row[0] <= (read_up_to or 0) if state is None else state == 1
+    return Reading(item, read, starred is not None, None, None, item.first_seen)
 
 
 def _hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict[int, Reading]:
@@ -65,15 +73,12 @@ def _hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict[int,
     return found
 
 
-def _of_items(columns: str) -> ByIds:
-    return ByIds(
-        f"SELECT {columns}, m.state, m.starred, s.read_up_to FROM item i "
-        "LEFT JOIN subscribed s ON s.user_id = {user} AND s.feed_id = i.feed_id "
-        "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id WHERE i.id IN {ids}"
-    )
-
-
-_ITEMS = _of_items(", ".join(f"i.{name}" for name in ITEM_COLUMNS))
+_ROW = f"{', '.join(f'i.{name}' for name in ITEM_COLUMNS)}, m.state, m.starred, s.read_up_to"
+WANTED = Wanted(_ROW)
+_ITEMS = ByIds(
+    f"SELECT {_ROW} FROM item i LEFT JOIN subscribed s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
+    "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id WHERE i.id IN {ids}"
+)
 _HITS = (
     select(hit.c.id, hit.c.item_id, *_STATE, query_subscription.c.read_up_to.label("query_read_up_to"))
     .select_from(
@@ -249,16 +254,3 @@ def _by_tag(
 
 _TAGS = "SELECT tag, feed_id FROM subscribed_tag WHERE user_id = :user"
 _QUERY_TAGS = "SELECT query_id, tags FROM query_subscription WHERE user_id = :user"
-
-
-def find(
-    connection: Connection, user_id: int, said: str, which: Stream, limit: int, before_id: int | None
-) -> tuple[Found, list[Reading]]:
-    """Full text over what a person reads; items as the person has them."""
-    terms = search.wanted_terms(said)
-    if not terms:
-        return Found(()), []
-    before = HIT if before_id is None else before_id
-    ids = search.ids_of(connection, terms, limit + 1, user_id, which.feed, which.tag, before)
-    found = load(connection, user_id, ids[:limit])
-    return Found(tuple(one.item for one in found), len(ids) > limit, search.waiting(connection)), found

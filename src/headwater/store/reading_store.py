@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from headwater.store import marks, reading, search, shown, streams, subscribing
+from headwater.store import finding, marks, reading, search, shown, streams, subscribing
 from headwater.store.database import Database
 from headwater.store.people import Counts, Marked, Page, Part, Reading, Stream, Subscription
 from headwater.store.values import Found
@@ -134,13 +134,13 @@ class ReadingStore:
     ) -> tuple[Found, list[Reading]]:
         """Like `Store.search`, over what the person reads."""
         wanted = (user_id, text, which, max(1, min(limit, 1000)), before_id)
-        found = await self._database.read(reading.find, *wanted)
+        found = await self._database.read(finding.find, *wanted)
         if not found[0].waiting:
             return found
         for _ in range(CATCH_UP):
             if not await self._database.write(search.index, 500):
                 break
-        return await self._database.read(reading.find, *wanted)
+        return await self._database.read(finding.find, *wanted)
 
     # marks
 

@@ -106,8 +106,11 @@ def renew_all(connection: Connection) -> None:
 
 def waiting(connection: Connection) -> int:
     """How many items the index does not have yet."""
-    number: int = rows(connection, "SELECT COUNT(*) FROM unindexed", {})[0][0]
+    number: int = rows(connection, WAITING, {})[0][0]
     return number
+
+
+WAITING = "SELECT COUNT(*) FROM unindexed"
 
 
 def search(
@@ -139,39 +142,6 @@ def wanted_terms(said: str) -> list[Term]:
     if terms and all(term.without for term in terms):
         raise InputError("A search needs at least one word that is wanted, not only words that are not.")
     return terms
-
-
-# The index gives its rows in the order of ids, so that only as many are looked at as are shown.
-_OF_USER = {
-    "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscribed s "
-    "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before",
-    "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id CROSS JOIN subscribed s "
-    "WHERE f.words @@ CAST(CAST(:match AS text) AS tsquery) AND f.item_id < :before",
-}
-
-
-def ids_of(
-    connection: Connection,
-    terms: list[Term],
-    limit: int,
-    user_id: int,
-    feed_id: int | None,
-    tag: str | None,
-    before: int,
-) -> list[int]:
-    """Ids of items that a person reads, the latest arrival first."""
-    dialect = connection.dialect.name
-    match = fts5_query(terms) if dialect == "sqlite" else tsquery(terms)
-    values: dict[str, Any] = {"match": match, "before": before, "user": user_id, "limit": limit}
-    only = ""
-    if feed_id is not None:
-        only, values["feed"] = " AND s.feed_id = :feed", feed_id
-    if tag is not None:
-        only += " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
-        values["tag"] = tag
-    order = "f.rowid" if dialect == "sqlite" else "f.item_id"
-    sql = f"SELECT i.id {_OF_USER[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
-    return [row[0] for row in rows(connection, f"{sql} ORDER BY {order} DESC LIMIT :limit", values)]
 
 
 def _matching(dialect: str, terms: list[Term]) -> Any:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from headwater.store import reading, subscribing
 from headwater.store.people import HIT, Part, Reading, Stream, Subscription
 from headwater.store.sql import ByIds, chunks, to_json
-from headwater.store.streams import places
+from headwater.store.streams import Wanted, has_columns, of_feeds, with_queries
 
 CHUNK = 10_000
 
@@ -37,20 +37,23 @@ class Shown(NamedTuple):
     query_id: int | None = None
 
 
-_COLUMNS = (
-    "SELECT i.id, i.feed_id, i.published, i.first_seen, i.updated, i.title, i.link, "
+_ITEM = (
+    "i.id, i.feed_id, i.published, i.first_seen, i.updated, i.title, i.link, "
     "COALESCE(i.content, i.summary), i.authors, i.enclosures, "
-    "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END), m.starred IS NOT NULL, NULL "
+    "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END), m.starred IS NOT NULL, NULL"
 )
+WIDTH = len(Shown._fields)
+# What the subscription is called and where it is, beside each of its items: a question less.
+_WANTED = Wanted(f"{_ITEM}, {subscribing.COLUMNS}", "LEFT JOIN feed f ON f.id = i.feed_id")
 _MARK = "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id "
 _ITEMS = ByIds(
-    f"{_COLUMNS} FROM item i LEFT JOIN subscribed s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
+    f"SELECT {_ITEM} FROM item i LEFT JOIN subscribed s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
     f"{_MARK} WHERE i.id IN {{ids}}"
 )
 # The same, of feeds that the person reads; the others are asked for one by one.
 _MINE = ByIds(
-    f"{_COLUMNS} FROM item i CROSS JOIN subscribed s {_MARK} "
-    "WHERE i.id IN {ids} AND s.user_id = {user} AND s.feed_id = i.feed_id"
+    f"SELECT {_WANTED.columns} FROM item i CROSS JOIN subscribed s {_MARK} CROSS JOIN feed f "
+    "WHERE i.id IN {ids} AND s.user_id = {user} AND s.feed_id = i.feed_id AND f.id = i.feed_id"
 )
 
 
@@ -64,35 +67,62 @@ class Answer(NamedTuple):
 
 def page(connection: Connection, user_id: int, which: Stream, part: Part) -> Answer:
     """A part of a stream."""
-    found = places(connection, user_id, which, part)
-    shown = [id for _, id in found[: part.limit]]
-    more = found[part.limit - 1] if len(found) > part.limit else None
-    return _answer(connection, user_id, _load(connection, _ITEMS, user_id, shown), shown, more)
+    found = of_feeds(connection, user_id, which, part, _WANTED)
+    feeds = {place[3] for place in found if has_columns(place)}
+    tags, queries = subscribing.tags_and_queries(connection, user_id, feeds)
+    asked = [which.query] if which.query is not None else []
+    if part.queries and which.query is None and which.feed is None:
+        asked = [id for id, of in queries if which.tag is None or which.tag in of]
+    found = with_queries(connection, user_id, part, found, asked)
+    shown = found[: part.limit]
+    more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit else None
+    return _answer(connection, user_id, [place[2:] for place in shown if has_columns(place)], tags,
+                   [place[1] for place in shown], more)  # fmt: skip
 
 
 def chosen(connection: Connection, user_id: int, ids: Sequence[int]) -> Answer:
     """Those of these that the person may see, in the order given."""
-    found = _load(connection, _MINE, user_id, [id for id in ids if 0 <= id < HIT])
-    rest = [id for id in ids if id not in found]
-    if rest:
-        found |= {one.id: _shown(one) for one in reading.chosen(connection, user_id, rest)}
-    return _answer(connection, user_id, found, list(dict.fromkeys(ids)), None)
+    rows: list[Any] = []
+    for chunk in chunks((id for id in ids if 0 <= id < HIT), CHUNK):
+        rows += _MINE.run(connection, user_id, chunk)
+    tags, _ = subscribing.tags_and_queries(connection, user_id, {row[1] for row in rows})
+    there = {row[0] for row in rows}
+    others = {one.id: _shown(one) for one in reading.chosen(connection, user_id, [id for id in ids if id not in there])}
+    return _answer(connection, user_id, rows, tags, list(dict.fromkeys(ids)), None, others)
 
 
 def _answer(
-    connection: Connection, user_id: int, found: dict[int, Shown], order: list[int], more: tuple[float, int] | None
+    connection: Connection,
+    user_id: int,
+    rows: Iterable[Any],
+    tags: Mapping[int, Sequence[str]],
+    order: Sequence[int],
+    more: tuple[float, int] | None,
+    others: dict[int, Shown] | None = None,
 ) -> Answer:
-    items = [found[id] for id in order if id in found]
-    feeds = {one.feed_id for one in items if one.query_id is None}
-    queries = {one.query_id for one in items if one.query_id is not None}
-    mine = subscribing.some(connection, user_id, feeds, queries)
-    return Answer(items, {subscribing.number(one): one for one in mine}, more)
+    """Of rows with the columns of `_WANTED`; the others of the order are looked up."""
+    found: dict[int, Shown] = {}
+    mine: dict[int, Subscription] = {}
+    for row in rows:
+        found[row[0]] = Shown._make(row[:WIDTH])
+        feed_id = row[1]
+        if feed_id not in mine and row[WIDTH] is not None:
+            mine[feed_id] = subscribing.of_row(row[WIDTH:], tags.get(feed_id, ()))
+    if len(found) < len(order):
+        rest = _load(connection, user_id, [id for id in order if id not in found]) if others is None else others
+        found |= rest
+        feeds = {one.feed_id for one in rest.values() if one.query_id is None} - mine.keys()
+        queries = {one.query_id for one in rest.values() if one.query_id is not None}
+        if feeds or queries:
+            some = subscribing.some(connection, user_id, feeds, queries)
+            mine |= {subscribing.number(one): one for one in some}
+    return Answer([found[id] for id in order if id in found], mine, more)
 
 
-def _load(connection: Connection, statement: ByIds, user_id: int, ids: Sequence[int]) -> dict[int, Shown]:
+def _load(connection: Connection, user_id: int, ids: Sequence[int]) -> dict[int, Shown]:
     found: dict[int, Shown] = {}
     for chunk in chunks((id for id in ids if id < HIT), CHUNK):
-        for row in statement.run(connection, user_id, chunk):
+        for row in _ITEMS.run(connection, user_id, chunk):
             found[row[0]] = Shown._make(row)
     hits = [id for id in ids if id >= HIT]
     if hits:

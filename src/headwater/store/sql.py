@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import orjson
 from sqlalchemy import Connection, Executable, Insert, Table, text
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import DBAPIError
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ def rows(connection: Connection, sql: str, values: Mapping[str, Any]) -> Sequenc
     if connection.dialect.name == "sqlite":
         return bare(connection, sql, values)
     numbered, names = _numbered(sql)
-    return connection.exec_driver_sql(numbered, tuple([values[name] for name in names])).all()
+    return asked(connection, numbered, [values[name] for name in names])
 
 
 def bare(connection: Connection, sql: str, given: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
@@ -46,6 +47,25 @@ def bare(connection: Connection, sql: str, given: Mapping[str, Any] | Sequence[A
     driver: Any = connection.connection.dbapi_connection
     found: list[Any] = driver.execute(sql, given).fetchall()
     return found
+
+
+def asked(connection: Connection, sql: str, given: Sequence[Any]) -> Sequence[Any]:
+    """By PostgreSQL's driver, in the transaction of the connection: half of what SQLAlchemy takes for a small one."""
+    held = connection.connection
+    cursor = held.cursor()
+    try:
+        cursor.execute(sql, given)
+        return cursor.fetchall()
+    except Exception as error:
+        driver: Any = held.driver_connection
+        # Tables that changed under a prepared statement: a new connection prepares it anew.
+        lost = driver.is_closed() or type(error).__name__ == "InvalidCachedStatementError"
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError(sql, None, error, connection_invalidated=lost) from error
+    except BaseException as error:  # cancelled: what the server will yet say is not for whoever has it next
+        connection.invalidate(error)
+        raise
 
 
 def upsert(dialect: str, table: Table) -> Any:
@@ -156,7 +176,7 @@ class OfUser:
         dialect = connection.dialect.name
         if dialect == "sqlite":
             return bare(connection, self._statement[dialect], (user_id,))
-        return connection.exec_driver_sql(self._statement[dialect], (user_id,)).all()
+        return asked(connection, self._statement[dialect], (user_id,))
 
 
 class OfIds:
@@ -192,7 +212,7 @@ class ByIds:
         dialect = connection.dialect.name
         if dialect == "sqlite":
             return bare(connection, self._statement[dialect], (user_id, orjson.dumps(list(ids)).decode()))
-        return connection.exec_driver_sql(self._statement[dialect], (user_id, list(ids))).all()
+        return asked(connection, self._statement[dialect], (user_id, list(ids)))
 
 
 def _quoted(columns: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which items stand in a person's stream, and in which order: ids only, found without looking at the items.
+"""Which items stand in a person's stream, and in which order; with what is wanted of them, where they are looked at.
 
 The way depends on where the wanted ones are. Mostly they are among the newest: `_walk` looks at those few, and farther
 where enough of the first were wanted. Where it finds too few, unread items are gathered behind each feed's position,
@@ -10,22 +10,23 @@ be left a choice: in SQLite CROSS JOIN means that the left side comes first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
 from headwater.store import positions
 from headwater.store.people import HIT, Part, Stream
-from headwater.store.people_tables import query_subscription, subscribed, subscribed_tag
-from headwater.store.positions import A_FAR_ONE, BY_FEED, Line, line_of
+from headwater.store.people_tables import subscribed, subscribed_tag
+from headwater.store.positions import A_FAR_ONE, BY_FEED, Line, line_and, line_of
 from headwater.store.sql import chunks, rows
 from headwater.store.subscribing import query_tags, require, require_query
 
-Place = tuple[float, int]  # the time that orders, and the id
+Place = Any  # a row: the time that orders, the id, and, where they were asked along, the columns wanted
 
 FEW = 20  # feeds that are looked at one by one
-NEAR, FAR = (250, 2), (1_500, 4)  # about how many items are looked at, at least, and for each that is wanted
+NEAR, FAR = (600, 6), (2_000, 20)  # about how many items are looked at, at least, and for each that is wanted
 TOGETHER = 100  # feeds in one statement; SQLite joins 500 at most
 # Else SQLite would walk all marks of the person.
 _KEPT = {"sqlite": "INDEXED BY mark_{}", "postgresql": ""}
@@ -43,26 +44,65 @@ _HIT_MARKS = (
 )
 
 
-def places(connection: Connection, user_id: int, which: Stream, part: Part) -> list[Place]:
-    """Where to look, in order; one more than the limit, where there are more. NotFound for what is not subscribed."""
+class Wanted(NamedTuple):
+    """What is asked along with the places: columns of the item (i), its subscription (s) and mark (m), and of what is
+    joined to them."""
+
+    columns: str
+    joins: str = ""
+
+
+def places(
+    connection: Connection, user_id: int, which: Stream, part: Part, wanted: Wanted | None = None
+) -> list[Place]:
+    """Where to look, in order; one more than the limit, where there are more. NotFound for what is not subscribed.
+
+    Not all of them have the columns wanted: `has_columns` tells.
+    """
+    found = of_feeds(connection, user_id, which, part, wanted)
+    asked = [which.query] if which.query is not None else []
+    if part.queries and which.query is None and which.feed is None:
+        asked = query_ids(connection, user_id, which)
+    return with_queries(connection, user_id, part, found, asked)
+
+
+def has_columns(place: Place) -> bool:
+    return len(place) > 2
+
+
+def of_feeds(
+    connection: Connection, user_id: int, which: Stream, part: Part, wanted: Wanted | None = None
+) -> list[Place]:
+    """`places` without those in query feeds."""
     if which.query is not None:
         require_query(connection, user_id, which.query)
-        found = [_hits(connection, user_id, which.query, part)]
-    else:
-        if which.feed is not None:
-            require(connection, user_id, which.feed)
-        found = [_items(connection, user_id, which, part)]
-        if part.queries and which.feed is None:
-            found += [_hits(connection, user_id, id, part) for id in query_ids(connection, user_id, which)]
-    merged = heapq.merge(*found, reverse=not part.oldest_first)
-    return [place for place, _ in zip(merged, range(part.limit + 1), strict=False)]
+        return []
+    if which.feed is not None:
+        require(connection, user_id, which.feed)
+    return _items(connection, user_id, which, part, wanted)
+
+
+def with_queries(
+    connection: Connection, user_id: int, part: Part, found: list[Place], query_ids: Collection[int]
+) -> list[Place]:
+    """`places`, of those of feeds and of these query feeds."""
+    if not query_ids:
+        return found[: part.limit + 1]
+    every = (found, *(_hits(connection, user_id, id, part) for id in query_ids))
+    return list(islice(heapq.merge(*every, reverse=not part.oldest_first), part.limit + 1))
 
 
 def query_ids(connection: Connection, user_id: int, which: Stream) -> list[int]:
     """The query feeds of a stream that is more than one feed."""
-    mine = select(query_subscription.c.query_id, query_subscription.c.tags)
-    rows = connection.execute(mine.where(query_subscription.c.user_id == user_id)).all()
-    return [row.query_id for row in rows if which.tag is None or which.tag in query_tags(row.tags)]
+    return [id for id, tags in query_feeds(connection, user_id) if which.tag is None or which.tag in tags]
+
+
+def query_feeds(connection: Connection, user_id: int) -> list[tuple[int, tuple[str, ...]]]:
+    """A person's query feeds, with their tags."""
+    return [(id, query_tags(tags)) for id, tags in rows(connection, _QUERY_FEEDS, {"user": user_id})]
+
+
+_QUERY_FEEDS = "SELECT query_id, tags FROM query_subscription WHERE user_id = :user"
 
 
 def feed_ids(connection: Connection, user_id: int, which: Stream) -> list[int]:
@@ -84,12 +124,13 @@ class _Order:
         self.by = f"ORDER BY {key} {way}, {id} {way}"
         self.outer = f"ORDER BY k {way}, id {way}"
         self.values: dict[str, Any] = {"wanted": part.limit + 1}
-        self.after = ""
+        self.after = self.where_after = ""
         conditions = []
         if part.before is not None:
             at, last = part.before
             self.values |= {"at": float(at), "last": min(max(last - shift, -1), 2**63 - 1)}
             self.after = f"({key}, {id}) {sign} (:at, :last)"
+            self.where_after = f" WHERE {self.after}"
             conditions.append(self.after)
         if part.since is not None:
             self.values["since"] = part.since
@@ -104,7 +145,7 @@ def _wanted(part: Part, state: str) -> str:
     return "" if part.unread is None else f" AND {state} = {0 if part.unread else 1}"
 
 
-def _items(connection: Connection, user_id: int, which: Stream, part: Part) -> list[Place]:
+def _items(connection: Connection, user_id: int, which: Stream, part: Part, columns: Wanted | None) -> list[Place]:
     key = "i.first_seen" if part.by_arrival else "i.published"
     order = _Order(part, key, "i.id", "i.first_seen")
     values = order.values | {"user": user_id}
@@ -115,21 +156,35 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part) -> l
         only, values["tag"] = _TAGGED, which.tag
 
     def run(sql: str, **more: Any) -> list[Place]:
-        return [(row[0], row[1]) for row in rows(connection, sql, values | more)]
+        return list(rows(connection, sql, values | more))
 
     if part.starred:
-        return run(_starred(part, which, only, key, order))
+        return run(_with(columns, part, _starred(part, which, only, key, order)))
     feeds = feed_ids(connection, user_id, which) if which != Stream() else None
+    line: Line | None = BY_FEED
     if feeds is None or len(feeds) > FEW:
-        found = _among_newest(connection, run, user_id, part, only, key, order)
+        found, line = _among_newest(connection, run, user_id, part, only, key, order, columns)
         if found is not None:
             return found
     if part.unread:
-        line = BY_FEED if feeds is not None and len(feeds) <= FEW else line_of(connection, user_id)
-        return run(_gather(connection.dialect.name, part, only, key, order, line), line=line.at)
+        line = line or line_of(connection, user_id)
+        return run(_with(columns, part, _gather(connection.dialect.name, part, only, key, order, line)), line=line.at)
     if feeds is None:
         feeds = feed_ids(connection, user_id, which)
     return _tops(run, feeds, part, key, order)
+
+
+def _with(wanted: Wanted | None, part: Part, sql: str) -> str:
+    return sql if wanted is None else with_columns(wanted, "ASC" if part.oldest_first else "DESC", sql)
+
+
+def with_columns(wanted: Wanted, way: str, sql: str) -> str:
+    """Places (k, id) that were found without looking at the items, with the columns wanted."""
+    return (
+        f"SELECT u.k, u.id, {wanted.columns} FROM ({sql}) u CROSS JOIN item i "
+        f"LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = i.feed_id {_MARK} {wanted.joins} "
+        f"WHERE i.id = u.id ORDER BY u.k {way}, u.id {way}"
+    )
 
 
 def _among_newest(
@@ -140,19 +195,27 @@ def _among_newest(
     only: str,
     key: str,
     order: _Order,
-) -> list[Place] | None:
-    """None where wanted ones are too rare among them, or are elsewhere."""
+    columns: Wanted | None,
+) -> tuple[list[Place] | None, Line | None]:
+    """None where wanted ones are too rare among them, or are elsewhere; then also where unread ones are."""
+    line: Line | None = None
     for least, each in (NEAR, FAR):
         looked_at = max(least, each * part.limit)
-        bound, far = _bound(connection, user_id, part, order, looked_at)
-        if part.unread and not far:
-            return None
-        found = _walk(run, part, only, key, order, bound)
-        if len(found) > part.limit or bound is None:
-            return found
+        bound, given = _bound(connection.dialect.name, part, key, order, looked_at)
+        found = _walk(connection.dialect.name, run, part, only, key, order, columns, bound, given)
+        if len(found) > part.limit:
+            return found, None
+        if part.unread:
+            edge, far, line = line_and(connection, user_id, f"({bound})", given)
+            if not far:
+                return None, line
+        else:
+            edge = rows(connection, f"SELECT ({bound})", given)[0][0]
+        if edge is None:
+            return found, None
         if len(found) * max(FAR[0], FAR[1] * part.limit) < part.limit * looked_at:
-            return None  # farther would not be far enough
-    return None
+            break  # farther would not be far enough
+    return None, line
 
 
 def _starred(part: Part, which: Stream, only: str, key: str, order: _Order) -> str:
@@ -167,41 +230,56 @@ def _starred(part: Part, which: Stream, only: str, key: str, order: _Order) -> s
 
 
 def _walk(
-    run: Callable[..., list[Place]], part: Part, only: str, key: str, order: _Order, bound: float | None
+    dialect: str,
+    run: Callable[..., list[Place]],
+    part: Part,
+    only: str,
+    key: str,
+    order: _Order,
+    wanted: Wanted | None,
+    bound: str,
+    given: Mapping[str, Any],
 ) -> list[Place]:
-    """Among the items of everybody up to a time, in order, as far as needed."""
-    bounded = "" if bound is None else f" AND {key} {'<=' if part.oldest_first else '>='} :bound"
-    join = "" if part.unread is None else _MARK
+    """Among the next items of everybody, in order, as far as needed.
+
+    Nothing of what is unread where no position is far back: that is found otherwise. SQLite goes along the index up to
+    a time and stops when there are enough; PostgreSQL, which would rather read the whole table than go up to a time
+    that it does not know, is told how many to take.
+    """
+    join = _MARK if part.unread is not None or wanted is not None else ""
+    columns, joins = (f", {wanted.columns}", wanted.joins) if wanted is not None else ("", "")
+    far = f" AND {A_FAR_ONE}" if part.unread else ""
+    items, bounded = "item i", ""
+    if dialect == "sqlite":
+        bounded = f" AND {key} " + (
+            f"<= COALESCE(({bound}), 1e300)" if part.oldest_first else f">= COALESCE(({bound}), -1e300)"
+        )
+    else:
+        items = f"(SELECT * FROM item i{order.where_after} {order.by} LIMIT :near) i"
     return run(
-        f"SELECT {key} AS k, i.id AS id FROM item i CROSS JOIN subscribed s {join} "
-        f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{only}{_wanted(part, _STATE)}{order.conditions} "
-        f"{order.by} LIMIT :wanted",
-        **({} if bound is None else {"bound": bound}),
+        f"SELECT {key} AS k, i.id AS id{columns} FROM {items} CROSS JOIN subscribed s {join} {joins} "
+        f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{far}{only}{_wanted(part, _STATE)}"
+        f"{order.conditions} {order.by} LIMIT :wanted",
+        **given,
+        reach=positions.NEAR,
     )
 
 
-def _bound(connection: Connection, user_id: int, part: Part, order: _Order, near: int) -> tuple[float | None, bool]:
-    """The time of the item that is `near` items from where the part begins, None if there are not so many; and whether
-    any position is far back. One question: with PostgreSQL each costs more than its answer."""
-    values: dict[str, Any] = {"user": user_id, "reach": positions.NEAR}
-    if not part.by_arrival:
-        after = f" WHERE {order.after}" if order.after else ""
-        bound = f"SELECT i.published FROM item i{after} {order.by} LIMIT 1 OFFSET :near"
-        values |= {name: order.values[name] for name in ("at", "last") if after} | {"near": near}
-    else:
+def _bound(dialect: str, part: Part, key: str, order: _Order, near: int) -> tuple[str, dict[str, Any]]:
+    """What asks for the time of the item that is `near` items from where the part begins; nothing if there are not so
+    many. SQLite counts in ids where they are nearly in that order: it would go along the index otherwise."""
+    if dialect == "sqlite" and part.by_arrival:
         edge = part.before[1] if part.before is not None and part.before[1] < HIT else 0
-        bound = _UP if part.oldest_first else _DOWN if edge else _DOWN_FROM_TOP
-        values["edge"] = edge + near if part.oldest_first else edge - near if edge else near
-    time, far = rows(connection, f"SELECT ({bound}), {A_FAR_ONE}", values)[0]
-    return time, bool(far)
+        if part.oldest_first:
+            return _UP, {"edge": edge + near}
+        return (_DOWN, {"edge": edge - near}) if edge else (_DOWN_FROM_TOP, {"edge": near})
+    given = {name: order.values[name] for name in ("at", "last") if order.after} | {"near": near}
+    return f"SELECT {key} FROM item i{order.where_after} {order.by} LIMIT 1 OFFSET :near", given
 
 
 _UP = "SELECT first_seen FROM item WHERE id >= :edge ORDER BY id LIMIT 1"
 _DOWN = "SELECT first_seen FROM item WHERE id <= :edge ORDER BY id DESC LIMIT 1"
-_DOWN_FROM_TOP = (
-    "SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - CAST(:edge AS bigint) "
-    "ORDER BY id DESC LIMIT 1"
-)
+_DOWN_FROM_TOP = "SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - :edge ORDER BY id DESC LIMIT 1"
 
 
 def _gather(dialect: str, part: Part, only: str, key: str, order: _Order, line: Line) -> str:

@@ -261,15 +261,41 @@ def number(one: Subscription) -> int:
     return one.feed_id if one.feed_id is not None else HIT + (one.query_id or 0)
 
 
-_ALL_FEEDS = (
-    "SELECT s.feed_id, s.title, s.added, s.read_up_to, f.url, f.link, COALESCE(f.given_title, f.title) "
-    "FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {user}"
-)
+COLUMNS = "s.feed_id, s.title, s.added, s.read_up_to, f.url, f.link, COALESCE(f.given_title, f.title)"
+_ALL_FEEDS = f"SELECT {COLUMNS} FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {{user}}"
 _ALL_TAGS = "SELECT feed_id, tag FROM subscribed_tag WHERE user_id = {user}"
 _SOME_FEEDS = ByIds(f"{_ALL_FEEDS} AND s.feed_id IN {{ids}}")
 _SOME_TAGS = ByIds(f"{_ALL_TAGS} AND feed_id IN {{ids}} ORDER BY feed_id, tag")
 _FEEDS = OfUser(f"{_ALL_FEEDS} ORDER BY s.feed_id")
 _TAGS = OfUser(f"{_ALL_TAGS} ORDER BY feed_id, tag")
+
+
+_TAGS_AND_QUERIES = ByIds(
+    f"{_ALL_TAGS} AND feed_id IN {{ids}} "
+    "UNION ALL SELECT -query_id, tags FROM query_subscription WHERE user_id = {user}"
+)
+
+
+def tags_and_queries(
+    connection: Connection, user_id: int, feed_ids: Collection[int]
+) -> tuple[dict[int, list[str]], list[tuple[int, tuple[str, ...]]]]:
+    """The tags of these feeds, and the person's query feeds with theirs, in one question."""
+    tags: dict[int, list[str]] = {}
+    queries: list[tuple[int, tuple[str, ...]]] = []
+    for id, tag in _TAGS_AND_QUERIES.run(connection, user_id, list(feed_ids)):
+        if id < 0:
+            queries.append((-id, query_tags(tag)))
+        else:
+            tags.setdefault(id, []).append(tag)
+    for some in tags.values():
+        some.sort()
+    return tags, queries
+
+
+def of_row(row: Sequence[Any], tags: Sequence[str]) -> Subscription:
+    """A feed's, of a row of `COLUMNS`."""
+    id, title, added, read_up_to, url, link, shown = row
+    return Subscription(id, None, title or shown or url, url, link, tuple(tags), added, read_up_to, title)
 
 
 def _listed(
@@ -280,10 +306,7 @@ def _listed(
     for id, tag in tagged:
         tags.setdefault(id, []).append(tag)
     rows = _FEEDS.run(connection, user_id) if feed_ids is None else _SOME_FEEDS.run(connection, user_id, feed_ids)
-    found = [
-        Subscription(id, None, title or shown or url, url, link, tuple(tags.get(id, ())), added, read_up_to, title)
-        for id, title, added, read_up_to, url, link, shown in rows
-    ]
+    found = [of_row(row, tags.get(row[0], ())) for row in rows]
     if query_ids is not None and not query_ids:
         return found
     query = select(query_subscription, query_feed.c.name).join(query_feed)

@@ -1,0 +1,63 @@
+"""Full-text search over what one person reads, with the items as that person has them, in one question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from headwater.store import reading, search
+from headwater.store.people import HIT, Reading, Stream
+from headwater.store.sql import rows
+from headwater.store.streams import Wanted, with_columns
+from headwater.store.values import Found
+from headwater.store.words import Term, fts5_query, tsquery
+
+
+def find(
+    connection: Connection, user_id: int, said: str, which: Stream, limit: int, before_id: int | None
+) -> tuple[Found, list[Reading]]:
+    """Full text over what a person reads; items as the person has them."""
+    terms = search.wanted_terms(said)
+    if not terms:
+        return Found(()), []
+    before = HIT if before_id is None else before_id
+    rows, waiting = _of_user(connection, terms, limit + 1, user_id, which.feed, which.tag, before)
+    found = [reading.reading_of(row) for row in rows[:limit]]
+    return Found(tuple(one.item for one in found), len(rows) > limit, waiting), found
+
+
+# The index gives its rows in the order of ids, so that only as many are looked at as are shown.
+_OF_USER = {
+    "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscribed s "
+    "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before",
+    "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id CROSS JOIN subscribed s "
+    "WHERE f.words @@ CAST(CAST(:match AS text) AS tsquery) AND f.item_id < :before",
+}
+
+
+def _of_user(
+    connection: Connection,
+    terms: list[Term],
+    limit: int,
+    user_id: int,
+    feed_id: int | None,
+    tag: str | None,
+    before: int,
+) -> tuple[list[Any], int]:
+    """Rows of `reading.WANTED`, the latest arrival first; and how many items the index does not have yet."""
+    dialect = connection.dialect.name
+    match = fts5_query(terms) if dialect == "sqlite" else tsquery(terms)
+    values: dict[str, Any] = {"match": match, "before": before, "user": user_id, "limit": limit}
+    only = ""
+    if feed_id is not None:
+        only, values["feed"] = " AND s.feed_id = :feed", feed_id
+    if tag is not None:
+        only += " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
+        values["tag"] = tag
+    order = "f.rowid" if dialect == "sqlite" else "f.item_id"
+    found = f"SELECT 0 AS k, i.id AS id {_OF_USER[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
+    found = f"{found} ORDER BY {order} DESC LIMIT :limit"
+    with_waiting = Wanted(f"({search.WAITING}), {reading.WANTED.columns}")
+    answer = rows(connection, with_columns(with_waiting, "DESC", found), values)
+    return [row[3:] for row in answer], answer[0][2] if answer else search.waiting(connection)
