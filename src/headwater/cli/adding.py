@@ -18,6 +18,9 @@ from headwater.errors import HeadwaterError, InputError
 if TYPE_CHECKING:
     from headwater.fetch.discover import Candidate
     from headwater.node.adding import Subscribed
+    from headwater.settings import Settings
+
+NATS = "The address of NATS, where a cluster lives on the database: its terminals ask the hosts."
 
 
 def register(app: typer.Typer) -> None:
@@ -31,11 +34,12 @@ def add(
     tag: Annotated[list[str] | None, typer.Option(help="A tag; may be given several times.")] = None,
     weight: Annotated[float, typer.Option(min=0, help="What one of its items is worth to the scheduler.")] = 1.0,
     choose: Annotated[int | None, typer.Option(min=1, help="Which one, where a page offers several.")] = None,
+    nats: Annotated[str | None, typer.Option(help=NATS)] = None,
 ) -> None:
     """Add feeds by their address or by a page that offers them, and store their first items."""
     if name and len(urls) > 1:
         fail("A name belongs to one feed: give --name with a single address.", 2)
-    added, failed = run(_add(urls, name, tag or [], weight, choose))
+    added, failed = run(_add(settings(nats=nats), urls, name, tag or [], weight, choose))
     if as_json():
         print_json({"feeds": [_added_json(one) for one in added], "errors": failed})
     else:
@@ -48,17 +52,16 @@ def add(
 
 
 async def _add(
-    urls: Sequence[str], name: str | None, tags: Sequence[str], weight: float, choose: int | None
+    given: Settings, urls: Sequence[str], name: str | None, tags: Sequence[str], weight: float, choose: int | None
 ) -> tuple[list[Subscribed], list[dict[str, str]]]:
     from headwater.node.adding import subscribe  # with the client, which only this command and few others need
 
     def pick(address: str, found: Sequence[Candidate]) -> Candidate:
         return _pick(address, found, choose)
 
-    given = settings()
     added: list[Subscribed] = []
     failed: list[dict[str, str]] = []
-    async with opened(given) as store, fetcher(given) as client:
+    async with opened(given) as store, fetcher(given, store) as client:
         for url in urls:
             try:
                 added.append(

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headwater.cli import adding, subscriptions
+from headwater.cli.adding import NATS
 from headwater.cli.articles import Switch, switched
 from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
 from headwater.cli.work import fetcher, opened, run
@@ -21,6 +22,7 @@ from headwater.when import exactly, relative
 
 if TYPE_CHECKING:  # what only some commands need is loaded by them: listing feeds should not wait for a client
     from headwater.node.explaining import Belief, Explanation
+    from headwater.settings import Settings
 
 HEADINGS = ("id", "title", "tags", "last", "next", "state", "address")
 MIN_WIDTH = 8  # of a column that gives way
@@ -208,31 +210,37 @@ def remove(feeds: Annotated[list[str], typer.Argument(metavar="FEED…", help="I
 def refresh(
     feeds: Annotated[list[str] | None, typer.Argument(metavar="[FEED…]", help="Ids, addresses or names.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every feed.")] = False,
+    nats: Annotated[str | None, typer.Option(help=NATS)] = None,
 ) -> None:
     """Refresh feeds now, but never inside a server's Retry-After."""
     if bool(feeds) == all_:
         fail("Name the feeds to refresh, or give --all for every one.", 2)
-    results = run(_refresh(feeds or []))
+    results = run(_refresh(settings(nats=nats), feeds or []))
     bad = [one for one in results if not one["ok"]]
     if as_json():
         print_json(results)
     else:
+        away = [one for one in bad if one.get("network_away")]
         for one in results if feeds else bad:
-            out.print(f"{one['id']}: {one['text']}", markup=True)
+            if one not in away:
+                out.print(f"{one['id']}: {one['text']}", markup=True)
+        if away:
+            out.print(f"{len(away)} feeds {away[0]['text']}")
         new = sum(int(str(one.get("new", 0))) for one in results)
         out.print(f"{len(results) - len(bad)} of {len(results)} feeds refreshed, {new} new items")
-    if bad and len(bad) == len(results):
+    if any(one.get("network_away") for one in bad) or (bad and len(bad) == len(results)):
         raise SystemExit(1)
 
 
-async def _refresh(refs: Sequence[str]) -> list[dict[str, object]]:
+async def _refresh(given: Settings, refs: Sequence[str]) -> list[dict[str, object]]:
     from headwater.cli.refreshing import refresh_all
     from headwater.node.refresher import Refresher
 
-    given = settings()
-    async with opened(given) as store, fetcher(given) as client:
+    async with opened(given) as store, fetcher(given, store) as client:
         feeds = [await store.feed(ref) for ref in refs] if refs else await store.feeds()
-        return await refresh_all(store, Refresher(store, client), feeds, given.concurrency, show_progress=not as_json())
+        refresher = Refresher(store, client)
+        shown = not as_json()
+        return await refresh_all(store, refresher, feeds, given.concurrency, named=bool(refs), show_progress=shown)
 
 
 @command(app, epilog="Example:  headwater feeds explain 3")

@@ -10,7 +10,9 @@ from rich.progress import Progress
 
 from headwater.cli.common import err
 from headwater.model import Feed, Known
+from headwater.node.own_network import OwnNetwork
 from headwater.node.refresher import Fetched, Refresher, Settled
+from headwater.node.roster import host_of
 from headwater.store.store import Store
 from headwater.when import span
 
@@ -18,10 +20,22 @@ CHUNK = 256
 
 
 async def refresh_all(
-    store: Store, refresher: Refresher, feeds: Sequence[Feed], concurrency: int, *, show_progress: bool
+    store: Store,
+    refresher: Refresher,
+    feeds: Sequence[Feed],
+    concurrency: int,
+    *,
+    named: bool,
+    show_progress: bool,
 ) -> list[dict[str, object]]:
-    """Refresh these feeds; what a server asked us to leave alone (Retry-After) is left alone and said so."""
+    """Refresh these feeds; what a server asked us to leave alone (Retry-After) is left alone and said so.
+
+    If nobody at all answers it is this machine's own network that is away: no feed has failed then, and the rest is not
+    tried. Feeds that a person has `named` are tried all the same, and what comes of it counts.
+    """
     results: list[dict[str, object]] = []
+    network: OwnNetwork[Fetched] = OwnNetwork()
+    hosts = len({host_of(feed.url) for feed in feeds})
     slots = asyncio.Semaphore(concurrency)
 
     async def fetch(known: Known) -> Fetched:
@@ -38,9 +52,20 @@ async def refresh_all(
             results += [_held(feed, known[feed.id], now) for feed in held]
             free = [known[feed.id] for feed in chunk if feed not in held and feed.id in known]
             fetched = await asyncio.gather(*(fetch(one) for one in free))
-            results += [_done(one) for one in await refresher.settle(fetched)]
+            # All at once: whoever answered speaks for all of them, so answers are looked at last.
+            fetched.sort(key=lambda one: one.outcome.status is not None)
+            sifted = network.sift(fetched, hosts, [one.feed_id for one in free] if named else [], time.time())
+            results += [_done(one) for one in await refresher.settle(sifted.counted)]
+            results += [_away(one.feed_id, one.url) for one in sifted.again]
             progress.update(bar, advance=len(chunk))
-    return results
+            if network.away_since is not None:
+                return results + [_away(feed.id, feed.url) for feed in feeds[start + CHUNK :]]
+    return results + [_done(one) for one in await refresher.settle(network.answered())]
+
+
+def _away(feed_id: int, url: str) -> dict[str, object]:
+    text = "not refreshed: no server answers, the network of this machine seems to be away; no feed is blamed for it"
+    return {"id": feed_id, "url": url, "ok": False, "text": text, "network_away": True}
 
 
 def _held(feed: Feed, known: Known, now: float) -> dict[str, object]:

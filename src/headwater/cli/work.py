@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.errors import StoreError
@@ -45,8 +45,19 @@ async def opened(settings: Settings) -> AsyncIterator[Store]:
         await store.close()
 
 
-def fetcher(settings: Settings) -> Fetcher:
-    """The one client by which anything leaves."""
+@asynccontextmanager
+async def fetcher(settings: Settings, store: Store) -> AsyncIterator[Fetcher]:
+    """The one client by which anything leaves: from here, or where a cluster lives on the database, from the terminal
+    that holds the host, so that no host sees two of us at once."""
     from headwater.fetch.client import Fetcher  # half of the start-up, for the commands that fetch
 
-    return Fetcher(allow_private=settings.allow_private, contact=settings.contact, per_host=settings.per_host)
+    async with AsyncExitStack() as stack:
+        errands = None
+        if settings.database_url.startswith("postgres"):
+            from headwater.cluster.beside import terminals
+
+            errands = await stack.enter_async_context(terminals(settings, store))
+        client = Fetcher(
+            allow_private=settings.allow_private, contact=settings.contact, per_host=settings.per_host, errands=errands
+        )
+        yield await stack.enter_async_context(client)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 import structlog
 from sqlalchemy import Connection
 
@@ -27,6 +28,7 @@ TOGETHER = 0.1  # seconds that a result waits for others to be written with, unl
 ENOUGH = 64
 
 log = structlog.get_logger()
+read_report = msgspec.json.Decoder(Report).decode
 
 
 class PostgresOutgoing:
@@ -71,7 +73,11 @@ def tend(connection: Connection, report: Report, drained: Mapping[int, int], tim
     """Greet a terminal and give it its share, in the caller's transaction."""
     now = leases.greet(connection, report.name, report.role, encode_json(report))
     others = [one for one in leases.members(connection, timing.lease) if one.role in (report.role, "node")]
-    share = sharing.tend(connection, report.name, len(others), drained, timing.lease)
+    well = [one for one in others if read_report(one.info).away_since is None]
+    if well and report.away_since is not None:  # it reaches nobody: others do
+        share = sharing.keep(connection, report.name, report.keep, drained, timing.lease)
+    else:
+        share = sharing.tend(connection, report.name, len(well or others), drained, timing.lease)
     leading = leases.read(connection, "controller")
     return Grant(share.partitions, share.surplus, timing.lease, leading[0].epoch if leading else 0, now)
 
@@ -82,8 +88,6 @@ def leave(connection: Connection, name: str, held: Mapping[int, int]) -> None:
 
 
 def encode_json(report: Report) -> str:
-    import msgspec
-
     return msgspec.json.encode(report).decode()
 
 

@@ -85,7 +85,7 @@ class Controller(Decider):
         self._next = self._first = epoch << EPOCH_SHIFT
         self._inherited = Inherited(outgoing)
         self.flights: dict[int, Flight] = {}
-        self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0}
+        self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0, "unasked": 0}
         self.problem: str | None = None
 
     @property
@@ -147,7 +147,8 @@ class Controller(Decider):
         return total
 
     def _take(self, taught: Sequence[Taught]) -> None:
-        self.counts["late"] += sum(one.late for one in taught)
+        self.counts["late"] += sum(one.late and not one.unasked for one in taught)
+        self._put_off([one.lesson.refresh.feed_id for one in taught if one.unasked])
         current = [one for one in taught if not one.late]
         now = self._clock()
         for one in current:
@@ -157,6 +158,14 @@ class Controller(Decider):
             self.learn(lessons)
             self.counts["learned"] += len(lessons)
             self._on_learned(lessons)
+
+    def _put_off(self, feeds: Sequence[int]) -> None:
+        """Whoever was to ask for these reached nobody: as if they had not been chosen, but not again at once."""
+        if feeds:
+            self.counts["unasked"] += len(feeds)
+            self._unsend(feeds)
+            rows = self.roster.rows(feeds)
+            self.roster.allowed[rows] = np.maximum(self.roster.allowed[rows], self._clock() + self._timing.lease / 4)
 
     def _land(self, one: Taught, now: float) -> None:
         refresh = one.lesson.refresh

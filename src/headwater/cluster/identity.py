@@ -24,25 +24,31 @@ class Identity:
         capacity: int = 0,
         counts: Callable[[], Mapping[str, int]] = dict,
         problem: Callable[[], str | None] = lambda: None,
+        outage: Callable[[], tuple[float, tuple[int, ...]] | None] = lambda: None,
     ) -> None:
+        """`outage` is since when no server answers, and which partitions are needed to find out when that is over."""
         self.name = settings.member or f"{role}-{socket.gethostname()}-{os.getpid()}"
         self.role = role
         self._capacity = capacity
         self.counts = counts
         self.problem = problem
+        self.outage = outage
         self._started = time.time()
 
     def report(self) -> Report:
         used = resource.getrusage(resource.RUSAGE_SELF)
+        since, keep = self.outage() or (None, ())
         return Report(
             self.name,
             self.role,
             __version__,
             self._started,
             time.time(),
-            self._capacity,
+            self._capacity if since is None else 0,
             dict(self.counts()),
             used.ru_utime + used.ru_stime,
             self.problem(),
             socket.gethostname(),
+            since,
+            keep,
         )

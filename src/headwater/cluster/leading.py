@@ -90,6 +90,7 @@ class Leader:
         self._roles = frozenset(roles)
         self._beside = beside
         self._terminals = 0
+        self._away: float | None = None  # since when none of those who fetch reaches anybody
         self.controller: Controller | None = None
         self.upkeep: Upkeep | None = None
         self.took: float | None = None  # seconds from winning the lease to the first choice
@@ -102,7 +103,7 @@ class Leader:
         """What goes on, None while another leads."""
         if self.controller is None or self.upkeep is None:
             return None
-        return replace(self.controller.status(), aims=self.upkeep.aims)
+        return replace(self.controller.status(), aims=self.upkeep.aims, network_away_since=self._away)
 
     async def follow(self) -> None:
         """Take up settings that a node has changed. Called from the start of the process on, also while another leads:
@@ -190,6 +191,8 @@ class Leader:
         here = await store.read(leases.members, self._settings.cluster_lease)
         infos = [msgspec.json.decode(one.info) for one in here if one.role in self._roles]
         self._terminals = sum(int(info.get("capacity", 0)) for info in infos)
+        away = [info.get("away_since") for info in infos]
+        self._away = min(away) if away and None not in away else None
 
     def _learned(self, lessons: Sequence[Lesson]) -> None:
         if self.upkeep is None:

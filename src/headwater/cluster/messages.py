@@ -39,6 +39,8 @@ class Job:
     rate: float | None = None
     way: Way | None = None  # a fetch that another terminal has begun, redirected to a host of ours
     errand: Errand | None = None  # instead of a refresh; `feed_id` is a number below zero then
+    well: bool = False  # its last refresh succeeded
+    wished: bool = False  # a person waits for it
 
     @property
     def epoch(self) -> int:
@@ -48,21 +50,25 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a job, by whom, under which epoch of the partition's lease."""
+    """What came of a job, by whom, under which epoch of the partition's lease. `unasked`: the terminal reached nobody
+    at all, so that it says nothing of the feed."""
 
     job: Job
     outcome: Outcome
     terminal: str
     epoch: int
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Taught:
-    """What the controller learns from a result that was stored; `late` results teach nothing but that they came."""
+    """What the controller learns from a result that was stored; `late` results teach nothing but that they came.
+    `unasked` ones (which an older controller takes for late) were not stored: their feeds are due again."""
 
     generation: int
     lesson: Lesson
     late: bool = False
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,8 @@ class Report:
     cpu: float = 0.0  # seconds of CPU since it started
     problem: str | None = None
     host: str = ""
+    away_since: float | None = None  # of a terminal that reaches no server though it reaches us
+    keep: tuple[int, ...] = ()  # partitions that it needs then, to find out when that is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,7 @@ class Grant:
 def job_for(one: Asking, generation: int, reason: str, rate: float | None) -> Job:
     # A delta is merged into the window we keep, so it is only asked for where there is one.
     given = (one.validators, one.body_hash, one.windowed)
-    return Job(one.feed_id, partition_of(one.url), generation, one.url, reason, *given, rate)
+    return Job(one.feed_id, partition_of(one.url), generation, one.url, reason, *given, rate, well=one.well)
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -103,6 +103,7 @@ class SharedNode(Node):
                 timing=timing,
                 concurrency=given.concurrency,
             )
+            self.identity.outage = self.terminal.away
             self.leader = Leader(self.store, first, lambda store, held: PostgresOutgoing(store), roles=["node"])
         except BaseException:
             await self._stack.aclose()

@@ -6,7 +6,7 @@ sees two at once. In the database's transaction of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -43,6 +43,16 @@ def tend(connection: Connection, holder: str, members: int, drained: Mapping[int
         held |= leases.take_free(connection, PREFIX, holder, fair - len(held), seconds)
     mine = {NAMES[name]: epoch for name, epoch in sorted(held.items())}
     return Share(mine, tuple(sorted(mine)[fair:]))
+
+
+def keep(
+    connection: Connection, holder: str, wanted: Collection[int], drained: Mapping[int, int], seconds: float
+) -> Share:
+    """For who cannot work: keep these of what is held, the rest is for others; take nothing."""
+    release(connection, holder, drained)
+    held = leases.renew_all(connection, PREFIX, holder, seconds)
+    mine = {NAMES[name]: epoch for name, epoch in sorted(held.items())}
+    return Share(mine, tuple(p for p in mine if p not in wanted))
 
 
 def release(connection: Connection, holder: str, drained: Mapping[int, int]) -> None:

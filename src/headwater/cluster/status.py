@@ -55,6 +55,7 @@ class Standing:
     cpu: float
     skew: float  # seconds that its clock is ahead of the database's
     problem: str | None
+    away_since: float | None = None  # a terminal that reaches no server
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ def _standing(member: Member, partitions: int, now: float) -> Standing:
         round(report.cpu, 2),
         round(report.clock - member.seen, 3),
         report.problem,
+        report.away_since,
     )
 
 

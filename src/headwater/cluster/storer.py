@@ -48,7 +48,9 @@ class Storer:
         """When this returns, everything new is safe and the jobs are gone."""
         fail_points.here("storer.taken")
         known = await self._store.known({one.job.feed_id for one in results})
-        here = [(one, known[one.job.feed_id]) for one in results if one.job.feed_id in known]
+        there = [(one, known[one.job.feed_id]) for one in results if one.job.feed_id in known]
+        here = [pair for pair in there if not pair[0].unasked]
+        unasked = [pair for pair in there if pair[0].unasked]
         wanted = {before.feed_id: unknown(before, one.outcome) for one, before in here if one.outcome.document}
         seen = await self._store.identities_of(wanted) if any(wanted.values()) else {}
         verdicts = [
@@ -58,7 +60,7 @@ class Storer:
         verdicts = self._planned([one for one, _ in here], verdicts)
         fail_points.here("storer.judged")
         done = {one.job.feed_id for one in results} if self._rows else set()
-        saved = await self._store.write(_settle, here, verdicts, done)
+        saved = await self._store.write(_settle, here, verdicts, unasked, done)
         fail_points.here("storer.saved")
         self._count(verdicts, saved)
         if self._pushed:
@@ -101,20 +103,35 @@ class Storer:
 
 
 def _settle(
-    connection: Connection, here: Sequence[tuple[Result, Known]], verdicts: Sequence[Verdict], done: set[int]
+    connection: Connection,
+    here: Sequence[tuple[Result, Known]],
+    verdicts: Sequence[Verdict],
+    unasked: Sequence[tuple[Result, Known]],
+    done: set[int],
 ) -> list[Saved]:
-    epochs = leases.epochs(connection, {LEASES[one.job.partition] for one, _ in here})
+    epochs = leases.epochs(connection, {LEASES[one.job.partition] for one, _ in (*here, *unasked)})
+
+    def is_late(one: Result) -> bool:
+        return one.epoch < epochs.get(LEASES[one.job.partition], 0)
+
     judged = [
-        changed(verdict, late=True) if one.epoch < epochs.get(LEASES[one.job.partition], 0) else verdict
+        changed(verdict, late=True) if is_late(one) else verdict
         for (one, _), verdict in zip(here, verdicts, strict=True)
     ]
-    late = {verdict.refresh.feed_id for verdict in judged if verdict.late}
+    late = {one.job.feed_id for one, _ in (*here, *unasked) if is_late(one)}
     jobs.finish(connection, done - late)
     saved = save.save(connection, judged)
     taught = [
         Taught(one.job.generation, _taught(before, one, verdict), verdict.late)
         for (one, before), verdict in zip(here, judged, strict=True)
         if before.last_refresh != verdict.refresh.at  # else it came before, and was learned from
+    ]
+    taught += [
+        Taught(
+            one.job.generation, _taught(before, one, judge(before, one.outcome, {}, reason=one.job.reason)), True, True
+        )
+        for one, before in unasked
+        if not is_late(one)
     ]
     if taught:
         jobs.teach(connection, encode(taught))

@@ -14,7 +14,9 @@ from typing import Any, Protocol
 
 import structlog
 
+from headwater.cluster import outage
 from headwater.cluster.messages import Grant, Job, Result
+from headwater.cluster.outage import Outage
 from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import pause
 from headwater.cluster.timing import Timing, awake
@@ -23,7 +25,7 @@ from headwater.fetch.client import Fetcher
 from headwater.fetch.errand import Hopped
 from headwater.fetch.hosts import is_local
 from headwater.fetch.journey import Way
-from headwater.model import Outcome
+from headwater.model import Ending, Outcome
 from headwater.node.roster import host_of
 
 GAP = 1.0  # seconds that the last holder of a partition may have left a host alone before us
@@ -100,12 +102,23 @@ class Terminal:
         self._working: dict[int, int] = {}  # partition → jobs in our hands
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Semaphore(concurrency)
-        self.counts = {"fetched": 0, "refused": 0, "failed": 0, "handed_on": 0, "errands": 0, "bytes": 0}
-        self.problem: str | None = None
+        self._outage = Outage(timing)
+        self._trying: asyncio.Task[None] | None = None
+        names = ("fetched", "refused", "failed", "handed_on", "errands", "unasked", "bytes")
+        self.counts = dict.fromkeys(names, 0)
+        self._problem: str | None = None
 
     def clock(self) -> float:
         """The database's time, as far as we know it."""
         return time.time() + self.offset
+
+    @property
+    def problem(self) -> str | None:
+        return self._problem if self.away() is None else outage.sentence()
+
+    def away(self) -> tuple[float, tuple[int, ...]] | None:
+        """While we reach no server: since when, and the partitions that we need to find out when that is over."""
+        return self._outage.told(self.held)
 
     @property
     def room(self) -> int:
@@ -126,10 +139,14 @@ class Terminal:
             while not stop.is_set():
                 await self._tend()
                 await pause(stop, self.timing.beat if self.held else self.timing.beat / 4)
+            self._outage.end()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self.timing.fetch)
         finally:
             following.cancel()
+            if self._trying is not None:
+                self._trying.cancel()
+                await asyncio.gather(self._trying, return_exceptions=True)
             await asyncio.gather(following, return_exceptions=True)
             for task in self._tasks:
                 task.cancel()
@@ -148,9 +165,9 @@ class Terminal:
             grant = await asyncio.wait_for(self._landlord.tend(self._let_go), self.timing.beat * 4)
         except (HeadwaterError, TimeoutError) as error:
             said = str(error) or "Whoever shares out the partitions did not answer."
-            if said != self.problem:
+            if said != self._problem:
                 log.warning("partitions_not_tended", error=said)
-            self.problem = said
+            self._problem = said
             return
         self._let_go = {}
         fresh = grant.partitions.keys() - self.held.keys()
@@ -159,7 +176,7 @@ class Terminal:
         self._until, self._controller = asked + grant.seconds, max(self._controller, grant.controller)
         answered = time.time()
         self._follow(grant.clock - (at + answered) / 2, (answered - at) / 2)
-        self.problem = grant.problem
+        self._problem = grant.problem
         if fresh:
             log.info("partitions", held=len(self.held), new=len(fresh), surplus=len(self.draining))
         self.changed.set()
@@ -186,7 +203,10 @@ class Terminal:
 
     def _may(self, job: Job) -> int | None:
         """The epoch under which the job may be begun now, None if it may not."""
-        if self._old(job) or job.partition in self.draining or awake() + self.timing.fetch > self._until:
+        return None if self._old(job) else self._ours(job)
+
+    def _ours(self, job: Job) -> int | None:
+        if job.partition in self.draining or awake() + self.timing.fetch > self._until:
             return None
         return self.held.get(job.partition)
 
@@ -206,11 +226,18 @@ class Terminal:
                     # Who leads now sees that the old one's job is gone, and chooses for itself.
                     await (taken.put_down if self._old(job) else taken.give_back)()
                     return
+                if self._outage.away_since is not None and not job.wished and job.errand is None:
+                    self._outage.put_off(job)
+                    nobody = Outcome(Ending.CONNECTION, job.url, job.url, self.clock(), 0.0)
+                    await self._bring(Result(job, nobody, self.name, epoch, unasked=True), taken)
+                    return
                 found = await self._in_time(job)
             if found is None:
                 self.counts["refused"] += 1
                 await taken.give_back()
                 return
+            if isinstance(found, Way) or (isinstance(found, Hopped) and found.status is not None):
+                self._outage.heard(self.clock())
             if isinstance(found, Hopped):
                 self.counts["errands"] += 1
                 await taken.answer(found)
@@ -219,17 +246,50 @@ class Terminal:
                 self.counts["handed_on"] += 1
                 await taken.hand_on(replace(job, partition=partition_of(found.at), way=found))
                 return
-            self.counts["fetched"] += 1
-            self.counts["bytes"] += found.bytes
-            await self._results.put(Result(job, found, self.name, epoch))
-            await taken.done()
+            counts = await self._counts(job, found)
+            await self._bring(Result(job, found, self.name, epoch, unasked=not counts), taken)
         except Exception as error:
             self.counts["failed"] += 1
-            self.problem = f"A job failed: {error}"
+            self._problem = f"A job failed: {error}"
             log.error("job_failed", feed=job.feed_id, error=repr(error))
         finally:
             self._working[job.partition] -= 1
             self.changed.set()
+
+    async def _bring(self, result: Result, taken: Taken) -> None:
+        self.counts["unasked" if result.unasked else "fetched"] += 1
+        self.counts["bytes"] += result.outcome.bytes
+        await self._results.put(result)
+        await taken.done()
+
+    async def _counts(self, job: Job, outcome: Outcome) -> bool:
+        """Whether the feed itself is to be judged by this; not if nobody at all answers us."""
+        counts = await self._outage.counts(job, outcome, self.clock())
+        if self._outage.away_since is not None and (self._trying is None or self._trying.done()):
+            self._trying = asyncio.create_task(self._try_again())
+        return counts
+
+    async def _try_again(self) -> None:
+        """While nobody answers: one of those that were not asked, from time to time, as long as its host is ours."""
+        while self._outage.away_since is not None:
+            await asyncio.sleep(self._outage.pause)
+            job = self._outage.next_try([p for p in self.held if p not in self.draining])
+            epoch = None if job is None else self._ours(job)
+            if job is None or epoch is None or self._outage.away_since is None:
+                continue
+            self._working[job.partition] = self._working.get(job.partition, 0) + 1
+            try:
+                async with self._free:
+                    found = await self._in_time(job)
+                if isinstance(found, Way):
+                    self._outage.heard(self.clock())  # the feed is due again soon, and is followed then
+                elif isinstance(found, Outcome) and await self._outage.counts(job, found, self.clock()):
+                    self.counts["fetched"] += 1
+                    await self._results.put(Result(job, found, self.name, epoch))
+            except Exception as error:
+                log.warning("not_tried", feed=job.feed_id, error=repr(error))
+            finally:
+                self._working[job.partition] -= 1
 
     async def _wait_after_a_move(self, job: Job) -> None:
         """The last holder's pause between two fetches of a host holds for us too."""

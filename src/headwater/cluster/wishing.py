@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from headwater.cluster.controller import Outgoing
 from headwater.cluster.leading import SEAT
@@ -41,7 +42,7 @@ class Wishing(Crawler):
         until = self.courtesy.must_wait(known, self._clock())
         if until is not None:
             raise Held(f"The server of {known.url} asked to be left alone (Retry-After).", until)
-        await self._outgoing.offer([await self._job(known, "asked for by a person")])
+        await self._outgoing.offer([replace(await self._job(known, "asked for by a person"), wished=True)])
         end = time.monotonic() + WISH
         while time.monotonic() < end:
             await asyncio.sleep(0.1)

@@ -69,7 +69,7 @@ class Crawler(Decider):
         self._urgent: dict[int, list[asyncio.Future[Settled]]] = {}
         self._pushes: dict[int, asyncio.Future[Settled]] = {}
         self._woken = asyncio.Event()
-        self._network = OwnNetwork()
+        self._network: OwnNetwork[Fetched] = OwnNetwork()
         self._put_off: deque[int] = deque()  # feeds that were not asked because nobody could be
 
     async def run(self, stop: asyncio.Event) -> None:

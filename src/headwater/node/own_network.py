@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
-from headwater.model import Ending
-from headwater.node.refresher import Fetched
+from headwater.model import Ending, Outcome
 from headwater.node.roster import host_of
 from headwater.schedule.manners import BACK_OFF
 
@@ -23,58 +23,85 @@ _NO_ANSWER = frozenset({Ending.DNS, Ending.CONNECTION, Ending.TIMEOUT})
 _TOLD_NOTHING = frozenset({Ending.BLOCKED})  # decided here, without asking anybody
 
 
+class Tried(Protocol):
+    """A refresh that was tried, by this process or by a terminal; `was_well` is what the feed was before."""
+
+    @property
+    def feed_id(self) -> int: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def was_well(self) -> bool: ...
+
+    @property
+    def outcome(self) -> Outcome: ...
+
+
+T = TypeVar("T", bound=Tried)
+
+
 @dataclass(slots=True)
-class Sifted:
+class Sifted(Generic[T]):
     """Of some results: those that count, and those that do not, whose feeds are to be asked again."""
 
-    counted: list[Fetched] = field(default_factory=list)
-    again: list[Fetched] = field(default_factory=list)
+    counted: list[T] = field(default_factory=list)
+    again: list[T] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class OwnNetwork:
+class OwnNetwork(Generic[T]):
     """What the latest refreshes say of our own way out. `away_since` is when the first of them found nobody, while the
-    network is thought to be away."""
+    network is thought to be away. A suspect is held for `hold` seconds at most."""
 
+    hold: float = BACK_OFF
+    probe: float = PROBE
     away_since: float | None = None
-    _suspects: list[Fetched] = field(default_factory=list)
+    _suspects: list[T] = field(default_factory=list)
+    _in_vain: dict[str, float] = field(default_factory=dict)  # hosts since the last answer, and when they were tried
     _next: float = 0.0
 
-    def sift(self, batch: Sequence[Fetched], hosts: int, wished: Collection[int], now: float) -> Sifted:
+    def sift(self, batch: Sequence[T], hosts: int, wished: Collection[int], now: float) -> Sifted[T]:
         """`hosts` is how many the server knows: with too few of them nothing can be told. A feed that a person wants to
         see (`wished`) counts at once."""
-        sifted = Sifted()
+        sifted: Sifted[T] = Sifted()
         for one in batch:
             if one.outcome.pushed or one.outcome.ending in _TOLD_NOTHING:
                 sifted.counted.append(one)
             elif _answered(one):
-                self.away_since = None
-                sifted.counted += [*self._suspects, one]
-                self._suspects = []
-            elif one.known.feed_id in wished:
+                sifted.counted += [*self.answered(), one]
+            elif one.feed_id in wished:
                 sifted.counted.append(one)
             elif self.away_since is not None:
                 sifted.again.append(one)
-            elif hosts >= HOSTS and _was_well(one) and not _late(one, now):
+            elif hosts >= HOSTS and one.was_well and not self._late(one, now):
                 self._suspects.append(one)
+                self._in_vain.setdefault(host_of(one.url), one.outcome.started)
             else:
                 sifted.counted.append(one)
-        if len({host_of(one.known.url) for one in self._suspects}) >= HOSTS:
-            self.away_since, self._next = self._suspects[0].outcome.started, now + PROBE
+        if self.away_since is None and len(self._in_vain) >= HOSTS:
+            self.away_since, self._next = min(self._in_vain.values()), now + self.probe
             sifted.again += self._suspects
             self._suspects = []
         return sifted
 
-    def overdue(self, now: float) -> list[Fetched]:
-        """Suspects of which nothing more was heard: they count."""
-        late = [one for one in self._suspects if _late(one, now)]
-        self._suspects = [one for one in self._suspects if not _late(one, now)]
+    def answered(self) -> list[T]:
+        """Somebody has answered, whatever it was that we asked: the suspects, who count now."""
+        suspects, self._suspects, self.away_since = self._suspects, [], None
+        self._in_vain.clear()
+        return suspects
+
+    def overdue(self, now: float) -> list[T]:
+        """Suspects of which nothing more was heard: they count. Their hosts are still none that answered."""
+        late = [one for one in self._suspects if self._late(one, now)]
+        self._suspects = [one for one in self._suspects if not self._late(one, now)]
         return late
 
     def let_go(self, wished: Collection[int]) -> list[int]:
         """The feeds among these whose last refresh is suspect: a person wants them to be asked again now."""
-        ids = {one.known.feed_id for one in self._suspects}.intersection(wished)
-        self._suspects = [one for one in self._suspects if one.known.feed_id not in ids]
+        ids = {one.feed_id for one in self._suspects}.intersection(wished)
+        self._suspects = [one for one in self._suspects if one.feed_id not in ids]
         return sorted(ids)
 
     def may_try(self, tokens: int, under_way: int, now: float) -> int:
@@ -83,17 +110,12 @@ class OwnNetwork:
             return tokens
         if under_way or now < self._next:
             return 0
-        self._next = now + PROBE
+        self._next = now + self.probe
         return min(tokens, 1)
 
+    def _late(self, one: T, now: float) -> bool:
+        return one.outcome.started + self.hold <= now
 
-def _answered(one: Fetched) -> bool:
+
+def _answered(one: Tried) -> bool:
     return one.outcome.status is not None or one.outcome.ending not in _NO_ANSWER
-
-
-def _was_well(one: Fetched) -> bool:
-    return one.known.last_success is not None and not one.known.failures
-
-
-def _late(one: Fetched, now: float) -> bool:
-    return one.outcome.started + BACK_OFF <= now

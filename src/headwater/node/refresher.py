@@ -21,6 +21,19 @@ class Fetched:
     outcome: Outcome
     reason: str
 
+    @property
+    def feed_id(self) -> int:
+        return self.known.feed_id
+
+    @property
+    def url(self) -> str:
+        return self.known.url
+
+    @property
+    def was_well(self) -> bool:
+        """Whether the last refresh before this one succeeded."""
+        return self.known.last_success is not None and not self.known.failures
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:

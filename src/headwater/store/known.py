@@ -47,8 +47,8 @@ _KNOWN = OfIds(
     "WHERE known.feed_id IN {ids}"
 )
 _ASKING = OfIds(
-    'SELECT known.feed_id, url, etag, last_modified, body_hash, known."window" FROM known JOIN feed '
-    "ON feed.id = known.feed_id WHERE known.feed_id IN {ids}"
+    'SELECT known.feed_id, url, etag, last_modified, body_hash, known."window", last_success, failures '
+    "FROM known JOIN feed ON feed.id = known.feed_id WHERE known.feed_id IN {ids}"
 )
 
 
@@ -59,7 +59,10 @@ def load(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
 def asking(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Asking]:
     """What it takes to ask for a feed: less than all that is known of it."""
     rows = _ASKING.run(connection, feed_ids)
-    return {id: Asking(id, url, Validators(etag, date), body, window > 0) for id, url, etag, date, body, window in rows}
+    return {
+        id: Asking(id, url, Validators(etag, date), body, window > 0, success is not None and not failures)
+        for id, url, etag, date, body, window, success, failures in rows
+    }
 
 
 def _known(row: Sequence[Any]) -> Known:

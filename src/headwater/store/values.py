@@ -54,13 +54,15 @@ class Saved:
 
 
 class Asking(NamedTuple):
-    """What it takes to ask for a feed. `windowed` says that something is known to which a delta can be added."""
+    """What it takes to ask for a feed. `windowed` says that something is known to which a delta can be added, `well`
+    that its last refresh succeeded."""
 
     feed_id: int
     url: str
     validators: Validators
     body_hash: str | None
     windowed: bool
+    well: bool
 
 
 class ScheduleRow(NamedTuple):

@@ -39,5 +39,12 @@ class ClusterFigures(Collector):
             for what, count in sorted(one.counts.items()):
                 done.add_metric([one.name, what], count)
         yield done
+        away = GaugeMetricFamily(
+            "headwater_cluster_network_away", "1 while a member reaches no server at all.", labels=["member"]
+        )
+        for one in status.members:
+            if one.role in ("terminal", "node"):
+                away.add_metric([one.name], float(one.away_since is not None))
+        yield away
         aside = status.put_aside
         yield GaugeMetricFamily("headwater_cluster_put_aside", "Messages nobody could deal with.", value=aside)

@@ -93,7 +93,7 @@ class Reader:
         self._frame = frame
         self._store = frame.store
         self._subscribed = Subscribed(frame.store, frame.clock)
-        self.images = Images(frame.node.fetcher if frame.node is not None else None)
+        self.images = Images(frame.node.scout if frame.node is not None else None)
 
     async def first(self, request: Request) -> Response:
         """All items; on an empty server, how to begin."""

@@ -1,0 +1,97 @@
+"""Commands beside a cluster let its terminals ask, so that no host sees two of us at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from cluster_in_process import roles, settings
+
+from headwater.cluster import beside
+from headwater.cluster.beside import terminals
+from headwater.cluster.node import SharedNode
+from headwater.cluster.servers import NatsServer
+from headwater.errors import ClusterError
+from headwater.fetch.errand import Hop
+from headwater.store import leases
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+
+async def command(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    env = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
+    env |= {f"HEADWATER_{key}": str(value) for key, value in more.items()} | {"HEADWATER_ALLOW_PRIVATE": "1"}
+    line = [sys.executable, "-m", "headwater", *arguments]
+    return await asyncio.to_thread(subprocess.run, line, env=env, capture_output=True, text=True, check=False)
+
+
+async def test_feeds_are_added_and_refreshed_by_the_terminals(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await farm(feeds=2, hosts=1, speed=100, latency=1.0, hints=False)
+    [known] = await store.add_feeds([NewFeed(made.url(0))], time.time())
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    common = {"DATABASE": url, "CLUSTER_LEASE": given.cluster_lease, "NATS_PREFIX": prefix}
+    async with roles(given, "controller", "terminal", "storer"):
+
+        async def refreshed() -> bool:
+            return bool(await store.refreshes(known.feed.id))
+
+        await eventually(refreshed, "the feed is refreshed")
+        refused, added, asked = await asyncio.gather(
+            command("feeds", "add", made.url(1), **common),
+            command("feeds", "add", made.url(1), "--nats", nats.url, "--json", **common),
+            command("feeds", "refresh", "--all", "--json", NATS=nats.url, **common),
+        )
+    assert refused.returncode == 1
+    assert "Give the address of its NATS by --nats" in refused.stderr
+    assert (added.returncode, asked.returncode) == (0, 0), (added, asked)
+    assert json.loads(added.stdout)["feeds"][0]["created"]
+    assert json.loads(asked.stdout)[0]["ok"]
+    assert set(made.log.most_at_once.values()) == {1}
+    assert len({line.peer for line in made.log}) <= 2  # connections: none from the commands
+
+
+async def test_beside_nodes_on_one_database_their_terminals_ask(farm, url: str, store: Store, eventually) -> None:
+    made = await farm(feeds=1, hosts=1, speed=100, hints=False)
+    async with SharedNode(settings(database=url, member="a")) as node:
+        await eventually(lambda: len(node.terminal.held) == 256, "it holds all hosts")
+        added = await command("feeds", "add", made.url(0), DATABASE=url)
+        assert added.returncode == 0, added
+        assert node.terminal.counts["errands"] >= 1
+    assert len(made.log) >= 1
+
+
+async def test_where_there_is_no_terminal_a_command_asks_itself(url: str, store: Store) -> None:
+    given = settings(database=url)
+    async with terminals(given, store) as errands:
+        assert errands is None
+    await store.write(leases.take, "cluster", "postgresql", 60.0)
+    await store.write(leases.greet, "c", "controller", '{"name": "c", "role": "controller"}')
+    async with terminals(given, store) as errands:
+        assert errands is None
+
+
+async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_sentences(
+    url: str, store: Store, nats: NatsServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.cluster.errands.PATIENCE", 0.3)
+    await store.write(leases.take, "cluster", "postgresql", 60.0)
+    await store.write(leases.greet, "t", "terminal", '{"name": "t", "role": "terminal"}')
+    async with terminals(settings(database=url), store) as errands:
+        assert errands is not None
+        with pytest.raises(ClusterError, match=r"No terminal has asked one\.example"):
+            await errands(Hop("https://one.example/", {}))
+    await store.write(leases.take, "cluster", "postgresql", 0.0)
+    await store.write(leases.take, "cluster", "another", 60.0)
+    monkeypatch.setattr(beside, "PATIENCE", 0.1)
+    for address, said in ((nats.url, "has no streams of the cluster"), ("nats://127.0.0.1:9", "cannot be reached")):
+        with pytest.raises(ClusterError, match=said):
+            async with terminals(settings(database=url, nats=address, nats_prefix=prefix), store):
+                pass

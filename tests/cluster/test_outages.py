@@ -1,0 +1,178 @@
+"""An outage of a terminal's own network is no feed's fault: nobody is blamed, others ask, and life goes on after it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from cluster_in_process import roles, settings, streams_at
+
+from headwater.cluster import roles as cluster_roles
+from headwater.cluster.leading import last_status
+from headwater.cluster.messages import Job
+from headwater.cluster.node import SharedNode
+from headwater.cluster.outage import Outage
+from headwater.cluster.servers import NatsServer
+from headwater.cluster.status import Standing, cluster_status
+from headwater.cluster.timing import Timing
+from headwater.fetch.client import Fetcher
+from headwater.model import Ending, Outcome
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+from headwater.web.cluster_metrics import ClusterFigures
+
+FEEDS = 12
+
+
+async def standing(store: Store) -> dict[str, Standing]:
+    return {one.name: one for one in (await cluster_status(store)).members}
+
+
+async def all_asked(store: Store, since: float, feeds: int = FEEDS) -> bool:
+    known = await store.known(range(1, FEEDS + 1))
+    return sum((one.last_success or 0.0) > since for one in known.values()) >= feeds
+
+
+async def blamed(store: Store) -> list[int]:
+    known = await store.known(range(1, FEEDS + 1))
+    refreshes = [one for feed in known for one in await store.refreshes(feed, limit=1000)]
+    return [one.feed_id for one in known.values() if one.failures] + [
+        one.feed_id for one in refreshes if not one.ending.ok
+    ]
+
+
+async def test_servers_that_all_fall_silent_are_not_blamed_and_are_asked_when_they_are_back(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with roles(given, "controller", "storer", "terminal"):
+        await eventually(lambda: all_asked(store, 0.0), "all feeds refreshed once")
+        await made.stop()
+
+        async def away() -> bool:
+            status = await last_status(store)
+            here = (await standing(store)).get("terminal")
+            return bool(status and status.network_away_since and here and here.away_since)
+
+        await eventually(away, "the outage is noticed")
+        found = await cluster_status(store)
+        assert any("terminal: No server answers" in one for one in found.problems)
+        figures = {
+            sample.labels["member"]: sample.value
+            for family in ClusterFigures(found).collect()
+            if family.name == "headwater_cluster_network_away"
+            for sample in family.samples
+        }
+        assert figures == {"terminal": 1.0}
+        assert len(found.partitions["terminal"]) == 256  # there is nobody else to have them
+        began = time.time()
+        await made.start()
+        await eventually(lambda: all_asked(store, began), "all are asked again")
+
+        async def back() -> bool:
+            status = await last_status(store)
+            return status is not None and status.network_away_since is None
+
+        await eventually(back, "and the outage is over")
+    assert await blamed(store) == []
+    assert max(made.log.most_at_once.values()) == 1
+
+
+class Cut(Fetcher):
+    """A client whose line is cut while `cut` is set."""
+
+    cut = False
+
+    async def fetch_ours(self, url: str, *args: Any, **more: Any) -> Any:
+        if Cut.cut:
+            return Outcome(Ending.CONNECTION, url, url, time.time(), 0.01)
+        return await super().fetch_ours(url, *args, **more)
+
+
+async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = cluster_roles.fetcher
+
+    def fetcher(given: Any, timing: Timing, clock: Any = None, errands: Any = None) -> Fetcher:
+        if given.member != "cut":
+            return real(given, timing, clock, errands)
+        return Cut(allow_private=True, deadline=timing.fetch, clock=clock)
+
+    monkeypatch.setattr(cluster_roles, "fetcher", fetcher)
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(20, 50), hints=False)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with roles(given, "controller", "storer") as running, streams_at(nats.url, prefix) as streams:
+        running.start("cut", "terminal")
+        await eventually(lambda: all_asked(store, 0.0), "all feeds refreshed once, all by one terminal")
+        Cut.cut = True
+        running.start("well", "terminal")
+
+        async def passed() -> bool:
+            held = (await cluster_status(store, streams)).partitions
+            return len(held.get("cut", ())) <= 3 and len(held.get("well", ())) >= 253
+
+        await eventually(passed, "its partitions are the other's")
+        began = time.time()
+        await eventually(lambda: all_asked(store, began, FEEDS - 3), "whose terminal asks for them")
+        Cut.cut = False
+
+        async def shared() -> bool:
+            held = (await cluster_status(store, streams)).partitions
+            return len(held.get("cut", ())) == len(held.get("well", ())) == 128
+
+        await eventually(shared, "both have their share again")
+        later = time.time()
+        await eventually(lambda: all_asked(store, later), "and all are asked")
+    assert await blamed(store) == []
+    assert max(made.log.most_at_once.values()) == 1
+
+
+async def test_nodes_that_share_a_database_know_an_outage_too(farm, url: str, store: Store, eventually) -> None:
+    made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    async with SharedNode(settings(database=url, member="alone")) as node:
+        await eventually(lambda: all_asked(store, 0.0), "all feeds refreshed once")
+        await made.stop()
+        await eventually(lambda: node.status().network_away_since is not None, "the outage is noticed")
+        began = time.time()
+        await made.start()
+        await eventually(lambda: all_asked(store, began), "all are asked again")
+        await eventually(lambda: node.status().network_away_since is None, "and it is over")
+    assert await blamed(store) == []
+
+
+def job(feed: int, **more: Any) -> Job:
+    return Job(feed, feed, 1, f"http://host{feed}.example/", "due", well=True, **more)
+
+
+def silence(feed: int) -> Outcome:
+    return Outcome(Ending.DNS, job(feed).url, job(feed).url, 1000.0, 0.1)
+
+
+async def test_a_single_host_that_falls_silent_has_itself_to_blame() -> None:
+    outage = Outage(Timing(0.4))
+    assert await outage.counts(job(1), silence(1), 1000.0)
+    assert outage.away_since is None
+
+
+async def test_a_wish_counts_at_once_and_an_answer_to_an_errand_ends_an_outage() -> None:
+    outage = Outage(Timing(40.0))
+    assert await outage.counts(job(1, wished=True), silence(1), 1000.0)
+    waiting = [outage.counts(job(k), silence(k), 1000.0) for k in (2, 3)]
+    held = [asyncio.create_task(one) for one in waiting]
+    await asyncio.sleep(0)
+    assert not await outage.counts(job(4), silence(4), 1000.0)
+    assert await asyncio.gather(*held) == [False, False]
+    assert outage.away_since == 1000.0
+    assert outage.next_try({3, 4}) == job(3)
+    assert outage.next_try({3, 4}) == job(4)
+    assert outage.next_try({9}) is None
+    outage.heard(1001.0)
+    assert outage.away_since is None
+    assert outage.next_try({3, 4}) is None
