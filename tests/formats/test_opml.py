@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 
 from headwater.errors import InputError
 from headwater.formats.opml import Outline, read_opml
@@ -96,6 +97,15 @@ def test_a_list_written_is_read_as_it_was(feeds: list[Outline]) -> None:
     assert sorted(again.feeds, key=lambda feed: feed.url) == sorted(feeds, key=lambda feed: feed.url)
 
 
+@given(feeds)
+def test_every_outline_written_has_the_text_that_importers_show(feeds: list[Outline]) -> None:
+    outlines = list(etree.fromstring(write_opml(feeds)).iter("outline"))
+    assert all(one.get("text") and not (one.text or "").strip() for one in outlines)
+    assert sorted(one.get("text") for one in outlines if one.get("xmlUrl")) == sorted(
+        feed.title or "" for feed in feeds
+    )
+
+
 def test_every_real_list_is_read(shared_data: Path) -> None:
     most = 0
     with tarfile.open(shared_data / "opml.tar.xz") as archive:
@@ -105,3 +115,9 @@ def test_every_real_list_is_read(shared_data: Path) -> None:
                 assert opened is not None
                 most = max(most, len(read_opml(opened.read()).feeds))
     assert most > 36_000
+
+
+def test_an_empty_list_has_the_one_outline_that_opml_requires_and_is_read_as_empty() -> None:
+    body = write_opml([])
+    assert b'isComment="true"' in body
+    assert read_opml(body).feeds == ()

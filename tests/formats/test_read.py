@@ -379,3 +379,11 @@ def test_the_author_of_a_feed_is_who_comes_nearest_to_one(elements: str, authors
     space = "xmlns:i='http://www.itunes.com/dtds/podcast-1.0.dtd'"
     found = read(f"<rss {space}><channel>{elements}<item><title>one</title></item></channel></rss>".encode())
     assert (found.authors, found.items[0].authors) == (authors, authors)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("English", "en"), ("hindi", "hi"), ("pt_BR", "pt-BR"), ("Sindarin", "Sindarin")]
+)
+def test_a_language_that_is_called_by_its_name_is_known(said: str, meant: str) -> None:
+    rss = f'<rss version="2.0"><channel><title>t</title><language>{said}</language></channel></rss>'
+    assert read(rss.encode()).language == meant

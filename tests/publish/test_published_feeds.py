@@ -8,6 +8,7 @@ import gzip
 import feedparser
 import pytest
 from publish_server import BASE
+from validity import problems
 
 from headwater.formats import read
 from headwater.formats.opml import read_opml
@@ -59,8 +60,22 @@ async def test_subscription_lists_are_opml(store: Store, ask) -> None:
     await one_feed(store, "https://other.example/feed", tags=("else",))
     everything = await ask("/feeds.opml")
     assert len(read_opml(everything.content).feeds) == 2
+    assert problems(everything.content, "opml") == []
     (only,) = read_opml((await ask("/tags/news.opml")).content).feeds
     assert only.url == "https://example.org/feed"
+
+
+async def test_an_empty_list_is_valid(ask) -> None:
+    assert problems((await ask("/feeds.opml")).content, "opml") == []
+
+
+@pytest.mark.parametrize("suffix", ["rss", "atom", "json"])
+async def test_a_feed_without_items_is_valid_and_as_old_as_its_query(store: Store, ask, suffix: str) -> None:
+    await store.queries.execute("CREATE FEED empty AS RETURN ALL", NOW)
+    answer = await ask(f"/feeds/empty.{suffix}")
+    assert problems(answer.content, suffix) == []
+    if suffix != "json":
+        assert read(answer.content).updated == NOW
 
 
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', '"a",W/{} , "b"', "*"])

@@ -1,4 +1,4 @@
-"""Whether a published document is valid: rules of the W3C feed validator and of JSON Feed 1.1 that we could break.
+"""Whether a published document is valid: rules of the W3C validator, OPML 2.0 and JSON Feed 1.1 that we could break.
 
 `problems` lists what is wrong, in words; an empty list is a valid document.
 """
@@ -26,9 +26,13 @@ _RFC822 = re.compile(
     r"\d\d:\d\d:\d\d (GMT|[+-]\d{4})"
 )
 _MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(\s*;.*)?")
-_LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
-_NOT_IN_IRI = re.compile(r"[\s<>\"{}|\\^`\x00-\x20]")
+_LANGUAGE = re.compile(r"([A-Za-z]{2,3}|[Xx])(-[A-Za-z0-9]{1,8})*")
+_COUNTRIES = ("us", "jp", "cn", "cz", "dk", "ua", "vn", "gb")  # that publishers take for languages
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9;/?:@&=+$.\-_!~*'()%,#]+")  # RFC 3986, without [ and ]
+_TAG = re.compile(r"tag:([a-z0-9._-]+@)?[a-z0-9.-]+,\d{4}(-\d\d(-\d\d)?)?:.*")
+_URN = re.compile(r"urn:[A-Za-z0-9][A-Za-z0-9-]{1,31}:([A-Za-z0-9()+,.:=@;$_!*'-]|%[0-9A-Fa-f]{2})+")
+_UUID = re.compile(r"urn:uuid:[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TAKEN_FOR_HTML = re.compile(rb"<(title|category|source)\b[^<>]*>[^<]*&(amp|lt);")
 _CHANNEL = {"title", "link", "description", "language", "lastBuildDate", "generator", "category", "image", "ttl",
             "skipHours", "skipDays", "item"}  # fmt: skip
 _ITEM = {"title", "link", "description", "pubDate", "guid", "category", "source", "enclosure"}
@@ -40,7 +44,9 @@ def problems(body: bytes, format: str) -> list[str]:
     if format == "json":
         return list(_json(json.loads(body)))
     root = etree.fromstring(body)  # well-formed, or this raises
-    return list(_atom(root) if format == "atom" else _rss(root))
+    if format == "rss" and (found := _TAKEN_FOR_HTML.search(body)):
+        return [f"plain text that looks like HTML: {found[0]!r}", *_rss(root)]
+    return list({"atom": _atom, "rss": _rss, "opml": _opml}[format](root))
 
 
 # RSS 2.0
@@ -57,6 +63,10 @@ def _rss(root: Any) -> Iterator[str]:
     yield from _date822(channel.findtext("lastBuildDate"), "lastBuildDate")
     yield from _language(channel.findtext("language"))
     yield from _selves(channel.findall(f"{ATOM}link"))
+    yield from _before(channel, "item")
+    for name in ("title", "link"):
+        if (image := channel.findtext(f"image/{name}")) is not None and image != channel.findtext(name):
+            yield f"the image has another {name} than the channel"
     guids = [guid.text for guid in channel.iterfind("item/guid")]
     if len(guids) != len(set(guids)):
         yield "two items have one guid"
@@ -72,6 +82,9 @@ def _rss_item(item: Any) -> Iterator[str]:
         yield "an item has neither title nor description"
     yield from _address(item.findtext("link"), "item link")
     yield from _date822(item.findtext("pubDate"), "pubDate")
+    names = [child.tag for child in item]
+    if CONTENT in names and "description" not in names[: names.index(CONTENT)]:
+        yield "content:encoded without a description before it"
     guid = item.find("guid")
     if guid is not None:
         if not (guid.text or "").strip():
@@ -90,7 +103,7 @@ def _rss_item(item: Any) -> Iterator[str]:
     for media in item.iterfind(f"{MEDIA}content"):
         yield from _address(media.get("url"), "media:content url", required=True)
         yield from _mime(media.get("type"), "media:content")
-        if not (media.get("fileSize") or "0").isdecimal():
+        if not (media.get("fileSize") or "1").isdecimal() or media.get("fileSize") == "0":
             yield f"fileSize {media.get('fileSize')!r}"
     yield from _language(item.findtext(f"{DC}language"))
 
@@ -109,6 +122,7 @@ def _atom(root: Any) -> Iterator[str]:
     yield from _language(root.get(XML_LANG))
     yield from _selves(root.findall(f"{ATOM}link"))
     yield from _links(root)
+    yield from _before(root, f"{ATOM}entry")
     entries = root.findall(f"{ATOM}entry")
     ids = [entry.findtext(f"{ATOM}id") for entry in entries]
     if len(ids) != len(set(ids)):
@@ -169,6 +183,9 @@ def _json(feed: dict[str, Any]) -> Iterator[str]:
         yield "title and items are required"
     for name in ("home_page_url", "feed_url", "next_url", "icon"):
         yield from _address(feed.get(name), name)
+    if feed.get("next_url") is not None and feed["next_url"] == feed.get("feed_url"):
+        yield "the next page is this one"
+    yield from _extensions(feed)
     for hub in feed.get("hubs", []):
         if set(hub) != {"type", "url"}:
             yield "a hub has type and url"
@@ -193,16 +210,47 @@ def _json_item(item: dict[str, Any]) -> Iterator[str]:
     if not all(isinstance(tag, str) and tag for tag in item.get("tags", [])):
         yield "tags are strings"
     for author in item.get("authors", []):
-        if not ({"name", "url", "avatar"} & set(author)):
+        if not any(author.get(name) for name in ("name", "url", "avatar")):
             yield "an author needs a name, url or avatar"
     for file in item.get("attachments", []):
         yield from _address(file.get("url"), "attachment url", required=True)
         yield from _mime(file.get("mime_type"), "attachment", required=True)
         if not isinstance(file.get("size_in_bytes", 0), int):
             yield "size_in_bytes is a number"
-    for name in item:
-        if name.startswith("_") and ("." in name or not isinstance(item[name], dict)):
-            yield f"the extension {name} is no object"
+
+
+def _extensions(value: Any, inside: bool = False) -> Iterator[str]:
+    """Names of extensions, and only they, begin with an underscore and a letter; none holds a full stop."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _extensions(one, inside)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            extension = name.startswith("_")
+            if "." in name or (extension and (inside or not name[1:2].isalpha() or not isinstance(one, dict))):
+                yield f"the extension {name} is no object, or has no name for one"
+            yield from _extensions(one, inside or extension)
+
+
+# OPML 2.0
+
+
+def _opml(root: Any) -> Iterator[str]:
+    if root.tag != "opml" or root.get("version") != "2.0":
+        yield "the root is not OPML 2.0"
+    yield from _count(root, "head", 1, 1, "opml")
+    yield from _count(root, "body", 1, 1, "opml")
+    yield from _count(root, "head/title", 1, 1, "head")
+    if root.find("body/outline") is None:
+        yield "a body without an outline"
+    for outline in root.iter("outline"):
+        if outline.get("text") is None:
+            yield "an outline without a text"
+        if outline.get("type") == "rss":
+            yield from (f"a feed without {name}" for name in ("title", "xmlUrl") if not outline.get(name))
+        elif {"title", "xmlUrl", "htmlUrl", "description", "language"} & set(outline.attrib):
+            yield "an outline that is no feed says what only feeds have"
+        yield from _address(outline.get("htmlUrl"), "htmlUrl")
 
 
 # what all share
@@ -222,6 +270,13 @@ def _unknown(parent: Any, known: set[str]) -> Iterator[str]:
             yield f"unknown element {child.tag}"
 
 
+def _before(parent: Any, name: str) -> Iterator[str]:
+    """What is said of the whole feed stands before its items."""
+    names = [child.tag for child in parent]
+    if name in names and set(names[names.index(name) :]) != {name}:
+        yield "something of the feed after its first item"
+
+
 def _selves(links: list[Any]) -> Iterator[str]:
     selves = [link for link in links if link.get("rel") == "self"]
     if len(selves) != 1:
@@ -233,7 +288,7 @@ def _address(address: str | None, what: str, required: bool = False) -> Iterator
         if required:
             yield f"no {what}"
         return
-    if not _SCHEME.fullmatch(address) or _NOT_IN_IRI.search(address):
+    if not _ADDRESS.fullmatch(address):
         yield f"{what} is no absolute address: {address[:80]!r}"
 
 
@@ -250,6 +305,14 @@ def _web(address: str | None, what: str) -> Iterator[str]:
 
 def _iri(identity: str | None, what: str) -> Iterator[str]:
     yield from _address(identity, what, required=True)
+    identity = identity or ""
+    for scheme, form in (("tag:", _TAG), ("urn:uuid:", _UUID), ("urn:", _URN)):
+        if identity.lower().startswith(scheme):
+            if not form.fullmatch(identity):
+                yield f"{what} is no {scheme} {identity!r}"
+            return
+    if identity.startswith(("http", "ftp")) and not re.match(r"\w+://[^/]", identity):
+        yield f"{what} has no host: {identity!r}"
 
 
 def _mime(kind: str | None, what: str, required: bool = False) -> Iterator[str]:
@@ -261,7 +324,7 @@ def _mime(kind: str | None, what: str, required: bool = False) -> Iterator[str]:
 
 
 def _language(name: str | None) -> Iterator[str]:
-    if name is not None and not _LANGUAGE.fullmatch(name):
+    if name is not None and (not _LANGUAGE.fullmatch(name) or name[:2].lower() in _COUNTRIES):
         yield f"language {name!r}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from headwater.formats.html import Cleaner
+from headwater.formats.languages import language
 from headwater.formats.links import absolute
 from headwater.formats.names import Names
 
@@ -54,8 +55,3 @@ class Context:
                 if found is not None:
                     break
         return language(found) or (None if found is None else "")
-
-
-def language(tag: str | None) -> str | None:
-    """A language tag as RFC 5646 writes it; None when empty."""
-    return tag.strip().replace("_", "-")[:40] or None if tag else None

@@ -11,10 +11,11 @@ from lxml import etree
 
 from headwater.errors import NotAFeed
 from headwater.formats import cdf
-from headwater.formats.context import XML_BASE, XML_LANG, Context, language
+from headwater.formats.context import XML_BASE, XML_LANG, Context
 from headwater.formats.entry import Inherited, handlers_of, read_entry
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
 from headwater.formats.html import Cleaner
+from headwater.formats.languages import language
 from headwater.formats.links import absolute, is_web, resolve
 from headwater.formats.names import USUAL, Names, local_name, prefix_of
 from headwater.formats.xml import parse

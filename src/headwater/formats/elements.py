@@ -11,9 +11,10 @@ from lxml import etree
 
 from headwater.formats import media, people
 from headwater.formats.constructs import address_in, html_of, text_of, title_of
-from headwater.formats.context import XML_LANG, Context, language
+from headwater.formats.context import XML_LANG, Context
 from headwater.formats.dates import parse_date
 from headwater.formats.draft import Draft, Handler
+from headwater.formats.languages import language
 from headwater.formats.links import is_web, resolve
 from headwater.formats.text import TITLE_LIMIT, cut, one_line, usual_line
 from headwater.model import Enclosure, Source

@@ -8,9 +8,10 @@ from typing import Any
 from lxml import etree
 
 from headwater.formats.constructs import address_in, html_of, text_of, title_of
-from headwater.formats.context import Context, language
+from headwater.formats.context import Context
 from headwater.formats.dates import parse_date
 from headwater.formats.elements import add_category, identity_of, names_in
+from headwater.formats.languages import language
 from headwater.formats.links import resolve
 from headwater.formats.people import distinct
 from headwater.formats.text import TITLE_LIMIT, cut

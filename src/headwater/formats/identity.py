@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import uuid
-from urllib.parse import quote
 
-from headwater.formats.write.atom import iri
+from headwater.formats.write.addresses import iri
 
-_FORBIDDEN = re.compile(r"[\s\x00-\x20\x7f<>\"{}|\\^`]")
 _GLOBAL = ("http://", "https://", "tag:", "urn:")
 
 
@@ -39,12 +36,3 @@ def without_token(url: str) -> str:
         return url
     kept = "&".join(part for part in query.split("&") if not part.startswith("token="))
     return f"{address}?{kept}" if kept else address
-
-
-def web_iri(address: str) -> str:
-    """An address as every format takes it: what may not stand in one is percent-encoded.
-
-    >>> web_iri("https://example.org/a b?q=ü")
-    'https://example.org/a%20b?q=ü'
-    """
-    return _FORBIDDEN.sub(lambda found: quote(found[0]), address) if _FORBIDDEN.search(address) else address

@@ -10,10 +10,10 @@ import orjson
 
 from headwater.errors import NotAFeed
 from headwater.formats import encoding, media, rssjson
-from headwater.formats.context import language
 from headwater.formats.dates import parse_date
 from headwater.formats.document import read_elements
 from headwater.formats.html import Cleaner
+from headwater.formats.languages import language
 from headwater.formats.links import is_web, resolve
 from headwater.formats.people import distinct
 from headwater.formats.text import TITLE_LIMIT, cut, fit, one_line

@@ -202,7 +202,7 @@ class Documents:
             old.version, old.read = at, now
             return old
         place = Place(self.base, path, format, page, token)
-        shown, when = entries(items, feeds), changed(items, now)
+        shown, when = entries(items, feeds), changed(items, now) or channel.since
         document = compose(place, channel.title, shown, when, archives=archives, hub=self.hub)
         made = await asyncio.to_thread(_cached, render(document), TYPES[format], when, old)
         made.archive, made.document, made.stamp, made.version, made.read = page is not None, document, signs, at, now

@@ -13,12 +13,16 @@ SHOWN = 50  # items of a feed that does not say itself how many it keeps
 
 
 class Channel(ABC):
-    """Something published. The past is numbered in the order of arrival, so that its pages stay as they are."""
+    """Something published. The past is numbered in the order of arrival, so that its pages stay as they are.
 
-    def __init__(self, store: Store, path: str, title: str) -> None:
+    `since` is when there began to be such a thing: what a document without any item is dated by.
+    """
+
+    def __init__(self, store: Store, path: str, title: str, since: float) -> None:
         self._store = store
         self.path = path
         self.title = title
+        self.since = since
 
     @abstractmethod
     async def shown(self, now: float) -> Sequence[Item]:
@@ -36,8 +40,8 @@ class Channel(ABC):
 class Tagged(Channel):
     """The items of all feeds with a tag, the newest first."""
 
-    def __init__(self, store: Store, tag: str) -> None:
-        super().__init__(store, f"/tags/{tag}", tag)
+    def __init__(self, store: Store, tag: str, since: float) -> None:
+        super().__init__(store, f"/tags/{tag}", tag, since)
         self._tag = tag
 
     async def shown(self, now: float) -> Sequence[Item]:
@@ -54,7 +58,7 @@ class Queried(Channel):
     """The items of a query feed: KEEP says which it shows, ORDER BY in which order."""
 
     def __init__(self, store: Store, query: QueryFeed) -> None:
-        super().__init__(store, f"/feeds/{query.name}", query.name)
+        super().__init__(store, f"/feeds/{query.name}", query.name, query.created)
         self.query = query
 
     async def shown(self, now: float) -> Sequence[Item]:
@@ -70,8 +74,8 @@ class Queried(Channel):
 async def find(store: Store, path: str) -> Channel | None:
     """The channel at a path (`/tags/news`, `/feeds/quakes`), None where there is nothing."""
     kind, _, name = path.removeprefix("/").partition("/")
-    if kind == "tags" and name and await store.feeds(tag=name, limit=1):
-        return Tagged(store, name)
+    if kind == "tags" and name and (feeds := await store.feeds(tag=name, limit=1)):
+        return Tagged(store, name, feeds[0].added)
     if kind == "feeds" and name:
         try:
             return Queried(store, await store.queries.find(name))

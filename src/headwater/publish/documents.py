@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from headwater import __version__
-from headwater.formats.identity import published_identity, web_iri, without_token
+from headwater.formats.identity import published_identity, without_token
+from headwater.formats.languages import spoken
 from headwater.formats.opml import Outline
 from headwater.formats.write import CONTENT_TYPES, write_atom, write_json, write_opml, write_rss
+from headwater.formats.write.addresses import uri
 from headwater.model import Document, Entry, Feed, Item, Source
 from headwater.publish.page import write_page
 
@@ -81,9 +83,10 @@ def topic_of(url: str, base: str) -> Key | None:
 
 def entry(item: Item, feed: Feed | None) -> Entry:
     """The item as we publish it, with the feed it came from."""
+    source = item.source or (None if feed is None else Source(without_token(feed.url), feed.title))
     return Entry(
         id=identity(item, feed),
-        link=None if item.link is None else web_iri(item.link),
+        link=None if item.link is None else uri(item.link),
         title=item.title,
         published=item.published,
         updated=item.updated,
@@ -91,9 +94,9 @@ def entry(item: Item, feed: Feed | None) -> Entry:
         summary=item.summary,
         content=item.content,
         categories=item.categories,
-        enclosures=tuple(replace(one, url=web_iri(one.url)) for one in item.enclosures),
-        language=item.language,
-        source=item.source or (None if feed is None else Source(without_token(feed.url), feed.title)),
+        enclosures=tuple(replace(one, url=uri(one.url)) for one in item.enclosures),
+        language=spoken(item.language),
+        source=None if source is None else replace(source, url=uri(source.url)),
     )
 
 

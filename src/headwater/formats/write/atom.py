@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 
+from headwater.formats.languages import spoken
 from headwater.formats.links import is_web
-from headwater.formats.text import fit
+from headwater.formats.write.addresses import iri, uri
 from headwater.formats.write.markup import ARCHIVE, DECLARATION, element, escaped, media_type, medium, pages, rfc3339
 from headwater.model import Document, Enclosure, Entry, Source
-
-_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&'()*+,;=%")
-
 
 _MEDIA = ' xmlns:media="http://search.yahoo.com/mrss/"'
 
@@ -29,20 +26,20 @@ def write_atom(
     updated = document.updated
     if updated is None:
         updated = max((when for entry in document.items if (when := _changed(entry)) is not None), default=0.0)
-    spoken = f' xml:lang="{escaped(document.language)}"' if document.language else ""
+    said = spoken(document.language)
     lines = [
-        f'<feed xmlns="http://www.w3.org/2005/Atom"{_MEDIA if _has_media(document) else ""}{spoken}>',
+        f'<feed xmlns="http://www.w3.org/2005/Atom"{_MEDIA if _has_media(document) else ""}{_lang(said)}>',
         element("id", iri(document.id, self_url or document.link or document.title or "")),
         element("title", document.title or document.link or "Untitled"),
         element("updated", rfc3339(updated) or "1970-01-01T00:00:00Z"),
     ]
     lines += [element("subtitle", document.subtitle, type="html")] if document.subtitle else []
-    lines += [element("link", rel="alternate", href=document.link, type="text/html")] if document.link else []
-    lines += [element("link", rel="self", href=self_url, type="application/atom+xml")] if self_url else []
-    lines += [element("link", rel="hub", href=address) for address in (document.hub if hub is None else hub)]
-    lines += [element("link", rel=relation, href=address) for relation, address in pages(document, next_url)]
+    lines += [element("link", rel="alternate", href=uri(document.link), type="text/html")] if document.link else []
+    lines += [element("link", rel="self", href=uri(self_url), type="application/atom+xml")] if self_url else []
+    lines += [element("link", rel="hub", href=uri(address)) for address in (document.hub if hub is None else hub)]
+    lines += [element("link", rel=relation, href=uri(address)) for relation, address in pages(document, next_url)]
     lines += [ARCHIVE] if document.current else []
-    lines += [element("icon", document.icon)] if document.icon else []
+    lines += [element("icon", uri(document.icon))] if document.icon else []
     lines += [element("generator", document.generator)] if document.generator else []
     lines += _people(document.authors)
     lines += [element("category", term=name) for name in document.categories]
@@ -51,18 +48,11 @@ def write_atom(
         lines += _people((document.title or "Unknown",))
     more = labels or {}
     lines += [
-        line for entry in document.items for line in _entry(entry, document, updated, more.get(entry.id or "", ()))
+        line
+        for entry in document.items
+        for line in _entry(entry, document, said, updated, more.get(entry.id or "", ()))
     ]
     return (DECLARATION + "\n".join([*lines, "</feed>", ""])).encode()
-
-
-def iri(identity: str | None, otherwise: str) -> str:
-    """An identity as the IRI that Atom wants (§4.2.6): itself, or a name made from it, always the same."""
-    identity = fit(identity or otherwise)
-    scheme, colon, rest = identity.partition(":")
-    if colon and rest and scheme.isascii() and scheme.isalnum() and scheme[0].isalpha() and _SAFE.issuperset(identity):
-        return identity
-    return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, identity)}"
 
 
 def _has_media(document: Document) -> bool:
@@ -77,18 +67,24 @@ def _people(names: Sequence[str]) -> list[str]:
     return [f"<author>{element('name', name)}</author>" for name in names]
 
 
-def _entry(entry: Entry, document: Document, feed_updated: float, labels: Sequence[tuple[str, str, str]]) -> list[str]:
+def _lang(tag: str | None) -> str:
+    return "" if tag is None else f' xml:lang="{escaped(tag)}"'
+
+
+def _entry(
+    entry: Entry, document: Document, said: str | None, feed_updated: float, labels: Sequence[tuple[str, str, str]]
+) -> list[str]:
     changed = _changed(entry)
-    spoken = f' xml:lang="{escaped(entry.language)}"' if entry.language and entry.language != document.language else ""
+    own = spoken(entry.language)
     lines = [
-        f"<entry{spoken}>",
+        f"<entry{_lang(own if own != said else None)}>",
         element("id", iri(entry.id, entry.link or f"{document.id}#{entry.title}{entry.published}")),
         element("title", entry.title or ""),
         element("updated", rfc3339(feed_updated if changed is None else changed) or "1970-01-01T00:00:00Z"),
     ]
     if (published := rfc3339(entry.published)) is not None:
         lines.append(element("published", published))
-    lines += [element("link", rel="alternate", href=entry.link)] if entry.link else []
+    lines += [element("link", rel="alternate", href=uri(entry.link))] if entry.link else []
     lines += [_enclosure(one) for one in entry.enclosures]
     lines += [element("summary", entry.summary, type="html")] if entry.summary else []
     if entry.content or not is_web(entry.link):  # §4.1.2: without content there must be an alternate link
@@ -104,8 +100,8 @@ def _enclosure(one: Enclosure) -> str:
     """A picture of some unknown type is said by Media RSS: a link's type names one type or nothing."""
     length = None if one.length is None else str(one.length)
     if kind := medium(one.type):
-        return element("media:content", url=one.url, medium=kind, fileSize=length)
-    return element("link", rel="enclosure", href=one.url, type=media_type(one.type), length=length)
+        return element("media:content", url=uri(one.url), medium=kind, fileSize=length if one.length else None)
+    return element("link", rel="enclosure", href=uri(one.url), type=media_type(one.type), length=length)
 
 
 def _source(source: Source, updated: float) -> list[str]:
@@ -115,6 +111,6 @@ def _source(source: Source, updated: float) -> list[str]:
         element("id", iri(source.url, source.url)),
         element("title", source.title or source.url),
         element("updated", rfc3339(updated) or "1970-01-01T00:00:00Z"),
-        element("link", rel="self", href=source.url),
+        element("link", rel="self", href=uri(source.url)),
         "</source>",
     ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from headwater.formats.languages import spoken
 from headwater.formats.text import fit, from_html
 from headwater.formats.write.markup import media_type, rfc3339
 from headwater.model import Document, Enclosure, Entry
@@ -19,24 +20,26 @@ def write_json(
 ) -> bytes:
     """The document as JSON Feed 1.1."""
     hubs = document.hub if hub is None else hub
+    self_url, further, said = self_url or document.self, next_url or document.next, spoken(document.language)
     feed = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": document.title or document.link or "Untitled",
         "home_page_url": document.link,
-        "feed_url": self_url or document.self,
+        "feed_url": self_url,
         "description": _plain(document.subtitle),
-        "next_url": next_url or document.next,
+        "next_url": further if further != self_url else None,
         "icon": document.icon,
         "authors": [{"name": name} for name in document.authors],
-        "language": document.language,
+        "language": said,
         "hubs": [{"type": "WebSub", "url": address} for address in hubs],
-        "items": [json_item(entry, document.language) for entry in document.items],
+        "items": [json_item(entry, said) for entry in document.items],
     }
     return orjson.dumps(_fit({key: value for key, value in feed.items() if value or key == "items"}))
 
 
-def json_item(entry: Entry, spoken: str | None = None) -> dict[str, Any]:
+def json_item(entry: Entry, said: str | None = None) -> dict[str, Any]:
     """An item as JSON Feed has it; what the feed's language is need not be said."""
+    own = spoken(entry.language)
     item = {
         "id": entry.id or entry.link or entry.title or str(entry.published),
         "url": entry.link,
@@ -47,7 +50,7 @@ def json_item(entry: Entry, spoken: str | None = None) -> dict[str, Any]:
         "date_modified": rfc3339(entry.updated),
         "authors": [{"name": name} for name in entry.authors],
         "tags": list(entry.categories),
-        "language": entry.language if entry.language != spoken else None,
+        "language": own if own != said else None,
         "attachments": [_attachment(one) for one in entry.enclosures],
     }
     written: dict[str, Any] = {key: value for key, value in item.items() if value}

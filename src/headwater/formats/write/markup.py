@@ -29,7 +29,7 @@ def pages(document: Document, next_url: str | None) -> list[tuple[str, str]]:
     return [(relation, address) for relation, address in found if address]
 
 
-def element(name: str, text: str | None = None, **attributes: str | None) -> str:
+def element(name: str, text: str | None = None, /, **attributes: str | None) -> str:
     """One element; attributes that are None are left out, `xml_lang` stands for `xml:lang`."""
     written = "".join(
         f' {key.rstrip("_").replace("_", ":")}="{escaped(value)}"'
@@ -37,6 +37,12 @@ def element(name: str, text: str | None = None, **attributes: str | None) -> str
         if value is not None
     )
     return f"<{name}{written}/>" if text is None else f"<{name}{written}>{escaped(text)}</{name}>"
+
+
+def plain(name: str, text: str, /, **attributes: str | None) -> str:
+    """An element of plain text in RSS, which some take for HTML: `&` and `<` in hexadecimal, as its profile says."""
+    written = element(name, text, **attributes)
+    return written.replace("&amp;", "&#x26;").replace("&lt;", "&#x3C;")
 
 
 def escaped(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headwater.formats.opml import Outline
+from headwater.formats.write.addresses import uri
 from headwater.formats.write.markup import DECLARATION, element, escaped
 
 
@@ -19,7 +20,7 @@ def write_opml(feeds: Iterable[Outline], title: str = "Subscriptions") -> bytes:
             title=name,
             type="rss",
             xmlUrl=feed.url,
-            htmlUrl=feed.link,
+            htmlUrl=uri(feed.link) if feed.link else None,
             category=",".join(tag.replace(",", " ") for tag in feed.tags[1:]) or None,
         )
         folders.setdefault(feed.tags[0] if feed.tags else None, []).append(line)
@@ -28,5 +29,7 @@ def write_opml(feeds: Iterable[Outline], title: str = "Subscriptions") -> bytes:
         if folder is None:
             lines += inside
         else:
-            lines += [f'<outline text="{escaped(folder)}" title="{escaped(folder)}">', *inside, "</outline>"]
+            lines += [f'<outline text="{escaped(folder)}">', *inside, "</outline>"]
+    if not folders:  # OPML 2.0: a body holds at least one outline
+        lines.append(element("outline", text="No feeds", isComment="true"))
     return (DECLARATION + "\n".join([*lines, "</body>\n</opml>\n"])).encode()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headwater.formats.languages import spoken
 from headwater.formats.links import is_web
+from headwater.formats.write.addresses import is_uri, uri
 from headwater.formats.write.markup import (
     ARCHIVE,
     DECLARATION,
@@ -12,6 +14,7 @@ from headwater.formats.write.markup import (
     media_type,
     medium,
     pages,
+    plain,
     rfc822,
     rfc3339,
 )
@@ -30,35 +33,38 @@ def write_rss(
 ) -> bytes:
     """The document as RSS 2.0."""
     self_url = self_url or document.self
+    title, said = document.title or document.link or "Untitled", spoken(document.language)
     lines = [
         _OPEN,
-        element("title", document.title or document.link or "Untitled"),
-        element("link", document.link or self_url or "about:blank"),
-        element("description", document.subtitle or document.title or ""),
+        plain("title", title),
+        element("link", uri(document.link or self_url or "about:blank")),
+        plain("description", document.subtitle or document.title or ""),
     ]
-    lines += [element("atom:link", rel="self", href=self_url, type="application/rss+xml")] if self_url else []
-    lines += [element("atom:link", rel="hub", href=address) for address in (document.hub if hub is None else hub)]
-    lines += [element("atom:link", rel=relation, href=address) for relation, address in pages(document, next_url)]
+    lines += [element("atom:link", rel="self", href=uri(self_url), type="application/rss+xml")] if self_url else []
+    lines += [element("atom:link", rel="hub", href=uri(address)) for address in (document.hub if hub is None else hub)]
+    lines += [element("atom:link", rel=relation, href=uri(address)) for relation, address in pages(document, next_url)]
     lines += [ARCHIVE] if document.current else []
     optional = (
-        ("language", document.language),
+        ("language", said),
         ("lastBuildDate", rfc822(document.updated)),
         ("generator", document.generator),
         ("dc:identifier", document.id),
     )
     lines += [element(name, value) for name, value in optional if value]
     lines += [element("dc:creator", name) for name in document.authors]
-    lines += [element("category", name) for name in document.categories]
-    lines += _image(document) + _hints(document.hints)
-    lines += [line for entry in document.items for line in _item(entry, document.language)]
+    lines += [plain("category", name) for name in document.categories]
+    lines += _image(document, title, self_url) + _hints(document.hints)
+    seen: set[str] = set()
+    lines += [line for entry in document.items for line in _item(entry, said, seen)]
     return (DECLARATION + "\n".join([*lines, "</channel>", "</rss>", ""])).encode()
 
 
-def _image(document: Document) -> list[str]:
+def _image(document: Document, title: str, self_url: str | None) -> list[str]:
+    """Title and link are the channel's, as RSS wants them."""
     if document.icon is None:
         return []
-    title, link = document.title or "Untitled", document.link or document.self or "about:blank"
-    return ["<image>", element("url", document.icon), element("title", title), element("link", link), "</image>"]
+    link = uri(document.link or self_url or "about:blank")
+    return ["<image>", element("url", uri(document.icon)), plain("title", title), element("link", link), "</image>"]
 
 
 def _hints(hints: Hints) -> list[str]:
@@ -78,33 +84,38 @@ def _hints(hints: Hints) -> list[str]:
     return lines
 
 
-def _item(entry: Entry, spoken: str | None) -> list[str]:
+def _item(entry: Entry, said: str | None, seen: set[str]) -> list[str]:
+    """`seen` are the guids written so far: one names one item, and an item without one has its link."""
+    own = spoken(entry.language)
     optional = (
-        ("title", entry.title),
-        ("link", entry.link),
+        ("link", uri(entry.link) if entry.link else None),
         ("pubDate", rfc822(entry.published)),
         ("dcterms:modified", rfc3339(entry.updated)),
-        ("description", entry.summary),
-        ("content:encoded", entry.content),
-        ("dc:language", entry.language if entry.language != spoken else None),
+        ("dc:language", own if own != said else None),
     )
-    lines = ["<item>", *(element(name, value) for name, value in optional if value)]
-    if not (entry.title or entry.summary):  # RSS 2.0: at least one of title or description must be present
-        lines.append(element("description", ""))
-    if entry.id is not None:
-        lines.append(element("guid", entry.id, isPermaLink="true" if entry.id == entry.link else "false"))
+    lines = ["<item>"]
+    lines += [plain("title", entry.title)] if entry.title else []
+    lines += [element(name, value) for name, value in optional if value]
+    # RSS 2.0: one of title and description must be there; its profile: a description before content:encoded, if empty
+    if entry.summary or entry.content or not entry.title:
+        lines.append(element("description", entry.summary or ""))
+    lines += [element("content:encoded", entry.content)] if entry.content else []
+    if entry.id and entry.id not in seen:
+        seen.add(entry.id)
+        permanent = entry.id == entry.link and is_web(entry.id) and is_uri(entry.id)
+        lines.append(element("guid", entry.id, isPermaLink="true" if permanent else "false"))
     lines += [element("dc:creator", name) for name in entry.authors]
-    lines += [element("category", name) for name in entry.categories]
+    lines += [plain("category", name) for name in entry.categories if name]
     if entry.source is not None:
-        lines.append(element("source", entry.source.title or entry.source.url, url=entry.source.url))
+        lines.append(plain("source", entry.source.title or entry.source.url, url=uri(entry.source.url)))
     lines += [_enclosure(one, first=place == 0) for place, one in enumerate(entry.enclosures)]
     return [*lines, "</item>"]
 
 
 def _enclosure(one: Enclosure, first: bool) -> str:
     """RSS knows one enclosure for each item, with all three attributes; the others are media:content."""
-    length = None if one.length is None else str(one.length)
-    kind = media_type(one.type)
-    if first and kind and length is not None and is_web(one.url):
-        return element("enclosure", url=one.url, length=length, type=kind)
-    return element("media:content", url=one.url, type=kind, medium=medium(one.type), fileSize=length)
+    kind, url = media_type(one.type), uri(one.url)
+    if first and kind and one.length is not None and is_web(url):
+        return element("enclosure", url=url, length=str(one.length), type=kind)
+    length = str(one.length) if one.length else None  # 0 is how publishers say that they do not know
+    return element("media:content", url=url, type=kind, medium=medium(one.type), fileSize=length)

@@ -1,0 +1,77 @@
+"""Addresses and identities as RSS, Atom and their validators take them: ASCII, and nothing RFC 3986 forbids."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from urllib.parse import quote
+
+from headwater.formats.text import fit
+
+_FREE = ";/?:@&=+$.-_!~*'(),#%"
+_PLAIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9{re.escape(_FREE)}]+")
+_PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)(.*)", re.DOTALL)
+_BARE = re.compile(r"https?://[^/?#]+[?#]", re.IGNORECASE)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+_TAG = re.compile(r"tag:(?:[a-z0-9._-]+@)?[a-z0-9.-]+,\d{4}(?:-\d\d){0,2}:[^#]*(?:#[^#]*)?")  # RFC 4151 §2.1
+_URN = re.compile(r"urn:[a-z0-9][a-z0-9-]{1,31}:(?:[a-z0-9()+,.:=@;$_!*'-]|%[0-9a-f]{2})+", re.IGNORECASE)  # RFC 2141
+_UUID = re.compile(r"urn:uuid:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def uri(address: str) -> str:
+    """An address that stays as it is when it is a URI; what may not stand in one is percent-encoded.
+
+    >>> uri("https://bücher.example/a b?q=ü&n[]=1")
+    'https://xn--bcher-kva.example/a%20b?q=%C3%BC&n%5B%5D=1'
+    """
+    if _PLAIN.fullmatch(address) and not _BARE.match(address):
+        return address
+    found = _PARTS.fullmatch(address)
+    if found is None:
+        return _quoted(address)
+    scheme, host, rest = found.groups()
+    if rest[:1] in ("?", "#") and scheme[:4].lower() == "http":
+        rest = f"/{rest}"
+    return f"{scheme}{_host(host)}{_quoted(rest)}"
+
+
+def is_uri(address: str) -> bool:
+    return _PLAIN.fullmatch(address) is not None
+
+
+def iri(identity: str | None, otherwise: str) -> str:
+    """An identity as the IRI that Atom wants (RFC 4287 §4.2.6): itself, or a name made from it, always the same.
+
+    >>> iri("tag:example.org,2026:1", "")
+    'tag:example.org,2026:1'
+    >>> iri("tag:example.org:1", "")[:9]
+    'urn:uuid:'
+    """
+    identity = fit(identity or otherwise)
+    return identity if _is_identity(identity) else f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, identity)}"
+
+
+def _is_identity(identity: str) -> bool:
+    if not _PLAIN.fullmatch(identity):
+        return False
+    scheme = identity.partition(":")[0].lower()
+    if scheme == "tag":
+        return _TAG.fullmatch(identity) is not None
+    if scheme == "urn":
+        return (_UUID if identity[:9].lower() == "urn:uuid:" else _URN).fullmatch(identity) is not None
+    if scheme in ("http", "https", "ftp"):
+        return identity[len(scheme) :].startswith("://") and identity[len(scheme) + 3 :][:1] not in ("", "/")
+    return _SCHEME.fullmatch(scheme) is not None
+
+
+def _host(host: str) -> str:
+    if host.isascii():
+        return host if host.startswith("[") else _quoted(host)
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return _quoted(host)
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe=_FREE, errors="replace")
