@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection
+from sqlalchemy.util import await_only
 
 from databases import PostgresServer
 from headwater.errors import InputError, NotFound
-from headwater.store import marks, positions, sql, streams
+from headwater.store import marks, outbox, positions, sql, streams
 from headwater.store.people import HIT, Part, Reading, Stream, User
-from headwater.store.save import save
 from headwater.store.store import Store
 from headwater.store.values import Keep, NewFeed
 from store_samples import NOW, a_verdict, an_item, one_feed
@@ -48,6 +48,14 @@ class Oracle:
             and (part.until is None or self.arrived[id] < part.until)
         ]
         return sorted(found, key=lambda id: (when[id], id), reverse=not part.oldest_first)
+
+
+@pytest.fixture
+async def on_postgres(postgres: PostgresServer) -> AsyncIterator[Store]:
+    name = postgres.create()
+    async with await Store.open(postgres.url(name)) as opened:
+        yield opened
+    postgres.drop(name)
 
 
 async def lived_in(store: Store, seed: int) -> tuple[User, Oracle]:
@@ -207,15 +215,44 @@ async def test_positions_of_what_is_read_go_to_the_newest_item_of_all(
     assert [one.item.identity for one in await all_of(store, user, Stream(), Part(unread=True))] == ["new"]
 
 
-async def test_positions_wait_for_items_whose_ids_are_taken_and_that_are_not_there_yet(store: Store) -> None:
+@pytest.mark.parametrize("bound", [{}, {"up_to": 10**9}, {"until": NOW + 100}])
+async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
+    on_postgres: Store, bound: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In PostgreSQL transactions end in any order: an item may appear before others that are there already."""
-    feed = await one_feed(store)
-    async with store.transaction() as slow:
-        (saved,) = await slow.run(save, [a_verdict(feed, an_item(feed.id, "slow"))])
-        settling = asyncio.create_task(store.write(marks.settled))
-        await asyncio.sleep(0.2)
-        assert not settling.done()
-    assert await settling == saved.new_ids[0]
+    store = on_postgres
+    monkeypatch.setattr(marks, "WORTH_MOVING", 0)
+    one, two = [each.feed for each in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
+    await store.save([a_verdict(one, an_item(one.id, "old"))])
+    user = await store.accounts.owner()
+    has_ids, gate = asyncio.Event(), asyncio.Event()
+    in_turn = outbox.in_turn
+
+    def held_up(connection: Connection) -> None:
+        """Ids are taken before this, where batches wait for each other."""
+        if not has_ids.is_set():
+            has_ids.set()
+            await_only(gate.wait())
+        in_turn(connection)
+
+    monkeypatch.setattr(outbox, "in_turn", held_up)
+    slow = an_item(one.id, "slow", first_seen=NOW + 200)
+    saving = asyncio.create_task(store.save([a_verdict(one, slow, at=NOW + 1)]))
+    await has_ids.wait()
+    await store.save([a_verdict(two, an_item(two.id, "quick"))])
+    marked = await store.reading.mark_all_read(user.id, now=NOW, **bound)
+    assert (marked.count, (await store.reading.counts(user.id)).total) == (2, 0)
+    await store.reading.compact(NOW + 1e6)
+    gate.set()
+    [saved] = await saving
+    assert saved.new_ids[0] < max(each.id or 0 for each in await store.items())
+    assert [each.item.identity for each in await all_of(store, user, Stream(), Part(unread=True))] == ["slow"]
+    assert (await store.reading.counts(user.id)).total == 1
+    assert marked.undo is not None
+    marked = await store.reading.mark_all_read(user.id, now=NOW)
+    assert marked.undo is not None
+    await store.reading.undo(user.id, marked.undo, NOW)
+    assert [each.item.identity for each in await all_of(store, user, Stream(), Part(unread=True))] == ["slow"]
 
 
 async def test_what_is_not_subscribed_is_not_reachable(store: Store) -> None:
@@ -348,14 +385,6 @@ async def test_absurd_limits_are_bounded(store: Store, limit: int) -> None:
     await store.save([a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(3)))])
     owner = await store.accounts.owner()
     assert len((await store.reading.stream(owner.id, limit=limit)).items) == (1 if limit < 1 else 3)
-
-
-@pytest.fixture
-async def on_postgres(postgres: PostgresServer) -> AsyncIterator[Store]:
-    name = postgres.create()
-    async with await Store.open(postgres.url(name)) as opened:
-        yield opened
-    postgres.drop(name)
 
 
 async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(

@@ -265,3 +265,20 @@ async def test_pictures_are_only_fetched_with_our_signature(site: Start) -> None
     assert Images(None).address("https://a.example/x.png") is None
     assert [kind_of(body) for body in (b"\x89PNG\r\n\x1a\nx", b"<svg>", b"RIFF0000WEBPx", b"")] == [
         "image/png", None, "image/webp", None]  # fmt: skip
+
+
+async def test_what_was_fetched_before_a_page_was_loaded_and_stored_after_it_stays_unread(
+    site: Start, web_store: Store
+) -> None:
+    await two_feeds(web_store)
+    owner = (await web_store.accounts.owner()).id
+    async with visiting(await site()) as visitor:
+        _, page = await visitor.get("/read/all")
+        bounds = dict(re.findall(r'name="(until|up_to)" value="([\d.]+)"', page))
+        assert set(bounds) == {"until", "up_to"}
+        feed = await web_store.feed(1)
+        late = an_item(feed.id, "late", published=NOW - 60, first_seen=NOW - 60)
+        await web_store.save([a_verdict(feed, late, at=NOW + 1)])
+        await visitor.send("/read/all-read", kind="all", key="", **bounds)
+        left = (await web_store.reading.stream(owner, unread=True)).items
+        assert [one.item.identity for one in left] == ["late"]

@@ -13,7 +13,7 @@ from headwater.errors import NotFound
 from headwater.store.people import HIT, Marked, Stream
 from headwater.store.people_tables import mark, query_subscription, subscribed, undo
 from headwater.store.reading import visible
-from headwater.store.sql import Prepared, chunks, rows, upsert
+from headwater.store.sql import Prepared, chunks, horizon, rows, upsert
 from headwater.store.streams import feed_ids, query_ids
 from headwater.store.subscribing import require, require_query
 from headwater.store.tables import hit, item
@@ -128,17 +128,19 @@ def mark_all(
         require(connection, user_id, which.feed)
     if which.query is not None:
         require_query(connection, user_id, which.query)
-    last = _last(connection, up_to, until)
+    last, sure = _last(connection, up_to, until)
     feeds = [] if which.query is not None else feed_ids(connection, user_id, which)
     asked = [which.query] if which.query is not None else []
     if which.query is None and which.feed is None:
         asked = query_ids(connection, user_id, which)
-    was_unread = _unread(connection, user_id, feeds, last)
+    was_unread = _unread(connection, user_id, feeds, sure)
     before: dict[str, Any] = {
-        "feeds": _move(connection, user_id, feeds, last),
-        "kept": _drop_kept(connection, user_id, feeds, last, now),
+        "feeds": _move(connection, user_id, feeds, sure),
+        "kept": _drop_kept(connection, user_id, feeds, sure, now),
     }
-    late = _late(connection, user_id, feeds, last, until) if until is not None else []
+    late = _late(connection, user_id, feeds, last, up_to, until) if until is not None else []
+    if sure < last:
+        late += _between(connection, user_id, feeds, sure, last)
     shown = [place for id in asked for place in _shown(connection, user_id, id, up_to, until)]
     fresh = sorted(set(late) | set(shown))
     _READ.run(
@@ -149,15 +151,16 @@ def mark_all(
     return Marked(was_unread + len(fresh), _remember(connection, user_id, before, now))
 
 
-def _last(connection: Connection, up_to: int | None, until: float | None) -> int:
-    """The last item that is read; with `until`, such that nothing which arrived later is before it."""
-    newest = connection.execute(select(func.max(item.c.id))).scalar() or 0
+def _last(connection: Connection, up_to: int | None, until: float | None) -> tuple[int, int]:
+    """The last item that is read; with `until`, such that nothing which arrived later is before it. And up to which
+    every item is there that ever will be: positions go no farther, or they would pass over one that is being saved."""
+    newest, sure = horizon(connection)
     if up_to is not None:
         newest = min(newest, up_to)
     if until is not None:
         later = connection.execute(select(func.min(item.c.id)).where(item.c.first_seen >= until)).scalar()
         newest = newest if later is None else min(newest, later - 1)
-    return newest
+    return newest, min(newest, sure)
 
 
 def _unread(connection: Connection, user_id: int, feeds: Iterable[int], last: int) -> int:
@@ -222,21 +225,32 @@ def _drop_kept(
 
 
 def _late(
-    connection: Connection, user_id: int, feeds: Collection[int], last: int, until: float
+    connection: Connection, user_id: int, feeds: Collection[int], last: int, up_to: int | None, until: float
 ) -> list[tuple[int, int]]:
     """Unread items with an id beyond `last` that yet arrived before: batches are not saved in the order of fetches."""
     wanted = set(feeds)
-    rows = connection.execute(_LATE, {"user": user_id, "last": last, "from": until - LATE, "until": until})
-    return [(feed_id, id) for feed_id, id in rows if feed_id in wanted]
+    bounds = {"last": last, "up_to": 2**62 if up_to is None else up_to, "from": until - LATE, "until": until}
+    found = rows(connection, _LATE, {"user": user_id, **bounds})
+    return [(feed_id, id) for feed_id, id in found if feed_id in wanted]
 
 
-_LATE = text(
+def _between(
+    connection: Connection, user_id: int, feeds: Collection[int], sure: int, last: int
+) -> list[tuple[int, int]]:
+    """Unread items beyond the position: others with an id before theirs may yet come."""
+    wanted = set(feeds)
+    found = rows(connection, _BETWEEN, {"user": user_id, "sure": sure, "last": last})
+    return [(feed_id, id) for feed_id, id in found if feed_id in wanted]
+
+
+_UNREAD = (
     "SELECT i.feed_id, i.id FROM item i CROSS JOIN subscribed s "
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
-    "WHERE i.first_seen >= :from AND i.first_seen < :until AND i.id > :last "
-    "AND s.user_id = :user AND s.feed_id = i.feed_id "
-    "AND (m.state = 0 OR (m.state IS NULL AND i.id > s.read_up_to))"
+    "WHERE s.user_id = :user AND s.feed_id = i.feed_id "
+    "AND (m.state = 0 OR (m.state IS NULL AND i.id > s.read_up_to)) "
 )
+_LATE = f"{_UNREAD} AND i.first_seen >= :from AND i.first_seen < :until AND i.id > :last AND i.id <= :up_to"
+_BETWEEN = f"{_UNREAD} AND i.id > :sure AND i.id <= :last"
 
 
 def _shown(
@@ -402,15 +416,3 @@ _TO_THE_END = text(
     "UPDATE subscribed SET read_up_to = :last WHERE user_id = :user AND read_up_to < :near AND NOT EXISTS "
     f"(SELECT 1 {_BEHIND_IT.format(feed='subscribed.feed_id', position='subscribed.read_up_to')})"
 )
-
-
-def settled(connection: Connection) -> int:
-    """An id up to which every item is there that ever will be, in a transaction of its own.
-
-    SQLite has one writer. In PostgreSQL ids are taken in transactions that end in any order, each of which has
-    written to `refresh` before (`save`): for a moment nobody may, so that those under way have ended.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET LOCAL lock_timeout = '2s'"))
-        connection.execute(text("LOCK TABLE refresh IN SHARE MODE"))
-    return connection.execute(select(func.max(item.c.id))).scalar() or 0

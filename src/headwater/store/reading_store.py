@@ -12,6 +12,7 @@ from dataclasses import replace
 from headwater.store import finding, marks, reading, search, shown, streams, subscribing
 from headwater.store.database import Database
 from headwater.store.people import Counts, Marked, Page, Part, Reading, Stream, Subscription
+from headwater.store.sql import horizon
 from headwater.store.values import Found
 
 ALL = Stream()
@@ -162,6 +163,10 @@ class ReadingStore:
         """All of a stream, up to the id of an item, or what arrived before a moment. `Marked.undo` is for `undo`."""
         return await self._database.write(marks.mark_all, user_id, which, up_to, until, now)
 
+    async def newest(self) -> int:
+        """The id of the newest item of all: what is stored later is beyond it."""
+        return (await self._database.read(horizon))[0]
+
     async def undo(self, user_id: int, undo_id: int, now: float) -> None:
         """Take “mark all as read” back; NotFound if it was, or is too long ago."""
         await self._database.write(marks.take_back, user_id, undo_id, now)
@@ -170,7 +175,7 @@ class ReadingStore:
         """Say what people have read with fewer marks; how many went. The node does so with retention."""
         await self._database.write(marks.forget_undo, now)
         gone = 0
-        last = await self._database.write(marks.settled)
+        _, last = await self._database.read(horizon)
         for user_id in await self._database.read(subscribing.readers):
             gone += await self._database.write(marks.compact, user_id, last, now)
         return gone + await self._database.write(marks.forget_redundant, now)

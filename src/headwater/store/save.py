@@ -139,10 +139,7 @@ def _feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, _Fe
 
 
 def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, _Feed]) -> list[_Written]:
-    """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought.
-
-    This comes before any id of an item is taken: `marks.settled` relies on it.
-    """
+    """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought."""
     here: dict[tuple[int, float], _Written] = {}
     for each in written:
         done = each.verdict.refresh
@@ -165,7 +162,7 @@ def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, 
 def _new_items(connection: Connection, live: list[_Written]) -> None:
     brought = [(each, one) for each in live for one in each.verdict.new]
     if brought:
-        ids = reserve(connection, item, len(brought))
+        ids = reserve(connection, item, len(brought), announced=True)
         rows = [
             (one.feed_id, seen_key(one.identity), id, one.content_hash)
             for (_, one), id in zip(brought, ids, strict=True)

@@ -229,19 +229,48 @@ def _powers_of_two(count: int, most: int) -> Iterator[int]:
         count -= size
 
 
-def reserve(connection: Connection, table: Table, count: int) -> Sequence[int]:
-    """`count` ids for new rows of a table that nobody else gets, ascending. In the caller's writing transaction."""
+def reserve(connection: Connection, table: Table, count: int, *, announced: bool = False) -> Sequence[int]:
+    """`count` ids for new rows of a table that nobody else gets, ascending. In the caller's writing transaction.
+
+    `announced`, for items: until the transaction ends `horizon` knows beyond which id rows are still to come.
+    """
     if connection.dialect.name == "sqlite":
         # We hold the only write lock, and AUTOINCREMENT moves the sequence to the highest id used.
         last = connection.execute(_SQLITE_LAST, {"table": table.name}).scalar() or 0
         return range(last + 1, last + 1 + count)
-    column = next(iter(table.primary_key)).name
-    return connection.execute(_POSTGRES_NEXT, {"table": table.name, "column": column, "count": count}).scalars().all()
+    given = {"table": table.name, "column": next(iter(table.primary_key)).name, "count": count}
+    found = rows(connection, _ANNOUNCED if announced else _POSTGRES_NEXT, given)
+    return [id for (id,) in found]
+
+
+def horizon(connection: Connection) -> tuple[int, int]:
+    """The newest item, and an id up to which every item is there that ever will be.
+
+    SQLite has one writer. In PostgreSQL ids are taken in transactions that end in any order; each holds a lock that
+    tells from where (`reserve`). Locks are looked at after the items: who had an id before the newest one and holds
+    none has ended.
+    """
+    if connection.dialect.name == "sqlite":
+        newest = rows(connection, "SELECT COALESCE(MAX(id), 0) FROM item", {})[0][0]
+        return newest, newest
+    newest, below = rows(connection, _SETTLED, {})[0]
+    return newest, newest if below is None else min(newest, below)
 
 
 _SQLITE_LAST = text("SELECT seq FROM sqlite_sequence WHERE name = :table")
-_POSTGRES_NEXT = text(
-    "SELECT nextval(pg_get_serial_sequence(:table, :column)) FROM generate_series(1, :count) ORDER BY 1"
+_POSTGRES_NEXT = "SELECT nextval(pg_get_serial_sequence(:table, :column)) FROM generate_series(1, :count) ORDER BY 1"
+# The first 16 bits of the lock's number say whose it is, the others are the id last taken.
+_OURS = 0x4857
+_ANNOUNCED = (
+    f"WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared({_OURS << 48} | "
+    "COALESCE(pg_sequence_last_value(CAST(pg_get_serial_sequence(:table, :column) AS regclass)), 0)) AS it) "
+    "SELECT nextval(pg_get_serial_sequence(:table, :column)) FROM held CROSS JOIN generate_series(1, :count) ORDER BY 1"
+)
+_SETTLED = (
+    "SELECT (SELECT COALESCE(MAX(id), 0) FROM item), (SELECT MIN((CAST(classid AS bigint) & 65535) << 32 | "
+    "CAST(objid AS bigint)) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 "
+    f"AND CAST(classid AS bigint) >> 16 = {_OURS} AND pid <> pg_backend_pid() "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
 )
 
 

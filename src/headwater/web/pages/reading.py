@@ -84,6 +84,7 @@ class ReadPage:
     view: str  # what one column shows: list, article or side
     found: Search | None = None
     said: str = ""
+    newest: int = 0  # the last item that was stored when it was loaded
 
 
 class Reader:
@@ -144,6 +145,7 @@ class Reader:
         query = request.query_params
         unread = query.get("show") == "unread"
         before = _cursor(query.get("before"))
+        newest = await self._store.reading.newest()
         found = await self._store.reading.stream(
             user.id,
             place.stream,
@@ -169,6 +171,7 @@ class Reader:
             newer=place.path + ("?show=unread" if unread else "") if before is not None else None,
             unread_only=unread,
             view=_view(request, article),
+            newest=newest,
         )
         return self._answer(request, page)
 
@@ -257,7 +260,7 @@ class Reader:
         return back(request, form.get("to", "/"))
 
     async def all_read(self, request: Request) -> Response:
-        """Everything of a stream that had arrived when its page was loaded."""
+        """Everything of a stream that had arrived, and was stored, when its page was loaded."""
         user = await current(request, "write")
         form = await self._frame.forms.read(request)
         subscriptions = await self._subscribed.of(user.id)
@@ -267,7 +270,9 @@ class Reader:
             until = min(float(form.get("until", "")), now)
         except ValueError:
             until = now
-        marked = await self._store.reading.mark_all_read(user.id, place.stream, now=now, until=until + 0.001)
+        marked = await self._store.reading.mark_all_read(
+            user.id, place.stream, now=now, until=until + 0.001, up_to=integer(form.get("up_to"))
+        )
         more = {"marked": marked.count} | ({"undo": marked.undo} if marked.undo is not None else {})
         return back(request, f"{place.path}?{urlencode(more)}")
 
