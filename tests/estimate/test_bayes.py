@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -54,6 +55,41 @@ def test_own_time_stands_nearly_still_at_night_and_a_week_has_seven_days() -> No
     at = own_time(clocks, np.zeros(3, dtype=np.intp), np.array([0.0, DAY / 4, 7 * DAY]))
     assert at[1] - at[0] < 0.1
     assert at[2] - at[0] == pytest.approx(7.0)
+
+
+def weeks(rng: np.random.Generator, days: Sequence[int], hour: float, items: int) -> np.ndarray:
+    """Moments of ten weeks from a Thursday on: on some days of the week, around an hour."""
+    day = rng.choice(np.array(days), items) + 7 * rng.integers(0, 10, items)
+    return np.sort((day + (hour + rng.normal(0, 1, items)) / 24) * DAY)
+
+
+def test_a_feed_of_which_little_is_known_has_the_week_of_its_kind() -> None:
+    """Thirty offices publish on weekdays at ten, thirty clubs at weekends at ten; then each kind gains a newcomer."""
+    rng = np.random.default_rng(8)
+    rhythm = Rhythm(62)
+    weekdays, weekends = (0, 1, 4, 5, 6), (2, 3)
+    for turn in range(10):
+        for kind, days in enumerate((weekdays, weekends)):
+            rows = np.arange(30) + 30 * kind
+            moments = weeks(rng, days, 10.0, 300)
+            rhythm.learn(rows, rng.integers(0, 30, 300), moments, np.full(30, 7.0 if turn else 0.0))
+        rhythm.refresh()
+    for row, days in ((60, weekdays), (61, weekends)):
+        rhythm.learn(np.array([row]), np.zeros(6, np.intp), weeks(rng, days, 10.0, 6), np.zeros(1))
+    office, club = (np.diff(line[::48]) for line in rhythm.clocks(np.array([60, 61])))
+    assert office[list(weekends)].max() < 0.2 * office[list(weekdays)].min()
+    assert club[list(weekdays)].max() < 0.2 * club[list(weekends)].min()
+
+
+def test_how_far_a_feed_is_of_a_kind_does_not_depend_on_its_neighbours() -> None:
+    rng = np.random.default_rng(9)
+    rhythm = Rhythm(7)
+    rhythm.learn(np.arange(7), rng.integers(0, 7, 90), rng.uniform(0, 30 * DAY, 90), np.zeros(7))
+    rhythm.refresh()
+    together = rhythm.clocks(np.arange(7))
+    alone = np.concatenate([rhythm.clocks(np.array([row])) for row in range(7)])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_allclose(rhythm.shares(np.arange(7)).sum(1), 1.0)
 
 
 def test_clocks_compiled_and_by_numpy_run_alike() -> None:

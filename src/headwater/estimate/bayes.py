@@ -6,8 +6,8 @@ slower by κ days of doubt. The forecast returns to the slow rate as the memorie
 
     λ(u) = r_slow + Σ (r_k − r_{k+1}) · exp(−u / τ_k)
 
-Two things are learned from all feeds together: how many items feeds of a believed slow rate really brought
-(`trust`: a table of corrections over the logarithm of the rate), and the time-of-week shape. Where dates are missing, a
+Two things are learned from other feeds: how many items feeds of a believed slow rate really brought (`trust`: a table
+of corrections over the logarithm of the rate), and the week of similar feeds (`rhythm`). Where dates are missing, a
 window that came back all new is a lower bound: the count is then replaced by its expectation given that bound.
 """
 

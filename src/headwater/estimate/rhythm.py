@@ -1,8 +1,10 @@
 """Rhythm: when in the week feeds publish, as a clock that runs fast in busy hours and slowly at night.
 
-All feeds together give a shape of 336 half hours of the week; each feed bends it by its own factor for each half hour
-of the day, shrunk to 1 by `weight` items' worth of doubt. The product, scaled to one day per day on average, is the
-speed of the feed's *own time*. In own time a feed publishes evenly, so rates, memories and forecasts are those of a
+Feeds are of several kinds (mornings of this or that part of the world, working weeks, every day alike). All feeds of
+a kind together give a shape of 336 half hours of the week, and how well a feed's items fit each shape tells how far it
+is of that kind (a mixture, learned as items arrive). Each feed bends its shape by its own factor for each half hour of
+the day, shrunk to 1 by `weight` items' worth of doubt. The product, scaled to one day per day on average, is the speed
+of the feed's *own time*. In own time a feed publishes evenly, so rates, memories and forecasts are those of a
 homogeneous process, and only this clock knows about mornings and weekends.
 """
 
@@ -19,39 +21,54 @@ from headwater.estimate.compiled import AVAILABLE, compiled
 SLOTS = 336  # half hours of a week
 DAILY = 48
 HALF_HOUR = 1800.0
-START = 10.0  # items of doubt in each half hour of the common shape
+PHASES = 4  # kinds begin with a busy time every six hours, with and without a weekend
+KINDS = 2 * PHASES
+START = 10.0  # items of doubt in each half hour of a kind's shape
+NEGLIGIBLE = 1e-3  # a kind to which a feed belongs less than this is left out of its shape
 
 
 class Rhythm(Rowwise):
-    """The common week and each feed's day; times are epoch seconds, own time is in days."""
+    """The week of each kind and each feed's day; times are epoch seconds, own time is in days."""
 
     name = "rhythm"
+    version = 2
 
     def __init__(self, feeds: int = 0, *, weight: float = 8.0, memory: float = 60.0, shaped: bool = True) -> None:
         self.weight, self.memory, self.shaped = weight, memory, shaped
         super().__init__(feeds)
 
     def layout(self) -> Mapping[str, Column]:
-        return {"daily": Column(0.0, (DAILY,))} if self.shaped else {}
+        return {"daily": Column(0.0, (DAILY,)), "fit": Column(0.0, (KINDS,))} if self.shaped else {}
 
     def shared(self) -> Mapping[str, Any]:
-        return {"weekly": np.full(SLOTS, START), "shape": np.ones(SLOTS)}
+        return {"weekly": START * beginnings(), "shape": np.ones((KINDS, SLOTS))}
 
     def learn(self, rows: Rows, owner: Rows, times: Floats, elapsed: Floats) -> None:
         """Items of `rows[owner]` at `times`; what the rows knew before fades over `elapsed` days."""
         if not self.shaped:
             return
-        daily = self._columns["daily"]
-        daily[rows] *= np.exp(-elapsed / self.memory)[:, None].astype(np.float32)
+        daily, fit, weekly = self._columns["daily"], self._columns["fit"], self._shared["weekly"]
+        kept = np.exp(-elapsed / self.memory)[:, None].astype(np.float32)
+        daily[rows] *= kept
+        fit[rows] *= kept
+        if not len(owner):
+            return
         slot = (np.mod(times, WEEK) / HALF_HOUR).astype(np.intp)
         np.add.at(daily, (rows[owner], slot % DAILY), np.float32(1.0))
-        self._shared["weekly"] += np.bincount(slot, minlength=SLOTS)
+        # Each item is evidence for the kinds that publish at its hour, then counts for each as far as its feed is one.
+        np.add.at(fit, rows[owner], np.log(self._shared["shape"][:, slot].T).astype(np.float32))
+        np.add.at(weekly.T, slot, self.shares(rows)[owner])
 
     def refresh(self) -> None:
-        """Make what was learned the common shape; called once a day, so that clocks run steadily between."""
-        weekly = self._shared["weekly"]
-        shape = weekly / weekly.sum() * SLOTS
-        self._shared["shape"] = (np.roll(shape, 1) + 2 * shape + np.roll(shape, -1)) / 4
+        """Make what was learned the shapes; called once a day, so that clocks run steadily between."""
+        self._shared["shape"] = shapes(self._shared["weekly"])
+
+    def shares(self, rows: Rows) -> Floats:
+        """How far each row is of each kind: the posterior of a mixture in which all kinds are equally likely."""
+        fit = self._columns["fit"][rows].astype(np.float64)
+        share = np.exp(fit - fit.max(1, keepdims=True))
+        share[share < NEGLIGIBLE] = 0.0
+        return np.asarray(share / share.sum(1, keepdims=True))
 
     def clocks(self, rows: Rows, fast: bool = False) -> Floats:
         """Own time at the edges of the week's half hours: one row of 337 days each, from 0 to 7.
@@ -62,30 +79,54 @@ class Rhythm(Rowwise):
         if not self.shaped:
             return np.broadcast_to(np.linspace(0.0, 7.0, SLOTS + 1), (len(rows), SLOTS + 1)).copy()
         clocks = np.zeros((len(rows), SLOTS + 1))
-        shape = self._shared["shape"].reshape(7, DAILY)
+        share, kinds = self.shares(rows), self._shared["shape"]
         if fast and AVAILABLE:
-            compiled(_fill)(self._columns["daily"], rows, shape, self.weight, clocks)
+            compiled(_fill)(self._columns["daily"], rows, share, kinds, self.weight, clocks)
             return clocks
-        usual = shape.mean(0) / DAILY
+        # Not by a matrix product, whose rounding depends on a row's neighbours.
+        shape = np.einsum("rk,ks->rs", share, kinds).reshape(-1, 7, DAILY)
+        usual = shape.mean(1) / DAILY
         daily = self._columns["daily"][rows].astype(np.float64)
         total = daily.sum(1, keepdims=True)
         factor = (daily + self.weight * usual) / ((total + self.weight) * usual)
         factor = (np.roll(factor, 1, 1) + 2 * factor + np.roll(factor, -1, 1)) / 4
-        speed = (shape[None] * factor[:, None, :]).reshape(len(rows), SLOTS)
+        speed = (shape * factor[:, None, :]).reshape(len(rows), SLOTS)
         np.cumsum(speed, axis=1, out=clocks[:, 1:])
         clocks *= 7.0 / clocks[:, -1:]
         return clocks
 
 
-def _fill(daily: Any, rows: Any, shape: Any, weight: float, clocks: Any) -> None:
+def beginnings() -> Floats:
+    """What the kinds begin with, one line each, about 1: a wave around a busy hour; half of them rest at weekends."""
+    hours = np.arange(SLOTS) / 2
+    phases = np.arange(KINDS) % PHASES * (24 / PHASES)
+    weekend = (hours // 24 >= 2) & (hours // 24 < 4)  # the epoch began on a Thursday
+    rest = np.where(weekend & (np.arange(KINDS) >= PHASES)[:, None], 0.3, 1.0)
+    lines = (1 + 0.9 * np.cos(2 * np.pi * (hours - phases[:, None]) / 24)) * rest
+    return np.asarray(lines / lines.mean(1, keepdims=True))
+
+
+def shapes(weekly: Floats) -> Floats:
+    """The items of each kind as speeds about 1, each half hour smoothed with its neighbours."""
+    shape = weekly / weekly.mean(1, keepdims=True)
+    return np.asarray((np.roll(shape, 1, 1) + 2 * shape + np.roll(shape, -1, 1)) / 4)
+
+
+def _fill(daily: Any, rows: Any, share: Any, kinds: Any, weight: float, clocks: Any) -> None:
     """The same as the arrays in `clocks`, row by row, for the compiler."""
-    usual = np.zeros(48)
-    for k in range(48):
-        for day in range(7):
-            usual[k] += shape[day, k]
-        usual[k] /= 7.0 * 48
+    shape, usual = np.empty(336), np.empty(48)
     factor = np.empty(48)
     for place in range(len(rows)):
+        shape[:] = 0.0
+        for kind in range(kinds.shape[0]):
+            if share[place, kind] > 0.0:
+                for k in range(336):
+                    shape[k] += share[place, kind] * kinds[kind, k]
+        for k in range(48):
+            usual[k] = 0.0
+            for day in range(7):
+                usual[k] += shape[day * 48 + k]
+            usual[k] /= 7.0 * 48
         counts = daily[rows[place]]
         total = weight
         for k in range(48):
@@ -96,7 +137,7 @@ def _fill(daily: Any, rows: Any, shape: Any, weight: float, clocks: Any) -> None
         for day in range(7):
             for k in range(48):
                 bent = (factor[k - 1] + 2 * factor[k] + factor[k + 1 if k < 47 else 0]) / 4
-                running += shape[day, k] * bent
+                running += shape[day * 48 + k] * bent
                 clocks[place, day * 48 + k + 1] = running
         scale = 7.0 / running
         for k in range(1, 337):
