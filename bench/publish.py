@@ -2,7 +2,8 @@
 
 1. Requests per CPU second of the server for a cached feed, 200 and 304, on kept-alive connections.
 2. Idle live streams: how many are held, and the memory of the server for each.
-3. From the fetch of an item to the feed, the live stream and the web hook, while 1,000 items a second come in.
+3. From the fetch of an item to the feed, the live stream and the web hook, and from a push of a hub to the feed,
+   while 1,000 items a second come in.
 
 Each server is a process of its own and only its CPU time counts. Every step has a deadline.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import hmac
 import json
 import multiprocessing
 import os
@@ -204,12 +206,36 @@ def _note(arrived: dict[str, float], text: str) -> None:
         arrived.setdefault(sent, time.time())
 
 
+async def _push(port: int, pushed: set[str], seconds: float) -> None:
+    """Ten pushes a second, as a hub signs them, each of a document with one probe."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sent = f"{time.time():.6f}"
+        body = (
+            '<rss version="2.0"><channel><title>Pushed</title>'
+            f"<item><title>probe {sent}</title><guid>urn:push:{sent}</guid></item></channel></rss>"
+        ).encode()
+        pushed.add(sent)
+        digest = hmac.new(servers.SECRET.encode(), body, "sha256").hexdigest()
+        async with connected(port) as (reader, writer):
+            writer.write(
+                f"POST /push/{servers.KEY} HTTP/1.1\r\nHost: x\r\nContent-Type: application/rss+xml\r\n"
+                f"X-Hub-Signature: sha256={digest}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+                + body
+            )
+            head = await reader.readuntil(b"\r\n\r\n")
+        if b" 200 " not in head[:20]:
+            raise RuntimeError(f"The push was not taken: {head[:40]!r}.")
+        await asyncio.sleep(0.1)
+
+
 async def delays(folder: Path, per_second: int, seconds: float) -> tuple[float, float, dict[str, list[float]]]:
     """Items per second that really came in, CPU seconds per thousand of them; seconds from fetch to feed, live stream
-    and web hook."""
+    and web hook, and from push to feed."""
     feed: dict[str, float] = {}
     live: dict[str, float] = {}
     hook: dict[str, float] = {}
+    pushed: set[str] = set()
 
     async def watch_feed(port: int) -> None:
         etag = b"x"
@@ -235,18 +261,21 @@ async def delays(folder: Path, per_second: int, seconds: float) -> tuple[float, 
             await asyncio.sleep(1)
             line.send("go")
             async with asyncio.timeout(DEADLINE + 3 * seconds):
-                rate, worked = await asyncio.to_thread(_heard, line, DEADLINE + seconds)
+                (rate, worked), _ = await asyncio.gather(
+                    asyncio.to_thread(_heard, line, DEADLINE + seconds), _push(port, pushed, seconds)
+                )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(15):
                     while True:  # the last are still on their way
-                        if len(hook) >= len(live) >= per_second // 100 * seconds:
+                        if len(hook) >= len(live) >= per_second // 100 * seconds + len(pushed):
                             break
                         await asyncio.sleep(0.1)
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
     came = {"feed": feed, "live stream": live, "web hook": hook}
-    return rate, worked, {name: [at - float(sent) for sent, at in one.items()] for name, one in came.items()}
+    waits = {name: [at - float(sent) for sent, at in one.items() if sent not in pushed] for name, one in came.items()}
+    return rate, worked, waits | {"feed, pushed": [at - float(sent) for sent, at in feed.items() if sent in pushed]}
 
 
 def main(small: bool) -> dict[str, Any]:
@@ -278,11 +307,11 @@ def main(small: bool) -> dict[str, Any]:
         )
         for name, seconds in waits.items():
             if len(seconds) < 2:
-                print(f"  to the {name:12} nothing came")
+                print(f"  to the {name:13} nothing came")
                 continue
             p99 = quantiles(seconds, n=100)[98]
             print(
-                f"  to the {name:12} median {median(seconds) * 1000:6.0f} ms, p99 {p99 * 1000:6.0f} ms ({len(seconds)})"
+                f"  to the {name:13} median {median(seconds) * 1000:6.0f} ms, p99 {p99 * 1000:6.0f} ms ({len(seconds)})"
             )
     return found
 

@@ -31,10 +31,11 @@ from headwater.node.processor import Processor
 from headwater.node.pushing import Pushing
 from headwater.settings import Settings
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
+from headwater.store.values import NewFeed, Subscription
 from headwater.web.app import create_app
 
 ITEMS, TEXT = 20, "<p>" + "Something happened somewhere. " * 12 + "</p>"
+KEY, SECRET = "of-the-callback", "between-us"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 
 
@@ -129,21 +130,25 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
     _quietly()
 
     async def main() -> None:
-        given = Settings(data=Path(folder), allow_private=True, per_host=64, budget=1.0)
+        given = Settings(data=Path(folder), allow_private=True, per_host=64, budget=1.0, public_url="http://127.0.0.1")
         async with Node(given) as node:
             now = time.time()
-            (added,) = await node.store.add_feeds([NewFeed("http://127.0.0.1:1/feed")], now)
+            fetched, pushed = await node.store.add_feeds([NewFeed(f"http://127.0.0.1:1/{k}") for k in range(2)], now)
+            at_hub = Subscription(
+                pushed.feed.id, KEY, "http://127.0.0.1:1/hub", "http://127.0.0.1:1/1", SECRET, now + 3600
+            )
+            await node.store.subscriptions.add([replace(at_hub, state="active", since=now, until=now + 7200)])
             text = f'CREATE FEED probes AS RETURN ALL WHERE TITLE CONTAINS "probe" DELIVER TO WEBHOOK "{hook}"'
             await node.store.queries.execute(text, now)
             async with asyncio.timeout(60):
                 while True:
-                    if node.processor.definitions and node.crawler.roster.row(added.feed.id) is not None:
+                    if node.processor.definitions and node.crawler.roster.row(pushed.feed.id) is not None:
                         break
                     await asyncio.sleep(0.05)
             pushing = Pushing(node, "http://127.0.0.1")
             app = create_app(node.store, node.status, live=node.live, pushing=pushing)
             async with pushing:
-                publishing = asyncio.create_task(_publish(node, added.feed.id, told, per_second, seconds))
+                publishing = asyncio.create_task(_publish(node, fetched.feed.id, told, per_second, seconds))
                 await _answer(app, told)
                 await publishing
 

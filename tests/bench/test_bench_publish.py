@@ -21,5 +21,6 @@ def test_the_small_run_compares_with_starlette_and_nginx_and_times_the_way_of_it
         "feed": True,
         "live stream": True,
         "web hook": True,
+        "feed, pushed": True,
     }
     assert "nginx" in capsys.readouterr().out
