@@ -218,3 +218,9 @@ def test_plain_text_of_rss_is_not_taken_for_html() -> None:
     assert b"&lt;" not in body
     again = read(body)
     assert again.items[0].categories == ("R&D",)
+
+
+def test_a_file_of_unknown_length_stays_an_enclosure_of_rss_so_that_podcast_players_find_it() -> None:
+    entry = Entry(title="t", enclosures=(Enclosure("https://example.org/1.mp3", "audio/mpeg", None),))
+    root = etree.fromstring(write_rss(Document("rss 2.0", items=(entry,))))
+    assert [one.get("length") for one in root.iter("enclosure")] == ["0"]

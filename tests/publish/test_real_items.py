@@ -67,7 +67,13 @@ def check(imported: Imported, format: str) -> None:
             if format == "atom":  # RFC 4287 wants an author, and a date of change, for every entry
                 mine = replace(mine, authors=() if not was.authors else mine.authors)
                 mine = replace(mine, updated=None if was.updated is None else mine.updated)
+            if format == "rss":  # which has no other word than 0 for a length that nobody knows
+                mine, was = unsized(mine), unsized(was)
             assert facts(mine) == facts(was), (feed, was.id)
+
+
+def unsized(entry: Entry) -> Entry:
+    return replace(entry, enclosures=tuple(replace(one, length=one.length or None) for one in entry.enclosures))
 
 
 def facts(entry: Entry) -> dict[str, Any]:

@@ -113,9 +113,9 @@ def _item(entry: Entry, said: str | None, seen: set[str]) -> list[str]:
 
 
 def _enclosure(one: Enclosure, first: bool) -> str:
-    """RSS knows one enclosure for each item, with all three attributes; the others are media:content."""
+    """RSS knows one enclosure for each item, its length 0 where nobody knows it; the others are media:content."""
     kind, url = media_type(one.type), uri(one.url)
-    if first and kind and one.length is not None and is_web(url):
-        return element("enclosure", url=url, length=str(one.length), type=kind)
-    length = str(one.length) if one.length else None  # 0 is how publishers say that they do not know
+    if first and kind and is_web(url):
+        return element("enclosure", url=url, length=str(one.length or 0), type=kind)
+    length = str(one.length) if one.length else None
     return element("media:content", url=url, type=kind, medium=medium(one.type), fileSize=length)
