@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from urllib.parse import quote
 
-PLACE = "\0"  # where the base belongs; harmless markup has none of its own
+PLACE = "\1"  # where the base belongs; harmless markup has none of its own
 # Behind it stands a path from the root (/), a fragment (#), nothing, or one of these: a path from the document, a path
 # from a folder above it, a host, and a fragment that is percent-encoded when it is joined.
-_BESIDE, _ABOVE, _HOSTED, _ENCODED = "\0@", "\0^", "\0:", "\0%"
+_BESIDE, _ABOVE, _HOSTED, _ENCODED = "\1@", "\1^", "\1:", "\1%"
 
 # Hosts that every parser of addresses takes: names (not punycode, which can be wrong), four numbers, and no others.
 _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -30,7 +30,7 @@ _TAIL = rf"(?:\?{_SAFE})?(?:#{_SAFE})?"
 _LOCAL = re.compile(rf"(?!//){_NO_DOTS}(?:/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?")
 _RELATIVE = re.compile(rf"{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
 _UPWARDS = re.compile(rf"(?:\.\./)+{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
-_STEPS = re.compile(r"\0\^((?:\.\./)+)")
+_STEPS = re.compile(r"\x01\^((?:\.\./)+)")
 _OTHER_HOST = re.compile(rf"//{_NAMED}{_NO_DOTS}/{_SAFE}{_TAIL}")
 _FRAGMENT = re.compile(r"#[A-Za-z0-9_~/@:!$*(),;=+.?\x80-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd-]*+")
 _BASE = re.compile(
@@ -76,7 +76,7 @@ def joined(html: str, base: str | None) -> str | None:
     if parts is None:
         return None
     site, scheme, here, beside = parts
-    html = html.replace("\0/", f"{site}/").replace("\0#", f"{here}#")
+    html = html.replace("\1/", f"{site}/").replace("\1#", f"{here}#")
     if PLACE in html:
         html = html.replace(_BESIDE, beside).replace(_HOSTED, scheme).replace(_ENCODED, here)
     if PLACE in html:

@@ -52,7 +52,7 @@ def renumbered(text: str) -> str:
         return text
     if "\x80" in text:
         text = _BYTES.sub(_from_bytes, text)
-    if "â€" in text:  # the same by way of windows-1252, which writes U+0080 as the sign of the euro
+    if "€" in text and "â€" in text:  # the same by way of windows-1252, which writes U+0080 as the sign of the euro
         text = _MARKS.sub(_from_windows, text)
     return text if "\x92" not in text else text.translate(WINDOWS)
 
