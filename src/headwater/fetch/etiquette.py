@@ -56,12 +56,11 @@ def validators_of(headers: Mapping[str, str]) -> Validators:
 
 def merged(old: Validators | None, headers: Mapping[str, str]) -> Validators:
     """What a 304 leaves: its own validators where it has them, the old ones elsewhere (RFC 9111 §4.3.4)."""
-    etag, modified = _replayable(headers.get(hdrs.ETAG)), _replayable(headers.get(hdrs.LAST_MODIFIED))
-    if old is None:
-        return Validators(etag, modified)
-    if etag in (None, old.etag) and modified in (None, old.last_modified):
+    etag, modified = headers.get(hdrs.ETAG), headers.get(hdrs.LAST_MODIFIED)
+    if old is not None and etag in (None, old.etag) and modified in (None, old.last_modified):
         return old
-    return Validators(etag or old.etag, modified or old.last_modified)
+    etag, modified = _replayable(etag), _replayable(modified)
+    return Validators(etag, modified) if old is None else Validators(etag or old.etag, modified or old.last_modified)
 
 
 def http_date(text: str) -> float | None:

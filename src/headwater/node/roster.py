@@ -23,8 +23,9 @@ ASSUMED_WINDOW = 10.0  # until a feed's first document shows how long it is
 
 def host_of(url: str) -> str:
     """The registered domain that is asked for this address."""
-    host = url.partition("://")[2].partition("/")[0]
-    if host.isascii() and host.replace(".", "").replace("-", "").isalnum():  # a million feeds are told apart at a start
+    host, _, port = url.partition("://")[2].partition("/")[0].partition(":")
+    plain = host.isascii() and host.replace(".", "").replace("-", "").isalnum() and (not port or port.isdigit())
+    if plain:  # a million feeds are told apart at a start
         return registered_domain(host)
     return registered_domain(urlsplit(url).hostname or "")
 

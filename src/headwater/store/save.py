@@ -16,7 +16,7 @@ from headwater.store.items import ITEM_COLUMNS, item_row, item_values
 from headwater.store.known import KNOWN_COLUMNS, known_row, seen_key, window_row
 from headwater.store.problems import is_about_values
 from headwater.store.refreshes import REFRESH_COLUMNS, count_up, refresh_values
-from headwater.store.sql import InsertMany, InsertNew, OfIds, Prepared, chunks, reserve, upsert
+from headwater.store.sql import InsertMany, InsertNew, OfIds, Prepared, Savepoint, chunks, reserve, upsert
 from headwater.store.tables import feed, feed_window, item, known, refresh, seen
 from headwater.store.values import Saved
 
@@ -54,7 +54,7 @@ def save(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
 
 def _tried(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved] | Exception:
     """All of them, or none and the reason, if that lies in their values; any other problem is raised."""
-    savepoint = connection.begin_nested()
+    savepoint = Savepoint(connection)
     try:
         saved = _save(connection, verdicts)
     except Exception as error:
@@ -62,9 +62,9 @@ def _tried(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved] |
         # is no longer there would hide why. The owner of the transaction ends it.
         if not is_about_values(error):
             raise
-        savepoint.rollback()
+        savepoint.go_back()
         return error
-    savepoint.commit()
+    savepoint.let_go()
     return saved
 
 
