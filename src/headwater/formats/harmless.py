@@ -120,7 +120,7 @@ class Plain:
             raw, bracket, text = part.partition(">")
             if raw == ending and bracket:  # the end of the innermost element, as nearly half of all tags are
                 allowed, linked, ending = around.pop()[2]
-                if not odd and not tables:
+                if not tables and (not odd or ("&" not in text and ">" not in text)):
                     written.append("<")
                     written.append(part)
                     continue

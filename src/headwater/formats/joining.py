@@ -30,7 +30,6 @@ _TAIL = rf"(?:\?{_SAFE})?(?:#{_SAFE})?"
 _LOCAL = re.compile(rf"(?!//){_NO_DOTS}(?:/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?")
 _RELATIVE = re.compile(rf"{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
 _UPWARDS = re.compile(rf"(?:\.\./)+{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
-_STEPS = re.compile(r"\x01\^((?:\.\./)+)")
 _OTHER_HOST = re.compile(rf"//{_NAMED}{_NO_DOTS}/{_SAFE}{_TAIL}")
 _FRAGMENT = re.compile(r"#[A-Za-z0-9_~/@:!$*(),;=+.?\x80-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd-]*+")
 _BASE = re.compile(
@@ -76,18 +75,26 @@ def joined(html: str, base: str | None) -> str | None:
     if parts is None:
         return None
     site, scheme, here, beside = parts
-    html = html.replace("\1/", f"{site}/").replace("\1#", f"{here}#")
-    if PLACE in html:
-        html = html.replace(_BESIDE, beside).replace(_HOSTED, scheme).replace(_ENCODED, here)
-    if PLACE in html:
-        html = _STEPS.sub(lambda found: _above(site, beside, len(found[1]) // 3), html).replace(PLACE, here)
-    return html
+    instead = {"/": f"{site}/", "#": f"{here}#", "@": beside, ":": scheme, "%": here}
+    start, *following = html.split(PLACE)
+    written = [start]
+    for piece in following:
+        mark = piece[:1]
+        if mark == "^":
+            piece = _above(site, beside, piece[1:])
+        else:
+            piece = f"{instead[mark]}{piece[1:]}" if mark in instead else f"{here}{piece}"
+        written.append(piece)
+    return "".join(written)
 
 
-def _above(site: str, folder: str, steps: int) -> str:
-    """The folder so many steps above another; nothing is above the root (RFC 3986 §5.2.4)."""
+def _above(site: str, folder: str, path: str) -> str:
+    """A path that leads up from a folder, from the root; nothing is above that (RFC 3986 §5.2.4)."""
     names = folder[len(site) + 1 : -1].split("/")
-    return "/".join([site, *names[: max(len(names) - steps, 0)], ""])
+    at = 0
+    while path.startswith("../", at):
+        at += 3
+    return "/".join([site, *names[: max(len(names) - at // 3, 0)], path[at:]])
 
 
 @lru_cache(maxsize=256)
