@@ -7,6 +7,7 @@ server's alone. Run: `python -m bench.farm [--small]`.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import functools
@@ -152,7 +153,11 @@ def main(small: bool) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    if "--bare" in sys.argv:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--small", action="store_true", help="a size for tests")
+    options.add_argument("--bare", action="store_true", help="be the bare protocol, until killed")
+    given = options.parse_args()
+    if given.bare:
         uvloop.run(serve_bare())
     else:
-        main("--small" in sys.argv)
+        main(given.small)

@@ -7,8 +7,8 @@ Run: `python -m bench.lab [--small]`.
 
 from __future__ import annotations
 
+import argparse
 import heapq
-import sys
 import time
 
 import numpy as np
@@ -69,4 +69,6 @@ def main(small: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    main("--small" in sys.argv[1:])
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--small", action="store_true", help="a size for tests")
+    main(options.parse_args().small)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import publish, publish_servers
+from bench import _publish_servers, publish
 
 
 @pytest.mark.timeout(300)
@@ -12,7 +12,7 @@ def test_the_small_run_compares_with_starlette_and_nginx_and_times_the_way_of_it
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = publish.main(small=True)
-    expected = {"headwater", "bare Starlette"} | ({"nginx, a file"} if publish_servers.NGINX else set())
+    expected = {"headwater", "bare Starlette"} | ({"nginx, a file"} if _publish_servers.NGINX else set())
     assert set(found["rates"]) == expected
     assert all(rate > 0 for kinds in found["rates"].values() for rate in kinds.values())
     assert found["held"] == 200
