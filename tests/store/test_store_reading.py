@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+import statistics
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 from sqlalchemy.util import await_only
 
-from databases import PostgresServer
+from databases import PostgresServer, sqlite_url
 from headwater.errors import InputError, NotFound
 from headwater.store import marks, outbox, positions, sql, streams
-from headwater.store.people import HIT, Part, Reading, Stream, User
+from headwater.store.people import HIT, Part, Reading, Stream, Subscription, User
 from headwater.store.store import Store
 from headwater.store.values import Keep, NewFeed
 from store_samples import NOW, a_verdict, an_item, one_feed
@@ -423,3 +427,45 @@ async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(
         asked.clear()
         await work()
         assert 1 <= len(asked) <= most, asked
+
+
+async def test_subscriptions_are_read_part_by_part_in_order_and_one_by_one(store: Store) -> None:
+    new = [NewFeed(f"https://{n}.example/", tags=("few", "odd") if n % 7 == 1 else ("many",)) for n in range(40)]
+    await store.add_feeds(new, NOW)
+    await store.queries.execute("CREATE FEED a AS RETURN ALL; CREATE FEED b AS RETURN ALL", NOW)
+    user = (await store.accounts.owner()).id
+    await store.reading.retag(user, query_id=1, add=["few"])
+    every = await store.reading.subscriptions(user)
+    assert len(every) == 42
+    for tag in (None, "few", "many", "none"):
+        found: list[Subscription] = []
+        after = None
+        while some := await store.reading.subscriptions_part(user, after=after, limit=3, tag=tag):
+            found += some
+            last = some[-1]
+            after = (0, last.feed_id) if last.feed_id is not None else (1, last.query_id or 0)
+        assert found == [one for one in every if tag is None or tag in one.tags]
+    counted = Counter(tag for one in every for tag in one.tags)
+    assert await store.reading.tags(user) == dict(counted)
+    for one in (every[5], every[-1]):
+        assert await store.reading.subscription(user, feed_id=one.feed_id, query_id=one.query_id) == one
+    assert await store.reading.subscription(user, feed_id=999) is None
+    assert await store.reading.among(user, [every[0].feed_id or 0, 999]) == {every[0].feed_id}
+
+
+async def test_a_part_of_many_subscriptions_costs_no_more_than_of_few(tmp_path: Path) -> None:
+    """CPU of a hundred, with four hundred and with eight thousand subscriptions."""
+    took: list[float] = []
+    for number in (400, 8000):
+        async with await Store.open(sqlite_url(tmp_path / str(number))) as store:
+            await store.add_feeds([NewFeed(f"https://{n}.example/", tags=("t",)) for n in range(number)], NOW)
+            user = (await store.accounts.owner()).id
+            samples = []
+            for _ in range(9):
+                start = time.process_time()
+                for tag in (None, "t"):
+                    assert len(await store.reading.subscriptions_part(user, after=(0, 7), limit=100, tag=tag)) == 100
+                await store.reading.subscription(user, feed_id=9)
+                samples.append(time.process_time() - start)
+            took.append(statistics.median(samples))
+    assert took[1] < 4 * took[0]

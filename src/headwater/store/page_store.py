@@ -103,6 +103,10 @@ class PageStore:
         """Item, feed, time and title of what a person reads, the latest first."""
         return await self._database.read(suggesting.titles, user_id, since, most)
 
+    async def sites(self, user_id: int) -> set[str]:
+        """The hosts of a person's feeds, and of the sites they belong to."""
+        return await self._database.read(suggesting.sites, user_id)
+
     async def texts(self, user_id: int, most: int = 1500) -> list[tuple[int, str]]:
         """Feed and text of the latest items that a person reads."""
         return await self._database.read(suggesting.texts, user_id, most)

@@ -31,6 +31,29 @@ class ReadingStore:
         """Feeds by id, then query feeds."""
         return await self._database.read(subscribing.listed, user_id)
 
+    async def subscriptions_part(
+        self, user_id: int, *, after: tuple[int, int] | None, limit: int, tag: str | None = None
+    ) -> list[Subscription]:
+        """So many of them, beyond `after`: (0, id of a feed), or (1, id of a query feed)."""
+        return await self._database.read(subscribing.part, user_id, after, limit, tag)
+
+    async def subscription(
+        self, user_id: int, *, feed_id: int | None = None, query_id: int | None = None
+    ) -> Subscription | None:
+        """One of them; None where the person does not subscribe to it."""
+        feeds, queries = [[] if id is None else [id] for id in (feed_id, query_id)]
+        found = await self._database.read(subscribing.some, user_id, feeds, queries)
+        return found[0] if found else None
+
+    async def among(self, user_id: int, feed_ids: Collection[int]) -> set[int]:
+        """Those of these feeds that the person subscribes to."""
+        found = await self._database.read(subscribing.some, user_id, feed_ids, ())
+        return {one.feed_id for one in found if one.feed_id is not None}
+
+    async def tags(self, user_id: int) -> dict[str, int]:
+        """A person's tags, and how many subscriptions have each."""
+        return await self._database.read(subscribing.tags, user_id)
+
     async def require(self, user_id: int, feed_id: int) -> None:
         """NotFound unless the person subscribes to the feed."""
         await self._database.read(subscribing.require, user_id, feed_id)

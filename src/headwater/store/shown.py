@@ -42,9 +42,7 @@ _ITEM = (
     "COALESCE(i.content, i.summary), i.authors, i.enclosures, "
     "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END), m.starred IS NOT NULL, NULL"
 )
-WIDTH = len(Shown._fields)
-# What the subscription is called and where it is, beside each of its items: a question less.
-_WANTED = Wanted(f"{_ITEM}, {subscribing.COLUMNS}", "LEFT JOIN feed f ON f.id = i.feed_id")
+_WANTED = Wanted(_ITEM)
 _MARK = "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id "
 _ITEMS = ByIds(
     f"SELECT {_ITEM} FROM item i LEFT JOIN subscribed s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
@@ -52,8 +50,8 @@ _ITEMS = ByIds(
 )
 # The same, of feeds that the person reads; the others are asked for one by one.
 _MINE = ByIds(
-    f"SELECT {_WANTED.columns} FROM item i CROSS JOIN subscribed s {_MARK} CROSS JOIN feed f "
-    "WHERE i.id IN {ids} AND s.user_id = {user} AND s.feed_id = i.feed_id AND f.id = i.feed_id"
+    f"SELECT {_ITEM} FROM item i CROSS JOIN subscribed s {_MARK} "
+    "WHERE i.id IN {ids} AND s.user_id = {user} AND s.feed_id = i.feed_id"
 )
 
 
@@ -68,55 +66,52 @@ class Answer(NamedTuple):
 def page(connection: Connection, user_id: int, which: Stream, part: Part) -> Answer:
     """A part of a stream."""
     found = of_feeds(connection, user_id, which, part, _WANTED)
-    feeds = {place[3] for place in found if has_columns(place)}
-    tags, queries = subscribing.tags_and_queries(connection, user_id, feeds)
+    items = {place[1]: Shown._make(place[2:]) for place in found if has_columns(place)}
+    feeds = {one.feed_id for one in items.values()}
+    mine, queries = subscribing.some_and_queries(connection, user_id, feeds)
     asked = [which.query] if which.query is not None else []
     if part.queries and which.query is None and which.feed is None:
-        asked = [id for id, of in queries if which.tag is None or which.tag in of]
+        asked = [id for id, tags in queries if which.tag is None or which.tag in tags]
     found = with_queries(connection, user_id, part, found, asked)
-    shown = found[: part.limit]
-    more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit else None
-    return _answer(connection, user_id, [place[2:] for place in shown if has_columns(place)], tags,
-                   [place[1] for place in shown], more)  # fmt: skip
+    order = [place[1] for place in found[: part.limit]]
+    more = (found[part.limit - 1][0], found[part.limit - 1][1]) if len(found) > part.limit else None
+    others = [id for id in order if id not in items]
+    if others:
+        items |= _load(connection, user_id, others)
+        mine += _subscriptions(connection, user_id, map(items.get, others), feeds)
+    return _answer(items, mine, order, more)
 
 
 def chosen(connection: Connection, user_id: int, ids: Sequence[int]) -> Answer:
     """Those of these that the person may see, in the order given."""
-    rows: list[Any] = []
+    items: dict[int, Shown] = {}
     for chunk in chunks((id for id in ids if 0 <= id < HIT), CHUNK):
-        rows += _MINE.run(connection, user_id, chunk)
-    tags, _ = subscribing.tags_and_queries(connection, user_id, {row[1] for row in rows})
-    there = {row[0] for row in rows}
-    others = {one.id: _shown(one) for one in reading.chosen(connection, user_id, [id for id in ids if id not in there])}
-    return _answer(connection, user_id, rows, tags, list(dict.fromkeys(ids)), None, others)
+        items.update((row[0], Shown._make(row)) for row in _MINE.run(connection, user_id, chunk))
+    feeds = {one.feed_id for one in items.values()}
+    mine, _ = subscribing.some_and_queries(connection, user_id, feeds) if feeds else ([], [])
+    others = [id for id in ids if id not in items]
+    if others:
+        found = [_shown(one) for one in reading.chosen(connection, user_id, others)]
+        items.update((one.id, one) for one in found)
+        mine += _subscriptions(connection, user_id, found, feeds)
+    return _answer(items, mine, list(dict.fromkeys(ids)), None)
+
+
+def _subscriptions(
+    connection: Connection, user_id: int, items: Iterable[Shown | None], besides: set[int]
+) -> list[Subscription]:
+    """To what these belong, besides feeds that are known already."""
+    every = [one for one in items if one is not None]
+    feeds = {one.feed_id for one in every if one.query_id is None} - besides
+    queries = {one.query_id for one in every if one.query_id is not None}
+    return subscribing.some(connection, user_id, feeds, queries) if feeds or queries else []
 
 
 def _answer(
-    connection: Connection,
-    user_id: int,
-    rows: Iterable[Any],
-    tags: Mapping[int, Sequence[str]],
-    order: Sequence[int],
-    more: tuple[float, int] | None,
-    others: dict[int, Shown] | None = None,
+    items: Mapping[int, Shown], mine: Iterable[Subscription], order: Iterable[int], more: tuple[float, int] | None
 ) -> Answer:
-    """Of rows with the columns of `_WANTED`; the others of the order are looked up."""
-    found: dict[int, Shown] = {}
-    mine: dict[int, Subscription] = {}
-    for row in rows:
-        found[row[0]] = Shown._make(row[:WIDTH])
-        feed_id = row[1]
-        if feed_id not in mine and row[WIDTH] is not None:
-            mine[feed_id] = subscribing.of_row(row[WIDTH:], tags.get(feed_id, ()))
-    if len(found) < len(order):
-        rest = _load(connection, user_id, [id for id in order if id not in found]) if others is None else others
-        found |= rest
-        feeds = {one.feed_id for one in rest.values() if one.query_id is None} - mine.keys()
-        queries = {one.query_id for one in rest.values() if one.query_id is not None}
-        if feeds or queries:
-            some = subscribing.some(connection, user_id, feeds, queries)
-            mine |= {subscribing.number(one): one for one in some}
-    return Answer([found[id] for id in order if id in found], mine, more)
+    shown = [items[id] for id in order if id in items]
+    return Answer(shown, {subscribing.number(one): one for one in mine}, more)
 
 
 def _load(connection: Connection, user_id: int, ids: Sequence[int]) -> dict[int, Shown]:

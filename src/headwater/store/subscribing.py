@@ -17,7 +17,7 @@ from headwater.store.accounts import owner
 from headwater.store.clean import clean
 from headwater.store.people import HIT, QUERY_LABEL, Subscription
 from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag, user
-from headwater.store.sql import ByIds, OfUser, chunks, from_json, insert_new, to_json
+from headwater.store.sql import ByIds, OfUser, chunks, from_json, insert_new, rows, to_json
 from headwater.store.state import PUBLISHED, changed
 from headwater.store.tables import feed, feed_tag, hit, implicit_feed, item, known, query_feed
 
@@ -256,13 +256,52 @@ def some(
     return _listed(connection, user_id, sorted(feed_ids), sorted(query_ids))
 
 
+def part(
+    connection: Connection, user_id: int, after: tuple[int, int] | None, limit: int, tag: str | None
+) -> list[Subscription]:
+    """Feeds by id, then query feeds, beyond `after`: (0, feed) or (1, query feed)."""
+    found: list[Subscription] = []
+    given: dict[str, Any] = {"user": user_id, "after": after[1] if after else 0, "limit": limit}
+    if after is None or after[0] == 0:
+        tagged, given["tag"] = (_FEED_IDS_TAGGED, tag) if tag is not None else (_FEED_IDS, None)
+        found = some(connection, user_id, [id for (id,) in rows(connection, tagged, given)], ())
+        found.sort(key=lambda one: one.feed_id or 0)
+        given["after"] = 0
+    if len(found) < limit:
+        mine = [id for id, tags in rows(connection, _QUERY_IDS, given) if tag is None or tag in query_tags(tags)]
+        found += some(connection, user_id, (), mine[: limit - len(found)])
+    return found
+
+
+_FEED_IDS = "SELECT feed_id FROM subscribed WHERE user_id = :user AND feed_id > :after ORDER BY feed_id LIMIT :limit"
+_FEED_IDS_TAGGED = (
+    "SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag AND feed_id > :after "
+    "ORDER BY feed_id LIMIT :limit"
+)
+_QUERY_IDS = (
+    "SELECT query_id, tags FROM query_subscription WHERE user_id = :user AND query_id > :after ORDER BY query_id"
+)
+
+
+def tags(connection: Connection, user_id: int) -> dict[str, int]:
+    """The tags of a person, and how many subscriptions have each."""
+    counted: dict[str, int] = dict(map(tuple, rows(connection, _COUNTED_TAGS, {"user": user_id})))
+    for _, stored in rows(connection, _QUERY_IDS, {"user": user_id, "after": 0}):
+        for tag in query_tags(stored):
+            counted[tag] = counted.get(tag, 0) + 1
+    return counted
+
+
+_COUNTED_TAGS = "SELECT tag, COUNT(*) FROM subscribed_tag WHERE user_id = :user GROUP BY tag"
+
+
 def number(one: Subscription) -> int:
     """One number for feeds and query feeds."""
     return one.feed_id if one.feed_id is not None else HIT + (one.query_id or 0)
 
 
-COLUMNS = "s.feed_id, s.title, s.added, s.read_up_to, f.url, f.link, COALESCE(f.given_title, f.title)"
-_ALL_FEEDS = f"SELECT {COLUMNS} FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {{user}}"
+_COLUMNS = "s.feed_id, s.title, s.added, s.read_up_to, f.url, f.link, COALESCE(f.given_title, f.title)"
+_ALL_FEEDS = f"SELECT {_COLUMNS} FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {{user}}"
 _ALL_TAGS = "SELECT feed_id, tag FROM subscribed_tag WHERE user_id = {user}"
 _SOME_FEEDS = ByIds(f"{_ALL_FEEDS} AND s.feed_id IN {{ids}}")
 _SOME_TAGS = ByIds(f"{_ALL_TAGS} AND feed_id IN {{ids}} ORDER BY feed_id, tag")
@@ -270,30 +309,34 @@ _FEEDS = OfUser(f"{_ALL_FEEDS} ORDER BY s.feed_id")
 _TAGS = OfUser(f"{_ALL_TAGS} ORDER BY feed_id, tag")
 
 
-_TAGS_AND_QUERIES = ByIds(
-    f"{_ALL_TAGS} AND feed_id IN {{ids}} "
-    "UNION ALL SELECT -query_id, tags FROM query_subscription WHERE user_id = {user}"
+_WITH_TAGS = ByIds(
+    f"SELECT {_COLUMNS}, t.tag FROM subscribed s JOIN feed f ON f.id = s.feed_id "
+    "LEFT JOIN subscribed_tag t ON t.user_id = s.user_id AND t.feed_id = s.feed_id "
+    "WHERE s.user_id = {user} AND s.feed_id IN {ids} UNION ALL "
+    "SELECT -query_id, NULL, added, read_up_to, NULL, NULL, NULL, tags FROM query_subscription WHERE user_id = {user}"
 )
 
 
-def tags_and_queries(
+def some_and_queries(
     connection: Connection, user_id: int, feed_ids: Collection[int]
-) -> tuple[dict[int, list[str]], list[tuple[int, tuple[str, ...]]]]:
-    """The tags of these feeds, and the person's query feeds with theirs, in one question."""
+) -> tuple[list[Subscription], list[tuple[int, tuple[str, ...]]]]:
+    """Of these feeds, those that are subscribed; and all query feeds of the person, with their tags. One question."""
     tags: dict[int, list[str]] = {}
+    rows: dict[int, Sequence[Any]] = {}
     queries: list[tuple[int, tuple[str, ...]]] = []
-    for id, tag in _TAGS_AND_QUERIES.run(connection, user_id, list(feed_ids)):
+    for row in _WITH_TAGS.run(connection, user_id, list(feed_ids)):
+        id, tag = row[0], row[-1]
         if id < 0:
             queries.append((-id, query_tags(tag)))
-        else:
+            continue
+        rows[id] = row
+        if tag is not None:
             tags.setdefault(id, []).append(tag)
-    for some in tags.values():
-        some.sort()
-    return tags, queries
+    return [_of_row(row[:-1], sorted(tags.get(id, ()))) for id, row in rows.items()], queries
 
 
-def of_row(row: Sequence[Any], tags: Sequence[str]) -> Subscription:
-    """A feed's, of a row of `COLUMNS`."""
+def _of_row(row: Sequence[Any], tags: Sequence[str]) -> Subscription:
+    """A feed's, of a row of `_COLUMNS`."""
     id, title, added, read_up_to, url, link, shown = row
     return Subscription(id, None, title or shown or url, url, link, tuple(tags), added, read_up_to, title)
 
@@ -306,7 +349,7 @@ def _listed(
     for id, tag in tagged:
         tags.setdefault(id, []).append(tag)
     rows = _FEEDS.run(connection, user_id) if feed_ids is None else _SOME_FEEDS.run(connection, user_id, feed_ids)
-    found = [of_row(row, tags.get(row[0], ())) for row in rows]
+    found = [_of_row(row, tags.get(row[0], ())) for row in rows]
     if query_ids is not None and not query_ids:
         return found
     query = select(query_subscription, query_feed.c.name).join(query_feed)

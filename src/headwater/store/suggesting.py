@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, exists, func, select
 
 from headwater.store.people_tables import subscribed
+from headwater.store.sql import ByIds, rows
 from headwater.store.tables import item
 
 AT_LEAST = 2  # others who read a feed before it is suggested: one person's reading is nobody's business
+LOOKED_AT = 200  # feeds of a person's, and readers of the same ones, at the most
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +28,42 @@ class Also:
 
 
 def also_read(connection: Connection, user_id: int, limit: int) -> list[Also]:
-    """Feeds that those read who read the same as this person, the strongest link first."""
-    mine = select(subscribed.c.feed_id).where(subscribed.c.user_id == user_id)
-    near, far = subscribed.alias("near"), subscribed.alias("far")
-    both = func.count()
-    pairs = connection.execute(
-        select(far.c.feed_id, near.c.feed_id.label("because"), both.label("both"))
-        .select_from(near.join(far, far.c.user_id == near.c.user_id))
-        .where(near.c.user_id != user_id, near.c.feed_id.in_(mine), far.c.feed_id.not_in(mine))
-        .group_by(far.c.feed_id, near.c.feed_id)
-        .having(both >= AT_LEAST)
-        .order_by(both.desc(), far.c.feed_id, near.c.feed_id)
-        .limit(20 * limit)
-    ).all()
-    counted = select(subscribed.c.feed_id, func.count()).where(
-        subscribed.c.feed_id.in_({row.because for row in pairs}), subscribed.c.user_id != user_id
-    )
-    readers = {row[0]: row[1] for row in connection.execute(counted.group_by(subscribed.c.feed_id))} if pairs else {}
-    found: dict[int, Also] = {}
-    for row in pairs:
-        one = Also(row.feed_id, row.because, row.both, readers.get(row.because, row.both))
-        known = found.get(one.feed_id)
-        if known is None or one.both / one.readers > known.both / known.readers:
-            found[one.feed_id] = one
-    return sorted(found.values(), key=lambda one: (-one.both / one.readers, -one.both))[:limit]
+    """Feeds that those read who read the same as this person, the strongest link first.
+
+    Of many subscriptions and many readers some hundred are looked at, and then counted in full.
+    """
+    shared = [id for (id,) in rows(connection, _SHARED, {"user": user_id, "most": LOOKED_AT, "least": AT_LEAST})]
+    if not shared:
+        return []
+    near = [id for id, _ in _NEAR.run(connection, user_id, shared)]
+    wanted = [id for id, _ in _OTHERS.run(connection, user_id, near)][: 5 * limit] if near else []
+    readers: dict[int, set[int]] = {}
+    for feed_id, reader in _READERS.run(connection, user_id, [*shared, *wanted]):
+        readers.setdefault(feed_id, set()).add(reader)
+    found: list[Also] = []
+    for feed_id in wanted:
+        links = [Also(feed_id, id, len(readers[feed_id] & readers[id]), len(readers[id])) for id in shared]
+        strongest = max(links, key=lambda one: (one.both >= AT_LEAST, one.both / one.readers, one.both))
+        if strongest.both >= AT_LEAST:
+            found.append(strongest)
+    return sorted(found, key=lambda one: (-one.both / one.readers, -one.both))[:limit]
+
+
+_SHARED = (
+    "SELECT s.feed_id FROM subscribed s WHERE s.user_id = :user AND "
+    "(SELECT COUNT(*) FROM (SELECT 1 FROM subscribed o WHERE o.feed_id = s.feed_id AND o.user_id <> :user "
+    "LIMIT :least) t) >= :least LIMIT :most"
+)
+_NEAR = ByIds(
+    "SELECT user_id, COUNT(*) FROM subscribed WHERE feed_id IN {ids} AND user_id <> {user} "
+    f"GROUP BY user_id ORDER BY 2 DESC, 1 LIMIT {LOOKED_AT}"
+)
+_OTHERS = ByIds(
+    "SELECT o.feed_id, COUNT(*) FROM subscribed o WHERE o.user_id IN {ids} AND NOT EXISTS "
+    "(SELECT 1 FROM subscribed s WHERE s.user_id = {user} AND s.feed_id = o.feed_id) "
+    f"GROUP BY o.feed_id HAVING COUNT(*) >= {AT_LEAST} ORDER BY 2 DESC, 1 LIMIT 100"
+)
+_READERS = ByIds("SELECT feed_id, user_id FROM subscribed WHERE feed_id IN {ids} AND user_id <> {user}")
 
 
 def popular(connection: Connection, user_id: int, limit: int) -> list[tuple[int, int]]:
@@ -63,17 +77,38 @@ def popular(connection: Connection, user_id: int, limit: int) -> list[tuple[int,
 
 def titles(connection: Connection, user_id: int, since: float, most: int) -> list[tuple[int, int, float, str]]:
     """Item, feed, time and title of what a person reads, the latest first."""
-    mine = select(subscribed.c.feed_id).where(subscribed.c.user_id == user_id)
     query = select(item.c.id, item.c.feed_id, item.c.published, item.c.title)
-    query = query.where(item.c.published >= since, item.c.title.is_not(None), item.c.feed_id.in_(mine))
-    rows = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most))
-    return [(row.id, row.feed_id, row.published, row.title) for row in rows]
+    query = query.where(item.c.published >= since, item.c.title.is_not(None), _read_by(user_id))
+    found = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most))
+    return [(row.id, row.feed_id, row.published, row.title) for row in found]
 
 
 def texts(connection: Connection, user_id: int, most: int) -> list[tuple[int, str]]:
     """Feed and text of the latest items that a person reads."""
-    mine = select(subscribed.c.feed_id).where(subscribed.c.user_id == user_id)
     text = func.coalesce(item.c.content, item.c.summary)
-    query = select(item.c.feed_id, text.label("text")).where(item.c.feed_id.in_(mine), text.is_not(None))
-    rows = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most))
-    return [(row.feed_id, row.text) for row in rows]
+    query = select(item.c.feed_id, text.label("text")).where(_read_by(user_id), text.is_not(None))
+    found = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most))
+    return [(row.feed_id, row.text) for row in found]
+
+
+def sites(connection: Connection, user_id: int) -> set[str]:
+    """The hosts of a person's feeds, and of the sites they belong to."""
+    found = rows(connection, _ADDRESSES, {"user": user_id})
+    return {site_of(url) for url, link in found for url in (url, link) if url}
+
+
+_ADDRESSES = "SELECT f.url, f.link FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = :user"
+
+
+def site_of(url: str) -> str:
+    """
+    >>> site_of("https://www.Example.org/feed"), site_of("nonsense")
+    ('example.org', '')
+    """
+    return url.partition("://")[2].partition("/")[0].partition("?")[0].lower().removeprefix("www.")
+
+
+def _read_by(user_id: int) -> ColumnElement[bool]:
+    """Looked up item by item: where somebody reads 100,000 feeds, most of the latest items are theirs."""
+    mine = (subscribed.c.user_id == user_id, subscribed.c.feed_id == item.c.feed_id)
+    return exists().where(*mine)

@@ -26,6 +26,7 @@ from headwater.store.values import Added, Allowed
 from headwater.web.allowance import Allowance
 from headwater.web.forms import Forms
 from headwater.web.jobs import Jobs
+from headwater.web.kept import Kept
 
 Add = Callable[[str, int], Awaitable[Added]]  # what somebody typed, and the id of who subscribes
 AddWithin = Callable[[str, int, Allowed | None], Awaitable[Added]]  # the same, and what may refuse it
@@ -65,6 +66,7 @@ class Frame:
         self._settings = load_settings() if node is None else None
         self.allowance = Allowance(store, lambda: self.settings)
         self.jobs = Jobs(clock)
+        self.kept = Kept()
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             autoescape=True,

@@ -55,13 +55,8 @@ class SubscriptionsAsked(Asked, frozen=True):
 async def list_subscriptions(call: Call, asked: SubscriptionsAsked) -> Page[SubscriptionView]:
     """List what you subscribe to: feeds, then query feeds."""
     after = place(asked.cursor, int, int)
-    all_of_them = await call.store.reading.subscriptions(call.user.id)
-    rows = [
-        one
-        for one in all_of_them
-        if (after is None or _key(one) > after) and (asked.tag is None or asked.tag in one.tags)
-    ]
-    return page(rows[: asked.limit + 1], asked.limit, view, _key)
+    rows = await call.store.reading.subscriptions_part(call.user.id, after=after, limit=asked.limit + 1, tag=asked.tag)
+    return page(rows, asked.limit, view, _key)
 
 
 def _key(one: Subscription) -> tuple[int, int]:
@@ -69,10 +64,10 @@ def _key(one: Subscription) -> tuple[int, int]:
 
 
 async def _one(call: Call, *, feed_id: int | None = None, query_id: int | None = None) -> SubscriptionView:
-    for one in await call.store.reading.subscriptions(call.user.id):
-        if (one.feed_id, one.query_id) == (feed_id, query_id):
-            return view(one)
-    raise NotFound("You do not subscribe to that.")
+    found = await call.store.reading.subscription(call.user.id, feed_id=feed_id, query_id=query_id)
+    if found is None:
+        raise NotFound("You do not subscribe to that.")
+    return view(found)
 
 
 class SubscriptionChange(Given, frozen=True):
@@ -149,10 +144,7 @@ class TagView(Answer, frozen=True):
 @noun.get("/tags")
 async def list_tags(call: Call) -> Page[TagView]:
     """List your tags, and how many subscriptions have each."""
-    counts: dict[str, int] = {}
-    for one in await call.store.reading.subscriptions(call.user.id):
-        for tag in one.tags:
-            counts[tag] = counts.get(tag, 0) + 1
+    counts = await call.store.reading.tags(call.user.id)
     return Page(items=[TagView(name=name, subscriptions=counts[name]) for name in sorted(counts)], next=None)
 
 

@@ -97,9 +97,8 @@ def _enclosure(url: str, type: str | None, length: int | None) -> dict[str, Any]
     return {"href": url, "type": type or "application/octet-stream", **({} if length is None else {"length": length})}
 
 
-def tags(subscriptions: Iterable[Subscription]) -> list[dict[str, Any]]:
-    labels = sorted({tag for one in subscriptions for tag in one.tags})
-    return [{"id": STARRED}, *({"id": LABEL + tag, "type": "folder"} for tag in labels)]
+def tags(labels: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"id": STARRED}, *({"id": LABEL + tag, "type": "folder"} for tag in sorted(labels))]
 
 
 def counts(found: Counts) -> dict[str, Any]:

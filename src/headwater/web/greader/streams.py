@@ -129,8 +129,7 @@ class StreamPart:
         if asked.url is None:
             return asked
         feed = await self._store.feed(asked.url)
-        mine = await self._store.reading.subscriptions(call.user.id)
-        if all(one.feed_id != feed.id for one in mine):
+        if await self._store.reading.subscription(call.user.id, feed_id=feed.id) is None:
             raise NotFound(f"There is no subscription to {asked.url[:200]}.")
         return ids.Asked(Stream(feed=feed.id))
 

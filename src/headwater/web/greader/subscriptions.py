@@ -45,8 +45,7 @@ class SubscriptionPart:
         return conditional(call, {"subscriptions": [shapes.subscription(one, self._shared.base) for one in found]})
 
     async def tags(self, call: Call) -> Response:
-        found = await self._store.reading.subscriptions(call.user.id)
-        return conditional(call, {"tags": shapes.tags(found)})
+        return conditional(call, {"tags": shapes.tags(await self._store.reading.tags(call.user.id))})
 
     async def edit(self, call: Call) -> Response:
         """ac=subscribe, unsubscribe or edit; s (several), t, a, r."""
@@ -112,7 +111,7 @@ class SubscriptionPart:
 
     async def _by_address(self, call: Call, url: str) -> int:
         feed: Feed = await self._store.feed(url)
-        if not any(one.feed_id == feed.id for one in await self._store.reading.subscriptions(call.user.id)):
+        if await self._store.reading.subscription(call.user.id, feed_id=feed.id) is None:
             raise NotFound(f"There is no subscription to {url[:200]}.")
         return feed.id
 

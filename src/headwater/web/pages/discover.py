@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +16,7 @@ from headwater.fetch.discover import Candidate, discover
 from headwater.model import Feed, Item
 from headwater.query.rising import Topic, rising
 from headwater.store.store import Store
+from headwater.store.suggesting import site_of
 from headwater.web.forms import Refused
 from headwater.web.frame import Frame
 from headwater.web.joining import join
@@ -61,6 +61,16 @@ class DiscoverPage:
     rising: tuple[Risen, ...]
 
 
+async def discoveries(frame: Frame, user_id: int) -> DiscoverPage:
+    """The page of one person, which may be some minutes old; what they have subscribed to since is left out."""
+    page: DiscoverPage = await frame.kept.of("discover", user_id, lambda: look(frame.store, user_id, frame.clock()))
+    mine = await frame.store.reading.among(user_id, [one.feed.id for one in (*page.also, *page.popular)])
+    if not mine:
+        return page
+    also, popular = (tuple(one for one in some if one.feed.id not in mine) for some in (page.also, page.popular))
+    return replace(page, also=also, popular=popular)
+
+
 async def look(store: Store, user_id: int, now: float) -> DiscoverPage:
     also, popular = await store.pages.also_read(user_id, EACH), await store.pages.popular(user_id, EACH)
     feeds = await store.pages.by_ids(
@@ -87,30 +97,18 @@ async def look(store: Store, user_id: int, now: float) -> DiscoverPage:
 async def linked(store: Store, user_id: int) -> list[Linked]:
     """Sites that the latest items link to, most often first; a feed's own site and one that you read do not count."""
     texts = await store.pages.texts(user_id)
-    subscriptions = await store.reading.subscriptions(user_id)
-    mine = {_site(one.url) for one in subscriptions} | {_site(one.link) for one in subscriptions if one.link}
-    times: Counter[str] = Counter()
-    feeds: dict[str, set[int]] = {}
     if not texts:
         return []
+    mine = await store.pages.sites(user_id)
+    times: Counter[str] = Counter()
+    feeds: dict[str, set[int]] = {}
     for feed_id, text in texts:
         for found in {match[1].lower() for match in _LINK.finditer(text)}:
-            site = _site(found)
+            site = site_of(found)
             if site and site not in mine:
                 times[site] += 1
                 feeds.setdefault(site, set()).add(feed_id)
     return [Linked(site, number, len(feeds[site])) for site, number in times.most_common(EACH) if number > 1]
-
-
-def _site(url: str) -> str:
-    """
-    >>> _site("https://www.Example.org/feed")
-    'example.org'
-    """
-    try:
-        return (urlsplit(url).netloc or "").lower().removeprefix("www.")
-    except ValueError:
-        return ""
 
 
 def _name(feed: Feed) -> str:
@@ -160,7 +158,7 @@ def routes(frame: Frame) -> list[Route]:
         status: int = 200,
     ) -> Response:
         user = await current(request)
-        page = await look(frame.store, user.id, frame.clock())
+        page = await discoveries(frame, user.id)
         return frame.page(
             request, "discover.html", status, page=page, candidates=candidates, address=address, note=note
         )

@@ -160,7 +160,7 @@ async def _show(frame: Frame, request: Request, note: Note | None, status: int =
 
 async def _only_theirs(frame: Frame, user: User, feed_id: int) -> None:
     """Owners see every feed of the server, readers those they read; NotFound for others, as if they were not there."""
-    if not user.is_owner and feed_id not in {one.feed_id for one in await frame.store.reading.subscriptions(user.id)}:
+    if not user.is_owner and await frame.store.reading.subscription(user.id, feed_id=feed_id) is None:
         raise NotFound(f"There is no feed {feed_id}.")
 
 

@@ -10,7 +10,7 @@ from headwater.errors import NotFound
 from headwater.store.people import Counts, Stream, Subscription
 from headwater.store.store import Store
 
-MANY = 300  # feeds, and query feeds, listed at once; more are found by their lists
+MANY = 200  # feeds, and query feeds, listed at once; more are found by their lists
 LONG, KEPT = 2000, 30.0  # subscriptions that are kept for a while, and for how long
 
 
