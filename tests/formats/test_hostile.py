@@ -44,6 +44,9 @@ DOCUMENTS = {
     "doctype bomb": rss(ITEM % b"x", b"<!DOCTYPE rss [" + b"] " * 200_000),
     "bad UTF-8": rss(ITEM % b"\xc3\x28 caf\xc3\xa9 \xff"),
     "NUL and controls": rss(ITEM % b"a\0b\x01c&#0;d&#xD800;e"),
+    "numbers of many digits": rss(
+        b"<item><title>&amp;#%b; a</title><description>&amp;#x%b;</description></item>" % (b"9" * 5_000, b"F" * 5_000)
+    ),
     "right to left": rss(ITEM % "a\u202eb".encode()),
     "impossible dates": rss(b"<item><pubDate>Mon, 99 Foo 99999 99:99:99 +9999</pubDate></item>"),
     "deep JSON": b'{"version": "https://jsonfeed.org/version/1", "items": ' + b"[" * 100_000,

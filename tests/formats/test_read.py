@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import tarfile
 from pathlib import Path
 
@@ -258,6 +259,27 @@ def test_categories_of_podcasts_are_read_in_either_shops_way() -> None:
 def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
     body = b"<rss version='2.0'><channel><title>?page=1&amp;copy=2 &amp;copy; me</title></channel></rss>"
     assert read(body).title == "?page=1&copy=2 \N{COPYRIGHT SIGN} me"
+
+
+def test_numbers_no_character_has_stay_as_they_are_written() -> None:
+    title = "&#128512; is a character; &#1114112;, &#x110000; and &#99999999999999999999; are none"
+    item = read(f"<rss><channel><item><title>{title.replace('&', '&amp;')}</title></item></channel></rss>".encode())
+    assert item.items[0].title == title.replace("&#128512;", "😀")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("men&#39;s souls", "men's souls"),
+        ("caf&eacute; &amp; cr&#xe8;me", "café & crème"),
+        ("AT&T, a < b, <i> & &copy=2", "AT&T, a < b, <i> & &copy=2"),
+        ("&squirrel; &#x110000; &#;", "&squirrel; &#x110000; &#;"),
+    ],
+)
+def test_references_in_titles_of_json_feed_are_decoded_and_nothing_else_is(written: str, meant: str) -> None:
+    feed = {"version": "https://jsonfeed.org/version/1", "title": written, "items": [{"id": "1", "title": written}]}
+    document = read(json.dumps(feed).encode())
+    assert (document.title, document.items[0].title) == (meant, meant)
 
 
 def test_the_start_of_an_item_in_a_document_that_breaks_off_is_no_item() -> None:

@@ -98,6 +98,11 @@ def test_json_feed_written_is_read_as_it_was_but_for_what_json_feed_cannot_say(d
     assert again.items == document.items
 
 
+def test_a_title_about_references_comes_back_from_json_feed_as_it_was() -> None:
+    document = Document("json 1.1", title="t", items=(Entry(id="1", title="How to write &amp; and &#39;"),))
+    assert read(write_json(document)).items[0].title == "How to write &amp; and &#39;"
+
+
 anything = st.text(st.characters(), max_size=40)
 
 

@@ -77,6 +77,10 @@ def test_entities_are_decoded_after_markup_is_gone() -> None:
     assert strip("AT&amp;T &lt;b&gt; caf&eacute;") == "AT&T <b> café"
 
 
+def test_a_number_of_thousands_of_digits_is_left_alone() -> None:
+    assert strip(f"a &#{'9' * 5_000}; b").split()[-1] == "b"
+
+
 def test_a_less_than_sign_is_not_a_tag() -> None:
     assert strip("3 < 4 and 5 > 4") == "3 < 4 and 5 > 4"
 

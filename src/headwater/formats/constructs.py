@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from html import unescape
 
 from lxml import etree
 
 from headwater.formats.context import XML_BASE, Context
 from headwater.formats.html import inner
 from headwater.formats.links import resolve
-from headwater.formats.text import from_html, has_reference, is_markup, looks_like_html, one_line
+from headwater.formats.text import decoded, from_html, has_reference, is_markup, looks_like_html, one_line
 
 _MARKUP_TYPES = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml", "text/x-html"})
 
@@ -80,7 +79,7 @@ def html_of(element: etree._Element, context: Context) -> str | None:
     if kind == "text":
         return context.cleaner.plain(text)
     if context.atom and "}" in element.tag and not is_markup(text):
-        return context.cleaner.plain(unescape(text) if "&" in text else text)
+        return context.cleaner.plain(decoded(text) if "&" in text else text)
     return context.cleaner.html(text, base)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from html import escape, unescape
+from html import escape
 
 import nh3
 from lxml import etree
 
 from headwater.formats.harmless import Plain
-from headwater.formats.text import CONTENT_LIMIT, cut, fit, renumbered
+from headwater.formats.text import CONTENT_LIMIT, cut, decoded, fit, renumbered
 
 _SHORT = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
 XHTML = "{http://www.w3.org/1999/xhtml}"
@@ -61,7 +61,7 @@ class Cleaner:
             plain = PLAIN.cleaned(text, base)
             text = nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text) if plain is None else plain
         elif "&" in text:
-            text = escape(fit(unescape(text)), quote=False)
+            text = escape(fit(decoded(text)), quote=False)
         if len(text) >= _SHORT:
             text = cut(text, CONTENT_LIMIT)
         return text.strip() or None

@@ -16,7 +16,7 @@ from headwater.formats.html import Cleaner
 from headwater.formats.languages import language
 from headwater.formats.links import is_web, resolve
 from headwater.formats.people import distinct
-from headwater.formats.text import TITLE_LIMIT, cut, fit, one_line
+from headwater.formats.text import TITLE_LIMIT, cut, fit, one_line, plain_title
 from headwater.model import Document, Enclosure, Entry, Source
 
 _ITEM_LIMIT = 5_000
@@ -46,7 +46,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, clean: bool) -
         problems.append(f"{len(items)} items, of which the first {_ITEM_LIMIT} were read")
     return Document(
         format=f"json {number}" if number in ("1", "1.1") else "json",
-        title=_line(value.get("title")),
+        title=_title(value.get("title")),
         subtitle=cleaner.plain(_string(value.get("description"))),
         link=resolve(_string(value.get("home_page_url")), base),
         language=spoken,
@@ -100,10 +100,11 @@ def _entry(
             summary, content = content, None
         elif given := cleaner.html(_string(more.get("summary_html")), link or base):
             summary = given
+    exact = _line(more.get("title")) if isinstance(more, dict) else None
     return Entry(
         id=cut(identity, TITLE_LIMIT) if identity else None,
         link=link,
-        title=_line(item.get("title")),
+        title=exact or _title(item.get("title")),
         published=updated if published is None else published,
         updated=updated,
         authors=_authors(item) or feed_authors,
@@ -136,6 +137,11 @@ def _string(value: Any) -> str | None:
 def _line(value: Any) -> str | None:
     text = _string(value)
     return one_line(text) if text else None
+
+
+def _title(value: Any) -> str | None:
+    text = _string(value)
+    return plain_title(text) if text else None
 
 
 def _authors(value: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from html import unescape
 from urllib.parse import urljoin
+
+from headwater.formats.text import decoded
 
 # What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
 SAFE_SCHEMES = frozenset({
@@ -32,7 +33,7 @@ def resolve(address: str | None, base: str | None) -> str | None:
 def _resolve_rare(address: str, base: str | None) -> str | None:
     if address[:1] == "<":
         found = _HREF.search(address[:_LONGEST])
-        address = unescape(found[1]) if found else ""  # the whole element of a page, where only its address belongs
+        address = decoded(found[1]) if found else ""  # the whole element of a page, where only its address belongs
     address = address.translate(_DROPPED).strip()
     if not address or len(address) > _LONGEST:
         return None

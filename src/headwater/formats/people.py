@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from html import unescape
 
-from headwater.formats.text import from_html
+from headwater.formats.text import decoded, from_html
 
 _LONGEST = 500
 _USUAL = 80  # characters; the same few people write most of what comes, so these are remembered
@@ -30,7 +29,7 @@ def name_in(text: str) -> str | None:
     if "</" in text:
         text = from_html(text) or ""  # people marked up as links to their pages
     elif "&" in text:
-        text = unescape(text)  # addresses hidden from collectors as references
+        text = decoded(text)  # addresses hidden from collectors as references
     if _has_address(text):
         for opening, closing in ("()", "<>", "[]"):
             start = text.find(opening)

@@ -29,6 +29,7 @@ _HIDDEN = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGN
 _ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _MARKUP = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_NUMBERED = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
 _QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
 _BYTES = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _MARKS = re.compile("â€.")
@@ -112,8 +113,37 @@ def from_html(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | 
     if "<" in text:
         text = (_EVERY_TAG if sure else _TAG).sub("", _HIDDEN.sub("", text))
     if "&" in text:
-        text = fit(unescape(_QUERY.sub("&amp;", text)))
+        text = fit(decoded(_QUERY.sub("&amp;", text)))
     return one_line(text, limit)
+
+
+def decoded(text: str) -> str:
+    """References replaced by their characters as HTML 5 does, only that numbers no character has stay as written.
+
+    >>> decoded("caf&eacute; &#1114112;")
+    'café &#1114112;'
+    """
+    try:
+        found = unescape(text)
+    except ValueError:  # more digits than Python makes a number of
+        return unescape(_NUMBERED.sub(_possible, text))
+    return found if "\ufffd" not in found or "\ufffd" in text else unescape(_NUMBERED.sub(_possible, text))
+
+
+def _possible(found: re.Match[str]) -> str:
+    number = found[0][2:]
+    if len(number) < 12 and (int(number[1:], 16) if number[0] in "xX" else int(number)) <= 0x10FFFF:
+        return found[0]
+    return f"&amp;{found[0][1:]}"
+
+
+def plain_title(text: str, limit: int = TITLE_LIMIT) -> str | None:
+    """A title that should be plain text, with the references all the same that publishers leave in there.
+
+    >>> plain_title("men&#39;s souls <b> &copy")
+    "men's souls <b> &copy"
+    """
+    return one_line(_REFERENCE.sub(lambda found: decoded(found[0]), text) if has_reference(text) else text, limit)
 
 
 def looks_like_html(text: str) -> bool:

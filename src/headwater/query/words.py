@@ -53,7 +53,10 @@ def strip(text: str) -> str:
     if "<" in text:
         text = _TAG.sub(" ", _INLINE.sub("", _without_hidden(text)))
     if "&" in text:
-        text = html.unescape(text)
+        try:
+            text = html.unescape(text)
+        except ValueError:  # a number of thousands of digits is no character
+            return text
     return text
 
 

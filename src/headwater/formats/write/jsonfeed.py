@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import unescape
 from mimetypes import guess_type
 from typing import Any
 
 import orjson
 
 from headwater.formats.languages import spoken
-from headwater.formats.text import fit, from_html
+from headwater.formats.text import decoded, fit, from_html, has_reference
 from headwater.formats.write.markup import media_type, rfc3339
 from headwater.model import Document, Enclosure, Entry
 
@@ -57,6 +56,8 @@ def json_item(entry: Entry, said: str | None = None) -> dict[str, Any]:
     more: dict[str, Any] = {}  # a custom object (JSON Feed 1.1, “Extensions”), for what JSON Feed cannot say
     if entry.source is not None:
         more["source"] = {"url": entry.source.url, "title": entry.source.title}
+    if entry.title and has_reference(entry.title):  # which readers decode, this one too
+        more["title"] = entry.title
     if "content_html" not in written:  # one of content_html and content_text is required
         written["content_html"] = entry.summary or ""
         more["summary_only"] = True
@@ -85,7 +86,7 @@ def _plain(html: str | None) -> str | None:
     """JSON Feed's summaries and descriptions are plain text."""
     if html is None:
         return None
-    return from_html(html, 100_000) if "<" in html else unescape(html)
+    return from_html(html, 100_000) if "<" in html else decoded(html)
 
 
 def _fit(value: Any) -> Any:
