@@ -150,12 +150,20 @@ class Plain:
                     if not _within(name, around):
                         tag = _stray(name, around)
                     elif name in _FORMATTING and around[-1][0] != name:
-                        tag, text = _overlapped(name, text, next(following, ""), around)
-                        allowed, linked, ending = around.pop()[2]
+                        inner, again, (allowed, linked, ending) = _overlapping(name, around)
+                        tag = f"</{inner}></{name}>"
+                        if text:  # HTML opens the inner one anew for what is left of it
+                            tag += again
+                            around.append((inner, again, (allowed, linked, ending)))
+                            linked, ending = linked or inner == "a", f"/{inner}"
+                        else:
+                            text = _after(inner, next(following, ""))
                     else:
                         allowed, linked, ending = _closed(name, around, written)
                 elif kind == _HIDDEN:
-                    text = _after_hidden(name, text, next(following, ""))
+                    if text and name == "iframe":
+                        raise Unsure
+                    text = _after(name, next(following, ""))
                 elif kind == _TEXT:
                     if not odd:
                         return self._pieces(html, odd=True)
@@ -300,15 +308,13 @@ def _closed(name: str, around: Around, written: list[str]) -> State:
     return around.pop()[2]
 
 
-def _overlapped(name: str, text: str, following: str, around: Around) -> tuple[str, str]:
-    """Where `<b><i></b>text</i>` overlap: their ends, between which HTML opens the inner anew for the text that is left
-    of it, and the text after them."""
+def _overlapping(name: str, around: Around) -> tuple[str, str, State]:
+    """The inner of two elements that overlap as in `<b><i></b></i>`, its tag, and the state once both are closed."""
     inner, tag, _ = around.pop()
-    end, bracket, after = following.partition(">")
-    if around[-1][0] != name or inner not in _FORMATTING or end != f"/{inner}" or not bracket:
+    outer, _, before = around.pop()
+    if outer != name or inner not in _FORMATTING:
         raise Unsure
-    ends = f"</{inner}></{name}>"
-    return (f"{ends}{tag}{_prose(text)}</{inner}>" if text else ends), after
+    return inner, tag, before
 
 
 def _stray(name: str, around: Around) -> str:
@@ -322,10 +328,10 @@ def _stray(name: str, around: Around) -> str:
     return "<p></p>"
 
 
-def _after_hidden(name: str, content: str, following: str) -> str:
-    """The text after an element that is left out with its content."""
+def _after(name: str, following: str) -> str:
+    """The text after the end of an element, which must come next."""
     end, bracket, text = following.partition(">")
-    if end != f"/{name}" or not bracket or (content and name == "iframe"):
+    if end != f"/{name}" or not bracket:
         raise Unsure
     return text
 
