@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 
 import aiohttp
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from headwater.store.store import Store
+from headwater.store.values import NewFeed
 from headwater.web.pages.streams import unread
+from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
@@ -97,6 +100,79 @@ async def test_new_items_wait_until_they_are_asked_for(lived_site: Start, lived_
     await page.evaluate("document.querySelector('.columns').dataset.since = '0'; dispatchEvent(new Event('focus'))")
     await expect(page.locator(".waiting")).to_contain_text("100+ new items")
     assert await page.locator(".row-item .t").first.inner_text() == first
+
+
+async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
+    lived_site: Start, lived_store: Store, browser: Browser
+) -> None:
+    page = await (await browser.new_context(viewport={"width": 1280, "height": 700})).new_page()
+    await page.goto(await lived_site())
+    rows = page.locator(".row-item")
+    await page.locator("a.older").click()
+    await expect(rows.nth(60)).to_be_attached()
+    loaded = await rows.count()
+
+    # Three keys while the first article is still on its way: the third opens, and the two gone past stay unread.
+    gate = asyncio.Event()
+
+    async def slowly(route: Route) -> None:
+        if route.request.headers.get("x-part") == "article":
+            await gate.wait()
+        await route.continue_()
+
+    await page.route("**/read/**", slowly)
+    for _ in range(3):
+        await page.keyboard.press("j")
+    await expect(rows.nth(2)).to_have_class(re.compile("is-open"))
+    gate.set()
+    await expect(page.locator("article .title")).to_have_text(await rows.nth(2).locator(".t").inner_text())
+    await expect(rows.nth(2)).not_to_have_class(re.compile("is-unread"))
+    for number in (0, 1):
+        await expect(rows.nth(number)).to_have_class(re.compile("is-unread"))
+    assert await page.evaluate("document.activeElement.className") == "article"  # the space bar scrolls it
+
+    # What one has gone past is read with one key.
+    owner = (await lived_store.accounts.owner()).id
+    before = (await lived_store.reading.counts(owner)).total
+    await page.keyboard.press("u")
+    await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
+    await expect(rows.nth(1)).not_to_have_class(re.compile("is-unread"))
+    assert (await lived_store.reading.counts(owner)).total == before - 2
+
+    # Far down the list, and back: nothing that was loaded is gone, and one is where one was.
+    await rows.nth(60).locator(".open").click()
+    await expect(rows.nth(60)).to_have_class(re.compile("is-open"))
+    await expect(page.locator("article .title")).to_have_text(await rows.nth(60).locator(".t").inner_text())
+    await page.go_back()
+    await expect(rows.nth(2)).to_have_class(re.compile("is-open"))
+    await page.go_back()
+    await expect(page.locator(".row-item.is-open")).to_have_count(0)
+    assert await rows.count() == loaded
+    await page.go_forward()
+    await page.go_forward()
+    await expect(rows.nth(60)).to_have_class(re.compile("is-open"))
+    assert await rows.count() == loaded
+
+
+async def test_what_is_written_from_right_to_left_is_set_so(site: Start, web_store: Store, browser: Browser) -> None:
+    feed = (await web_store.add_feeds([NewFeed("https://a.example/f", title="צהרון (יומי)")], NOW - 100))[0].feed
+    texts = ("انفجار بركاني!", "Lava by night", "x" * 400)
+    items = [
+        an_item(feed.id, str(n), title=text, content=f"<p>{text}</p>", published=NOW - n, first_seen=NOW - 10)
+        for n, text in enumerate(texts)
+    ]
+    await web_store.save([a_verdict(feed, *items, at=NOW - 10)])
+    for width in (1280, 390):
+        page = await (await browser.new_context(viewport={"width": width, "height": 800})).new_page()
+        await page.goto(await site())
+        ways = await page.locator(".row-item .t").evaluate_all("all => all.map(one => getComputedStyle(one).direction)")
+        assert ways == ["rtl", "ltr", "ltr"]
+        await page.locator(".row-item .open").first.click()
+        for part in (".title", ".content"):
+            assert await page.locator(f"article {part}").evaluate("it => getComputedStyle(it).direction") == "rtl"
+        wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0  # a word of 400 letters is broken
+        await page.close()
 
 
 async def test_without_javascript_everything_can_be_read_marked_and_searched(

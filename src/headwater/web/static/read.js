@@ -8,6 +8,8 @@ const pane = columns.querySelector(".article");
 const rows = () => [...list.querySelectorAll(".row-item")];
 const opened = () => list.querySelector(".row-item.is-open");
 const narrow = matchMedia("(max-width: 43.74rem)");
+const stream = location.pathname;
+const named = opened() ? `${list.getAttribute("aria-label")} – Headwater` : document.title;
 
 // A redirect leads to the login: the session has ended, and the whole page says so better than a part of it.
 async function part(address, name) {
@@ -16,24 +18,44 @@ async function part(address, name) {
   return answer;
 }
 
-async function open(row, { push = true } = {}) {
-  const link = row.querySelector(".open");
-  const answer = await part(link.href, "article");
-  if (!answer.ok || answer.redirected) return (location.href = link.href);
-  pane.innerHTML = await answer.text();
+// Which row is open, or none. Before its article is there: whoever goes on at once goes on from it.
+function point(row) {
   for (const other of rows()) {
     other.classList.toggle("is-open", other === row);
     const title = other.querySelector(".open");
     if (other === row) title.setAttribute("aria-current", "true");
     else title.removeAttribute("aria-current");
   }
+}
+
+async function open(row, { push = true } = {}) {
+  const link = row.querySelector(".open");
+  point(row);
+  row.scrollIntoView({ block: "nearest" });
+  pane.setAttribute("aria-busy", "true");
+  const answer = await part(link.href, "article");
+  const text = await answer.text();
+  if (row !== opened()) return; // somebody has gone on meanwhile
+  pane.removeAttribute("aria-busy");
+  if (!answer.ok || answer.redirected) return (location.href = link.href);
+  pane.innerHTML = text;
   columns.dataset.view = "article";
   pane.scrollTop = 0;
+  pane.focus({ preventScroll: true }); // the space bar and the arrows scroll what is read
   if (narrow.matches) scrollTo(0, 0);
   if (push) history.pushState({ id: row.dataset.id }, "", link.href);
   document.title = `${pane.querySelector(".title").textContent} – Headwater`;
-  row.scrollIntoView({ block: "nearest" });
   if (row.classList.contains("is-unread")) set(row, "read", true);
+}
+
+// The list as it was left, with all that was loaded, at the row that was open.
+function close() {
+  const row = opened();
+  columns.dataset.view = "list";
+  document.title = named;
+  point(null);
+  row?.scrollIntoView({ block: narrow.matches ? "center" : "nearest" });
+  row?.querySelector(".open").focus({ preventScroll: true });
 }
 
 // Numbers at the left. What one does oneself is seen at once where one is; then the server says what is unread in all
@@ -87,6 +109,21 @@ async function set(row, field, on) {
   }
 }
 
+// All above the open one: what one has gone past without opening it.
+async function above() {
+  const form = pane.querySelector('form[data-field="read"]');
+  const all = rows();
+  const past = all.slice(0, all.indexOf(opened())).filter((one) => one.classList.contains("is-unread"));
+  if (!form || !past.length) return;
+  for (let start = 0; start < past.length; start += 1000) {
+    const some = past.slice(start, start + 1000);
+    const answer = await send(form, { ids: some.map((one) => one.dataset.id).join(","), read: "1" });
+    if (!answer.ok || answer.redirected) return location.reload();
+    for (const one of some) one.classList.remove("is-unread");
+  }
+  recount();
+}
+
 function move(by) {
   const all = rows();
   const at = all.indexOf(opened());
@@ -125,9 +162,8 @@ pane.addEventListener("click", (event) => {
   const back = event.target.closest(".back a");
   if (!back || !list.querySelector(".rows")) return;
   event.preventDefault();
-  columns.dataset.view = "list";
   history.pushState({}, "", back.href);
-  opened()?.scrollIntoView({ block: "center" });
+  close();
 });
 pane.addEventListener("submit", (event) => {
   const row = opened();
@@ -139,6 +175,7 @@ addEventListener("popstate", () => {
   const id = new URL(location.href).searchParams.get("item");
   const row = id && rows().find((one) => one.dataset.id === id);
   if (row) open(row, { push: false });
+  else if (!id && location.pathname === stream && rows().length) close();
   else location.reload();
 });
 
@@ -153,6 +190,7 @@ document.addEventListener("keydown", (event) => {
     v: () => pane.querySelector("a.original")?.click(),
     m: () => row && set(row, "read", row.classList.contains("is-unread")),
     s: () => row && set(row, "starred", row.dataset.starred !== "1"),
+    u: () => row && above(),
     A: () => document.getElementById("all-read")?.requestSubmit(),
   }[event.key];
   if (!act) return;
