@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from headwater.credentials import hash_password
+from headwater.errors import InputError
 from headwater.model import Ending, Refresh
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -282,3 +283,38 @@ async def test_what_was_fetched_before_a_page_was_loaded_and_stored_after_it_sta
         await visitor.send("/read/all-read", kind="all", key="", **bounds)
         left = (await web_store.reading.stream(owner, unread=True)).items
         assert [one.item.identity for one in left] == ["late"]
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "fields", "field"),
+    [
+        ("/discover", "/discover", {"address": "ftp://nonsense"}, "address"),
+        ("/feeds", "/feeds", {"address": "file:///etc/passwd"}, "address"),
+        ("/feed/1", "/feed/1", {"do": "weigh", "weight": "heavy"}, "weight"),
+        ("/feed/1", "/feed/1", {"do": "move", "url": "gopher://old"}, "url"),
+    ],
+)
+async def test_what_is_wrong_is_said_at_the_field_which_keeps_what_was_typed(
+    site: Start, web_store: Store, path: str, where: str, fields: dict[str, str], field: str
+) -> None:
+    await two_feeds(web_store)
+
+    async def refuse(*_: object) -> None:
+        raise InputError("No such place.")
+
+    async with visiting(await site(add=refuse)) as visitor:
+        status, page = await visitor.send(path, where, **fields)
+    assert status == 400
+    [shown] = re.findall(rf'<input [^>]*id="{field}"[^>]*>', page)
+    assert f'value="{fields[field]}"' in shown
+    assert f'aria-invalid="true" aria-describedby="{field}-wrong"' in shown
+    told = page.partition(shown)[2]
+    assert re.match(rf'(?s).{{0,200}}<p class="note problem" id="{field}-wrong" role="alert">[A-Z“]', told)
+    assert page.count('role="alert"') == 1
+
+
+async def test_who_reads_nothing_yet_is_told_how_to_begin(site: Start) -> None:
+    async with visiting(await site()) as visitor:
+        _, page = await visitor.get("/read/all")
+    assert "You read no feeds yet." in page
+    assert "first refresh" not in page

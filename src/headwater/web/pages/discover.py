@@ -138,7 +138,8 @@ def routes(frame: Frame) -> list[Route]:
             raise
         except HeadwaterError as error:
             status = error.status if isinstance(error, Refused) else 400
-            return await _page(request, note=Note(str(error), problem=True), address=address, status=status)
+            note = Note(str(error), problem=True, field="address", value=address)
+            return await _page(request, note=note, address=address, status=status)
         return then(f"/read/feed/{added.feed.id}")
 
     async def subscribe(request: Request) -> Response:

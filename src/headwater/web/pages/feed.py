@@ -123,6 +123,10 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
+# Which field of its form each deed goes by.
+FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url"}
+
+
 def routes(frame: Frame) -> list[Route]:
     async def show(request: Request) -> Response:
         return await _show(frame, request, said(request, SAID))
@@ -137,7 +141,10 @@ def routes(frame: Frame) -> list[Route]:
         except (StoreError, NotFound):
             raise
         except HeadwaterError as error:
-            return await _show(frame, request, Note(str(error), problem=True), 400)
+            field = FIELDS.get(form.get("do", ""), "")
+            return await _show(
+                frame, request, Note(str(error), problem=True, field=field, value=form.get(field, "")), 400
+            )
         if form.get("to"):
             return back(request, form["to"])
         if done == "removed":

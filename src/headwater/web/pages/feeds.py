@@ -89,7 +89,7 @@ def routes(frame: Frame) -> list[Route]:
             raise
         except HeadwaterError as error:
             page = await look(frame.store, subscriber=await _reader(request))
-            note = Note(str(error), problem=True, address=address)
+            note = Note(str(error), problem=True, field="address", value=address)
             status = error.status if isinstance(error, Refused) else 400
             return frame.page(request, "feeds.html", status, page=page, states=STATES, note=note)
         if form.get("to"):

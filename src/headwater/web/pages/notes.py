@@ -1,4 +1,7 @@
-"""A sentence above a page that tells what was just done; it travels in the address and survives a reload."""
+"""A sentence that tells what was just done, above a page, or what is wrong with a field, at that field.
+
+What was done travels in the address and survives a reload.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from starlette.responses import RedirectResponse
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to say above the page; a `problem` keeps the `address` that led to it in the form."""
+    """Something to say above the page, or at a `field`, which keeps what was typed (`value`)."""
 
     text: str
     problem: bool = False
-    address: str = ""
+    field: str = ""
+    value: str = ""
 
 
 def said(request: Request, sentences: dict[str, str]) -> Note | None:
