@@ -78,7 +78,8 @@ _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _START, _END, _VOID, _HIDDEN, _TEXT, _UNKNOWN, _NOTHING = range(7)
 Tag = tuple[int, str, str, frozenset[str] | None, str]  # kind, name, as nh3 writes it, what may stand inside, its end
 State = tuple[frozenset[str], bool, str]  # what is allowed, whether in a link, the end of the innermost element open
-Around = list[tuple[str, str, State]]  # the elements open, their tags as written, and the state before and after each
+# The elements open: name, tag as written, and the state before and after. Flat, since one is made for every tag.
+Around = list[tuple[str, str, frozenset[str], bool, str]]
 
 
 class Unsure(LookupError):
@@ -119,7 +120,7 @@ class Plain:
         for part in following:
             raw, bracket, text = part.partition(">")
             if raw == ending and bracket:  # the end of the innermost element, as nearly half of all tags are
-                allowed, linked, ending = around.pop()[2]
+                _, _, allowed, linked, ending = around.pop()
                 if not tables and (not odd or ("&" not in text and ">" not in text)):
                     written.append("<")
                     written.append(part)
@@ -132,7 +133,7 @@ class Plain:
                 if kind == _START:
                     if name not in allowed:
                         allowed, linked, ending = _made_way(name, around, written)
-                    around.append((name, tag, (allowed, linked, ending)))
+                    around.append((name, tag, allowed, linked, ending))
                     ending = its_end
                     if inside is not None:
                         allowed = inside
@@ -154,7 +155,7 @@ class Plain:
                         tag = f"</{inner}></{name}>"
                         if text:  # HTML opens the inner one anew for what is left of it
                             tag += again
-                            around.append((inner, again, (allowed, linked, ending)))
+                            around.append((inner, again, allowed, linked, ending))
                             linked, ending = linked or inner == "a", f"/{inner}"
                         else:
                             text = _after(inner, next(following, ""))
@@ -183,7 +184,7 @@ class Plain:
                 raise Unsure
             written.append(tag)
             written.append(_prose(text) if odd and ("&" in text or ">" in text) else text)
-        written += [f"</{name}>" for name, _, _ in reversed(around)]
+        written += [f"</{name}>" for name, *_ in reversed(around)]
         return written
 
 
@@ -284,16 +285,15 @@ def _within(name: str, around: Around) -> bool:
 def _made_way(name: str, around: Around, written: list[str]) -> State:
     """The state after what HTML takes as read before this element: the end of a paragraph or of an item."""
     while around:
-        opened, tag, before = around.pop()
+        opened, tag, allowed, linked, ending = around.pop()
         if name == "tr" and opened == "table":
-            _, linked, _ = before
-            around += [(opened, tag, before), ("tbody", "<tbody>", (_INSIDE["table"], linked, "/table"))]
+            around += [(opened, tag, allowed, linked, ending), ("tbody", "<tbody>", _INSIDE["table"], linked, "/table")]
             written.append("<tbody>")
             return _INSIDE["tbody"], linked, "/tbody"
         written.append(f"</{opened}>")
         if opened not in _UNFORMATTED:
-            if name in before[0] and ((opened == "p" and name in _FLOW) or opened == name == "li"):
-                return before
+            if name in allowed and ((opened == "p" and name in _FLOW) or opened == name == "li"):
+                return allowed, linked, ending
             break
     raise Unsure
 
@@ -305,16 +305,16 @@ def _closed(name: str, around: Around, written: list[str]) -> State:
         if name in _PHRASING or (opened not in _ENDS_IMPLIED and opened not in _UNFORMATTED):
             raise Unsure
         written.append(f"</{opened}>")
-    return around.pop()[2]
+    return around.pop()[2:]
 
 
 def _overlapping(name: str, around: Around) -> tuple[str, str, State]:
     """The inner of two elements that overlap as in `<b><i></b></i>`, its tag, and the state once both are closed."""
-    inner, tag, _ = around.pop()
-    outer, _, before = around.pop()
-    if outer != name or inner not in _FORMATTING:
+    inner, tag, *_ = around.pop()
+    outer = around.pop()
+    if outer[0] != name or inner not in _FORMATTING:
         raise Unsure
-    return inner, tag, before
+    return inner, tag, outer[2:]
 
 
 def _stray(name: str, around: Around) -> str:
