@@ -32,7 +32,9 @@ from headwater.cluster.by_postgres import PostgresOutgoing
 from headwater.cluster.leading import Leader
 from headwater.cluster.link import connect
 from headwater.cluster.messages import Job
+from headwater.cluster.partition import PARTITIONS
 from headwater.cluster.servers import NatsServer, nats_server, postgres_server
+from headwater.cluster.status import cluster_status
 from headwater.cluster.streams import Streams, consumer
 from headwater.cluster.timing import Timing
 from headwater.settings import Settings
@@ -195,7 +197,11 @@ async def refreshes(
         if ready:
 
             async def there() -> bool:
-                return len(await store.read(leases.members, 60.0)) >= ready
+                """Everybody has come, and those who fetch have their shares of the hosts: starting is not counted."""
+                found = await cluster_status(store)
+                shares = [one.partitions for one in found.members if one.role in ("terminal", "node")]
+                settled = shares and sum(shares) == PARTITIONS and max(shares) - min(shares) < 2 * len(shares)
+                return len(found.members) >= ready and bool(settled)
 
             await until(there)
         await asyncio.sleep(2.0)

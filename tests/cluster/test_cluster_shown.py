@@ -13,7 +13,9 @@ import time
 import httpx
 import uvicorn
 from cluster_in_process import settings
+from typer.testing import CliRunner
 
+from headwater.cli.main import build
 from headwater.cluster import told
 from headwater.cluster.node import SharedNode
 from headwater.cluster.status import cluster_status
@@ -79,8 +81,7 @@ async def test_problems_are_told_in_sentences(store: Store) -> None:
 
 
 def test_the_command_wants_the_clusters_database() -> None:
-    command = [sys.executable, "-m", "headwater", "cluster", "status"]
-    env = {key: value for key, value in os.environ.items() if key != "HEADWATER_DATABASE"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    command = ["cluster", "status"]
+    done = CliRunner().invoke(build(command), command, env={"HEADWATER_DATABASE": None})
+    assert done.exit_code == 1
     assert "postgresql://" in done.stderr

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
+from headwater.cluster import sharing
+from headwater.cluster.by_postgres import PostgresJobs, PostgresOutgoing
+from headwater.cluster.messages import Job
 from headwater.cluster.seat import Seat
+from headwater.cluster.terminal import Taken
+from headwater.cluster.timing import Timing
 from headwater.errors import LeaseLost, StoreError
 from headwater.store import leases
 from headwater.store.store import Store
@@ -114,3 +119,41 @@ async def test_who_could_not_renew_in_time_goes_on_as_it_was_if_nobody_wanted_th
     stop.set()
     await sitting
     assert epochs == [1]
+
+
+async def test_who_joins_lacks_a_share_until_others_have_let_theirs_go(store: Store) -> None:
+    await store.write(sharing.prepare)
+
+    async def tend(name: str, members: int, drained: dict[int, int]) -> sharing.Share:
+        return await store.write(sharing.tend, name, members, drained, 60.0)
+
+    first = await tend("a", 1, {})
+    assert (len(first.partitions), first.surplus, first.lacking) == (256, (), False)
+    second = await tend("b", 3, {})
+    assert (len(second.partitions), second.lacking) == (0, True)
+    first = await tend("a", 3, {})
+    assert len(first.surplus) == 170
+    await tend("a", 3, {p: first.partitions[p] for p in first.surplus})
+    second, third = await tend("b", 3, {}), await tend("c", 3, {})
+    assert [(len(one.partitions), one.lacking) for one in (second, third)] == [(86, False), (84, False)]
+    kept = await store.write(sharing.keep, "b", [min(second.partitions)], {}, 60.0)
+    assert len(kept.surplus) == 85
+
+
+async def test_a_node_takes_at_once_what_it_has_offered_itself(store: Store, monkeypatch) -> None:
+    monkeypatch.setattr("headwater.cluster.by_postgres.LOOK", 3600.0)
+    came: asyncio.Queue[int] = asyncio.Queue()
+
+    class Holder:
+        mine, room, concurrency, timing = range(256), 64, 64, Timing(60.0)
+
+        def take(self, taken: Taken) -> None:
+            came.put_nowait(taken.job.feed_id)
+
+    jobs = PostgresJobs(store)
+    following = asyncio.create_task(jobs.follow(Holder(), asyncio.Event()))  # type: ignore[arg-type]
+    await asyncio.sleep(0.1)  # it has looked once, in vain
+    await PostgresOutgoing(store, jobs.wake).offer([Job(7, 3, 1, "http://a.example/", "due")])
+    assert await asyncio.wait_for(came.get(), 20) == 7
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)

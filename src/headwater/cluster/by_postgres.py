@@ -32,14 +32,17 @@ read_report = msgspec.json.Decoder(Report).decode
 
 
 class PostgresOutgoing:
-    """Jobs as rows; under the controller's lease when its store is fenced."""
+    """Jobs as rows; under the controller's lease when its store is fenced. `on_offered` hears when there are some."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, on_offered: Callable[[], None] = lambda: None) -> None:
         self._store = store
+        self._on_offered = on_offered
 
     async def offer(self, given: Sequence[Job]) -> set[int]:
         rows = [JobRow(job.feed_id, job.partition, encode(job)) for job in given]
-        return await self._store.write(jobs.offer, rows)
+        taken = await self._store.write(jobs.offer, rows)
+        self._on_offered()
+        return taken
 
     async def unstored(self) -> int:
         return 0  # a result is stored by who fetched it: what was not heard of is not there
@@ -79,7 +82,8 @@ def tend(connection: Connection, report: Report, drained: Mapping[int, int], tim
     else:
         share = sharing.tend(connection, report.name, len(well or others), drained, timing.lease)
     leading = leases.read(connection, "controller")
-    return Grant(share.partitions, share.surplus, timing.lease, leading[0].epoch if leading else 0, now)
+    epoch = leading[0].epoch if leading else 0
+    return Grant(share.partitions, share.surplus, timing.lease, epoch, now, lacking=share.lacking)
 
 
 def leave(connection: Connection, name: str, held: Mapping[int, int]) -> None:
@@ -92,13 +96,19 @@ def encode_json(report: Report) -> str:
 
 
 class PostgresJobs:
-    """Looks for jobs of the partitions that a terminal holds."""
+    """Looks for jobs of the partitions that a terminal holds: from time to time, and when it is woken."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """This process has offered some; of those of others it does not hear."""
+        self._woken.set()
 
     async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
         while not stop.is_set():
+            self._woken.clear()
             mine, found = terminal.mine, 0
             room = min(terminal.room, 2 * terminal.concurrency)
             if mine and room > 0:
@@ -110,7 +120,8 @@ class PostgresJobs:
                 found = len(rows)
                 for row in rows:
                     await self._hand_over(terminal, row)
-            await pause(stop, 0.0 if 0 < found == room else LOOK)
+            if not 0 < found == room:
+                await pause(self._woken, LOOK)
 
     async def _hand_over(self, terminal: Terminal, row: JobRow) -> None:
         if row.tries > MOST_TRIES:  # whoever took it before did not live to tell

@@ -32,7 +32,7 @@ from headwater.store import jobs as job_rows
 from headwater.store.store import Store
 
 TICK = 0.25
-PACE = 0.05  # seconds between two steps under load; a step is a few transactions, however much it does
+PACE = 0.1  # seconds between two steps under load; a step is a few transactions, however much it does
 LEARN_AT_ONCE = 64  # batches of storers, each of some hundred refreshes at most
 
 log = structlog.get_logger()

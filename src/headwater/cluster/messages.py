@@ -105,7 +105,8 @@ class Hello:
 class Grant:
     """The answer: partitions with the epochs of their leases, for so many seconds from when it was asked for.
 
-    `surplus` are to be drained: others have fewer. `controller` is the epoch of who leads, `clock` the database's.
+    `surplus` are to be drained: others have fewer; who is `lacking` some gets them when others have let go.
+    `controller` is the epoch of who leads, `clock` the database's.
     """
 
     partitions: dict[int, int]
@@ -114,6 +115,7 @@ class Grant:
     controller: int
     clock: float
     problem: str | None = None
+    lacking: bool = False
 
 
 def job_for(one: Asking, generation: int, reason: str, rate: float | None) -> Job:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -94,17 +95,19 @@ class SharedNode(Node):
             self.deliverer = await delivering(self.store, self.fetcher, given)
             self._new_processor(self.store)
             results = StoredAtOnce(self.storer, lambda: self.processor.wake())
+            jobs = PostgresJobs(self.store)
             self.terminal = Terminal(
                 self.identity.name,
                 self.fetcher,
                 PostgresLandlord(self.store, self.identity.report, timing),
-                PostgresJobs(self.store),
+                jobs,
                 results,
                 timing=timing,
                 concurrency=given.concurrency,
             )
             self.identity.outage = self.terminal.away
-            self.leader = Leader(self.store, first, lambda store, held: PostgresOutgoing(store), roles=["node"])
+            outgoing = partial(PostgresOutgoing, on_offered=jobs.wake)
+            self.leader = Leader(self.store, first, lambda store, held: outgoing(store), roles=["node"])
         except BaseException:
             await self._stack.aclose()
             raise

@@ -21,10 +21,12 @@ LEASES = {p: name for name, p in NAMES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The partitions of one holder with their epochs, and those of them that others should have."""
+    """The partitions of one holder with their epochs, those of them that others should have, and whether others still
+    have some that should be its own."""
 
     partitions: dict[int, int]
     surplus: tuple[int, ...]
+    lacking: bool = False
 
 
 def prepare(connection: Connection) -> None:
@@ -42,7 +44,8 @@ def tend(connection: Connection, holder: str, members: int, drained: Mapping[int
     if len(held) < fair:
         held |= leases.take_free(connection, PREFIX, holder, fair - len(held), seconds)
     mine = {NAMES[name]: epoch for name, epoch in sorted(held.items())}
-    return Share(mine, tuple(sorted(mine)[fair:]))
+    # If all others have a fair share, rounded up, this is what is left.
+    return Share(mine, tuple(sorted(mine)[fair:]), len(mine) < PARTITIONS - (members - 1) * fair)
 
 
 def keep(

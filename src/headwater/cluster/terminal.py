@@ -95,6 +95,7 @@ class Terminal:
         self.draining: set[int] = set()
         self._let_go: dict[int, int] = {}  # drained, with the epoch under which we had it; until we are answered
         self.changed = asyncio.Event()  # something is held that was not before, or there is room again
+        self._lacking = False  # others have partitions yet that will be ours
         self._since: dict[int, float] = {}
         self._until = 0.0
         self._controller = 0
@@ -138,7 +139,9 @@ class Terminal:
         try:
             while not stop.is_set():
                 await self._tend()
-                await pause(stop, self.timing.beat if self.held else self.timing.beat / 4)
+                # While partitions move, often: until they have, their hosts are asked by nobody.
+                moving = self._lacking or self.draining or not self.held
+                await pause(stop, self.timing.beat / 4 if moving else self.timing.beat)
             self._outage.end()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self.timing.fetch)
@@ -172,7 +175,7 @@ class Terminal:
         self._let_go = {}
         fresh = grant.partitions.keys() - self.held.keys()
         self._since |= dict.fromkeys(fresh, awake())
-        self.held, self.draining = dict(grant.partitions), set(grant.surplus)
+        self.held, self.draining, self._lacking = dict(grant.partitions), set(grant.surplus), grant.lacking
         self._until, self._controller = asked + grant.seconds, max(self._controller, grant.controller)
         answered = time.time()
         self._follow(grant.clock - (at + answered) / 2, (answered - at) / 2)
