@@ -262,7 +262,9 @@ def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
 
 
 def test_numbers_no_character_has_stay_as_they_are_written() -> None:
-    title = "&#128512; is a character; &#1114112;, &#x110000; and &#99999999999999999999; are none"
+    title = (
+        "&#128512; is a character; &#1114112;, &#x110000; and &#99999999999999999999; are none, nor &#0; and &#55296;"
+    )
     item = read(f"<rss><channel><item><title>{title.replace('&', '&amp;')}</title></item></channel></rss>".encode())
     assert item.items[0].title == title.replace("&#128512;", "😀")
 
@@ -273,7 +275,7 @@ def test_numbers_no_character_has_stay_as_they_are_written() -> None:
         ("men&#39;s souls", "men's souls"),
         ("caf&eacute; &amp; cr&#xe8;me", "café & crème"),
         ("AT&T, a < b, <i> & &copy=2", "AT&T, a < b, <i> & &copy=2"),
-        ("&squirrel; &#x110000; &#;", "&squirrel; &#x110000; &#;"),
+        ("&squirrel; &notice; &#x110000; &#0; &#xD800; &#;", "&squirrel; &notice; &#x110000; &#0; &#xD800; &#;"),
     ],
 )
 def test_references_in_titles_of_json_feed_are_decoded_and_nothing_else_is(written: str, meant: str) -> None:

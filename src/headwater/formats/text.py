@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from html import escape, unescape
+from html.entities import html5
 
 TITLE_LIMIT = 2_048  # bytes of UTF-8
 LINE_LIMIT = 500
@@ -132,9 +133,8 @@ def decoded(text: str) -> str:
 
 def _possible(found: re.Match[str]) -> str:
     number = found[0][2:]
-    if len(number) < 12 and (int(number[1:], 16) if number[0] in "xX" else int(number)) <= 0x10FFFF:
-        return found[0]
-    return f"&amp;{found[0][1:]}"
+    code = 0 if len(number) > 11 else int(number[1:], 16) if number[0] in "xX" else int(number)
+    return found[0] if 0 < code < 0xD800 or 0xE000 <= code < 0x110000 else f"&amp;{found[0][1:]}"
 
 
 def plain_title(text: str, limit: int = TITLE_LIMIT) -> str | None:
@@ -143,7 +143,11 @@ def plain_title(text: str, limit: int = TITLE_LIMIT) -> str | None:
     >>> plain_title("men&#39;s souls <b> &copy")
     "men's souls <b> &copy"
     """
-    return one_line(_REFERENCE.sub(lambda found: decoded(found[0]), text) if has_reference(text) else text, limit)
+    return one_line(_REFERENCE.sub(_character, text) if has_reference(text) else text, limit)
+
+
+def _character(found: re.Match[str]) -> str:
+    return decoded(found[0]) if found[0][1] == "#" else html5.get(found[0][1:], found[0])
 
 
 def looks_like_html(text: str) -> bool:
