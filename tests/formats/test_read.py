@@ -242,6 +242,17 @@ def test_files_behind_feedburner_and_torrents_are_enclosures() -> None:
     )
 
 
+def test_what_is_said_of_a_file_may_stand_in_two_places() -> None:
+    body = b"""<rss version="2.0" xmlns:media="http://search.yahoo.com/mrss/"><channel><item>
+    <media:content url="https://example.org/1.mp3" type="audio/mpeg"/><media:content url="https://example.org/2.pdf"/>
+    <enclosure url="https://example.org/1.mp3" length="7" type="audio/x-mpeg"/>
+    <enclosure url="https://example.org/2.pdf" length="9" type="application/pdf"/></item></channel></rss>"""
+    assert read(body).items[0].enclosures == (
+        Enclosure("https://example.org/1.mp3", "audio/mpeg", 7),
+        Enclosure("https://example.org/2.pdf", "application/pdf", 9),
+    )
+
+
 def test_a_player_is_the_link_of_an_item_that_has_no_other() -> None:
     item = "<item>%s<media:player url='/play/7' xmlns:media='http://search.yahoo.com/mrss/'/></item>"
     links = ["<guid isPermaLink='false'>7</guid>", "<guid>http://example.org/7</guid>", "<link>/seven</link>"]

@@ -191,6 +191,8 @@ def _clock(word: str, noon: bool | None) -> float | None:
         hours = hours % 12 + (12 if noon else 0)
     if (hours, minutes, seconds) == (24, 0, 0):
         pass  # the end of the day, as ISO 8601 allows it
+    elif hours == 24 and minutes <= 59 and seconds <= 60:
+        hours = 0  # clocks that count from 1 to 24, as Java's `kk` does: the first hour of that day
     elif hours > 23 or minutes > 59 or seconds > 60:
         return None
     offset = _zone(rest) if rest else 0

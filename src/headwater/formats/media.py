@@ -33,9 +33,14 @@ def whole(text: str | None) -> int | None:
 
 
 def distinct(found: Iterable[Enclosure]) -> tuple[Enclosure, ...]:
-    """Each address once, the first with the most said about it."""
+    """Each address once, in the order of their first naming; what that does not say, a later one may."""
     seen: dict[str, Enclosure] = {}
     for one in found:
-        if one.url not in seen and len(seen) < _ENOUGH:
-            seen[one.url] = one
+        first = seen.get(one.url)
+        if first is None:
+            if len(seen) < _ENOUGH:
+                seen[one.url] = one
+        elif (first.length is None and one.length is not None) or (first.type is None and one.type is not None):
+            length = one.length if first.length is None else first.length
+            seen[one.url] = Enclosure(one.url, first.type or one.type, length)
     return tuple(seen.values())
