@@ -19,6 +19,8 @@ import numpy as np
 
 from headwater.estimate.base import Bools, Column, Estimator, Floats, Ragged, Rows, Rowwise
 
+_FEW = 4  # times as many as are wanted: where the feeds with room are looked for first
+
 
 @dataclass(slots=True)
 class Table:
@@ -235,8 +237,7 @@ def best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | N
         shuffled = rng.permutation(len(rows))
         rows, value = rows[shuffled], value[shuffled]
     if budget.host is not None and budget.room is not None:
-        order = np.argsort(-value, kind="stable")
-        order = order[_place(budget.host[rows[order]]) < budget.room[budget.host[rows[order]]]][:most]
+        order = _with_room(value, budget.host[rows], budget.room, most)
         return Choice(rows[order], value[order])
     if len(rows) > most:
         # Selecting is linear, sorting is not: only what was taken is sorted.
@@ -244,6 +245,30 @@ def best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | N
         rows, value = rows[top], value[top]
     order = np.argsort(-value, kind="stable")
     return Choice(rows[order], value[order])
+
+
+def _with_room(value: Floats, host: Rows, room: Rows, most: int) -> Rows:
+    """Positions of the `most` greatest values whose hosts have room, best first.
+
+    They are looked for among the best few, and among more only where hosts have run out of room: to sort all feeds
+    that are due for the sake of a few dozen would cost more than refreshing those.
+    """
+    few = max(_FEW * most, 256)
+    while True:
+        order = _greatest(value, few)
+        order = order[_place(host[order]) < room[host[order]]][:most]
+        if len(order) == most or few >= len(value):
+            return order
+        few *= _FEW
+
+
+def _greatest(value: Floats, few: int) -> Rows:
+    """Positions of the `few` greatest values in order; equal ones as they stand."""
+    low = -value
+    if few >= len(value):
+        return np.argsort(low, kind="stable")
+    some = np.flatnonzero(low <= np.partition(low, few - 1)[few - 1])
+    return some[np.argsort(low[some], kind="stable")][:few]
 
 
 def _place(host: Rows) -> Rows:

@@ -1,0 +1,35 @@
+"""The best feeds within the room of their hosts: found among a few, the same as among all."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.schedule.base import Budget, best
+
+
+def one_by_one(value: list[float], host: list[int], room: list[int], most: int) -> list[int]:
+    """Best first, equal ones in order, each as long as its host has room."""
+    left, taken = list(room), []
+    for row in sorted(range(len(value)), key=lambda row: -value[row]):
+        if len(taken) < most and left[host[row]]:
+            left[host[row]] -= 1
+            taken.append(row)
+    return taken
+
+
+@given(st.data(), st.integers(0, 600), st.integers(0, 90), st.integers(0, 2**32))
+def test_the_best_with_room_are_those_that_going_through_all_of_them_finds(
+    data: st.DataObject, feeds: int, most: int, seed: int
+) -> None:
+    hosts = data.draw(st.integers(1, 5))
+    room = data.draw(st.lists(st.integers(0, 80), min_size=hosts, max_size=hosts))
+    steps = data.draw(st.sampled_from([1, 4, 10_000]))  # many equal values, some, hardly any
+    rng = np.random.default_rng(seed)
+    value = rng.integers(0, steps, feeds).astype(float)
+    value[rng.random(feeds) < data.draw(st.sampled_from([0.0, 0.5]))] = np.inf  # never refreshed
+    host = rng.integers(0, hosts, feeds)
+    chosen = best(np.arange(feeds), value, Budget(most, host=host, room=np.array(room)))
+    assert chosen.rows.tolist() == one_by_one(value.tolist(), host.tolist(), room, most)
+    assert chosen.value.tolist() == value[chosen.rows].tolist()
