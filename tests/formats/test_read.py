@@ -267,6 +267,12 @@ def test_categories_of_podcasts_are_read_in_either_shops_way() -> None:
     assert read(body).categories == ("Gardens",)
 
 
+def test_categories_that_stand_in_an_element_of_their_own_are_read() -> None:
+    around = "<categories><category>Mac</category><name>x</name><category>iOS</category></categories>"
+    body = f"<rss><channel><item><title>t</title>{around}</item></channel></rss>".encode()
+    assert read(body).items[0].categories == ("Mac", "iOS")
+
+
 def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
     body = b"<rss version='2.0'><channel><title>?page=1&amp;copy=2 &amp;copy; me</title></channel></rss>"
     assert read(body).title == "?page=1&copy=2 \N{COPYRIGHT SIGN} me"

@@ -232,6 +232,12 @@ def keywords(draft: Draft, element: etree._Element, context: Context) -> None:
         add_category(draft.categories, word)
 
 
+def categories(draft: Draft, element: etree._Element, context: Context) -> None:
+    """Several in an element around them, which no specification knows but a large publisher's items have."""
+    for child in element.iterchildren("{*}category"):
+        category(draft, child, context)
+
+
 def add_category(categories: list[str], text: str | None) -> None:
     if text and len(categories) < _MOST_CATEGORIES and (text := usual_line(text)):
         categories.append(text)
@@ -357,6 +363,7 @@ HANDLERS: dict[str, Handler] = {
     "dc:publisher": further_author,
     "source": source,
     "category": category,
+    "categories": categories,
     "dc:subject": category,
     "itunes:category": category,
     "media:category": category,
