@@ -46,7 +46,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, clean: bool) -
         problems.append(f"{len(items)} items, of which the first {_ITEM_LIMIT} were read")
     return Document(
         format=f"json {number}" if number in ("1", "1.1") else "json",
-        title=_title(value.get("title")),
+        title=_title(value),
         subtitle=cleaner.plain(_string(value.get("description"))),
         link=resolve(_string(value.get("home_page_url")), base),
         language=spoken,
@@ -100,11 +100,10 @@ def _entry(
             summary, content = content, None
         elif given := cleaner.html(_string(more.get("summary_html")), link or base):
             summary = given
-    exact = _line(more.get("title")) if isinstance(more, dict) else None
     return Entry(
         id=cut(identity, TITLE_LIMIT) if identity else None,
         link=link,
-        title=exact or _title(item.get("title")),
+        title=_title(item),
         published=updated if published is None else published,
         updated=updated,
         authors=_authors(item) or feed_authors,
@@ -139,8 +138,12 @@ def _line(value: Any) -> str | None:
     return one_line(text) if text else None
 
 
-def _title(value: Any) -> str | None:
-    text = _string(value)
+def _title(value: Mapping[str, Any]) -> str | None:
+    """The title, in which publishers leave references; `formats.write` says which of its own are none."""
+    more = value.get("_headwater")
+    if isinstance(more, dict) and (exact := _line(more.get("title"))):
+        return exact
+    text = _string(value.get("title"))
     return plain_title(text) if text else None
 
 

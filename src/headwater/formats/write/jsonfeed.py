@@ -20,7 +20,7 @@ def write_json(
     """The document as JSON Feed 1.1."""
     hubs = document.hub if hub is None else hub
     self_url, further, said = self_url or document.self, next_url or document.next, spoken(document.language)
-    feed = {
+    feed: dict[str, Any] = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": document.title or document.link or "Untitled",
         "home_page_url": document.link,
@@ -33,6 +33,8 @@ def write_json(
         "hubs": [{"type": "WebSub", "url": address} for address in hubs],
         "items": [json_item(entry, said) for entry in document.items],
     }
+    if document.title and has_reference(document.title):  # which readers decode, this one too
+        feed["_headwater"] = {"title": document.title}
     return orjson.dumps(_fit({key: value for key, value in feed.items() if value or key == "items"}))
 
 
