@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from headwater.cluster.roles import ROLES
 from headwater.settings import Settings, load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,3 +49,24 @@ def test_what_the_container_copies_is_there() -> None:
     copied = [word for line in lines if line.startswith("COPY") and "--from" not in line for word in line.split()[1:-1]]
     assert copied
     assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_compose_file_starts_every_role_and_only_terminals_lack_the_database() -> None:
+    services = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
+    servers = {"postgres", "nats"}
+    assert set(services) - servers == {*ROLES, "web"}
+    for name in set(services) - servers:
+        given = services[name]["environment"]
+        assert services[name]["command"][0] == name
+        assert ("HEADWATER_DATABASE" in given) == (name != "terminal")
+        settings = {key.removeprefix("HEADWATER_").lower() for key in given}
+        assert settings <= set(Settings.model_fields)
+        assert services[name]["depends_on"] == ["postgres", "nats"]
+
+
+def test_nats_takes_its_configuration() -> None:
+    program = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
+    assert program is not None
+    command = [program, "-t", "-c", str(ROOT / "deploy" / "nats.conf")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr

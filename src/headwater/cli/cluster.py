@@ -73,7 +73,9 @@ def show(found: ClusterStatus) -> None:
 
 
 def members_table(found: ClusterStatus) -> Table:
-    table = Table("member", "role", "partitions", "seen", "CPU s", "done", "problem", box=None)
+    table = Table(box=None)
+    for head in ("member", "role", "partitions", "seen", "CPU s", "done", "problem"):
+        table.add_column(head, overflow="fold")  # a name that is cut is none
     for one in found.members:
         done = ", ".join(f"{name} {count:,}" for name, count in one.counts.items() if count)
         table.add_row(

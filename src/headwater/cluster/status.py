@@ -144,7 +144,7 @@ def _standing(member: Member, partitions: int, now: float) -> Standing:
     return Standing(
         member.name,
         member.role,
-        now - member.seen,
+        max(now - member.seen, 0.0),  # it may have said so since we asked for the time
         uptime,
         report.version,
         partitions,

@@ -1,0 +1,70 @@
+"""The permissions that docs/cluster.md gives each role are enough for it, and a terminal has no more than it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nats.errors
+import pytest
+from cluster_in_process import all_matched, roles, settings
+from structlog.testing import capture_logs
+
+from headwater.cluster.link import connect
+from headwater.cluster.servers import NatsServer, nats_server
+from headwater.cluster.web_node import WebNode
+from headwater.fetch.discover import discover
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+ROLES = ("controller", "terminal", "storer", "processor", "publisher")
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[NatsServer]:
+    """NATS with the users of the document; each one's password is its name."""
+    [block] = re.findall(r"```\n(authorization \{.*?)```", DOCUMENT.read_text(), re.S)
+    with nats_server(
+        tmp_path, more=re.sub(r"(?<=password: )\$[A-Z]+", lambda word: word[0][1:].lower(), block)
+    ) as server:
+        yield server
+
+
+def address(server: NatsServer, role: str) -> str:
+    return f"nats://{role}:{role}@127.0.0.1:{server.port}"
+
+
+async def test_every_role_works_with_its_own_user_and_is_refused_nothing(
+    farm, url: str, store: Store, guarded: NatsServer, eventually
+) -> None:
+    made = await farm(feeds=2, hosts=2, speed=1000, hints=False)
+    await store.add_feeds([NewFeed(made.url(0))], time.time())
+    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    given = settings(database=url)
+    with capture_logs() as said:
+        async with roles(given) as running:
+            for role in ROLES:
+                running.start(role, role, nats=address(guarded, role))
+            web = given.model_copy(update={"member": "web", "nats": address(guarded, "web")})
+            async with WebNode(web) as node:
+                await eventually(lambda: all_matched(store), "items go all the way")
+                assert [one.url for one in await discover(node.scout, made.url(1))] == [made.url(1)]
+    assert not [one for one in said if "ermission" in str(one)]
+
+
+async def test_a_terminal_can_neither_read_items_nor_make_streams(guarded: NatsServer) -> None:
+    with capture_logs() as said:
+        link = await connect(address(guarded, "terminal"), "test")
+        with pytest.raises((nats.errors.Error, TimeoutError)):
+            await link.jetstream(timeout=0.5).stream_info("ITEMS")
+        await link.subscribe("it.>")
+        await link.flush()
+        await asyncio.sleep(0.1)
+        await link.close()
+    refused = [str(one["error"]).lower() for one in said if one["event"] == "nats_says"]
+    assert any("stream.info.items" in one for one in refused)
+    assert any("it.>" in one for one in refused)
