@@ -7,7 +7,7 @@ process can explain.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -203,7 +203,7 @@ def asked(known: Known, now: float) -> list[Asked]:
     if period is not None:
         found.append(Asked("sy:updatePeriod", f"every {period / 3600:.1f} h", "the shortest pause between two polls"))
     if hints.skip_hours:
-        found.append(Asked("skipHours", ", ".join(map(str, hints.skip_hours)), "not polled in these hours (UTC)"))
+        found.append(Asked("skipHours", _spans(hints.skip_hours), "not polled in these hours (UTC)"))
     if hints.skip_days:
         found.append(Asked("skipDays", ", ".join(hints.skip_days), "not polled on these days (UTC)"))
     return found
@@ -225,3 +225,17 @@ def push_said(known: Known, one: Subscription | None, public_url: str | None, no
     if one.state == "silent":
         return f"The hub {one.hub} is silent.{said} Asked again {relative(one.due, now)}."
     return f"The hub {one.hub} does not push.{said} Polled meanwhile; asked again {relative(one.due, now)}."
+
+
+def _spans(hours: Iterable[int]) -> str:
+    """
+    >>> _spans([0, 1, 2, 5, 22, 23])
+    '0–2, 5, 22–23'
+    """
+    found: list[list[int]] = []
+    for hour in sorted(set(hours)):
+        if found and hour == found[-1][-1] + 1:
+            found[-1].append(hour)
+        else:
+            found.append([hour])
+    return ", ".join(f"{some[0]}–{some[-1]}" if len(some) > 1 else f"{some[0]}" for some in found)
