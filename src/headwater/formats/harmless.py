@@ -70,6 +70,7 @@ _NAME_ENDS = re.compile(r"[ \t\n\f/]")
 _UNKNOWN_NAME = re.compile(r"[a-z][a-z0-9:_.-]*+")
 _COMMENT = re.compile(r"!--(?!-)(?:[^-]|-(?!-))*--")
 _LINK = re.compile(rf'a (href="https?://{HOST}(?:[/?#][!#-%\'-~]*+)?")(?: style="[^"]*+")?')
+_LINK_FROM_ROOT = re.compile(r'a href="(/(?!/)[A-Za-z0-9_~/-]*+(?:\.[a-z]{2,5})?)"')
 _REFERENCE = re.compile(r"&(?:#[0-9]{2,6};|#[xX][0-9a-fA-F]{2,5};|#|[A-Za-z0-9]+;?)?")
 _CHANGING = re.compile("&(?!amp;|lt;|gt;|nbsp;)")  # references that nh3 writes otherwise
 _UNENDED = tuple(name for name in html5 if name[-1] != ";")  # references that need no semicolon
@@ -199,6 +200,8 @@ class _Tags(dict[str, Tag]):
     def __missing__(self, raw: str) -> Tag:
         if link := _LINK.fullmatch(raw):  # by far the most
             found: Tag = (_START, "a", f'<a {link[1]} rel="noopener noreferrer">', None, "/a")
+        elif link := _LINK_FROM_ROOT.fullmatch(raw):
+            found = (_START, "a", f'<a href="{PLACE}{link[1]}" rel="noopener noreferrer">', None, "/a")
         else:
             found = self._end(raw) if raw[:1] == "/" else self._start(raw)
         if len(raw) < _LONG:
