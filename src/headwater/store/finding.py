@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -59,5 +60,5 @@ def _of_user(
     found = f"SELECT 0 AS k, i.id AS id {_OF_USER[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
     found = f"{found} ORDER BY {order} DESC LIMIT :limit"
     with_waiting = Wanted(f"({search.WAITING}), {reading.WANTED.columns}")
-    answer = rows(connection, with_columns(with_waiting, "DESC", found), values)
+    answer = sorted(rows(connection, with_columns(with_waiting, found), values), key=itemgetter(1), reverse=True)
     return [row[3:] for row in answer], answer[0][2] if answer else search.waiting(connection)

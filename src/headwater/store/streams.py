@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
@@ -158,8 +159,14 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part, colu
     def run(sql: str, **more: Any) -> list[Place]:
         return list(rows(connection, sql, values | more))
 
+    def run_with_columns(sql: str, **more: Any) -> list[Place]:
+        if columns is None:
+            return run(sql, **more)
+        found = run(with_columns(columns, sql), **more)
+        return sorted(found, key=itemgetter(0, 1), reverse=not part.oldest_first)
+
     if part.starred:
-        return run(_with(columns, part, _starred(part, which, only, key, order)))
+        return run_with_columns(_starred(part, which, only, key, order))
     feeds = feed_ids(connection, user_id, which) if which != Stream() else None
     line: Line | None = BY_FEED
     if feeds is None or len(feeds) > FEW:
@@ -168,22 +175,19 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part, colu
             return found
     if part.unread:
         line = line or line_of(connection, user_id)
-        return run(_with(columns, part, _gather(connection.dialect.name, part, only, key, order, line)), line=line.at)
+        return run_with_columns(_gather(connection.dialect.name, part, only, key, order, line), line=line.at)
     if feeds is None:
         feeds = feed_ids(connection, user_id, which)
     return _tops(run, feeds, part, key, order)
 
 
-def _with(wanted: Wanted | None, part: Part, sql: str) -> str:
-    return sql if wanted is None else with_columns(wanted, "ASC" if part.oldest_first else "DESC", sql)
-
-
-def with_columns(wanted: Wanted, way: str, sql: str) -> str:
-    """Places (k, id) that were found without looking at the items, with the columns wanted."""
+def with_columns(wanted: Wanted, sql: str) -> str:
+    """Places (k, id) that were found without looking at the items, with the columns wanted: in no order, since sorting
+    rows with whole texts in them costs as much as finding them."""
     return (
         f"SELECT u.k, u.id, {wanted.columns} FROM ({sql}) u CROSS JOIN item i "
         f"LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = i.feed_id {_MARK} {wanted.joins} "
-        f"WHERE i.id = u.id ORDER BY u.k {way}, u.id {way}"
+        "WHERE i.id = u.id"
     )
 
 
@@ -206,6 +210,10 @@ def _among_newest(
         if len(found) > part.limit:
             return found, None
         if part.unread:
+            # Nothing at all: mostly because no position is far back, which is quickly asked by itself.
+            _, far, line = line_and(connection, user_id, "NULL", {}) if not found else (None, True, None)
+            if not far:
+                return None, line
             edge, far, line = line_and(connection, user_id, f"({bound})", given)
             if not far:
                 return None, line
