@@ -22,9 +22,9 @@ MOST = 10_000  # items of a page, whatever is asked for
 _STATE = (mark.c.state, mark.c.starred, subscribed.c.read_up_to)
 
 
-def stream(connection: Connection, user_id: int, which: Stream, part: Part) -> Page:
+def stream(connection: Connection, user_id: int, which: Stream, part: Part, near: set[int]) -> Page:
     """A page of a stream, with the items."""
-    found = places(connection, user_id, which, part, WANTED)
+    found = places(connection, user_id, which, part, WANTED, near)
     shown = found[: part.limit]
     more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit and shown else None
     items = {place[1]: reading_of(place[2:]) for place in shown if has_columns(place)}
@@ -209,15 +209,16 @@ def counts(connection: Connection, user_id: int) -> Counts:
     """Unread items of everything that a person reads."""
     user = {"user": user_id}
     feeds = _by_feed(connection, user_id)
+    asked = rows(connection, _QUERY_TAGS, user)
     queries: dict[int, Unread] = {}
-    for statement in (_QUERY_COUNTS, _QUERY_KEPT):
+    for statement in (_QUERY_COUNTS, _QUERY_KEPT) if asked else ():
         for id, number, last in rows(connection, statement, user):
             before = queries.get(id, Unread(0, 0.0))
             queries[id] = Unread(before.count + number, max(before.newest, last))
     return Counts(
         feeds,
         queries,
-        _by_tag(connection, user_id, feeds, queries),
+        _by_tag(connection, user_id, feeds, queries, asked),
         sum(one.count for one in feeds.values()),
         rows(connection, _STARS, user)[0][0],
     )
@@ -239,13 +240,13 @@ def _by_feed(connection: Connection, user_id: int) -> dict[int, Unread]:
 
 
 def _by_tag(
-    connection: Connection, user_id: int, feeds: dict[int, Unread], queries: dict[int, Unread]
+    connection: Connection, user_id: int, feeds: dict[int, Unread], queries: dict[int, Unread], asked: Iterable[Any]
 ) -> dict[str, Unread]:
     found: dict[str, list[Unread]] = {}
-    for tag, id in rows(connection, _TAGS, {"user": user_id}):
+    for tag, id in rows(connection, _TAGS, {"user": user_id}) if feeds else ():
         if id in feeds:
             found.setdefault(tag, []).append(feeds[id])
-    for id, tags in rows(connection, _QUERY_TAGS, {"user": user_id}):
+    for id, tags in asked:
         if id in queries:
             for tag in query_tags(tags):
                 found.setdefault(tag, []).append(queries[id])

@@ -63,9 +63,9 @@ class Answer(NamedTuple):
     next: tuple[float, int] | None = None
 
 
-def page(connection: Connection, user_id: int, which: Stream, part: Part) -> Answer:
+def page(connection: Connection, user_id: int, which: Stream, part: Part, near: set[int]) -> Answer:
     """A part of a stream."""
-    found = of_feeds(connection, user_id, which, part, _WANTED)
+    found = of_feeds(connection, user_id, which, part, _WANTED, near)
     items = {place[1]: Shown._make(place[2:]) for place in found if has_columns(place)}
     feeds = {one.feed_id for one in items.values()}
     mine, queries = subscribing.some_and_queries(connection, user_id, feeds)

@@ -54,13 +54,19 @@ class Wanted(NamedTuple):
 
 
 def places(
-    connection: Connection, user_id: int, which: Stream, part: Part, wanted: Wanted | None = None
+    connection: Connection,
+    user_id: int,
+    which: Stream,
+    part: Part,
+    wanted: Wanted | None = None,
+    near: set[int] | None = None,
 ) -> list[Place]:
     """Where to look, in order; one more than the limit, where there are more. NotFound for what is not subscribed.
 
-    Not all of them have the columns wanted: `has_columns` tells.
+    Not all of them have the columns wanted: `has_columns` tells. `near` is who was last found to have no position far
+    back, for the caller to keep: they are not asked for what they will not have.
     """
-    found = of_feeds(connection, user_id, which, part, wanted)
+    found = of_feeds(connection, user_id, which, part, wanted, near)
     asked = [which.query] if which.query is not None else []
     if part.queries and which.query is None and which.feed is None:
         asked = query_ids(connection, user_id, which)
@@ -72,7 +78,12 @@ def has_columns(place: Place) -> bool:
 
 
 def of_feeds(
-    connection: Connection, user_id: int, which: Stream, part: Part, wanted: Wanted | None = None
+    connection: Connection,
+    user_id: int,
+    which: Stream,
+    part: Part,
+    wanted: Wanted | None = None,
+    near: set[int] | None = None,
 ) -> list[Place]:
     """`places` without those in query feeds."""
     if which.query is not None:
@@ -80,7 +91,7 @@ def of_feeds(
         return []
     if which.feed is not None:
         require(connection, user_id, which.feed)
-    return _items(connection, user_id, which, part, wanted)
+    return _items(connection, user_id, which, part, wanted, set() if near is None else near)
 
 
 def with_queries(
@@ -146,7 +157,9 @@ def _wanted(part: Part, state: str) -> str:
     return "" if part.unread is None else f" AND {state} = {0 if part.unread else 1}"
 
 
-def _items(connection: Connection, user_id: int, which: Stream, part: Part, columns: Wanted | None) -> list[Place]:
+def _items(
+    connection: Connection, user_id: int, which: Stream, part: Part, columns: Wanted | None, near: set[int]
+) -> list[Place]:
     key = "i.first_seen" if part.by_arrival else "i.published"
     order = _Order(part, key, "i.id", "i.first_seen")
     values = order.values | {"user": user_id}
@@ -170,7 +183,7 @@ def _items(connection: Connection, user_id: int, which: Stream, part: Part, colu
     feeds = feed_ids(connection, user_id, which) if which != Stream() else None
     line: Line | None = BY_FEED
     if feeds is None or len(feeds) > FEW:
-        found, line = _among_newest(connection, run, user_id, part, only, key, order, columns)
+        found, line = _among_newest(connection, run, user_id, part, only, key, order, columns, near)
         if found is not None:
             return found
     if part.unread:
@@ -200,9 +213,15 @@ def _among_newest(
     key: str,
     order: _Order,
     columns: Wanted | None,
+    near: set[int],
 ) -> tuple[list[Place] | None, Line | None]:
     """None where wanted ones are too rare among them, or are elsewhere; then also where unread ones are."""
     line: Line | None = None
+    if part.unread and user_id in near:
+        _, far, line = line_and(connection, user_id, "NULL", {})
+        if not far:
+            return None, line
+        near.discard(user_id)
     for least, each in (NEAR, FAR):
         looked_at = max(least, each * part.limit)
         bound, given = _bound(connection.dialect.name, part, key, order, looked_at)
@@ -213,6 +232,7 @@ def _among_newest(
             # Nothing at all: mostly because no position is far back, which is quickly asked by itself.
             _, far, line = line_and(connection, user_id, "NULL", {}) if not found else (None, True, None)
             if not far:
+                near.add(user_id)
                 return None, line
             edge, far, line = line_and(connection, user_id, f"({bound})", given)
             if not far:
