@@ -19,7 +19,7 @@ from sqlalchemy.util import await_only
 
 from databases import PostgresServer, sqlite_url
 from headwater.errors import InputError, NotFound
-from headwater.store import marks, outbox, positions, sql, streams
+from headwater.store import compacting, outbox, positions, sql, streams
 from headwater.store.people import HIT, Part, Reading, Stream, Subscription, User
 from headwater.store.store import Store
 from headwater.store.values import Keep, NewFeed
@@ -154,7 +154,7 @@ async def test_streams_and_counts_say_what_was_marked(
     monkeypatch.setattr(streams, "FAR", far)
     monkeypatch.setattr(positions, "NEAR", line)
     monkeypatch.setattr(positions, "EACH", each)
-    monkeypatch.setattr(marks, "WORTH_MOVING", 5)
+    monkeypatch.setattr(compacting, "WORTH_MOVING", 5)
     user, oracle = await lived_in(store, seed=far[0])
     dice = random.Random(5)
     undos: list[tuple[int, set[int]]] = []
@@ -185,7 +185,7 @@ async def test_streams_and_counts_say_what_was_marked(
                 await store.reading.undo(user.id, done.undo, NOW)
             await agree(store, user, oracle)
     assert undos
-    monkeypatch.setattr(marks, "MANY", 2)
+    monkeypatch.setattr(compacting, "MANY", 2)
     assert await store.reading.compact(NOW + 1e9) > 0
     await agree(store, user, oracle)
     assert await store.reading.compact(NOW + 1e9) == 0
@@ -209,7 +209,7 @@ async def test_an_unread_item_that_gets_another_date_stands_where_that_puts_it(s
 async def test_positions_of_what_is_read_go_to_the_newest_item_of_all(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marks, "WORTH_MOVING", 0)
+    monkeypatch.setattr(compacting, "WORTH_MOVING", 0)
     quiet, lively = [one.feed for one in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
     await store.save([a_verdict(quiet, an_item(quiet.id, "old")), a_verdict(lively, an_item(lively.id, "new"))])
     user = await store.accounts.owner()
@@ -225,7 +225,7 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
 ) -> None:
     """In PostgreSQL transactions end in any order: an item may appear before others that are there already."""
     store = on_postgres
-    monkeypatch.setattr(marks, "WORTH_MOVING", 0)
+    monkeypatch.setattr(compacting, "WORTH_MOVING", 0)
     one, two = [each.feed for each in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
     await store.save([a_verdict(one, an_item(one.id, "old"))])
     user = await store.accounts.owner()

@@ -21,10 +21,6 @@ from headwater.store.tables import hit, item
 CHUNK = 1000
 UNDOS = 20  # of one person
 LATE = 3600.0  # seconds between the fetch of an item and its id, at the most
-UNDO_LASTS = 3600.0  # seconds
-MANY = 10  # items read one by one, before the position is moved
-WORTH_MOVING = 100  # items between a position and the newest one
-REST = 7 * 86_400.0  # marks that say what the position says anyway are forgotten after this time
 
 
 def _upserted(*columns: str) -> Prepared:
@@ -33,7 +29,7 @@ def _upserted(*columns: str) -> Prepared:
         new = statement.excluded
         changes = {name: new[name] for name in columns} | {"changed": new.changed}
         if "state" in columns:
-            changes["arrived"] = null()  # `_put_in_order` looks both times up anew
+            changes["arrived"] = null()  # `put_in_order` looks both times up anew
         if "starred" in columns:  # starring again does not change since when
             keeps = new.starred.is_not(None) & mark.c.starred.is_not(None)
             changes["starred"] = case((keeps, mark.c.starred), else_=new.starred)
@@ -42,7 +38,7 @@ def _upserted(*columns: str) -> Prepared:
     return Prepared(build, ["user_id", "feed_id", "item_id", *columns, "changed"])
 
 
-_READ, _STAR, _BOTH = _upserted("state"), _upserted("starred"), _upserted("state", "starred")
+SET_READ, _STAR, _BOTH = _upserted("state"), _upserted("starred"), _upserted("state", "starred")
 
 
 def set_marks(
@@ -99,14 +95,14 @@ def _mark_others(
         row["state"] = 1 if read else 0
     if starred is not None:
         row["starred"] = now if starred else None
-    statement = _BOTH if read is not None and starred is not None else _READ if starred is None else _STAR
+    statement = _BOTH if read is not None and starred is not None else SET_READ if starred is None else _STAR
     statement.run(connection, ({**row, "feed_id": feed_id, "item_id": item_id} for feed_id, item_id in places))
     if read is False:
-        _put_in_order(connection, user_id)
+        put_in_order(connection, user_id)
     return len(places)
 
 
-def _put_in_order(connection: Connection, user_id: int) -> None:
+def put_in_order(connection: Connection, user_id: int) -> None:
     """What has just been marked unread gets the moments at which it arrived and was published."""
     connection.execute(_ORDERED, {"user": user_id})
 
@@ -143,7 +139,7 @@ def mark_all(
         late += _between(connection, user_id, feeds, sure, last)
     shown = [place for id in asked for place in _shown(connection, user_id, id, up_to, until)]
     fresh = sorted(set(late) | set(shown))
-    _READ.run(
+    SET_READ.run(
         connection,
         ({"user_id": user_id, "feed_id": f, "item_id": i, "state": 1, "changed": now} for f, i in fresh),
     )
@@ -318,11 +314,11 @@ def take_back(connection: Connection, user_id: int, undo_id: int, now: float) ->
         rows = [{"of_user": user_id, "of_query": q, "read_up_to": at} for q, at in before["queries"]]
         connection.execute(_BACK_QUERY, rows)
     for places, state in ((before["kept"], 0), (before["marked"], None)):
-        _READ.run(
+        SET_READ.run(
             connection,
             ({"user_id": user_id, "feed_id": f, "item_id": i, "state": state, "changed": now} for f, i in places),
         )
-    _put_in_order(connection, user_id)
+    put_in_order(connection, user_id)
 
 
 _BACK = update(subscribed).where(
@@ -355,64 +351,4 @@ def published_again(connection: Connection, changed: Mapping[tuple[int, int], fl
 _PUBLISHED = text(
     "UPDATE mark SET published = :published WHERE user_id IN (SELECT user_id FROM subscribed WHERE feed_id = :feed) "
     "AND feed_id = :feed AND item_id = :item AND state = 0"
-)
-
-
-def forget_undo(connection: Connection, now: float) -> None:
-    """“Mark all as read” can be taken back until here."""
-    connection.execute(delete(undo).where(undo.c.at < now - UNDO_LASTS))
-
-
-def forget_redundant(connection: Connection, now: float) -> int:
-    """Marks that say what the position says are forgotten after a while; how many went."""
-    return connection.execute(_REDUNDANT, {"old": now - REST}).rowcount
-
-
-def compact(connection: Connection, user_id: int, last: int, now: float) -> int:
-    """Say the same of what one person has read with fewer marks, and positions nearer to the newest item; how many
-    marks went.
-
-    Where somebody has read most of a feed item by item, the position moves behind it and the few unread ones get marks
-    instead. Where everything is read, the position moves to `last`, before which no item can appear any more.
-    """
-    if connection.execute(select(undo.c.id).where(undo.c.user_id == user_id).limit(1)).first() is not None:
-        return 0
-    read = connection.execute(_MANY_READ, {"user": user_id, "last": last, "many": MANY}).all()
-    gone = sum(_turn_over(connection, user_id, feed_id, number, last, now) for feed_id, number in read)
-    connection.execute(_TO_THE_END, {"user": user_id, "last": last, "near": last - WORTH_MOVING})
-    return gone
-
-
-def _turn_over(connection: Connection, user_id: int, feed_id: int, read: int, last: int, now: float) -> int:
-    given = {"user": user_id, "feed": feed_id, "last": last}
-    unread = connection.execute(_STILL_UNREAD, given).scalars().all()
-    if len(unread) >= read:
-        return 0
-    rows = ({"user_id": user_id, "feed_id": feed_id, "item_id": id, "state": 0, "changed": now} for id in unread)
-    _READ.run(connection, rows)
-    _put_in_order(connection, user_id)
-    mine = (subscribed.c.user_id == user_id, subscribed.c.feed_id == feed_id)
-    connection.execute(update(subscribed).where(*mine).values(read_up_to=last))
-    theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.item_id <= last)
-    return connection.execute(delete(mark).where(*theirs, mark.c.state == 1, mark.c.starred.is_(None))).rowcount
-
-
-_REDUNDANT = text(
-    "DELETE FROM mark WHERE state = 1 AND starred IS NULL AND changed < :old AND item_id <= "
-    "(SELECT s.read_up_to FROM subscribed s WHERE s.user_id = mark.user_id AND s.feed_id = mark.feed_id)"
-)
-_MANY_READ = text(
-    "SELECT m.feed_id, COUNT(*) FROM subscribed s JOIN mark m ON m.user_id = s.user_id AND m.feed_id = s.feed_id "
-    "AND m.item_id > s.read_up_to AND m.item_id <= :last WHERE s.user_id = :user AND m.state = 1 "
-    "GROUP BY m.feed_id HAVING COUNT(*) > :many"
-)
-_BEHIND_IT = (
-    "FROM item i LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
-    "WHERE i.feed_id = {feed} AND i.id > {position} AND COALESCE(m.state, 0) = 0"
-)
-_POSITION = "(SELECT read_up_to FROM subscribed WHERE user_id = :user AND feed_id = :feed)"
-_STILL_UNREAD = text(f"SELECT i.id {_BEHIND_IT.format(feed=':feed', position=_POSITION)} AND i.id <= :last")
-_TO_THE_END = text(
-    "UPDATE subscribed SET read_up_to = :last WHERE user_id = :user AND read_up_to < :near AND NOT EXISTS "
-    f"(SELECT 1 {_BEHIND_IT.format(feed='subscribed.feed_id', position='subscribed.read_up_to')})"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from headwater.store import finding, marks, reading, search, shown, streams, subscribing
+from headwater.store import compacting, finding, marks, reading, search, shown, streams, subscribing
 from headwater.store.database import Database
 from headwater.store.people import Counts, Marked, Page, Part, Reading, Stream, Subscription
 from headwater.store.sql import horizon
@@ -197,9 +197,9 @@ class ReadingStore:
 
     async def compact(self, now: float) -> int:
         """Say what people have read with fewer marks; how many went. The node does so with retention."""
-        await self._database.write(marks.forget_undo, now)
+        await self._database.write(compacting.forget_undo, now)
         gone = 0
         _, last = await self._database.read(horizon)
         for user_id in await self._database.read(subscribing.readers):
-            gone += await self._database.write(marks.compact, user_id, last, now)
-        return gone + await self._database.write(marks.forget_redundant, now)
+            gone += await self._database.write(compacting.compact, user_id, last, now)
+        return gone + await self._database.write(compacting.forget_redundant, now)
