@@ -22,6 +22,7 @@ from headwater.store.jobs import JobRow
 from headwater.store.store import Store
 
 LOOK = 0.25  # seconds between two looks for jobs while there are none
+SOON = 0.02  # between two looks whether there is room for more of them
 MOST_TRIES = 3
 LARGEST_BATCH = 256
 TOGETHER = 0.1  # seconds that a result waits for others to be written with, unless there are enough
@@ -107,21 +108,26 @@ class PostgresJobs:
         self._woken.set()
 
     async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
+        more = False  # than there was room for: looked for again as soon as there is some, not one by one
         while not stop.is_set():
             self._woken.clear()
-            mine, found = terminal.mine, 0
-            room = min(terminal.room, 2 * terminal.concurrency)
-            if mine and room > 0:
-                try:
-                    rows = await self._store.statement(jobs.take, mine, room, terminal.timing.ack)
-                except HeadwaterError as error:
-                    log.warning("jobs_not_taken", error=str(error))
-                    rows = []
-                found = len(rows)
-                for row in rows:
-                    await self._hand_over(terminal, row)
-            if not 0 < found == room:
+            mine, room = terminal.mine, min(terminal.room, 2 * terminal.concurrency)
+            if more and room < terminal.concurrency:
+                await asyncio.sleep(SOON)
+                continue
+            rows = await self._taken(mine, room, terminal.timing.ack) if mine and room > 0 else []
+            for row in rows:
+                await self._hand_over(terminal, row)
+            more = 0 < len(rows) == room
+            if not more:
                 await pause(self._woken, LOOK)
+
+    async def _taken(self, mine: Sequence[int], room: int, seconds: float) -> list[JobRow]:
+        try:
+            return await self._store.statement(jobs.take, mine, room, seconds)
+        except HeadwaterError as error:
+            log.warning("jobs_not_taken", error=str(error))
+            return []
 
     async def _hand_over(self, terminal: Terminal, row: JobRow) -> None:
         if row.tries > MOST_TRIES:  # whoever took it before did not live to tell

@@ -84,11 +84,11 @@ def refuse_full(connection: Connection, where: str) -> None:
         if name in _SPARED or name.startswith("item_search"):
             continue
         if connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first():
-            raise StoreError(f"{where} is not empty: it has rows in {name}. Restore into an empty database.")
+            raise StoreError(f"{where} is not empty: it has rows in {name}. An empty database is needed.")
     if inspect(connection).has_table(user.name):
         claimed = select(user.c.id).where(user.c.password.is_not(None)).limit(1)
         if connection.execute(claimed).first():
-            raise StoreError(f"{where} has an owner with a password already. Restore into an empty database.")
+            raise StoreError(f"{where} has an owner with a password already. An empty database is needed.")
 
 
 def check_sqlite(connection: Connection) -> None:
