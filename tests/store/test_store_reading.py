@@ -151,6 +151,7 @@ async def test_streams_and_counts_say_what_was_marked(
     """With few items near by, the ways that are taken where wanted items are rare; with positions that count as far
     back, as mixed, and as near."""
     monkeypatch.setattr(streams, "NEAR", near)
+    monkeypatch.setattr(streams, "WIDE", far)
     monkeypatch.setattr(streams, "FAR", far)
     monkeypatch.setattr(positions, "NEAR", line)
     monkeypatch.setattr(positions, "EACH", each)

@@ -13,7 +13,7 @@ from headwater.store.people import HIT, Counts, Page, Part, Reading, Stream, Unr
 from headwater.store.people_tables import mark, query_subscription, subscribed
 from headwater.store.positions import line_of
 from headwater.store.sql import ByIds, chunks, rows
-from headwater.store.streams import Wanted, has_columns, places
+from headwater.store.streams import Habits, Wanted, has_columns, places
 from headwater.store.subscribing import query_tags
 from headwater.store.tables import hit
 
@@ -22,9 +22,9 @@ MOST = 10_000  # items of a page, whatever is asked for
 _STATE = (mark.c.state, mark.c.starred, subscribed.c.read_up_to)
 
 
-def stream(connection: Connection, user_id: int, which: Stream, part: Part, near: set[int]) -> Page:
+def stream(connection: Connection, user_id: int, which: Stream, part: Part, habits: Habits) -> Page:
     """A page of a stream, with the items."""
-    found = places(connection, user_id, which, part, WANTED, near)
+    found = places(connection, user_id, which, part, WANTED, habits)
     shown = found[: part.limit]
     more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit and shown else None
     items = {place[1]: reading_of(place[2:]) for place in shown if has_columns(place)}

@@ -24,7 +24,7 @@ class ReadingStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._near: set[int] = set()  # who had no position far back when last asked: see `streams.places`
+        self._habits = streams.Habits()
 
     # subscriptions
 
@@ -131,7 +131,7 @@ class ReadingStore:
         """A page of what a person reads; `people.Part` says what the options mean. `limit` is 1 to 10,000."""
         limit = max(1, min(limit, reading.MOST))
         part = Part(unread, starred, since, until, before, limit, oldest_first, by_arrival, queries)
-        return await self._database.read(reading.stream, user_id, which, part, self._near)
+        return await self._database.read(reading.stream, user_id, which, part, self._habits)
 
     async def places(self, user_id: int, which: Stream, part: Part) -> list[streams.Place]:
         """(time, id) of a part of a stream; one more than its limit, where there are more."""
@@ -140,7 +140,7 @@ class ReadingStore:
     async def page(self, user_id: int, which: Stream, part: Part) -> shown.Answer:
         """Like `stream`, with what an API shows of each item and the subscriptions they belong to."""
         bounded = replace(part, limit=max(1, min(part.limit, reading.MOST)))
-        return await self._database.read(shown.page, user_id, which, bounded, self._near)
+        return await self._database.read(shown.page, user_id, which, bounded, self._habits)
 
     async def chosen(self, user_id: int, ids: Sequence[int]) -> shown.Answer:
         """Like `items`, with what an API shows of each."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from headwater.store import reading, subscribing
 from headwater.store.people import HIT, Part, Reading, Stream, Subscription
 from headwater.store.sql import ByIds, chunks, to_json
-from headwater.store.streams import Wanted, has_columns, of_feeds, with_queries
+from headwater.store.streams import Habits, Wanted, has_columns, of_feeds, with_queries
 
 CHUNK = 10_000
 
@@ -63,9 +63,9 @@ class Answer(NamedTuple):
     next: tuple[float, int] | None = None
 
 
-def page(connection: Connection, user_id: int, which: Stream, part: Part, near: set[int]) -> Answer:
+def page(connection: Connection, user_id: int, which: Stream, part: Part, habits: Habits) -> Answer:
     """A part of a stream."""
-    found = of_feeds(connection, user_id, which, part, _WANTED, near)
+    found = of_feeds(connection, user_id, which, part, _WANTED, habits)
     items = {place[1]: Shown._make(place[2:]) for place in found if has_columns(place)}
     feeds = {one.feed_id for one in items.values()}
     mine, queries = subscribing.some_and_queries(connection, user_id, feeds)

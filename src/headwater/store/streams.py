@@ -27,7 +27,8 @@ from headwater.store.subscribing import query_tags, require, require_query
 Place = Any  # a row: the time that orders, the id, and, where they were asked along, the columns wanted
 
 FEW = 20  # feeds that are looked at one by one
-NEAR, FAR = (600, 6), (2_000, 20)  # about how many items are looked at, at least, and for each that is wanted
+# About how many items are looked at, at least, and for each that is wanted; `WIDE` first for who needed it before.
+NEAR, WIDE, FAR = (250, 2), (600, 6), (2_000, 20)
 TOGETHER = 100  # feeds in one statement; SQLite joins 500 at most
 # Else SQLite would walk all marks of the person.
 _KEPT = {"sqlite": "INDEXED BY mark_{}", "postgresql": ""}
@@ -45,6 +46,15 @@ _HIT_MARKS = (
 )
 
 
+class Habits:
+    """What was learned of people by looking for their items, to begin the next time where they are found. Only costs
+    depend on it."""
+
+    def __init__(self) -> None:
+        self.near: set[int] = set()  # who had no position far back
+        self.sparse: set[int] = set()  # whose items are few among everybody's
+
+
 class Wanted(NamedTuple):
     """What is asked along with the places: columns of the item (i), its subscription (s) and mark (m), and of what is
     joined to them."""
@@ -59,14 +69,13 @@ def places(
     which: Stream,
     part: Part,
     wanted: Wanted | None = None,
-    near: set[int] | None = None,
+    habits: Habits | None = None,
 ) -> list[Place]:
     """Where to look, in order; one more than the limit, where there are more. NotFound for what is not subscribed.
 
-    Not all of them have the columns wanted: `has_columns` tells. `near` is who was last found to have no position far
-    back, for the caller to keep: they are not asked for what they will not have.
+    Not all of them have the columns wanted: `has_columns` tells. `habits` is for the caller to keep.
     """
-    found = of_feeds(connection, user_id, which, part, wanted, near)
+    found = of_feeds(connection, user_id, which, part, wanted, habits)
     asked = [which.query] if which.query is not None else []
     if part.queries and which.query is None and which.feed is None:
         asked = query_ids(connection, user_id, which)
@@ -83,7 +92,7 @@ def of_feeds(
     which: Stream,
     part: Part,
     wanted: Wanted | None = None,
-    near: set[int] | None = None,
+    habits: Habits | None = None,
 ) -> list[Place]:
     """`places` without those in query feeds."""
     if which.query is not None:
@@ -91,7 +100,7 @@ def of_feeds(
         return []
     if which.feed is not None:
         require(connection, user_id, which.feed)
-    return _items(connection, user_id, which, part, wanted, set() if near is None else near)
+    return _items(connection, user_id, which, part, wanted, habits or Habits())
 
 
 def with_queries(
@@ -158,7 +167,7 @@ def _wanted(part: Part, state: str) -> str:
 
 
 def _items(
-    connection: Connection, user_id: int, which: Stream, part: Part, columns: Wanted | None, near: set[int]
+    connection: Connection, user_id: int, which: Stream, part: Part, columns: Wanted | None, habits: Habits
 ) -> list[Place]:
     key = "i.first_seen" if part.by_arrival else "i.published"
     order = _Order(part, key, "i.id", "i.first_seen")
@@ -183,7 +192,7 @@ def _items(
     feeds = feed_ids(connection, user_id, which) if which != Stream() else None
     line: Line | None = BY_FEED
     if feeds is None or len(feeds) > FEW:
-        found, line = _among_newest(connection, run, user_id, part, only, key, order, columns, near)
+        found, line = _among_newest(connection, run, user_id, part, only, key, order, columns, habits)
         if found is not None:
             return found
     if part.unread:
@@ -213,26 +222,28 @@ def _among_newest(
     key: str,
     order: _Order,
     columns: Wanted | None,
-    near: set[int],
+    habits: Habits,
 ) -> tuple[list[Place] | None, Line | None]:
     """None where wanted ones are too rare among them, or are elsewhere; then also where unread ones are."""
     line: Line | None = None
-    if part.unread and user_id in near:
+    if part.unread and user_id in habits.near:
         _, far, line = line_and(connection, user_id, "NULL", {})
         if not far:
             return None, line
-        near.discard(user_id)
-    for least, each in (NEAR, FAR):
+        habits.near.discard(user_id)
+    for least, each in (WIDE, FAR) if user_id in habits.sparse else (NEAR, WIDE, FAR):
         looked_at = max(least, each * part.limit)
         bound, given = _bound(connection.dialect.name, part, key, order, looked_at)
         found = _walk(connection.dialect.name, run, part, only, key, order, columns, bound, given)
         if len(found) > part.limit:
+            if (least, each) == WIDE:
+                habits.sparse.add(user_id)
             return found, None
         if part.unread:
             # Nothing at all: mostly because no position is far back, which is quickly asked by itself.
             _, far, line = line_and(connection, user_id, "NULL", {}) if not found else (None, True, None)
             if not far:
-                near.add(user_id)
+                habits.near.add(user_id)
                 return None, line
             edge, far, line = line_and(connection, user_id, f"({bound})", given)
             if not far:
