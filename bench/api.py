@@ -283,14 +283,16 @@ async def _ask_store(
         await store.reading.mark(user, rare[start : start + 20_000], NOW, read=True)
     await store.reading.compact(NOW)
     await floor.changed(
-        floor.all_marked(total, True), floor.marked([id for id in range(1, total + 1) if not id % 100], False)
+        floor.all_marked(total, True),
+        floor.marked([id for id in range(1, total + 1) if not id % 100], False),
+        *floor.statistics,
     )
     for pair in stores(store, floor, user, total):
         if pair.name in ("100 unread", "100 unread, whole items", "unread counts"):
             name = f"store, 1 of 100 unread: {pair.name}"
             figures[name] = _say(name, *(await pair.measure(times, clock)))
     await store.reading.mark(user, range(1, total + 1), NOW, read=False)
-    await floor.changed(floor.all_marked(total, False))
+    await floor.changed(floor.all_marked(total, False), *floor.statistics)
     return figures
 
 
