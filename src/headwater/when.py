@@ -58,7 +58,9 @@ def relative(at: float | None, now: float) -> str:
 def figure(value: float) -> str:
     """A number for a sentence: nobody reads 4.6e-06.
 
-    >>> figure(4.6e-06), figure(0.0312), figure(12.345), figure(0.0)
-    ('less than .001', '0.0312', '12.3', '0')
+    >>> figure(4.6e-06), figure(0.0312), figure(12.345), figure(0.0), figure(12_345.6)
+    ('less than .001', '0.0312', '12.3', '0', '12,346')
     """
-    return "less than .001" if 0 < value < 0.001 else f"{value:.3g}"
+    if 0 < value < 0.001:
+        return "less than .001"
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"

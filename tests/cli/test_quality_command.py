@@ -13,6 +13,7 @@ import pytest
 from headwater.node.quality import REPORT, VERSION, Losing, Quality
 from headwater.schedule.quality import Delay, Stretch
 from headwater.store.store import Store
+from headwater.store.values import NewFeed
 
 HOUR = Stretch(60, 1000, 9, 1.0, 0.9, Delay(9, 100.0, 60.0, 7200.0))
 LOSING = (Losing(7, "[bold]Lively", "http://a.example/", 20, 4.0, 0.6, 0.7, 400.0, 20, "raise --budget"),)
@@ -28,14 +29,28 @@ def test_without_a_report_it_says_what_to_do(headwater: Callable[..., Any]) -> N
     assert "start one with headwater serve" in answer.err
 
 
-def test_the_last_report_is_shown_in_sentences_and_as_json(headwater: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.fixture
+def reported(tmp_path: Path) -> None:
+    """A server has reported, and has a feed."""
     (tmp_path / "data").mkdir()
 
     async def store() -> None:
         async with await Store.open(f"sqlite:///{tmp_path / 'data' / 'headwater.sqlite'}") as opened:
             await opened.save_state(REPORT, VERSION, msgspec.json.encode(QUALITY), 1e9)
+            await opened.add_feeds([NewFeed("http://a.example/")], 1e9)
 
     asyncio.run(store())
+
+
+@pytest.mark.usefixtures("reported")
+def test_an_explanation_says_when_the_server_goes_by_another_strategy(headwater: Callable[..., Any]) -> None:
+    assert "options of its own" not in headwater("feeds", "explain", "1").out
+    other = headwater("feeds", "explain", "1", env={"HEADWATER_STRATEGY": "uniform"}).out
+    assert "refreshes by value, with options of its own" in " ".join(other.split())
+
+
+@pytest.mark.usefixtures("reported")
+def test_the_last_report_is_shown_in_sentences_and_as_json(headwater: Callable[..., Any]) -> None:
     told = headwater("quality").out
     for words in ("2 feeds", "90.00 %", "58 of 60 requests", "2.0 h at the 95th", "Target reached", "[bold]Lively"):
         assert words in told

@@ -18,10 +18,11 @@ from headwater.cli.articles import Switch, switched
 from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
 from headwater.cli.work import fetcher, opened, run
 from headwater.model import Feed, Known, Refresh
-from headwater.when import exactly, relative
+from headwater.when import exactly, figure, relative
 
 if TYPE_CHECKING:  # what only some commands need is loaded by them: listing feeds should not wait for a client
     from headwater.node.explaining import Belief, Explanation
+    from headwater.node.quality import Quality
     from headwater.settings import Settings
 
 HEADINGS = ("id", "title", "tags", "last", "next", "state", "address")
@@ -247,15 +248,17 @@ async def _refresh(given: Settings, refs: Sequence[str]) -> list[dict[str, objec
 def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")]) -> None:
     """Say what we believe of a feed, what its server asked for, and when and why it is refreshed."""
 
-    async def work() -> Explanation:
+    async def work() -> tuple[Explanation, Quality | None]:
         from headwater.node.explaining import explain as explained
         from headwater.node.kept_settings import in_force
+        from headwater.node.quality import last_report
 
         given = settings()
         async with opened(given) as store:
-            return await explained(store, await in_force(store, given), feed, time.time())
+            told = await explained(store, await in_force(store, given), feed, time.time())
+            return told, await last_report(store)
 
-    told = run(work())
+    told, report = run(work())
     if as_json():
         print_json(
             {
@@ -277,6 +280,12 @@ def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")
         return
     for line in _explanation(told, time.time()):
         out.print(line)
+    if report is not None and report.strategy != told.strategy:
+        # Options of another process are not known here; what was changed on its pages is (`in_force`).
+        out.print(
+            f"The server that reported {relative(report.at, time.time())} refreshes by {escape(report.strategy)}, with "
+            "options of its own: give the same ones, by headwater.toml or the environment, or ask its page."
+        )
 
 
 def _explanation(told: Explanation, now: float) -> list[str]:
@@ -307,7 +316,8 @@ def _belief(belief: Belief) -> list[str]:
     day = "".join(_BARS[min(int(8 * items / (max(belief.by_hour) or 1)), 8)] for items in belief.by_hour)
     waiting = f"{belief.expected_new:.2g} new ones are" if belief.expected_new >= 0.01 else "hardly a new one is"
     return [
-        f"Believed: {belief.per_day_now:.2g} items a day now, {belief.per_day:.2g} on average; next 24 h: {day}",
+        f"Believed: {figure(belief.per_day_now)} items a day now, {figure(belief.per_day)} on average; "
+        f"next 24 h: {day}",
         f"Its window shows {belief.window} items; {waiting} expected to wait there, "
         f"the chance that some are lost already is {belief.chance_of_loss:.1%}.",
     ]
