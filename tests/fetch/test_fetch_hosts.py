@@ -26,6 +26,16 @@ from headwater.fetch.hosts import HostGate, Pace, registered_domain
         ("::1", "::1"),
         ("localhost", "localhost"),
         ("co.uk", "co.uk"),
+        ("a.blog.github.io", "blog.github.io"),
+        ("www.city.kobe.jp", "city.kobe.jp"),
+        ("a.b.c.kobe.jp", "b.c.kobe.jp"),
+        ("a.www.ck", "www.ck"),
+        ("a.b.ck", "a.b.ck"),
+        ("a.b.xn--fiqs8s", "b.xn--fiqs8s"),
+        ("a.b.中国", "b.中国"),
+        ("a.unknown-ending", "a.unknown-ending"),
+        ("a..org", "a..org"),
+        ("", ""),
     ],
 )
 def test_a_host_belongs_to_the_domain_somebody_registered(host: str, domain: str):

@@ -14,8 +14,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
+from publicsuffixlist import PublicSuffixList
+
 from headwater.fetch.guard import is_public, literal_address
-from headwater.fetch.suffixes import private_suffix
+
+
+@lru_cache(maxsize=1)
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList()
 
 
 @lru_cache(maxsize=16384)
@@ -30,7 +36,7 @@ def registered_domain(host: str) -> str:
     # Letters alone are no number in any of the ways in which addresses are written; finding that out takes long.
     if not (last.isascii() and last.isalpha()) and literal_address(name) is not None:
         return name
-    return private_suffix(name)
+    return _suffixes().privatesuffix(name) or name
 
 
 @lru_cache(maxsize=1024)
