@@ -21,9 +21,9 @@ _NOBODY = _HASHER.hash(secrets.token_urlsafe())
 def hash_password(password: str) -> str:
     """What is kept of a password; InputError where it is too short or absurdly long. Takes some 20 ms of CPU."""
     if len(password) < SHORTEST:
-        raise InputError(f"A password has {SHORTEST} characters at least.")
+        raise InputError(f"A password has {SHORTEST} characters at least.", "password")
     if len(password) > LONGEST:
-        raise InputError(f"A password has {LONGEST} characters at most.")
+        raise InputError(f"A password has {LONGEST} characters at most.", "password")
     return _HASHER.hash(password)
 
 

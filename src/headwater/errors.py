@@ -27,7 +27,11 @@ class HeadwaterError(Exception):
 
 
 class InputError(HeadwaterError):
-    """Somebody gave us something wrong."""
+    """Somebody gave us something wrong; `field` is where, if in one field of a form, a request or the settings."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class NotAFeed(InputError):
@@ -64,10 +68,6 @@ class TraceError(InputError):
 
 class SettingsError(InputError):
     """Configuration that contradicts itself or names something unknown; `field` is the setting that is wrong."""
-
-    def __init__(self, message: str, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
 
 
 class NotFound(HeadwaterError):

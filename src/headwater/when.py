@@ -17,7 +17,8 @@ def zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:
-        raise SettingsError(f"There is no time zone “{name[:100]}”; give one like Europe/Vienna.") from error
+        told = f"There is no time zone “{name[:100]}”; give one like Europe/Vienna."
+        raise SettingsError(told, "time_zone") from error
 
 
 def exactly(at: float | None) -> str:

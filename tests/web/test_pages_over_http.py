@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from at_the_field import said_at
 
 from headwater.credentials import hash_password
 from headwater.errors import InputError
@@ -117,16 +119,13 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "fields", "said"), FORMS)
-async def test_bad_input_gets_a_sentence_and_changes_nothing(
-    site: Start, web_store: Store, path: str, fields: dict[str, str], said: str
-) -> None:
+async def test_bad_input_gets_a_sentence_and_changes_nothing(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
     before = await web_store.feeds()
     async with visiting(await site()) as visitor:
-        status, page = await visitor.send(path, **fields)
-    assert status == 400
-    assert said in page
+        for path, fields, said in FORMS:
+            status, page = await visitor.send(path, **fields)
+            assert (status, said in page) == (400, True), (path, fields, page)
     assert await web_store.feeds() == before
 
 
@@ -233,7 +232,7 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
         assert (await visitor.get("/read/feed/1"))[0] == 200
         status, page = await visitor.send("/settings/tokens", label="phone", **{"scope-admin": "1"})
         assert (status, "Only an owner" in page) == (400, True)
-        status, page = await visitor.send("/settings/tokens", label="phone")
+        status, page = await visitor.send("/settings/tokens", label="phone", **{"scope-read": "1"})
         assert 'id="secret"' in page
     assert await web_store.count_feeds() == 2
     assert [user.name for user in await web_store.accounts.all()] == [owner.name, "rita", "olaf"]
@@ -285,32 +284,68 @@ async def test_what_was_fetched_before_a_page_was_loaded_and_stored_after_it_sta
         assert [one.item.identity for one in left] == ["late"]
 
 
-@pytest.mark.parametrize(
-    ("path", "where", "fields", "field"),
-    [
-        ("/discover", "/discover", {"address": "ftp://nonsense"}, "address"),
-        ("/feeds", "/feeds", {"address": "file:///etc/passwd"}, "address"),
-        ("/feed/1", "/feed/1", {"do": "weigh", "weight": "heavy"}, "weight"),
-        ("/feed/1", "/feed/1", {"do": "move", "url": "gopher://old"}, "url"),
-    ],
-)
-async def test_what_is_wrong_is_said_at_the_field_which_keeps_what_was_typed(
-    site: Start, web_store: Store, path: str, where: str, fields: dict[str, str], field: str
-) -> None:
+# Path, what is sent, the field that is wrong, and those that keep what was typed.
+WRONG: list[tuple[str, dict[str, str], str, tuple[str, ...]]] = [
+    ("/discover", {"address": "ftp://nonsense"}, "address", ("address",)),
+    ("/feeds", {"address": "file:///etc/passwd"}, "address", ("address",)),
+    ("/feed/1", {"do": "weigh", "weight": "heavy"}, "weight", ("weight",)),
+    ("/feed/1", {"do": "move", "url": "gopher://old"}, "url", ("url",)),
+    ("/settings/users", {"name": "eve", "password": "short", "role": "owner"}, "password", ("name", "role")),
+    ("/settings/users", {"name": "a/b", "password": "long enough", "role": "owner"}, "name", ("name", "role")),
+    ("/settings/users", {"name": "eve", "password": "long enough", "role": "king"}, "role", ("name",)),
+    ("/settings/time-zone", {"time_zone": "Middle/Earth"}, "time_zone", ("time_zone",)),
+    ("/settings/tokens", {"label": "phone"}, "scopes", ("label",)),
+    ("/queries/edit", {"do": "build", "name": "9 to 5", "any": "work"}, "name", ("name", "any")),
+    ("/queries/edit", {"do": "build", "name": "a", "keep": "many"}, "keep", ("name", "keep")),
+    ("/queries/edit", {"do": "build", "field": "COLOUR"}, "field", ()),
+    ("/queries/edit", {"do": "build", "completeness": "2"}, "completeness", ("completeness",)),
+    ("/queries/edit", {"do": "build", "deliver": "PIGEON"}, "deliver", ()),
+    ("/queries/edit", {"do": "build", "deliver": "EMAIL"}, "address", ()),
+    ("/queries/edit", {"do": "build", "deliver": "EMAIL", "address": "a@b", "at": "noon"}, "at", ("address", "at")),
+]
+
+
+async def test_what_is_wrong_is_said_at_the_field_which_keeps_what_was_typed(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
 
     async def refuse(*_: object) -> None:
         raise InputError("No such place.")
 
     async with visiting(await site(add=refuse)) as visitor:
-        status, page = await visitor.send(path, where, **fields)
+        for path, fields, at, kept in WRONG:
+            status, page = await visitor.send(path, **fields)
+            assert status == 400, (path, fields)
+            assert said_at(page, at, **{name: fields[name] for name in kept})[-1] in ".”", (path, fields)
+    assert [user.name for user in await web_store.accounts.all()] == ["owner"]
+    assert await web_store.accounts.tokens(1) == []
+
+
+async def test_what_cannot_be_imported_is_said_at_the_file(site: Start, web_store: Store) -> None:
+    await two_feeds(web_store)
+    async with visiting(await site()) as visitor:
+        _, page = await visitor.get("/settings")
+        token = re.findall(r'name="token" value="([^"]+)"', page)[0]
+        for body, status in ((b"<html>no list</html>", 400), (b"", 400), (b"x" * 20_100_000, 413)):
+            form = aiohttp.FormData({"token": token})
+            form.add_field("file", io.BytesIO(body), filename="list.opml")
+            async with visitor.session.post(visitor.base + "/settings/import", data=form) as answer:
+                assert answer.status == status
+                assert said_at(await answer.text(), "file")
+
+
+async def test_the_text_of_a_query_is_marked_wrong_and_its_removal_refused_where_it_is_asked_for(
+    site: Start, web_store: Store
+) -> None:
+    await two_feeds(web_store)
+    await web_store.queries.execute("CREATE FEED a AS RETURN ALL; CREATE FEED b AS RETURN a", NOW)
+    async with visiting(await site()) as visitor:
+        status, page = await visitor.send("/queries/edit", do="save", text="CREATE FEED c AS RETURN")
+        assert status == 400
+        assert re.search(r'<textarea id="text"[^>]*aria-describedby="messages" aria-invalid="true"[^>]*>CREATE', page)
+        assert re.search(r'id="messages" role="status">\s*<p class="said bad"><b>Line 1', page)
+        status, page = await visitor.send("/queries/a/drop")
     assert status == 400
-    [shown] = re.findall(rf'<input [^>]*id="{field}"[^>]*>', page)
-    assert f'value="{fields[field]}"' in shown
-    assert f'aria-invalid="true" aria-describedby="{field}-wrong"' in shown
-    told = page.partition(shown)[2]
-    assert re.match(rf'(?s).{{0,200}}<p class="note problem" id="{field}-wrong" role="alert">[A-Z“]', told)
-    assert page.count('role="alert"') == 1
+    assert re.search(r'aria-describedby="drop-wrong" autofocus>Remove this query feed</button><p [^>]*id="drop-w', page)
 
 
 async def test_who_reads_nothing_yet_is_told_how_to_begin(site: Start) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
+from at_the_field import said_at
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -310,6 +311,52 @@ async def test_names_that_cannot_be_are_refused(clients: Clients, web_store: Sto
     form = {"name": name, "password": PASSWORD, "again": PASSWORD, "token": await token_of(client, "/register")}
     assert (await client.post("/register", data=form)).status_code == 400
     assert len(await web_store.accounts.all()) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "at"),
+    [({"name": "a/b"}, "name"), ({"password": "short", "again": "short"}, "password"), ({"again": "other"}, "again")],
+)
+async def test_what_is_wrong_with_an_account_is_said_at_the_field(
+    clients: Clients, wrong: dict[str, str], at: str
+) -> None:
+    client = clients(access=Access(registration=True))
+    for path in ("/welcome", "/register"):
+        form = {"name": "Bo", "password": PASSWORD, "again": PASSWORD, **wrong, "token": await token_of(client, path)}
+        answer = await client.post(path, data=form)
+        assert answer.status_code == 400
+        assert said_at(answer.text, at, name=form["name"])
+
+
+async def test_who_cannot_sign_in_is_told_at_the_password_and_not_which_of_the_two_was_wrong(
+    clients: Clients, web_store: Store
+) -> None:
+    await ada(web_store)
+    told = set()
+    for name in ("Ada", "Nobody"):
+        answer = await sign_in(clients(), name, "wrong")
+        assert answer.status_code == 403
+        told.add(said_at(answer.text, "password", name=name))
+    assert told == {"Name and password do not belong together."}
+
+
+async def test_guessing_at_the_present_password_is_told_at_its_field_and_gets_slower(
+    clients: Clients, web_store: Store, clock: Clock
+) -> None:
+    await ada(web_store)
+    client = clients()
+    await sign_in(client)
+    form = {"password": "quite another", "again": "quite another", "token": await token_of(client, "/password")}
+    for _ in range(6):
+        answer = await client.post("/password", data={**form, "old": "guessed"})
+        assert (answer.status_code, said_at(answer.text, "old")) == (403, "The present password is wrong.")
+    answer = await client.post("/password", data={**form, "old": PASSWORD})
+    assert answer.status_code == 429  # even the right one, or the answer would tell it from the others
+    assert said_at(answer.text, "old").startswith("Too many failed attempts.")
+    clock.now += 60
+    answer = await client.post("/password", data={**form, "old": PASSWORD, "password": "short", "again": "short"})
+    assert (answer.status_code, said_at(answer.text, "password")[:10]) == (400, "A password")
+    assert (await client.post("/password", data={**form, "old": PASSWORD})).status_code == 303
 
 
 async def test_a_trusted_proxy_says_who_it_is_and_nobody_else_can(clients: Clients, web_store: Store) -> None:

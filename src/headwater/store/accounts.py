@@ -34,11 +34,11 @@ def checked_name(name: str) -> str:
     """The name, if one can be called so; InputError says why not."""
     name = name.strip()
     if not name:
-        raise InputError("A name is needed.")
+        raise InputError("A name is needed.", "name")
     if len(name) > LONGEST_NAME:
-        raise InputError(f"A name has {LONGEST_NAME} characters at most.")
+        raise InputError(f"A name has {LONGEST_NAME} characters at most.", "name")
     if not name.isprintable() or set(name) & set("/\\") or name != clean(name):
-        raise InputError("A name has letters, digits and signs, but no slashes and nothing invisible.")
+        raise InputError("A name has letters, digits and signs, but no slashes and nothing invisible.", "name")
     return name
 
 
@@ -130,7 +130,7 @@ def remove(connection: Connection, user_id: int) -> list[int]:
 def check_role(role: str) -> None:
     """InputError for what is no role."""
     if role not in ROLES:
-        raise InputError(f"There is no role “{role}”; there are {' and '.join(ROLES)}.")
+        raise InputError(f"There is no role “{role}”; there are {' and '.join(ROLES)}.", "role")
 
 
 def _keep_an_owner(connection: Connection) -> None:
@@ -141,7 +141,7 @@ def _keep_an_owner(connection: Connection) -> None:
 def _refuse_taken(connection: Connection, name: str, besides: int | None) -> None:
     taken = connection.execute(select(user.c.id).where(user.c.name_key == name_key(name))).scalar()
     if taken is not None and taken != besides:
-        raise InputError(f"There is a user “{name}” already. Choose another name.")
+        raise InputError(f"There is a user “{name}” already. Choose another name.", "name")
 
 
 # sessions
@@ -214,9 +214,9 @@ def add_token(
 ) -> ApiToken:
     wanted = [scope for scope in SCOPES if scope in (given := set(scopes))]
     if unknown := given - set(SCOPES):
-        raise InputError(f"There is no scope “{min(unknown)}”; there are {', '.join(SCOPES)}.")
+        raise InputError(f"There is no scope “{min(unknown)}”; there are {', '.join(SCOPES)}.", "scopes")
     if not wanted:
-        raise InputError(f"A token needs a scope at least: {', '.join(SCOPES)}.")
+        raise InputError(f"A token needs a scope at least: {', '.join(SCOPES)}.", "scopes")
     label = clean(label.strip())[:200]
     values = {"hash": hash, "user_id": user_id, "label": label, "scopes": " ".join(wanted), "created": now}
     id = connection.execute(insert(api_token).returning(api_token.c.id), values).scalar_one()

@@ -26,11 +26,12 @@ LARGEST = 16_384
 
 
 class Refused(HeadwaterError):
-    """A form that is not taken, with a sentence for whoever sent it."""
+    """A form that is not taken, with a sentence for whoever sent it; `field` is where it is wrong, if in one."""
 
-    def __init__(self, message: str, status: int = 403) -> None:
+    def __init__(self, message: str, status: int = 403, field: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.field = field
 
 
 class Forms:
@@ -69,7 +70,7 @@ class Forms:
         if not length.isdecimal():
             raise Refused("The browser does not say how large the file is.", 411)
         if int(length[:18]) > largest:
-            raise Refused(f"The file is larger than {largest // 1_000_000} MB.", 413)
+            raise Refused(f"The file is larger than {largest // 1_000_000} MB.", 413, field)
         try:
             async with request.form(max_files=1, max_fields=20) as form:
                 fields = {name: value for name, value in form.items() if isinstance(value, str)}

@@ -23,9 +23,9 @@ class Wrong(InputError):
 class TooSoon(InputError):
     """Too many failures; `seconds` is how long to wait."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, field: str = "") -> None:
         self.seconds = math.ceil(seconds)
-        super().__init__(f"Too many failed attempts. Try again in {self.seconds} seconds.")
+        super().__init__(f"Too many failed attempts. Try again in {self.seconds} seconds.", field)
 
 
 class Door:

@@ -69,8 +69,8 @@ async def test_the_page_says_what_is_wrong_at_the_field(server: Any) -> None:
     assert signed.status_code == 303
     wrong = await http.post("/settings/change", data={"keep_days": "a while", **await _token(http, "/settings")})
     assert wrong.status_code == 400
-    assert re.search(r'<input[^>]*name="keep_days" value="a while"[^>]*aria-describedby="keep-days-wrong"', wrong.text)
-    assert re.search(r'id="keep-days-wrong"[^>]*>This is no number: give days', wrong.text)
+    assert re.search(r'<input[^>]*name="keep_days" value="a while"[^>]*aria-describedby="keep_days-wrong"', wrong.text)
+    assert re.search(r'id="keep_days-wrong"[^>]*>This is no number: give days', wrong.text)
     done = await http.post("/settings/change", data={"keep_days": "30", **await _token(http, "/settings")})
     assert (done.status_code, server.node.settings.keep_days) == (303, 30)
 

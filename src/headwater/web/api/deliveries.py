@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from headwater.errors import InputError
 from headwater.store.values import Delivery
 from headwater.web.api.endpoint import ADMIN, Answer, Asked, Call, Given, Noun
-from headwater.web.api.values import Cursor, FieldError, Id, Limit, Page, page, place
+from headwater.web.api.values import Cursor, Id, Limit, Page, page, place
 
 noun = Noun("deliveries", "Mails, web hooks and notifications of query feeds; the dead ones were given up.")
 
@@ -62,10 +63,10 @@ class Due(Answer, frozen=True):
 async def resend_deliveries(call: Call, given: Resend) -> Due:
     """Try again what was given up or waits to be tried again."""
     if bool(given.ids) == given.dead:
-        raise FieldError("Give the numbers of deliveries, or dead for all that were given up.", "ids")
+        raise InputError("Give the numbers of deliveries, or dead for all that were given up.", "ids")
     number = await call.store.publishing.resend(given.ids, call.now)
     if given.ids and not number:
-        raise FieldError("None of these can be sent again: only dead and failed deliveries can.", "ids")
+        raise InputError("None of these can be sent again: only dead and failed deliveries can.", "ids")
     if call.node is not None:
         call.node.deliverer.wake()
     return Due(due=number)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from headwater.errors import InputError
 from headwater.fetch.discover import discover
 from headwater.model import Feed
 from headwater.node.adding import subscribe
@@ -14,7 +15,6 @@ from headwater.web.api.access import see_feed, the_node, the_owner
 from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
 from headwater.web.api.values import (
     Address,
-    FieldError,
     Id,
     Line,
     Listed,
@@ -140,7 +140,7 @@ async def add_feed(call: Call, given: NewFeed) -> Added:
     def choose(address: str, found: object) -> object:
         offers = list(found)  # type: ignore[call-overload]
         if given.choose > len(offers):
-            raise FieldError(f"The page offers {len(offers)} feeds; there is no number {given.choose}.", "choose")
+            raise InputError(f"The page offers {len(offers)} feeds; there is no number {given.choose}.", "choose")
         return offers[given.choose - 1]
 
     done = await subscribe(
@@ -201,7 +201,7 @@ async def change_feed(call: Call, asked: One, given: FeedChange) -> FeedView:
     if "tags" in changes:
         changes["tags"] = tuple(dict.fromkeys(changes["tags"]))
     if "url" in changes and not changes["url"].lower().startswith(("http://", "https://")):
-        raise FieldError("An address begins with https:// or http://.", "url")
+        raise InputError("An address begins with https:// or http://.", "url")
     if changes:
         await call.store.update_feed(asked.id, **changes)
     return await one_feed(call, asked.id)

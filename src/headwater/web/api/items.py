@@ -13,7 +13,6 @@ from headwater.web.api.endpoint import Answer, Asked, Call, Given, Noun
 from headwater.web.api.queries import find_query
 from headwater.web.api.values import (
     Cursor,
-    FieldError,
     Id,
     Limit,
     Line,
@@ -236,7 +235,7 @@ async def mark_items(call: Call, given: ManyMarks) -> MarkedMany:
 
 async def _mark(call: Call, ids: list[str], read: bool | UnsetType, starred: bool | UnsetType) -> int:
     if read is UNSET and starred is UNSET:
-        raise FieldError("Say what is to be changed: read, starred, or both.", "read")
+        raise InputError("Say what is to be changed: read, starred, or both.", "read")
     return await call.store.reading.mark(
         call.user.id,
         [number(id) for id in ids],

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from headwater.credentials import digest, hash_password, new_secret, verify_password
-from headwater.errors import SettingsError
+from headwater.errors import InputError
 from headwater.store.people import ApiToken, User
 from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
-from headwater.web.api.values import FieldError, Line, Listed, One, Page, Time, page, place
+from headwater.web.api.values import Line, Listed, One, Page, Time, page, place
 from headwater.web.session import who
 from headwater.when import zone
 
@@ -48,10 +48,7 @@ def view(user: User) -> UserView:
 
 def checked_zone(given: str) -> str:
     """The time zone, if there is one of the name; empty stays empty."""
-    try:
-        return zone(given).key if given else ""
-    except SettingsError as error:
-        raise FieldError(str(error), "time_zone") from error
+    return zone(given).key if given else ""
 
 
 @noun.get("/users", ADMIN)
@@ -154,7 +151,7 @@ async def change_password(call: Call, given: NewPassword) -> None:
     """Change your password; all your sessions end."""
     _, kept = await call.store.accounts.password(call.user.name)
     if not await asyncio.to_thread(verify_password, kept, given.old):
-        raise FieldError("The old password is another.", "old")
+        raise InputError("The old password is another.", "old")
     changed = await asyncio.to_thread(hash_password, given.new)
     await call.store.accounts.change(call.user.id, password=changed)
 
@@ -198,7 +195,7 @@ async def make_token(call: Call, given: NewApiToken) -> MadeToken:
     """Make a token for a program. It can do no more than you can, and no more than what makes it."""
     able = (await who(call.request)).scopes
     if lacking := set(given.scopes) - able:
-        raise FieldError(f"You cannot give what you do not have: {', '.join(sorted(lacking))}.", "scopes")
+        raise InputError(f"You cannot give what you do not have: {', '.join(sorted(lacking))}.", "scopes")
     secret = new_secret()
     made = await call.store.accounts.add_token(call.user.id, digest(secret), given.label, given.scopes, call.now)
     return MadeToken(token=secret, about=view_token(made))

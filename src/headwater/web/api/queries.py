@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from headwater.errors import NotFound, QueryError
+from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import EVERY, parse
 from headwater.language.ast import Create
 from headwater.language.fmt import format_script
@@ -20,7 +20,6 @@ from headwater.web.api.feeds import Wanted
 from headwater.web.api.openapi import Detail, details
 from headwater.web.api.values import (
     Cursor,
-    FieldError,
     Id,
     Limit,
     Line,
@@ -254,7 +253,7 @@ async def put_query(call: Call, asked: OneQuery, given: Text) -> ScriptDone:
     script = parse(given.text, await call.store.queries.catalogue(), replacing=mine)
     named = [statement.name.name for statement in script.statements if isinstance(statement, Create)]
     if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:
-        raise FieldError(f"The script must define {asked.name} and nothing else.", "text")
+        raise InputError(f"The script must define {asked.name} and nothing else.", "text")
     done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id, replacing=mine)
     return ScriptDone(done=list(done.done), warnings=details(done.warnings))
 

@@ -12,7 +12,6 @@ from starlette.requests import Request
 
 from headwater.errors import InputError
 from headwater.web.api.endpoint import OPML, Asked, Document, Endpoint
-from headwater.web.api.values import FieldError
 from headwater.web.forms import Refused
 
 LARGEST = 2_000_000
@@ -32,9 +31,9 @@ def parameters(endpoint: Endpoint, request: Request) -> Any:
     known = _fields(endpoint.asked)
     for name, text in [*request.path_params.items(), *request.query_params.multi_items()]:
         if name not in known:
-            raise FieldError(f"There is no parameter “{name[:100]}” here; there are {', '.join(known)}.", name[:100])
+            raise InputError(f"There is no parameter “{name[:100]}” here; there are {', '.join(known)}.", name[:100])
         if name in given:
-            raise FieldError(f"The parameter {name} is given twice.", name)
+            raise InputError(f"The parameter {name} is given twice.", name)
         given[name] = _parameter(text, known[name], name)
     return _typed(lambda: msgspec.convert(given, endpoint.asked))
 
@@ -52,15 +51,15 @@ def _parameter(text: str, kind: kinds.Type, name: str) -> Any:
         kind = kind.type
     if isinstance(kind, kinds.BoolType):
         if text not in ("true", "false"):
-            raise FieldError(f"{name} is true or false.", name)
+            raise InputError(f"{name} is true or false.", name)
         return text == "true"
     if isinstance(kind, kinds.IntType):
         if not _WHOLE.fullmatch(text):
-            raise FieldError(f"{name} is a whole number.", name)
+            raise InputError(f"{name} is a whole number.", name)
         return int(text)
     if isinstance(kind, kinds.FloatType):
         if not _NUMBER.fullmatch(text):
-            raise FieldError(f"{name} is a number.", name)
+            raise InputError(f"{name} is a number.", name)
         return float(text)
     return text
 
@@ -113,7 +112,7 @@ def _typed(read: Any) -> Any:
         raise InputError("The body is nested deeper than anything here.") from error
 
 
-def _told(message: str) -> FieldError:
+def _told(message: str) -> InputError:
     """msgspec's message as a sentence, with the field it is about.
 
     >>> str(_told("Expected `int`, got `str` - at `$.weight`")), _told("… - at `$.tags[...]`").field
@@ -128,4 +127,4 @@ def _told(message: str) -> FieldError:
     name = ".".join(part for part in (at, named[1] if named else "") if part)
     what = what.replace("`", "").rstrip(".")
     sentence = what if named or not name else f"{name}: {what[:1].lower()}{what[1:]}"
-    return FieldError(f"{sentence}.", name)
+    return InputError(f"{sentence}.", name)

@@ -7,11 +7,10 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from headwater import __version__
-from headwater.errors import SettingsError
 from headwater.node.changing import CHANGEABLE
 from headwater.web.api.access import the_node
 from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
-from headwater.web.api.values import FieldError, Line
+from headwater.web.api.values import Line
 
 noun = Noun(
     "settings",
@@ -114,8 +113,5 @@ async def change_settings(call: Call, given: SettingsChange) -> SettingsView:
     node = the_node(call)
     changes = {name: value for name in CHANGEABLE if (value := getattr(given, name)) is not UNSET}
     if changes:
-        try:
-            await node.change(changes)
-        except SettingsError as error:
-            raise FieldError(str(error), error.field) from error
+        await node.change(changes)
     return view(call)

@@ -66,9 +66,9 @@ def place(given: str | None, *types: type) -> tuple[Any, ...] | None:
         parts = msgspec.json.decode(urlsafe_b64decode(given.encode()), type=list[Any])
         found: tuple[Any, ...] = tuple(msgspec.convert(part, kind) for part, kind in zip(parts, types, strict=True))
     except (ValueError, msgspec.MsgspecError) as error:
-        raise FieldError("The cursor is none of ours: give what `next` said, or none.", "cursor") from error
+        raise InputError("The cursor is none of ours: give what `next` said, or none.", "cursor") from error
     if any(isinstance(part, int) and abs(part) >= 2**62 for part in found):
-        raise FieldError("The cursor is none of ours: give what `next` said, or none.", "cursor")
+        raise InputError("The cursor is none of ours: give what `next` said, or none.", "cursor")
     return found
 
 
@@ -83,11 +83,3 @@ def page(rows: Sequence[Any], limit: int, view: Any, key: Any) -> Page[Any]:
 def finite(number: float | None) -> float | None:
     """JSON has no infinity."""
     return number if number is not None and math.isfinite(number) else None
-
-
-class FieldError(InputError):
-    """Something wrong in one field of a request."""
-
-    def __init__(self, message: str, field: str) -> None:
-        super().__init__(message)
-        self.field = field

@@ -20,7 +20,7 @@ from headwater.store.suggesting import site_of
 from headwater.web.forms import Refused
 from headwater.web.frame import Frame
 from headwater.web.joining import join
-from headwater.web.pages.notes import Note, said, then
+from headwater.web.pages.notes import Note, said, then, wrong
 from headwater.web.session import current
 
 DAY = 86_400.0
@@ -138,7 +138,7 @@ def routes(frame: Frame) -> list[Route]:
             raise
         except HeadwaterError as error:
             status = error.status if isinstance(error, Refused) else 400
-            note = Note(str(error), problem=True, field="address", value=address)
+            note = wrong(error, form, "address")
             return await _page(request, note=note, address=address, status=status)
         return then(f"/read/feed/{added.feed.id}")
 

@@ -26,7 +26,7 @@ from headwater.query.words import strip
 from headwater.store.store import Store
 from headwater.store.values import QueryStatistics
 from headwater.web.frame import Frame, as_json, integer
-from headwater.web.pages.notes import Note, said, then
+from headwater.web.pages.notes import Note, said, then, wrong
 from headwater.web.pages.writing import FIELDS, written
 from headwater.web.session import current
 
@@ -235,7 +235,7 @@ def routes(frame: Frame) -> list[Route]:
         except QueryError as error:
             return await _page(request, text, messages=_messages(error.messages), status=400)
         except HeadwaterError as error:
-            return await _page(request, text, form=form, note=Note(str(error), problem=True), status=400)
+            return await _page(request, text, form=form, note=wrong(error, form), status=400)
         return await _page(request, text, messages=await checked(store, text), look_back=what == "preview")
 
     async def drop(request: Request) -> Response:
@@ -246,14 +246,14 @@ def routes(frame: Frame) -> list[Route]:
             await store.queries.drop(name, cascade=bool(form.get("cascade")))
         except InputError as error:
             query = await store.queries.find(name)
-            return await _page(request, query.text, query=query, note=Note(str(error), problem=True), status=400)
+            return await _page(request, query.text, query=query, note=wrong(error, form, "drop"), status=400)
         return then("/queries", said="dropped")
 
     def _built(form: dict[str, str]) -> Response:
         try:
             return as_json({"text": written(form), "problem": None})
         except InputError as error:
-            return as_json({"text": None, "problem": str(error)})
+            return as_json({"text": None, "problem": str(error), "field": error.field})
 
     async def _fragment(text: str) -> Response:
         try:

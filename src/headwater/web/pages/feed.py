@@ -21,7 +21,7 @@ from headwater.web.charts.heat import DAYS, heat_map
 from headwater.web.charts.strip import strip
 from headwater.web.charts.svg import Chart
 from headwater.web.frame import Frame, back, brief, integer
-from headwater.web.pages.notes import Note, said, then
+from headwater.web.pages.notes import Note, said, then, wrong
 from headwater.web.pages.sentences import explained
 from headwater.web.session import current
 from headwater.when import exactly, relative
@@ -124,7 +124,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 # Which field of its form each deed goes by.
-FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url"}
+FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url", "merge": "other"}
 
 
 def routes(frame: Frame) -> list[Route]:
@@ -141,10 +141,7 @@ def routes(frame: Frame) -> list[Route]:
         except (StoreError, NotFound):
             raise
         except HeadwaterError as error:
-            field = FIELDS.get(form.get("do", ""), "")
-            return await _show(
-                frame, request, Note(str(error), problem=True, field=field, value=form.get(field, "")), 400
-            )
+            return await _show(frame, request, wrong(error, form, FIELDS.get(form.get("do", ""), "")), 400)
         if form.get("to"):
             return back(request, form["to"])
         if done == "removed":

@@ -15,7 +15,7 @@ from headwater.store.page_store import STATES, FeedRow
 from headwater.store.store import Store
 from headwater.web.forms import Refused
 from headwater.web.frame import Frame, back, integer
-from headwater.web.pages.notes import Note, said, then
+from headwater.web.pages.notes import said, then, wrong
 from headwater.web.session import current
 
 SIZE = 100
@@ -89,7 +89,7 @@ def routes(frame: Frame) -> list[Route]:
             raise
         except HeadwaterError as error:
             page = await look(frame.store, subscriber=await _reader(request))
-            note = Note(str(error), problem=True, field="address", value=address)
+            note = wrong(error, form, "address")
             status = error.status if isinstance(error, Refused) else 400
             return frame.page(request, "feeds.html", status, page=page, states=STATES, note=note)
         if form.get("to"):

@@ -5,7 +5,8 @@ What was done travels in the address and survives a reload.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -14,12 +15,17 @@ from starlette.responses import RedirectResponse
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to say above the page, or at a `field`, which keeps what was typed (`value`)."""
+    """Something to say above the page, or at a field (`at`); the fields of the form keep what was `typed`."""
 
     text: str
     problem: bool = False
-    field: str = ""
-    value: str = ""
+    at: str = ""
+    typed: Mapping[str, str] = field(default_factory=dict)
+
+
+def wrong(error: Exception, form: Mapping[str, str], at: str = "") -> Note:
+    """What is wrong with a form, at the field that the error names, else at `at`."""
+    return Note(str(error), problem=True, at=getattr(error, "field", "") or at, typed=form)
 
 
 def said(request: Request, sentences: dict[str, str]) -> Note | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from starlette.requests import Request
@@ -24,17 +23,17 @@ from headwater.store.people import ROLES, SCOPES, ApiToken, User
 from headwater.store.store import Store
 from headwater.store.values import Delivery, Summary
 from headwater.web.charts.svg import Chart
+from headwater.web.forms import Refused
 from headwater.web.frame import Frame, integer
 from headwater.web.importing import start_import
 from headwater.web.pages.health import CAUSES
-from headwater.web.pages.notes import Note, said, then
+from headwater.web.pages.notes import Note, said, then, wrong
 from headwater.web.pages.quality import budget_curve
 from headwater.web.session import current
 
 LARGEST_LIST = 20_000_000
 STATES = ("dead", "failed", "due", "sent")
 LETTERS = 50
-SHORTEST_PASSWORD = 8
 NUMBERS = {
     "budget": "requests per minute, such as 60",
     "target_completeness": "a share of all items, such as .99, or nothing",
@@ -152,14 +151,12 @@ class SettingsPages:
         status: int = 200,
         *,
         secret: str = "",
-        wrong: Mapping[str, str] = MappingProxyType({}),
-        form: Mapping[str, str] = MappingProxyType({}),
     ) -> Response:
         user = await current(request)
         page = await look(self._frame, user, self._frame.clock(), request.query_params.get("deliveries", ""))
         values = {"causes": CAUSES, "scopes": SCOPES, "roles": ROLES, "states": STATES, "secret": secret}
         values["by_hand"] = sorted(self._frame.node.by_hand) if self._frame.node is not None else []
-        values |= {"strategies": sorted(STRATEGIES), "dials": DIALS, "wrong": wrong, "form": form}
+        values |= {"strategies": sorted(STRATEGIES), "dials": DIALS}
         return self._frame.page(request, "settings.html", status, page=page, note=note, **values)
 
     async def _do(self, request: Request, scope: str, work: Work) -> Response:
@@ -171,7 +168,7 @@ class SettingsPages:
         except (StoreError, NotFound):
             raise
         except HeadwaterError as error:
-            return await self._page(request, Note(str(error), problem=True), 400)
+            return await self._page(request, wrong(error, form), 400)
         return done if isinstance(done, Response) else then("/settings", said=done)
 
     async def change(self, request: Request) -> Response:
@@ -182,22 +179,24 @@ class SettingsPages:
             if self._frame.node is None:
                 raise InputError("This process runs no aggregator: its settings are changed where it runs.")
             await self._frame.node.change(changes(form))
-        except SettingsError as error:
-            wrong = {error.field: str(error)} if error.field in form else {}
-            note = None if wrong else Note(str(error), problem=True)
-            return await self._page(request, note, 400, wrong=wrong, form=form)
         except InputError as error:
-            return await self._page(request, Note(str(error), problem=True), 400)
+            at = error.field if error.field in form else ""
+            return await self._page(request, Note(str(error), problem=True, at=at, typed=form), 400)
         return then("/settings", said="changed")
 
     async def take_list(self, request: Request) -> Response:
         """Import an OPML list behind the scenes."""
         user = await current(request, "write")
-        _, body = await self._frame.forms.read_file(request, "file", LARGEST_LIST)
+        try:
+            _, body = await self._frame.forms.read_file(request, "file", LARGEST_LIST)
+        except Refused as error:
+            if not error.field:
+                raise
+            return await self._page(request, wrong(error, {}), error.status)
         try:
             job = await start_import(self._frame, body, user.id)
-        except InputError as error:
-            return await self._page(request, Note(str(error), problem=True), 400)
+        except (InputError, Refused) as error:
+            return await self._page(request, wrong(error, {}, "file"), getattr(error, "status", 400))
         return then(f"/jobs/{job.id}")
 
     async def give_list(self, request: Request) -> Response:
@@ -211,10 +210,7 @@ class SettingsPages:
 
     async def add_user(self, request: Request) -> Response:
         async def work(user: User, form: dict[str, str]) -> str:
-            password = form.get("password", "")
-            if len(password) < SHORTEST_PASSWORD:
-                raise InputError(f"A password has {SHORTEST_PASSWORD} characters or more.")
-            kept = await asyncio.to_thread(hash_password, password)
+            kept = await asyncio.to_thread(hash_password, form.get("password", ""))
             role = form.get("role", "reader")
             await self._store.accounts.add(form.get("name", "").strip(), kept, self._frame.clock(), role=role)
             return "user"
@@ -243,9 +239,9 @@ class SettingsPages:
 
         async def work(user: User, form: dict[str, str]) -> Response:
             secret = new_secret()
-            scopes = [scope for scope in SCOPES if form.get(f"scope-{scope}")] or ["read"]
+            scopes = [scope for scope in SCOPES if form.get(f"scope-{scope}")]
             if "admin" in scopes and not user.is_owner:
-                raise InputError("Only an owner's token can have the scope admin.")
+                raise InputError("Only an owner's token can have the scope admin.", "scopes")
             label = form.get("label", "").strip()[:100] or "without a name"
             await self._store.accounts.add_token(user.id, digest(secret), label, scopes, self._frame.clock())
             return await self._page(request, None, secret=secret)

@@ -39,7 +39,7 @@ def written(form: Mapping[str, str]) -> str:
 def _name(form: Mapping[str, str]) -> str:
     name = re.sub(r"\s+", "", form.get("name", "").strip()) or "MyFeed"
     if not _NAME.fullmatch(name) or len(name) > 100:
-        raise InputError(f"“{name[:60]}” cannot be a name: begin with a letter, go on with letters and digits.")
+        raise InputError(f"“{name[:60]}” cannot be a name: begin with a letter, go on with letters and digits.", "name")
     return name
 
 
@@ -54,7 +54,7 @@ def _sources(form: Mapping[str, str]) -> str:
 def _conditions(form: Mapping[str, str]) -> list[str]:
     field = form.get("field", "ITEM")
     if field not in FIELDS:
-        raise InputError(f"There is no field “{field[:40]}” to look in.")
+        raise InputError(f"There is no field “{field[:40]}” to look in.", "field")
     lines = []
     for key, between in (("any", " OR "), ("all", " AND ")):
         if words := _listed(form.get(key, "")):
@@ -74,9 +74,9 @@ def _target(form: Mapping[str, str]) -> str:
         try:
             wanted = float(share)
         except ValueError as error:
-            raise InputError("The share to catch is no number: write .99 for 99 in 100.") from error
+            raise InputError("The share to catch is no number: write .99 for 99 in 100.", "completeness") from error
         if not 0 < wanted <= 1:
-            raise InputError("The share to catch lies between 0 and 1: write .99 for 99 in 100.")
+            raise InputError("The share to catch lies between 0 and 1: write .99 for 99 in 100.", "completeness")
         parts.append(f"COMPLETENESS >= {wanted:g}")
     if minutes := _number(form, "delay", "The delay in minutes"):
         parts.append(f"DELAY <= {minutes} MINUTES")
@@ -88,13 +88,13 @@ def _delivery(form: Mapping[str, str]) -> list[str]:
     if not kind:
         return []
     if kind not in ("EMAIL", "WEBHOOK", "NOTIFY"):
-        raise InputError("Alerts go by EMAIL, WEBHOOK or NOTIFY.")
+        raise InputError("Alerts go by EMAIL, WEBHOOK or NOTIFY.", "deliver")
     if not address:
-        raise InputError("Say where alerts go: a mail address, or an address that begins with https://.")
+        raise InputError("Say where alerts go: a mail address, or an address that begins with https://.", "address")
     lines = []
     if at := form.get("at", "").strip():
         if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", at):
-            raise InputError("The time of a digest is written like 07:30.")
+            raise InputError("The time of a digest is written like 07:30.", "at")
         lines.append(f'EVERY 1 DAY AT "{at}"')
     return [*lines, f"DELIVER TO {kind} {_quoted(address)}"]
 
@@ -102,7 +102,7 @@ def _delivery(form: Mapping[str, str]) -> list[str]:
 def _number(form: Mapping[str, str], key: str, what: str) -> str:
     text = form.get(key, "").strip()
     if text and not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) <= 10**9):
-        raise InputError(f"{what} is no whole number above 0: “{text[:40]}”.")
+        raise InputError(f"{what} is no whole number above 0: “{text[:40]}”.", key)
     return str(int(text[:12])) if text else ""
 
 

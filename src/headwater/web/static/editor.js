@@ -81,6 +81,8 @@ function tell() {
     }),
   );
   const first = wrong.find((one) => !one.warning);
+  if (first) text.setAttribute("aria-invalid", "true");
+  else text.removeAttribute("aria-invalid");
   bubble.hidden = !first || document.activeElement !== text;
   if (first) {
     bubble.textContent = `${first.text}${first.hint ? ` – ${first.hint}` : ""}`;
@@ -132,6 +134,22 @@ text.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.querySelector("[value=save]").click();
 });
 
+// What is wrong with a field of the form, at that field, as the server's own page says it.
+function say(problem, name) {
+  builder.querySelector(".problem")?.remove();
+  builder.querySelector("[aria-invalid]")?.removeAttribute("aria-invalid");
+  const field = problem && builder.elements[name];
+  if (!field) return;
+  const line = document.createElement("p");
+  line.className = "note problem";
+  line.id = `${name}-wrong`;
+  line.setAttribute("role", "alert");
+  line.textContent = problem;
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", line.id);
+  field.after(line);
+}
+
 let building;
 builder.addEventListener("input", () => {
   clearTimeout(building);
@@ -139,7 +157,7 @@ builder.addEventListener("input", () => {
     const answer = await ask("build", builder);
     if (!answer.ok) return;
     const built = await answer.json();
-    document.getElementById("build-problem").textContent = built.problem ?? "";
+    say(built.problem, built.field);
     if (built.text === null) return;
     text.value = built.text;
     text.rows = Math.max(text.rows, built.text.split("\n").length + 1);
