@@ -16,7 +16,9 @@ from headwater.cluster.roles import ROLES
 from headwater.node.process import settle_in
 from headwater.settings import Settings
 
-Nats = Annotated[str | None, typer.Option(help="The address of NATS: nats://user:password@host:4222.")]
+Nats = Annotated[
+    str | None, typer.Option(help="The address of NATS: nats://user:password@host:4222, or tls://…?ca=FILE.")
+]
 Member = Annotated[str | None, typer.Option(help="The name of this process in the cluster.")]
 Prefix = Annotated[str | None, typer.Option(help="Before the names of streams, where clusters share a NATS.")]
 Level = Annotated[str, typer.Option(help="debug, info, warning or error.")]

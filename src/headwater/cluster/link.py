@@ -22,39 +22,49 @@ log = structlog.get_logger()
 
 
 def shown(url: str) -> str:
-    """The address without what nobody else may know."""
-    return ",".join(_SECRET.sub("//", one.strip()) for one in url.split(","))
+    """The address without what nobody else may know, and without the files of certificates."""
+    return ",".join(_SECRET.sub("//", one.strip().partition("?")[0]) for one in url.split(","))
 
 
 async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
     """A connection that mends itself. A server that is not there is waited for; ClusterError for what will not mend.
 
-    `nats://user:password@host:4222`, `tls://…`, several with commas between.
+    `nats://user:password@host:4222`, `tls://…?ca=FILE`, several with commas between.
     """
     try:
-        import nats
         from nats.errors import Error as NatsError
+
+        from headwater.cluster import tls
     except ImportError as error:
         raise ClusterError("NATS needs one more package: install headwater[cluster].") from error
-    servers = [one.strip() for one in url.split(",")]
-    heard: list[str] = []
+    given = tls.address(url)
+    heard: list[Exception] = []
 
     async def hear(error: Exception) -> None:
-        heard.append(str(error) or type(error).__name__)
+        heard[:] = [*heard[-1:], error]  # of two attempts: an alert may be lost with the connection
         if link is not None:
-            log.warning("nats_says", error=heard[-1])
-        del heard[:-1]
+            log.warning("nats_says", error=tls.problem(error) or _said(error))
 
     link: Any = None
     end, wait = asyncio.get_running_loop().time() + patience, 0.25
     while True:
         try:
-            link = await nats.connect(
-                servers, name=name, max_reconnect_attempts=1, reconnect_time_wait=1, connect_timeout=5, error_cb=hear
+            client = tls.Secure(insists=given.context is not None)
+            await client.connect(
+                list(given.servers),
+                name=name,
+                tls=given.context,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=1,
+                connect_timeout=5,
+                error_cb=hear,
             )
+            link = client
             break
         except (NatsError, OSError, TimeoutError, ValueError) as error:
-            says = " ".join([str(error) or type(error).__name__, *heard[-1:]])
+            says = " ".join(map(_said, [error, *heard[-1:]]))
+            if blamed := next(filter(None, map(tls.problem, heard)), None):
+                raise ClusterError(f"NATS at {shown(url)} {blamed}") from error
             if "uthorization" in says or "uthentication" in says:
                 raise ClusterError(
                     f"NATS at {shown(url)} refused our credentials. Check user and password in the address, or the "
@@ -75,6 +85,10 @@ async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
     return link
 
 
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
 async def patiently(
     what: str, work: Callable[[], Awaitable[T]], *, longest: float = 5.0, until: Callable[[], bool] = lambda: False
 ) -> T:
@@ -88,6 +102,6 @@ async def patiently(
         except Exception as error:
             if until():
                 raise
-            log.warning("nats_waits", what=what, error=str(error) or type(error).__name__, again_in=round(wait, 2))
+            log.warning("nats_waits", what=what, error=_said(error), again_in=round(wait, 2))
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))
             wait = min(2 * wait, longest)

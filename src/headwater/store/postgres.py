@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from sqlalchemy import URL, Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -21,6 +23,9 @@ T = TypeVar("T")
 OLDEST = 14
 TRIES = 5
 CONNECTIONS = 8
+FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+TLS = ("sslmode", *FILES, "sslpassword", "sslnegotiation")
+OTHERS = frozenset({"host", "port", "user", "password", "passfile", "target_session_attrs"})
 
 
 class Postgres(Database):
@@ -148,11 +153,15 @@ def _engine(url: URL, **options: Any) -> AsyncEngine:
     """Without overflow: under load connections beyond the pool would be opened for every other question and closed
     after it, and opening one costs the server a process."""
     return create_async_engine(
-        _driver_url(url),
+        url.set(drivername="postgresql+asyncpg", query=_asked(url)),
         pool_size=CONNECTIONS,
         max_overflow=0,
         pool_use_lifo=True,  # the connection that has its statements prepared
-        connect_args={"timeout": 10, "server_settings": {"application_name": "headwater", "jit": "off"}},
+        connect_args={
+            "timeout": 10,
+            "server_settings": {"application_name": "headwater", "jit": "off"},
+            "dsn": _security(url),
+        },
         **options,
     )
 
@@ -163,9 +172,21 @@ def _refuse_old(connection: Connection, server: str) -> None:
         raise StoreError(f"PostgreSQL at {server} is version {number // 10_000}; Headwater needs {OLDEST} or newer.")
 
 
-def _driver_url(url: URL) -> URL:
-    """asyncpg calls `ssl` what everybody else calls `sslmode`."""
-    query = dict(url.query)
-    if "sslmode" in query:
-        query["ssl"] = query.pop("sslmode")
-    return url.set(drivername="postgresql+asyncpg", query=query)
+def _asked(url: URL) -> dict[str, tuple[str, ...] | str]:
+    """What the address says after “?”, but for TLS. StoreError for words that mean nothing."""
+    asked = {name: value for name, value in url.query.items() if not name.startswith("ssl")}
+    if strange := (set(asked) - OTHERS) | {name for name in url.query if name.startswith("ssl") and name not in TLS}:
+        raise StoreError(
+            f"“{min(strange)}” in the address of PostgreSQL means nothing to Headwater. "
+            f"After “?” may come: {', '.join((*sorted(OTHERS), *TLS))}."
+        )
+    return asked
+
+
+def _security(url: URL) -> str:
+    """What the address says of TLS, which the driver takes from an address only: `sslmode` and files, as in libpq."""
+    said = {name: str(url.query[name]) for name in TLS if name in url.query}
+    for name in FILES:
+        if name in said and not Path(said[name]).is_file():
+            raise StoreError(f"There is no file {said[name]}, which {name} in the address of PostgreSQL names.")
+    return "postgresql://" + (f"?{urlencode(said)}" if said else "")

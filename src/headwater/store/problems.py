@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,12 +49,32 @@ def sqlite_problem(error: BaseException, file: Path) -> str:
 def postgres_problem(error: BaseException, server: str) -> str:
     says = str(error).rpartition(">: ")[2].splitlines()[0] if str(error) else type(error).__name__
     state = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
-    sentence = _POSTGRES.get(state or "")
+    sentence = _POSTGRES.get(state or "") or _of_tls(error)
     if sentence is None and (isinstance(error, OSError | TimeoutError) or (state or "").startswith(("08", "57"))):
         sentence = (
             "PostgreSQL at {server} cannot be reached ({says}). Check that it runs and that the address is right."
         )
     return (sentence or "PostgreSQL at {server} failed: {says}.").format(server=server, says=says.rstrip("."))
+
+
+def _of_tls(error: BaseException | None) -> str | None:
+    """What is wrong between us and the server that no waiting mends."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"PostgreSQL at {{server}} showed a certificate that is not trusted ({error.verify_message.rstrip('.')}). "
+            "Name the file of who signed it in the address (sslrootcert=FILE), and the server as its certificate does."
+        )
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return (
+            "TLS with PostgreSQL at {server} cannot begin ({says}). Check the files that the address names: "
+            "sslrootcert, and sslcert and sslkey where it wants a certificate of ours; the key without a password."
+        )
+    if isinstance(error, ConnectionError) and "rejected SSL" in str(error):
+        return (
+            "PostgreSQL at {server} does not speak TLS, and the address wants it. Set it up there (ssl = on), or say "
+            "sslmode=disable to do without."
+        )
+    return None
 
 
 @contextmanager
@@ -114,7 +135,7 @@ def may_come_back(error: BaseException | None) -> bool:
         if state is not None:
             return state.startswith(("08", "57")) or state in ("53300", "53100", "55000")
         if isinstance(error, OSError | TimeoutError):
-            return True
+            return _of_tls(error) is None
         error = error.__cause__
     return False
 

@@ -1,0 +1,115 @@
+"""TLS to NATS: what its address says of certificates, and what is wrong with them in words."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from headwater.errors import ClusterError
+
+FILES = ("ca", "cert", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`tls://nats.example.org:4222?ca=FILE&cert=FILE&key=FILE`, several with commas between.
+
+    By `tls://`, or where files are named, TLS is wanted of all of them; else whoever asks for it gets it.
+    """
+
+    servers: tuple[str, ...]
+    context: ssl.SSLContext | None  # None: TLS is not insisted on
+
+
+class NoTls(NatsError):
+    """The server answers in clear, and TLS is wanted."""
+
+
+class Secure(Client):
+    """The library's client without two of its ways with TLS.
+
+    To whoever, in the place of the server, does not ask for TLS it would send user and password in clear; and after a
+    handshake that failed it would wait for ever for the end of a stream that hears of nothing any more.
+    """
+
+    def __init__(self, *, insists: bool) -> None:
+        super().__init__()
+        self._insists = insists
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if self._insists and initial_connection and not info.get("tls_required"):
+            if not info.get("tls_available"):
+                raise NoTls
+            info["tls_required"] = True
+        await super()._process_info(info, initial_connection)
+
+    async def _process_connect_init(self) -> None:
+        try:
+            await super()._process_connect_init()
+        except OSError:  # of ssl too
+            transport: Any = self._transport
+            if transport is not None:
+                transport.close()
+            self._transport = None
+            raise
+
+
+def address(url: str) -> Address:
+    """ClusterError for files that cannot be used."""
+    parts = [urlsplit(one.strip()) for one in url.split(",")]
+    files = {name: value for part in parts for name, value in parse_qsl(part.query)}
+    if strange := next((name for name in files if name not in FILES), None):
+        raise ClusterError(
+            f"“{strange}” in the address of NATS means nothing. After “?” come files of certificates: "
+            "ca=FILE, cert=FILE and key=FILE."
+        )
+    servers = tuple(part._replace(query="").geturl() for part in parts)
+    wanted = files or any(part.scheme == "tls" for part in parts)
+    return Address(servers, _context(**files) if wanted else None)
+
+
+def problem(error: BaseException) -> str | None:
+    """What to do about an error of a connection that TLS is to blame for and no waiting mends."""
+    says = str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"showed a certificate that is not trusted ({error.verify_message.rstrip('.')}). Name the file of who "
+            "signed it in the address (?ca=FILE), and the server as its certificate does."
+        )
+    if isinstance(error, NoTls):
+        return "does not speak TLS, and the address says tls://. Set TLS up there, or say nats:// to do without."
+    if isinstance(error, ssl.SSLError) and "ALERT" in says and any(word in says for word in ("CERTIFICATE", "CA")):
+        return (
+            "wants a certificate of ours, or another one. Name its files in the address (?cert=FILE&key=FILE), signed "
+            "by whom the server trusts."
+        )
+    return None
+
+
+def _context(ca: str | None = None, cert: str | None = None, key: str | None = None) -> ssl.SSLContext:
+    try:
+        made = ssl.create_default_context(cafile=ca)
+    except (OSError, ValueError) as error:  # of ssl too
+        raise ClusterError(f"The file {ca} (ca in the address of NATS) holds no certificate: {_why(error)}.") from error
+    if key is not None and cert is None:
+        raise ClusterError("A key in the address of NATS needs its certificate: ?cert=FILE&key=FILE.")
+    if cert is not None:
+        try:
+            made.load_cert_chain(cert, key, password=lambda: "")  # else it would ask whoever sits at the terminal
+        except (OSError, ValueError) as error:
+            files = cert if key is None else f"{cert} and {key}"
+            raise ClusterError(
+                f"The certificate for NATS and its key cannot be used ({files}): {_why(error)}. Both are PEM files, "
+                "the key without a password."
+            ) from error
+    return made
+
+
+def _why(error: Exception) -> str:
+    reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+    return str(reason).rstrip(".")
