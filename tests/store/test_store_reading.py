@@ -19,10 +19,11 @@ from sqlalchemy.util import await_only
 
 from databases import PostgresServer, sqlite_url
 from headwater.errors import InputError, NotFound
+from headwater.model import Verdict
 from headwater.store import compacting, outbox, positions, sql, streams
 from headwater.store.people import HIT, Part, Reading, Stream, Subscription, User
 from headwater.store.store import Store
-from headwater.store.values import Keep, NewFeed
+from headwater.store.values import Keep, NewFeed, Saved
 from store_samples import NOW, a_verdict, an_item, one_feed
 
 BIG = 10_000
@@ -220,16 +221,10 @@ async def test_positions_of_what_is_read_go_to_the_newest_item_of_all(
     assert [one.item.identity for one in await all_of(store, user, Stream(), Part(unread=True))] == ["new"]
 
 
-@pytest.mark.parametrize("bound", [{}, {"up_to": 10**9}, {"until": NOW + 100}])
-async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
-    on_postgres: Store, bound: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In PostgreSQL transactions end in any order: an item may appear before others that are there already."""
-    store = on_postgres
-    monkeypatch.setattr(compacting, "WORTH_MOVING", 0)
-    one, two = [each.feed for each in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
-    await store.save([a_verdict(one, an_item(one.id, "old"))])
-    user = await store.accounts.owner()
+async def being_saved(
+    store: Store, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+) -> tuple[asyncio.Task[list[Saved]], asyncio.Event]:
+    """A batch that has its ids and does not end before the event."""
     has_ids, gate = asyncio.Event(), asyncio.Event()
     in_turn = outbox.in_turn
 
@@ -241,9 +236,23 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
         in_turn(connection)
 
     monkeypatch.setattr(outbox, "in_turn", held_up)
-    slow = an_item(one.id, "slow", first_seen=NOW + 200)
-    saving = asyncio.create_task(store.save([a_verdict(one, slow, at=NOW + 1)]))
+    saving = asyncio.create_task(store.save([verdict]))
     await has_ids.wait()
+    return saving, gate
+
+
+@pytest.mark.parametrize("bound", [{}, {"up_to": 10**9}, {"until": NOW + 100}])
+async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
+    on_postgres: Store, bound: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In PostgreSQL transactions end in any order: an item may appear before others that are there already."""
+    store = on_postgres
+    monkeypatch.setattr(compacting, "WORTH_MOVING", 0)
+    one, two = [each.feed for each in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
+    await store.save([a_verdict(one, an_item(one.id, "old"))])
+    user = await store.accounts.owner()
+    slow = a_verdict(one, an_item(one.id, "slow", first_seen=NOW + 200), at=NOW + 1)
+    saving, gate = await being_saved(store, monkeypatch, slow)
     await store.save([a_verdict(two, an_item(two.id, "quick"))])
     marked = await store.reading.mark_all_read(user.id, now=NOW, **bound)
     assert (marked.count, (await store.reading.counts(user.id)).total) == (2, 0)
@@ -258,6 +267,55 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
     assert marked.undo is not None
     await store.reading.undo(user.id, marked.undo, NOW)
     assert [each.item.identity for each in await all_of(store, user, Stream(), Part(unread=True))] == ["slow"]
+
+
+async def test_some_are_marked_read_and_taken_back_to_what_they_were(store: Store) -> None:
+    feed = await one_feed(store)
+    await store.save([a_verdict(feed, *(an_item(feed.id, name) for name in "abcd"))])
+    user, other = await store.accounts.owner(), await store.accounts.add("Other", None, NOW)
+    a, b, c, d = sorted(one.id or 0 for one in await store.items())
+    await store.reading.mark_all_read(user.id, now=NOW, up_to=b)
+    await store.reading.mark(user.id, [a], NOW, read=False)
+    await store.reading.mark(user.id, [c], NOW, read=True)
+
+    async def unread() -> set[int]:
+        return {one.id for one in (await store.reading.stream(user.id, unread=True)).items}
+
+    assert await unread() == {a, d}
+    marked = await store.reading.mark_read(user.id, [a, b, c, d, d, 10**9], NOW + 1)
+    assert (marked.count, await unread()) == (2, set())
+    assert (await store.reading.mark_read(user.id, [a, b, c, d], NOW + 1)).undo is None
+    assert (await store.reading.mark_read(other.id, [a, b, c, d], NOW + 1)).count == 0  # who does not read the feed
+    assert marked.undo is not None
+    with pytest.raises(NotFound):
+        await store.reading.undo(other.id, marked.undo, NOW + 2)
+    await store.reading.undo(user.id, marked.undo, NOW + 2)
+    assert await unread() == {a, d}
+    assert (await store.reading.counts(user.id)).total == 2
+
+
+async def test_what_is_stored_while_a_page_is_loaded_and_not_shown_stays_unread(
+    on_postgres: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page knows up to which item all were there, and which it shows beyond; only those are marked."""
+    store = on_postgres
+    one, two = [each.feed for each in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
+    await store.save([a_verdict(one, an_item(one.id, "old"))])
+    user = await store.accounts.owner()
+    saving, gate = await being_saved(store, monkeypatch, a_verdict(one, an_item(one.id, "slow"), at=NOW + 1))
+    await store.save([a_verdict(two, an_item(two.id, "quick"))])
+    settled = await store.reading.settled()
+    shown = (await store.reading.stream(user.id)).items
+    assert {each.item.identity for each in shown} == {"old", "quick"}
+    gate.set()
+    await saving
+    beyond = [each.id for each in shown if (each.item.id or 0) > settled]
+    marked = await store.reading.mark_all_read(user.id, now=NOW + 2, until=NOW + 2, up_to=settled, also=beyond)
+    assert marked.count == 2
+    assert [each.item.identity for each in await all_of(store, user, Stream(), Part(unread=True))] == ["slow"]
+    assert marked.undo is not None
+    await store.reading.undo(user.id, marked.undo, NOW + 3)
+    assert (await store.reading.counts(user.id)).total == 3
 
 
 async def test_what_is_not_subscribed_is_not_reachable(store: Store) -> None:

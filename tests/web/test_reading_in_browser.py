@@ -80,7 +80,7 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     await page.keyboard.press("/")
     await page.keyboard.type('TITLE CONTAINS "the"')
     await page.keyboard.press("Enter")
-    await expect(page.locator(".list .note")).to_contain_text("As a query it keeps")
+    await expect(page.locator(".list .note:visible")).to_contain_text("As a query it keeps")
     await page.locator("#search").fill("TITLE CONTAINS the")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("alert")).to_contain_text("as a query it has a mistake")
@@ -138,6 +138,15 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
     await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
     await expect(rows.nth(1)).not_to_have_class(re.compile("is-unread"))
     assert (await lived_store.reading.counts(owner)).total == before - 2
+    undo = page.locator("form.undo")
+    await expect(undo).to_contain_text("2 items marked as read.")
+    await expect(undo).to_be_in_viewport()
+    await undo.get_by_role("button").click()
+    await expect(undo).to_be_hidden()
+    for number in (0, 1):
+        await expect(rows.nth(number)).to_have_class(re.compile("is-unread"))
+    await expect(rows.nth(2)).to_have_class(re.compile("is-open"))
+    assert (await lived_store.reading.counts(owner)).total == before
 
     # Far down the list, and back: nothing that was loaded is gone, and one is where one was.
     await rows.nth(60).locator(".open").click()

@@ -13,7 +13,7 @@ from headwater.errors import NotFound
 from headwater.store.people import HIT, Marked, Stream
 from headwater.store.people_tables import mark, query_subscription, subscribed, undo
 from headwater.store.reading import visible
-from headwater.store.sql import Prepared, chunks, horizon, rows, upsert
+from headwater.store.sql import ByIds, Prepared, chunks, horizon, rows, upsert
 from headwater.store.streams import feed_ids, query_ids
 from headwater.store.subscribing import require, require_query
 from headwater.store.tables import hit, item
@@ -113,10 +113,49 @@ _ORDERED = text(
 )
 
 
+def mark_read(connection: Connection, user_id: int, ids: Collection[int], now: float) -> Marked:
+    """Mark those of these that the person may see and has not read, such that it can be taken back."""
+    kept, fresh = _unread_among(connection, user_id, ids)
+    _set_read(connection, user_id, kept + fresh, now)
+    before = {"feeds": [], "queries": [], "kept": kept, "marked": fresh}
+    return Marked(len(kept) + len(fresh), _remember(connection, user_id, before, now))
+
+
+def _unread_among(
+    connection: Connection, user_id: int, ids: Collection[int]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Of what the person may see of these, what was marked unread by itself, and what nobody has read yet."""
+    kept: list[tuple[int, int]] = []
+    fresh: list[tuple[int, int]] = []
+    for chunk in chunks({item_id for _, item_id in visible(connection, user_id, ids).values()}, CHUNK):
+        for feed_id, item_id, state in _UNREAD_AMONG.run(connection, user_id, chunk):
+            (fresh if state is None else kept).append((feed_id, item_id))
+    return sorted(kept), sorted(fresh)
+
+
+_UNREAD_AMONG = ByIds(
+    "SELECT i.feed_id, i.id, m.state FROM item i LEFT JOIN subscribed s ON s.user_id = {user} "
+    "AND s.feed_id = i.feed_id LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id "
+    "WHERE i.id IN {ids} AND (m.state = 0 OR (m.state IS NULL AND i.id > COALESCE(s.read_up_to, 0)))"
+)
+
+
+def _set_read(connection: Connection, user_id: int, places: Iterable[tuple[int, int]], now: float) -> None:
+    row = {"user_id": user_id, "state": 1, "changed": now}
+    SET_READ.run(connection, ({**row, "feed_id": f, "item_id": i} for f, i in places))
+
+
 def mark_all(
-    connection: Connection, user_id: int, which: Stream, up_to: int | None, until: float | None, now: float
+    connection: Connection,
+    user_id: int,
+    which: Stream,
+    up_to: int | None,
+    until: float | None,
+    also: Collection[int],
+    now: float,
 ) -> Marked:
-    """Everything of a stream is read: up to the id of an item, or what arrived before a moment, or all there is.
+    """Everything of a stream is read: up to the id of an item, or what arrived before a moment, or all there is; and
+    what is in `also`, which was seen beyond that.
 
     The positions move; what was marked unread loses its mark; what query feeds show of other feeds is marked.
     """
@@ -138,13 +177,12 @@ def mark_all(
     if sure < last:
         late += _between(connection, user_id, feeds, sure, last)
     shown = [place for id in asked for place in _shown(connection, user_id, id, up_to, until)]
-    fresh = sorted(set(late) | set(shown))
-    SET_READ.run(
-        connection,
-        ({"user_id": user_id, "feed_id": f, "item_id": i, "state": 1, "changed": now} for f, i in fresh),
-    )
+    kept, seen = _unread_among(connection, user_id, also) if also else ([], [])
+    fresh = sorted({*late, *shown, *seen} - set(kept))
+    _set_read(connection, user_id, kept + fresh, now)
+    before["kept"] += kept
     before |= {"marked": fresh, "queries": _move_queries(connection, user_id, asked, up_to, until)}
-    return Marked(was_unread + len(fresh), _remember(connection, user_id, before, now))
+    return Marked(was_unread + len(kept) + len(fresh), _remember(connection, user_id, before, now))
 
 
 def _last(connection: Connection, up_to: int | None, until: float | None) -> tuple[int, int]:
@@ -302,7 +340,7 @@ def _remember(connection: Connection, user_id: int, before: Mapping[str, Any], n
 
 
 def take_back(connection: Connection, user_id: int, undo_id: int, now: float) -> None:
-    """Everything is as it was before “mark all as read”, except for what was marked by itself since."""
+    """Everything is as it was before many were marked as read, except for what was marked by itself since."""
     gone = delete(undo).where(undo.c.id == undo_id, undo.c.user_id == user_id).returning(undo.c.before)
     row = connection.execute(gone).first()
     if row is None:

@@ -153,7 +153,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """What “mark all as read” did: how many were unread, and the number by which it can be taken back."""
+    """What marking many as read did: how many were unread, and the number by which it can be taken back."""
 
     count: int
     undo: int | None

@@ -175,6 +175,10 @@ class ReadingStore:
         """How many there were; those that the person may not see are passed over."""
         return await self._database.write(marks.set_marks, user_id, ids, read, starred, now)
 
+    async def mark_read(self, user_id: int, ids: Sequence[int], now: float) -> Marked:
+        """Like `mark` with `read`, of those that are unread; `Marked.undo` is for `undo`."""
+        return await self._database.write(marks.mark_read, user_id, ids, now)
+
     async def mark_all_read(
         self,
         user_id: int,
@@ -183,16 +187,18 @@ class ReadingStore:
         now: float,
         up_to: int | None = None,
         until: float | None = None,
+        also: Collection[int] = (),
     ) -> Marked:
-        """All of a stream, up to the id of an item, or what arrived before a moment. `Marked.undo` is for `undo`."""
-        return await self._database.write(marks.mark_all, user_id, which, up_to, until, now)
+        """All of a stream, up to the id of an item, or what arrived before a moment; and those items that are `also`
+        meant. `Marked.undo` is for `undo`."""
+        return await self._database.write(marks.mark_all, user_id, which, up_to, until, also, now)
 
-    async def newest(self) -> int:
-        """The id of the newest item of all: what is stored later is beyond it."""
-        return (await self._database.read(horizon))[0]
+    async def settled(self) -> int:
+        """An id up to which every item is there that ever will be: what is stored later is beyond it."""
+        return (await self._database.read(horizon))[1]
 
     async def undo(self, user_id: int, undo_id: int, now: float) -> None:
-        """Take “mark all as read” back; NotFound if it was, or is too long ago."""
+        """Take “mark all as read”, or `mark_read`, back; NotFound if it was, or is too long ago."""
         await self._database.write(marks.take_back, user_id, undo_id, now)
 
     async def compact(self, now: float) -> int:

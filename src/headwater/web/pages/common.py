@@ -15,7 +15,7 @@ KEYS = (
     ("v", "open the original"),
     ("m", "mark read or unread"),
     ("s", "star, or take the star away"),
-    ("u", "mark all above it read"),
+    ("u", "mark all above it read (with undo)"),
     ("A", "mark all read (with undo)"),
     ("g a", "go to all items"),
     ("g s", "go to starred items"),

@@ -84,7 +84,8 @@ class ReadPage:
     view: str  # what one column shows: list, article or side
     found: Search | None = None
     said: str = ""
-    newest: int = 0  # the last item that was stored when it was loaded
+    settled: int = 0  # before it was loaded, all items were stored up to this one
+    beyond: tuple[int, ...] = ()  # what is shown of those that came after it, and unread
 
 
 class Reader:
@@ -145,7 +146,7 @@ class Reader:
         query = request.query_params
         unread = query.get("show") == "unread"
         before = _cursor(query.get("before"))
-        newest = await self._store.reading.newest()
+        settled = await self._store.reading.settled()
         found = await self._store.reading.stream(
             user.id,
             place.stream,
@@ -171,7 +172,8 @@ class Reader:
             newer=place.path + ("?show=unread" if unread else "") if before is not None else None,
             unread_only=unread,
             view=_view(request, article),
-            newest=newest,
+            settled=settled,
+            beyond=tuple(one.id for one in found.items if not one.read and (one.item.id or 0) > settled),
         )
         return self._answer(request, page)
 
@@ -243,11 +245,14 @@ class Reader:
         """Read or unread, star or none, of some items."""
         user = await current(request, "write")
         form = await self._frame.forms.read(request)
-        ids = [number for part in form.get("ids", "").split(",")[:1000] if (number := integer(part, most=2**63 - 1))]
+        ids = _ids(form.get("ids", ""))
         if not ids:
             raise InputError("The form does not say which items are meant: load the page again.")
         now = self._frame.clock()
         read, star = form.get("read"), form.get("starred")
+        if form.get("undo") and read == "1" and star is None:
+            marked = await self._store.reading.mark_read(user.id, ids, now)
+            return as_json({"marked": marked.count, "undo": marked.undo})
         done = await self._store.reading.mark(
             user.id,
             ids,
@@ -271,7 +276,12 @@ class Reader:
         except ValueError:
             until = now
         marked = await self._store.reading.mark_all_read(
-            user.id, place.stream, now=now, until=until + 0.001, up_to=integer(form.get("up_to"))
+            user.id,
+            place.stream,
+            now=now,
+            until=until + 0.001,
+            up_to=integer(form.get("up_to")),
+            also=_ids(form.get("beyond", "")),
         )
         more = {"marked": marked.count} | ({"undo": marked.undo} if marked.undo is not None else {})
         return back(request, f"{place.path}?{urlencode(more)}")
@@ -279,11 +289,12 @@ class Reader:
     async def undo(self, request: Request) -> Response:
         user = await current(request, "write")
         form = await self._frame.forms.read(request)
-        number = integer(form.get("undo"))
-        if number is None:
+        numbers = _ids(form.get("undo", ""))
+        if not numbers:
             raise InputError("The form does not say what is to be taken back: load the page again.")
-        await self._store.reading.undo(user.id, number, self._frame.clock())
-        return back(request, form.get("to", "/"))
+        for number in numbers[::-1]:
+            await self._store.reading.undo(user.id, number, self._frame.clock())
+        return as_json({}) if wants_json(request) else back(request, form.get("to", "/"))
 
     async def waiting(self, request: Request) -> Response:
         """How many items have arrived in a stream since its page was loaded."""
@@ -334,6 +345,11 @@ async def because(store: Store, item: Item) -> tuple[Because, ...]:
             continue
         found.append(Because(query.name, present(texts, needles(definition(query.active or query.text).query))))
     return tuple(found)
+
+
+def _ids(given: str) -> list[int]:
+    """The numbers of a form's field, with commas between; what is none is passed over."""
+    return [number for part in given.split(",")[:1000] if (number := integer(part, most=2**63 - 1))]
 
 
 def _cursor(given: str | None) -> tuple[float, int] | None:

@@ -115,14 +115,39 @@ async function above() {
   const all = rows();
   const past = all.slice(0, all.indexOf(opened())).filter((one) => one.classList.contains("is-unread"));
   if (!form || !past.length) return;
-  for (let start = 0; start < past.length; start += 1000) {
-    const some = past.slice(start, start + 1000);
-    const answer = await send(form, { ids: some.map((one) => one.dataset.id).join(","), read: "1" });
+  const undo = [];
+  for (let start = 0; start < past.length; start += 500) {
+    const some = past.slice(start, start + 500);
+    const answer = await send(form, { ids: some.map((one) => one.dataset.id).join(","), read: "1", undo: "1" });
     if (!answer.ok || answer.redirected) return location.reload();
+    undo.push((await answer.json()).undo);
     for (const one of some) one.classList.remove("is-unread");
   }
+  offer(past, undo.filter(Boolean));
   recount();
 }
+
+// Taking it back where one is: the rows stay, and are unread again.
+const note = list.querySelector("form.undo");
+let taken = null; // rows that the note would make unread
+function offer(past, undo) {
+  taken = past;
+  note.elements.undo.value = undo.join(",");
+  note.querySelector("span").textContent = `${past.length} item${past.length === 1 ? "" : "s"} marked as read.`;
+  note.querySelector("button").hidden = false;
+  note.hidden = false;
+  list.append(note); // at the lower edge, wherever one has scrolled to; nothing moves for it
+}
+note.addEventListener("submit", async (event) => {
+  if (!taken) return; // all of the stream: the page is loaded anew
+  event.preventDefault();
+  const answer = await send(note);
+  if (!answer.ok || answer.redirected) return location.reload();
+  for (const one of taken) one.classList.add("is-unread");
+  taken = null;
+  note.hidden = true;
+  recount();
+});
 
 function move(by) {
   const all = rows();
