@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.schedule.base import Budget, best
+from headwater.schedule.base import Budget, Table, best
 
 
 def one_by_one(value: list[float], host: list[int], room: list[int], most: int) -> list[int]:
@@ -33,3 +33,14 @@ def test_the_best_with_room_are_those_that_going_through_all_of_them_finds(
     chosen = best(np.arange(feeds), value, Budget(most, host=host, room=np.array(room)))
     assert chosen.rows.tolist() == one_by_one(value.tolist(), host.tolist(), room, most)
     assert chosen.value.tolist() == value[chosen.rows].tolist()
+
+
+@given(st.lists(st.integers(0, 11), max_size=12))
+def test_a_part_of_the_table_is_its_rows_whatever_their_order(rows: list[int]) -> None:
+    table = Table.of(12)
+    table.last[:] = np.arange(12.0)
+    table.relevant = np.arange(12.0) + 100
+    part = table.part(np.array(rows, dtype=np.intp))
+    assert part.last.tolist() == rows
+    assert part.relevant is not None
+    assert part.relevant.tolist() == [row + 100 for row in rows]

@@ -149,23 +149,24 @@ def between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: 
 def _between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats) -> None:
     """`running` at both ends, line by line, without arrays in between; the same operations in the same order."""
     slots = upto.shape[1]
+    until, laps, far, last = np.nan, 0.0, 0.0, 0
     for k in range(len(lines)):
         line = upto[lines[k]]
         if not (np.isfinite(start[k]) and np.isfinite(end[k])):
             found[k] = np.nan
             continue
-        low = high = 0.0
-        for last in (False, True):
-            at = end[k] if last else start[k]
-            periods = np.floor(at / period)
-            inside = (at - periods * period) * (slots / period)
-            slot = min(int(inside), slots - 1)
-            before = line[slot - 1] if slot > 0 else np.float32(0.0)
-            here = line[slots - 1] * periods + before + (line[slot] - before) * (inside - slot)
-            if last:
-                high = here
-            else:
-                low = here
+        if end[k] != until:  # in a decision it is the same for all
+            until = end[k]
+            laps = np.floor(until / period)
+            far = (until - laps * period) * (slots / period)
+            last = min(int(far), slots - 1)
+        before = line[last - 1] if last > 0 else np.float32(0.0)
+        high = line[slots - 1] * laps + before + (line[last] - before) * (far - last)
+        periods = np.floor(start[k] / period)
+        inside = (start[k] - periods * period) * (slots / period)
+        slot = min(int(inside), slots - 1)
+        before = line[slot - 1] if slot > 0 else np.float32(0.0)
+        low = line[slots - 1] * periods + before + (line[slot] - before) * (inside - slot)
         found[k] = max(high - low, 0.0)
 
 

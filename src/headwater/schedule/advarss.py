@@ -38,9 +38,10 @@ class AdvaRSS(Ranking):
         super().__init__(feeds, estimator=estimator if estimator is not None else Hourly(), rng=rng)
 
     def score(self, table: Table, rows: Rows, now: float) -> Floats:
-        articles = divergence(self.estimator, table, rows, now)
-        people = 1 + self.c * table.subscribers[rows]
-        return np.asarray(articles * people * table.weight[rows] * table.selectivity[rows] / table.cost[rows])
+        asked = table.part(rows)
+        articles = divergence(self.estimator, asked, rows, now)
+        people = 1 + self.c * asked.subscribers
+        return np.asarray(articles * people * asked.weight * asked.selectivity / asked.cost)
 
     def eligible(self, table: Table, now: float, candidates: Bools | None) -> Rows:
         rows = super().eligible(table, now, candidates)

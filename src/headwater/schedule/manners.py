@@ -27,7 +27,8 @@ FLOOR = HOUR  # an unproven feed gets one conditional poll an hour
 LEAST = 2 * MINUTE  # and no feed ever more than one in two minutes
 LONGEST_WISH = DAY  # a year of max-age must not silence a feed
 SAFETY = 12 * HOUR  # a pushed feed is still looked at, in case the hub has forgotten us
-BACK_OFF, BACK_OFF_MOST = 10 * MINUTE, DAY  # first pause after an error, doubled up to one a day: always recovers
+BACK_OFF = 10 * MINUTE  # first pause after an error, doubled up to one a day: always recovers
+BACK_OFFS = np.array([0.0, *(min(BACK_OFF * 2.0**errors, DAY) for errors in range(9))])
 
 BLOCK = 16_384  # feeds judged at a time
 
@@ -138,7 +139,7 @@ def _allowed_from(
     why = np.zeros(len(feeds), np.int8)
 
     def hold(until: Floats, reason: Reason, where: Bools | None = None) -> None:
-        later = until > at if where is None else (until > at) & where
+        later = np.flatnonzero(until > at if where is None else (until > at) & where)
         at[later] = until[later]
         why[later] = reason
 
@@ -146,8 +147,9 @@ def _allowed_from(
     stretch = 1 + 0.1 * feeds.jitter
     hold(feeds.last + least, Reason.LEAST)
     floor, bare = _floor(feeds, least)
-    hold(feeds.last + floor * stretch, Reason.FLOOR, alone & ~bare)
-    hold(feeds.last + floor * stretch, Reason.UNCHANGING, alone & bare)
+    earned = feeds.last + floor * stretch
+    hold(earned, Reason.FLOOR, alone & ~bare)
+    hold(earned, Reason.UNCHANGING, alone & bare)
     hold(feeds.last + SAFETY * stretch, Reason.PUSHED, alone & feeds.pushed)
     wish = np.fmax(feeds.fresh_until, feeds.success + feeds.wish)
     hold(np.minimum(wish, feeds.success + LONGEST_WISH), Reason.FRESH, alone & np.isfinite(feeds.success))
@@ -159,7 +161,8 @@ def _allowed_from(
         hold(host_not_before[feeds.host], Reason.HOST)
     forever = np.full(len(feeds), np.inf)
     hold(forever, Reason.PAUSED, feeds.paused & alone)
-    at[feeds.gone & alone], why[feeds.gone & alone] = np.inf, Reason.GONE
+    gone = np.flatnonzero(feeds.gone & alone)
+    at[gone], why[gone] = np.inf, Reason.GONE
     return at, why
 
 
@@ -222,8 +225,7 @@ def back_off(failures: NDArray[np.int32], jitter: Floats) -> Floats:
     >>> back_off(np.array([0, 1, 2, 3, 50]), np.zeros(5)).tolist()
     [0.0, 600.0, 1200.0, 2400.0, 86400.0]
     """
-    doubled = BACK_OFF * 2.0 ** np.clip(failures - 1, 0, 30)
-    return np.asarray(np.where(failures > 0, np.minimum(doubled, BACK_OFF_MOST) * (1 + jitter / 2), 0.0))
+    return np.asarray(BACK_OFFS[np.minimum(failures, len(BACK_OFFS) - 1)] * (1 + jitter / 2))
 
 
 def earned_interval(rate: Floats, least: float = LEAST) -> Floats:

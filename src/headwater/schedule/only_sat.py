@@ -6,7 +6,7 @@ import numpy as np
 
 from headwater.estimate.base import Bools, Floats, Rows
 from headwater.schedule.base import Table
-from headwater.schedule.ranking import divergence, relevant
+from headwater.schedule.ranking import divergence, worth
 from headwater.schedule.utility import Utilitarian
 
 
@@ -25,15 +25,10 @@ class OnlySat(Utilitarian):
     monotone = True
 
     def score(self, table: Table, rows: Rows, now: float) -> Floats:
-        published = divergence(self.estimator, table, rows, now)
-        return gain(table, rows, published)
+        asked = table.part(rows)
+        published = divergence(self.estimator, asked, rows, now)
+        return np.where(published >= asked.window, worth(asked, published), 0.0)
 
     def eligible(self, table: Table, now: float, candidates: Bools | None) -> Rows:
         rows = super().eligible(table, now, candidates)
         return rows[self.value(table, rows, now) > 0]
-
-
-def gain(table: Table, rows: Rows, published: Floats) -> Floats:
-    """What a refresh of a saturated feed brings (Div_A · weight / cost), 0 for a feed that still has room."""
-    worth = relevant(published, table, rows) * table.weight[rows] / table.cost[rows]
-    return np.where(published >= table.window[rows], worth, 0.0)

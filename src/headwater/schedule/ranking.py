@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, Bools, Estimator, Floats, Rows
 from headwater.estimate.slots import chunks
@@ -129,31 +130,31 @@ def in_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:
     return value
 
 
-def sifted(sift: Callable[[Rows], Rows], rows: Rows) -> Rows:
-    """The few rows that `sift` keeps of each block; nothing as long as `rows` is made on the way."""
+def sifted(sift: Callable[[Rows], tuple[NDArray[Any], ...]], rows: Rows) -> tuple[NDArray[Any], ...]:
+    """The columns of the few rows that `sift` keeps of each block; nothing as long as `rows` is made on the way."""
     if len(rows) <= BLOCK:
         return sift(rows)
-    return np.concatenate([sift(rows[part]) for part in chunks(len(rows), BLOCK)])
+    kept = [sift(rows[part]) for part in chunks(len(rows), BLOCK)]
+    return tuple(np.concatenate(column) for column in zip(*kept, strict=True))
 
 
-def divergence(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
-    """Items published since the last refresh (Div_F): told exactly, else expected."""
-    told = table.divergence[rows]
-    unknown = np.isnan(told)
+def divergence(estimator: Estimator | None, asked: Table, rows: Rows, now: float) -> Floats:
+    """Items published since the last refresh (Div_F) of the feeds of `asked`, which is the part of the table that
+    `rows` are: told exactly, else expected."""
+    unknown = np.isnan(asked.divergence)
     if estimator is None or not unknown.any():
-        return np.where(unknown, 0.0, told)
+        return np.where(unknown, 0.0, asked.divergence)
     if unknown.all():
-        return estimator.expected(rows, table.last[rows], np.full(len(rows), now))
-    told = told.copy()
-    asked = rows[unknown]
-    told[unknown] = estimator.expected(asked, table.last[asked], np.full(len(asked), now))
+        return estimator.expected(rows, asked.last, np.full(len(rows), now))
+    told = asked.divergence.copy()
+    told[unknown] = estimator.expected(rows[unknown], asked.last[unknown], np.full(int(unknown.sum()), now))
     return told
 
 
-def relevant(published: Floats, table: Table, rows: Rows) -> Floats:
-    """Wanted items waiting in the window (Div_A): told exactly, else selectivity × min(Div_F, W)."""
-    believed = table.selectivity[rows] * np.minimum(published, table.window[rows])
-    if table.relevant is None:
-        return believed
-    told = table.relevant[rows]
-    return np.where(np.isnan(told), believed, told)
+def worth(asked: Table, published: Floats) -> Floats:
+    """What the wanted items waiting in the windows are worth: Div_A·weight/cost, where Div_A is told exactly, else
+    selectivity × min(Div_F, W)."""
+    wanted = asked.selectivity * np.minimum(published, asked.window)
+    if asked.relevant is not None:
+        wanted = np.where(np.isnan(asked.relevant), wanted, asked.relevant)
+    return np.asarray(wanted * asked.weight / asked.cost)

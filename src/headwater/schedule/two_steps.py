@@ -6,9 +6,8 @@ import numpy as np
 
 from headwater.estimate.base import Bools, Floats, Rows
 from headwater.schedule.base import Budget, Choice, Table, best
-from headwater.schedule.only_sat import gain
 from headwater.schedule.only_tau import OnlyTau, unlimited
-from headwater.schedule.ranking import divergence, sifted
+from headwater.schedule.ranking import divergence, sifted, worth
 from headwater.schedule.threshold import adjusted, keep
 
 
@@ -35,12 +34,10 @@ class TwoSteps(OnlyTau):
         rows = self.eligible(table, now, candidates)
         known = np.isfinite(table.last[rows])
         new, rows = rows[~known], rows if known.all() else rows[known]
-        saturated = sifted(lambda part: part[self._gain(table, part, now) > 0], rows)
+        full, gain = sifted(lambda part: self._saturated(table, part, now), rows)
         # Feeds never seen count as saturated: their whole window is unread.
-        full = np.concatenate([new, saturated])
-        first = best(
-            full, np.concatenate([np.full(len(new), np.inf), self._gain(table, saturated, now)]), budget, self._rng
-        )
+        full, gain = np.concatenate([new, full]), np.concatenate([np.full(len(new), np.inf), gain])
+        first = best(full, gain, budget, self._rng)
         left = budget.now - len(first.rows)
         if left <= 0:
             self._adjust(len(first.rows), budget)
@@ -56,8 +53,13 @@ class TwoSteps(OnlyTau):
         more = best(rest, value, second if self.capped else unlimited(second, len(rest)), self._rng)
         return Choice(np.concatenate([first.rows, more.rows]), np.concatenate([first.value, more.value]))
 
-    def _gain(self, table: Table, rows: Rows, now: float) -> Floats:
-        return gain(table, rows, divergence(self.estimator, table, rows, now))
+    def _saturated(self, table: Table, rows: Rows, now: float) -> tuple[Rows, Floats]:
+        """The saturated feeds among `rows`, with what a refresh of each brings."""
+        asked = table.part(rows)
+        published = divergence(self.estimator, asked, rows, now)
+        brings = worth(asked, published)
+        full = (published >= asked.window) & (brings > 0)
+        return rows[full], brings[full]
 
     def _adjust(self, used: int, budget: Budget) -> None:
         if budget.now > 0:

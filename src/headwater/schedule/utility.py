@@ -12,7 +12,7 @@ import numpy as np
 from headwater.estimate.base import Estimator, Floats, Rows
 from headwater.estimate.single import Single
 from headwater.schedule.base import Table
-from headwater.schedule.ranking import Ranking, divergence, in_blocks, relevant, sifted
+from headwater.schedule.ranking import Ranking, divergence, sifted, worth
 
 
 def utility(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
@@ -28,27 +28,21 @@ def utility(estimator: Estimator | None, table: Table, rows: Rows, now: float) -
     >>> float(utility(Fixed(1, rate=1.0), table, np.array([0]), 4.0)[0])  # (4·4 − ½·4·4) · 3
     24.0
     """
-    ceiling, published = _ceiling(estimator, table, rows, now)
+    asked = table.part(rows)
+    published = divergence(estimator, asked, rows, now)
+    return np.asarray((now - asked.last) * worth(asked, published) * lateness(estimator, asked, rows, published, now))
+
+
+def lateness(estimator: Estimator | None, asked: Table, rows: Rows, published: Floats, now: float) -> Floats:
+    """Uti / (age·Div), at most 1: ½ for a constant rate, more where the items came late."""
     share = np.full(len(rows), 0.5)
-    believed = np.isnan(table.divergence[rows])
+    believed = np.isnan(asked.divergence)
     if estimator is not None and believed.any():
-        asked = rows[believed]
-        waited = estimator.delay(asked, table.last[asked], np.full(len(asked), now))
-        whole = (now - table.last[asked]) * published[believed]
-        # Uti / (age·Div): ½ for a constant rate, more where the items came late.
+        last = asked.last[believed]
+        waited = estimator.delay(rows[believed], last, np.full(len(last), now))
+        whole = (now - last) * published[believed]
         share[believed] = np.where(whole > 0, 1 - np.minimum(waited / np.where(whole > 0, whole, 1.0), 1.0), 0.5)
-    return np.asarray(ceiling * share)
-
-
-def most(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
-    """age·Div·weight/cost: no utility is greater, and it needs no integral of the divergence curve."""
-    return _ceiling(estimator, table, rows, now)[0]
-
-
-def _ceiling(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> tuple[Floats, Floats]:
-    published = divergence(estimator, table, rows, now)
-    shown = relevant(published, table, rows)
-    return (now - table.last[rows]) * shown * table.weight[rows] / table.cost[rows], published
+    return share
 
 
 class Utilitarian(Ranking):
@@ -63,17 +57,29 @@ class Utilitarian(Ranking):
         return utility(self.estimator, table, rows, now)
 
     def at_least(self, table: Table, rows: Rows, now: float, least: float) -> tuple[Rows, Floats]:
-        """The rows whose utility is `least` or more, with it. Only where the ceiling allows it is the curve integrated:
-        for a million feeds that is the difference between reading a few numbers of each and reading all of them.
-        """
-        rows = sifted(lambda part: self._sift(table, part, now, least), rows)
-        value = in_blocks(lambda part: self._value(table, part, now), rows)
-        return rows[value >= least], value[value >= least]
+        """The rows whose utility is `least` or more, with it; those never refreshed before all others."""
 
-    def _sift(self, table: Table, rows: Rows, now: float, least: float) -> Rows:
-        known = np.isfinite(table.last[rows])
-        if known.all():
-            return rows[most(self.estimator, table, rows, now) >= least]
-        hopeful = ~known
-        hopeful[known] = most(self.estimator, table, rows[known], now) >= least
-        return rows[hopeful]
+        def sift(part: Rows) -> tuple[Rows, Floats]:
+            asked = table.part(part)
+            known = np.isfinite(asked.last)
+            if known.all():
+                published = divergence(self.estimator, asked, part, now)
+                return self.useful(asked, part, published, worth(asked, published), now, least)
+            good, value = sift(part[known]) if known.any() else (part[:0], np.empty(0))
+            new = part[~known]
+            return np.concatenate([new, good]), np.concatenate([np.full(len(new), np.inf), value])
+
+        good, value = sifted(sift, rows)
+        return good, value
+
+    def useful(
+        self, asked: Table, rows: Rows, published: Floats, worth: Floats, now: float, least: float
+    ) -> tuple[Rows, Floats]:
+        """Those of `rows` whose utility is `least` or more. No utility is above age·Div, and only where that allows it
+        is the curve integrated: for a million feeds the difference between a few numbers of each and all of them.
+        """
+        ceiling = (now - asked.last) * worth
+        few = np.flatnonzero(ceiling >= least)
+        value = ceiling[few] * lateness(self.estimator, asked.part(few), rows[few], published[few], now)
+        good = value >= least
+        return rows[few[good]], value[good]
