@@ -147,7 +147,7 @@ def test_no_strategy_exceeds_its_bound_in_a_small_world() -> None:
     settings = CycleSettings(feeds=15, window=4, warmup=60, measured=40)
     worlds = [one_world(settings, 5.0, seed, bound_seen=True) for seed in range(2)]
     bounds = [check for check in checks_of(5.0, worlds) if "exceed" in check.statement]
-    assert len(bounds) == 9
+    assert len(bounds) == 10
     assert all(check.holds for check in bounds), [check for check in bounds if not check.holds]
     assert all(found[OPEN_BOUND].completeness <= found[CLAIRVOYANT].completeness for found in worlds)
 
