@@ -51,6 +51,13 @@ class Settings(BaseSettings):
     article_budget: float = Field(10.0, gt=0, description="requests per minute that may be spent on articles")
     host_budget: float | None = Field(None, description="requests per minute to one registered domain")
     per_host: int = Field(1, ge=1, description="connections to one registered domain at a time")
+    host_pause: float | None = Field(
+        None,
+        ge=0,
+        le=10.0,
+        description="seconds between the beginnings of two requests to one registered domain; default: 1, and none on "
+        "one's own network",
+    )
     least_interval: float = Field(120.0, ge=0, description="seconds between two refreshes of a feed, at the least")
     concurrency: int = Field(64, ge=1, le=4096, description="fetches under way at a time")
     strategy: str = Field("value", description="the strategy that spends the budget: a name, or package.module:Name")

@@ -37,6 +37,7 @@ from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
 LEASE = 9.0
+PAUSE = 1.0  # seconds between two requests to a host; how far apart they arrive depends on how busy the machine is
 PATIENCE = 120.0  # seconds that what is under way may take to come to rest at the end
 ALWAYS = ("controller", "controller", "storer", "storer", "processor", "processor", "publisher")
 
@@ -170,6 +171,7 @@ def _crew(logs: Path, plan: Plan, database: str, broker: NatsServer) -> Iterator
         "HEADWATER_BUDGET": "100000",
         "HEADWATER_STRATEGY": "top_utility",
         "HEADWATER_CONCURRENCY": "16",
+        "HEADWATER_HOST_PAUSE": str(PAUSE),
     }
     crew = Crew(logs, environment, database, "warning" if plan.logs is None else "info")
     try:
@@ -279,11 +281,13 @@ async def _rest(store: Store, broker: NatsServer) -> tuple[Left, ...]:
 
 
 def _verdict(found: Reckoning, what: tuple[Left, ...], kills: int, seconds: float, logs: Path | None) -> DemoVerdict:
-    ok = found.whole and found.at_once <= 1 and found.stored > 0 and not what
+    hurried = found.closest is not None and found.closest < PAUSE / 2
+    ok = found.whole and found.at_once <= 1 and not hurried and found.stored > 0 and not what
+    apart = "" if found.closest is None else f" and never two within {found.closest:.2f} s (the pause is {PAUSE:g} s)"
     story = (
         f"{found.published:,} items were published and due, {found.stored:,} are stored (with what feeds showed at the "
         f"beginning), {found.processed:,} went through the query processor; {found.requests:,} requests, never more "
-        f"than {found.at_once} at once to a host; {kills} processes were killed."
+        f"than {found.at_once} at once to a host{apart}; {kills} processes were killed."
     )
     faults = {
         "missing": found.missing,
@@ -295,6 +299,8 @@ def _verdict(found: Reckoning, what: tuple[Left, ...], kills: int, seconds: floa
     wrong = [f"{count} {name}" for name, count in faults.items() if count]
     if found.at_once > 1:
         wrong.append("a host saw two at once")
+    if hurried:
+        wrong.append("a host was not left alone for as long as it should be")
     if what:
         left_over = "; ".join(map(str, what))
         wrong.append(f"it did not come to rest within {PATIENCE:.0f} seconds ({left_over})")

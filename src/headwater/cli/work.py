@@ -58,6 +58,10 @@ async def fetcher(settings: Settings, store: Store) -> AsyncIterator[Fetcher]:
 
             errands = await stack.enter_async_context(terminals(settings, store))
         client = Fetcher(
-            allow_private=settings.allow_private, contact=settings.contact, per_host=settings.per_host, errands=errands
+            allow_private=settings.allow_private,
+            contact=settings.contact,
+            per_host=settings.per_host,
+            pause=settings.host_pause,
+            errands=errands,
         )
         yield await stack.enter_async_context(client)

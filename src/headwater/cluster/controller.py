@@ -23,6 +23,7 @@ import structlog
 from headwater.cluster.inherited import Buffers, Inherited
 from headwater.cluster.messages import EPOCH_SHIFT, Job, Taught, job_for, read_taught
 from headwater.cluster.timing import Timing, awake
+from headwater.model import Refresh
 from headwater.node.courtesy import Courtesy
 from headwater.node.deciding import Decider
 from headwater.node.learning import Lesson
@@ -153,6 +154,8 @@ class Controller(Decider):
         now = self._clock()
         for one in current:
             self._land(one, now)
+        if self.spending.paced:
+            self._pace([one.lesson.refresh for one in current], now)
         lessons = [one.lesson for one in current]
         if lessons:
             self.learn(lessons)
@@ -177,6 +180,11 @@ class Controller(Decider):
         elif flight is not None:
             self.spending.ended(now, flight.reserved, refresh.bytes, one.lesson.redirected)
         self.release([refresh.feed_id])
+
+    def _pace(self, refreshes: Sequence[Refresh], now: float) -> None:
+        """A job may have waited for a terminal; its host is left alone from when it was asked, not chosen."""
+        begun = {row: one.at - one.elapsed for one in refreshes if (row := self.roster.row(one.feed_id)) is not None}
+        self.spending.asked(self.roster.host[list(begun)], np.array(list(begun.values())), now)
 
     async def _expire(self) -> None:
         now = awake()

@@ -81,6 +81,7 @@ class SharedNode(Node):
                 "allow_private": given.allow_private,
                 "contact": given.contact,
                 "per_host": given.per_host,
+                "pause": given.host_pause,
                 "connections": 2 * given.concurrency,
                 "deadline": timing.fetch,
                 "clock": self._time,

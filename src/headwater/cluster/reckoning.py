@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sqlalchemy import Connection, func, select
 
@@ -31,7 +32,8 @@ class Reckoning:
     `missing` of those were shown to a refresh and are not stored; `overflowed` passed through a window between two
     refreshes, `unnoticed` are those of them whose loss the refresh after did not see. `doubled` are stored twice,
     `unannounced` have not exactly one outbox entry, `unmatched` did not come out of the query of everything exactly
-    once. `at_once` is the most that a host had to bear at a time. `stories` tell what is known of what went wrong.
+    once. `at_once` is the most that a host had to bear at a time, `closest` the fewest seconds between two requests to
+    one (None: no host was asked twice). `stories` tell what is known of what went wrong.
     """
 
     published: int
@@ -45,6 +47,7 @@ class Reckoning:
     unmatched: int
     at_once: int
     requests: int
+    closest: float | None = None
     stories: tuple[str, ...] = ()
 
     @property
@@ -84,8 +87,17 @@ async def reckon(farm: Farm, store: Store, query: str) -> Reckoning:
         *await store.read(_faults, query_id),
         max(farm.log.most_at_once.values(), default=0),
         len(farm.log),
+        closest(farm.log),
         (*missing, *unnoticed, *overlaps(farm.log)),
     )
+
+
+def closest(log: Log) -> float | None:
+    """The fewest seconds between the arrivals of two requests at one host."""
+    arrived: dict[str, list[float]] = {}
+    for line in log:
+        arrived.setdefault(line.host, []).append(line.arrived)
+    return min((b - a for times in arrived.values() for a, b in pairwise(sorted(times))), default=None)
 
 
 def overlaps(log: Log) -> list[str]:

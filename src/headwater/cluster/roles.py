@@ -81,6 +81,7 @@ def fetcher(
         allow_private=settings.allow_private,
         contact=settings.contact,
         per_host=settings.per_host,
+        pause=settings.host_pause,
         connections=2 * settings.concurrency,
         deadline=timing.fetch,
         errands=errands,

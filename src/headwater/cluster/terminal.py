@@ -23,12 +23,10 @@ from headwater.cluster.timing import Timing, awake
 from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.errand import Hopped
-from headwater.fetch.hosts import is_local
 from headwater.fetch.journey import Way
 from headwater.model import Ending, Outcome
 from headwater.node.roster import host_of
 
-GAP = 1.0  # seconds that the last holder of a partition may have left a host alone before us
 LARGEST_QUEUE = 4  # times the concurrency: jobs that wait in here
 
 log = structlog.get_logger()
@@ -296,9 +294,12 @@ class Terminal:
 
     async def _wait_after_a_move(self, job: Job) -> None:
         """The last holder's pause between two fetches of a host holds for us too."""
-        left = self._since.get(job.partition, 0.0) + GAP - awake()
-        if left > 0 and not is_local(host_of(job.url)):
+        left = self._since.get(job.partition, 0.0) - awake() + self._gap(job.url if job.way is None else job.way.at)
+        if left > 0:
             await asyncio.sleep(left)
+
+    def _gap(self, url: str) -> float:
+        return self._fetcher.gate.gap(host_of(url))
 
     async def _in_time(self, job: Job) -> Outcome | Way | Hopped | None:
         """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
@@ -309,7 +310,9 @@ class Terminal:
             return None
 
     async def _fetch(self, job: Job) -> Outcome | Way | Hopped:
-        """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host."""
+        """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host. So is
+        one to a partition that has just become ours, which comes back to us as a job and waits its turn.
+        """
         if job.errand is not None:
             return await self._fetcher.run(job.errand.hop)
         given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
@@ -318,7 +321,7 @@ class Terminal:
 
         def mine(url: str) -> bool:
             p = partition_of(url)
-            if p != job.partition and p in self.mine:
+            if p != job.partition and p in self.mine and self._since.get(p, 0.0) + self._gap(url) <= awake():
                 led_to.append(p)  # worked on from here on, so that it is not let go meanwhile
                 self._working[p] = self._working.get(p, 0) + 1
             return p == job.partition or p in led_to

@@ -75,6 +75,7 @@ class Fetcher:
         max_decoded: int = 20 << 20,
         per_host: int = 1,
         gap: float = 1.0,
+        pause: float | None = None,
         connections: int = 512,
         read: Read = read_feed,
         tls: ssl.SSLContext | None = None,
@@ -82,11 +83,11 @@ class Fetcher:
         clock: Callable[[], float] = time.time,
         errands: Callable[[Hop], Awaitable[Hopped]] | None = None,
     ) -> None:
-        """With `errands`, requests are made by who that gives them to."""
+        """With `errands`, requests are made by who that gives them to. `pause` is a gap that local hosts know too."""
         self._limits = Limits(deadline, min_rate, max_wire, max_decoded)
         self._clock = clock
         self._reader = Reader(read)
-        self.gate = HostGate(per_host, gap)
+        self.gate = HostGate(per_host, gap if pause is None else pause, everywhere=pause is not None)
         made: Callable[..., Transport] = Transport if errands is None else partial(ByErrand, errands)
         self._transport = made(
             Guard(allow_private=allow_private, ports=ports),

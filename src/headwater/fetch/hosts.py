@@ -53,14 +53,16 @@ class _Host:
 
 
 class Pace:
-    """Who may start now: at most `per_host` at once, starts at least `gap` seconds apart (local hosts: no gap).
+    """Who may start now: at most `per_host` at once, starts at least `gap` seconds apart (local hosts: no gap, unless
+    it is to hold `everywhere`).
 
     Every `enter` that returned 0 is followed by one `leave`. A host that is idle and past its gap is forgotten.
     """
 
-    def __init__(self, per_host: int = 1, gap: float = 1.0) -> None:
+    def __init__(self, per_host: int = 1, gap: float = 1.0, *, everywhere: bool = False) -> None:
         self._per_host = per_host
         self._gap = gap
+        self._everywhere = everywhere
         self._hosts: OrderedDict[str, _Host] = OrderedDict()
 
     def __len__(self) -> int:
@@ -84,9 +86,13 @@ class Pace:
         elif host.next_start > now:
             return host.next_start - now
         host.active += 1
-        if self._gap and not is_local(domain):
-            host.next_start = now + self._gap
+        if gap := self.gap(domain):
+            host.next_start = now + gap
         return 0.0
+
+    def gap(self, domain: str) -> float:
+        """Seconds between two starts."""
+        return self._gap if self._gap and (self._everywhere or not is_local(domain)) else 0.0
 
     def wait(self, domain: str, now: float) -> float | None:
         """What `enter` would answer, without entering: for a scheduler that prefers another feed meanwhile."""
@@ -121,8 +127,15 @@ class Pace:
 class HostGate:
     """Lets fetches through as `Pace` allows, first come first served for each domain."""
 
-    def __init__(self, per_host: int = 1, gap: float = 1.0, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._pace = Pace(per_host, gap)
+    def __init__(
+        self,
+        per_host: int = 1,
+        gap: float = 1.0,
+        *,
+        everywhere: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pace = Pace(per_host, gap, everywhere=everywhere)
         self._now = clock
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
@@ -130,6 +143,10 @@ class HostGate:
         """How long a fetch of this host would wait now (None: until a running one ends)."""
         domain = registered_domain(host)
         return None if domain in self._queues else self._pace.wait(domain, self._now())
+
+    def gap(self, domain: str) -> float:
+        """Seconds between the starts of two fetches."""
+        return self._pace.gap(domain)
 
     def try_enter(self, domain: str) -> bool:
         """Enter if nobody has to wait."""

@@ -132,6 +132,11 @@ class Decider:
 
     # choosing
 
+    def remember_pace(self) -> None:
+        """A host that was asked before we began is not asked sooner after it than if we had asked."""
+        asked = np.flatnonzero(np.isfinite(self.roster.table.last))
+        self.spending.asked(self.roster.host[asked], self.roster.table.last[asked], self._clock())
+
     def choose(self, tokens: int, now: float) -> list[tuple[int, str]]:
         """People's wishes first, then first refreshes, then what the strategy chooses; all out of the same budget."""
         wanted = self._wanted(now)

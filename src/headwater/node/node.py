@@ -78,6 +78,7 @@ class Node:
                     allow_private=given.allow_private,
                     contact=given.contact,
                     per_host=given.per_host,
+                    pause=given.host_pause,
                     connections=2 * given.concurrency,
                 )
             )

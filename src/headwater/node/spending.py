@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.estimate.base import Rows
+import numpy as np
+
+from headwater.estimate.base import Floats, Rows
 from headwater.model import Outcome
 from headwater.schedule.budget import Cap, Purse
 from headwater.schedule.pace import Pace
@@ -55,6 +57,15 @@ class Spending:
 
     def ready(self, host: int, now: float) -> bool:
         return self._pace.ready(host, now)
+
+    @property
+    def paced(self) -> bool:
+        """Whether hosts have a pace of their own."""
+        return self._pace.limited
+
+    def asked(self, hosts: Rows, at: Floats, now: float) -> None:
+        """Hosts were asked at these moments, by another process or later than they were chosen."""
+        self._pace.asked(hosts, np.minimum(at, now))
 
     def begin(self, now: float, host: int) -> float:
         """A fetch starts; give what this returns back to `end`."""

@@ -67,6 +67,7 @@ class Upkeep:
         await self._decider.load()
         await memory.load_strategy(self._store, self._decider.roster, self._decider.strategy)
         await self._catch_up()
+        self._decider.remember_pace()
         await self.watch.load()
         await self.retarget()
 

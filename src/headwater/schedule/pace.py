@@ -21,6 +21,9 @@ class Pace:
     >>> pace.spend(1, 0.0)
     >>> pace.room(np.array([4, 4, 4]), 9.0).tolist(), pace.room(np.array([4, 4, 4]), 10.0).tolist()
     ([1, 0, 1], [1, 1, 1])
+    >>> pace.asked(np.array([2]), np.array([5.0]))
+    >>> pace.room(np.array([4, 4, 4]), 10.0).tolist()
+    [1, 1, 0]
     """
 
     def __init__(self, per_minute: float | None = None) -> None:
@@ -36,6 +39,17 @@ class Pace:
             return
         self._grow(host + 1)
         self._free[host] = max(self._free[host], now) + self._gap
+
+    @property
+    def limited(self) -> bool:
+        return self._gap is not None
+
+    def asked(self, hosts: Rows, at: Floats) -> None:
+        """Hosts were asked at these moments, by whomever: they are left alone as long as if we had."""
+        if self._gap is None or not len(hosts):
+            return
+        self._grow(int(hosts.max()) + 1)
+        np.maximum.at(self._free, hosts, at + self._gap)
 
     def ready(self, host: int, now: float) -> bool:
         return self._gap is None or host >= len(self._free) or bool(self._free[host] <= now)

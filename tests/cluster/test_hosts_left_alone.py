@@ -1,0 +1,87 @@
+"""A host is left alone between two requests for as long as is set, whoever holds its partition and whoever leads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+
+import pytest
+from cluster_in_process import roles, settings
+
+from headwater.cli.cluster_demo import PAUSE, Plan, play
+from headwater.cluster.node import SharedNode
+from headwater.cluster.reckoning import closest
+from headwater.cluster.servers import NatsServer
+from headwater.cluster.status import cluster_status
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+FEEDS, HOSTS = 12, 6
+GAP = 1.5
+
+
+async def prepared(farm, store: Store):
+    made = await farm(feeds=FEEDS, hosts=HOSTS, speed=1000, rates=(5, 50), hints=False)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    return made
+
+
+async def test_while_partitions_move_between_terminals_every_host_has_its_pause(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await prepared(farm, store)
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=3.0, host_pause=GAP)
+    async with roles(given, "controller", "storer") as running:
+        running.start("one", "terminal")
+        for _ in range(2):
+            for comes, goes in (("two", "one"), ("one", "two")):
+                asked = len(made.log)
+                await eventually(lambda asked=asked: len(made.log) >= asked + HOSTS, "hosts are asked")
+                running.start(comes, "terminal")
+                await asyncio.sleep(1.0)
+                await running.stop(goes)
+    found = closest(made.log)
+    assert found is not None
+    assert found > GAP / 2
+
+
+@pytest.mark.parametrize("rung", [1, 2])
+async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
+    rung: int, farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await prepared(farm, store)
+    given = settings(database=url, host_budget=0.1)  # every ten minutes
+    if rung == 2:
+        given = given.model_copy(update={"nats": nats.url, "nats_prefix": prefix})
+
+    async def asked_once() -> bool:
+        return (await store.summary(time.time())).never_refreshed == FEEDS - HOSTS
+
+    async def leads(name: str) -> bool:
+        return (await cluster_status(store)).leader == name
+
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(roles(given, *(("terminal", "storer") if rung == 2 else ())))
+        for name in ("first", "second"):
+            if rung == 2:
+                running.start(name, "controller")
+                await eventually(lambda name=name: leads(name), f"the {name} leads")
+                await eventually(asked_once, "every host has been asked")
+                await asyncio.sleep(1.5)
+                await running.stop(name)
+            else:
+                async with SharedNode(given.model_copy(update={"member": name})):
+                    await eventually(lambda name=name: leads(name), f"the {name} leads")
+                    await eventually(asked_once, "every host has been asked")
+                    await asyncio.sleep(1.5)
+    assert len(made.log) == HOSTS
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+async def test_eight_terminals_with_kills_never_hurry_a_host() -> None:
+    verdict = await play(Plan(terminals=8, chaos=True, seconds=60.0, feeds=60, seed=11), quiet=True)
+    assert verdict.ok, verdict
+    assert verdict.reckoning.closest is not None
+    assert verdict.reckoning.closest > PAUSE / 2
