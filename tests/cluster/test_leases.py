@@ -92,6 +92,11 @@ class Away:
             raise StoreError("The database is away.")
         return await self._store.write(*args)
 
+    async def read(self, *args: Any) -> Any:
+        if self.away:
+            raise StoreError("The database is away.")
+        return await self._store.read(*args)
+
 
 async def test_who_could_not_renew_in_time_goes_on_as_it_was_if_nobody_wanted_the_seat(
     store: Store, eventually

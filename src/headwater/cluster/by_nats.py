@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import itertools
 import random
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import orjson
 import structlog
 from sqlalchemy import Connection
@@ -118,6 +120,9 @@ async def put_aside(streams: Streams, store: Store, stream: str, subject: str) -
     await streams.context.delete_msg(streams.stream(stream), message.seq)
 
 
+STRANGER = "The controller is of another version and does not understand this terminal. Install the same version here."
+
+
 class Desk:
     """Where terminals get their partitions: run by the leading controller, with its fenced store."""
 
@@ -150,6 +155,9 @@ class Desk:
             timing = self._streams.timing
             grant = await self._store.write(by_postgres.tend, hello.report, hello.drained, timing)
             await message.respond(encode(grant))
+        except msgspec.ValidationError as error:
+            log.error("terminal_not_understood", error=str(error))
+            await message.respond(encode(Grant({}, (), 0.0, 0, time.time(), STRANGER)))
         except Exception as error:  # a terminal that hears nothing asks again
             log.error("terminal_not_answered", error=repr(error))
 

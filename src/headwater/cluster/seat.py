@@ -14,6 +14,7 @@ from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.store import Store
 
+SOON = 0.02  # seconds after which a lease that has run out is asked for
 GRACE = 2  # leases beyond its own after which who could not renew gives the seat up by itself
 
 log = structlog.get_logger()
@@ -42,7 +43,7 @@ class Seat:
         while not stop.is_set():
             held = await self._take()
             if held is None:
-                await pause(stop, self._seconds / 5)
+                await pause(stop, await self._until_free())
                 continue
             log.info("seat_taken", seat=self.name, epoch=held.epoch)
             await self._sit(held, work, stop)
@@ -57,6 +58,14 @@ class Seat:
             return None
         self._valid = asked + self._seconds
         return self.held
+
+    async def _until_free(self) -> float:
+        """Seconds until it is worth asking again: at the very moment when the lease ends, unless it is renewed."""
+        most = self._seconds / 5
+        try:
+            return min(most, await self._store.read(leases.left, self.name) + SOON)
+        except HeadwaterError:
+            return most
 
     async def _sit(self, held: Lease, work: Work, stop: asyncio.Event) -> None:
         over = asyncio.Event()

@@ -177,6 +177,8 @@ class Terminal:
         self._until, self._controller = asked + grant.seconds, max(self._controller, grant.controller)
         answered = time.time()
         self._follow(grant.clock - (at + answered) / 2, (answered - at) / 2)
+        if grant.problem is not None and grant.problem != self._problem:
+            log.warning("partitions_not_given", error=grant.problem)
         self._problem = grant.problem
         if fresh:
             log.info("partitions", held=len(self.held), new=len(fresh), surplus=len(self.draining))

@@ -68,6 +68,12 @@ def _taken(connection: Connection, row: Row[Any], holder: str, now: float, secon
     return Lease(row.name, holder, epoch, now + seconds)
 
 
+def left(connection: Connection, name: str) -> float:
+    """Seconds until a lease ends that is not renewed, by the database's clock; 0 for one that has ended."""
+    until = connection.execute(select(lease.c.until).where(lease.c.name == name)).scalar()
+    return 0.0 if until is None else max(0.0, until - clock(connection))
+
+
 def renew(connection: Connection, held: Lease, seconds: float) -> Lease | None:
     """Keep a lease; None when it has passed to another."""
     until = clock(connection) + seconds

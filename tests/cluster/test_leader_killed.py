@@ -1,0 +1,85 @@
+"""Who leads is killed, and another offers jobs as soon as the lease has run out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Any
+
+import pytest
+import structlog
+from cluster_in_process import roles, settings
+from cluster_processes import Processes, processes
+
+from headwater.cluster.link import connect
+from headwater.cluster.messages import read_job
+from headwater.cluster.servers import NatsServer
+from headwater.cluster.status import cluster_status
+from headwater.cluster.timing import Timing
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+FEEDS = 12
+log = structlog.get_logger()
+
+
+async def times_to_lead(
+    kills: int, lease: float, farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> list[float]:
+    """Seconds from kill −9 of the leader to the first job that another has offered, again and again."""
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    seen: dict[int, float] = {}  # epoch → when its first job came
+
+    async def see(message: Any) -> None:
+        seen.setdefault(read_job(message.data).epoch, time.monotonic())
+
+    async def leads() -> str | None:
+        return (await cluster_status(store)).leader
+
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=lease)
+    link = await connect(nats.url, "test")
+    await link.subscribe(f"{prefix}.jobs.>" if prefix else "jobs.>", cb=see)
+    try:
+        with processes(NATS=nats.url, NATS_PREFIX=prefix, CLUSTER_LEASE=str(lease), DATABASE=url) as running:
+            async with roles(given, "terminal", "storer"):
+                for name in ("one", "two"):
+                    running.start(name, "controller")
+                await eventually(
+                    lambda: len(made.log) > 3 * FEEDS, "the feeds' rates are known, and they are due often"
+                )
+                return [await killed(running, leads, seen, eventually) for _ in range(kills)]
+    finally:
+        await link.close()
+
+
+async def killed(running: Processes, leads, seen: dict[int, float], eventually) -> float:
+    leader, epoch = await leads(), max(seen)
+    running.kill(leader)
+    at, said = time.monotonic(), len(running.said(leader))
+    await eventually(lambda: max(seen) > epoch, "another offers jobs")
+    running.start(leader, "controller")
+    await eventually(lambda: "joined" in running.said(leader)[said:], "it stands by")
+    await asyncio.sleep(random.uniform(1.0, 4.0))  # so that kills come at any time between two renewals
+    return seen[max(seen)] - at
+
+
+async def test_another_leads_when_the_lease_has_run_out(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    lease = 18.0
+    [took] = await times_to_lead(1, lease, farm, url, store, nats, prefix, eventually)
+    # Not before it may, and sooner than if it had asked from time to time; loading a dozen feeds takes no time.
+    assert Timing(lease).lead / 2 < took < Timing(lease).lead * 1.5
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+async def test_twenty_leaders_are_killed_one_after_another(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    lease = 60.0
+    took = sorted(await times_to_lead(20, lease, farm, url, store, nats, prefix, eventually))
+    log.info("took", least=took[0], median=took[10], most=took[-1], all=[round(one, 2) for one in took])
+    assert took[-1] < Timing(lease).lead * 1.2

@@ -1,0 +1,138 @@
+"""Roles are replaced one by one by a version whose tables are newer, under load; nothing is lost and nothing stops."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+import structlog
+from cluster_in_process import all_matched, roles, settings, streams_at
+from cluster_processes import processes
+from sqlalchemy import text
+
+from headwater.cluster.messages import encode, read_grant
+from headwater.cluster.reckoning import reckon
+from headwater.cluster.servers import NatsServer
+from headwater.store.migrate import HEAD
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+NEXT = "9999"
+MIGRATION = f'''"""A column and a table more, as a version may bring them."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{NEXT}"
+down_revision = "{HEAD}"
+
+
+def upgrade() -> None:
+    op.add_column("item", sa.Column("mood", sa.Text))
+    op.add_column("refresh", sa.Column("mood", sa.Text, server_default="calm"))
+    op.create_table("moods", sa.Column("name", sa.Text, primary_key=True))
+'''
+FEEDS = 24
+# As docs/operation.md says: standbys, then those that lead, terminals last.
+ORDER = ("controller2", "storer2", "processor2", "controller1", "storer1", "processor1", "terminal1", "terminal2")
+
+log = structlog.get_logger()
+
+
+def next_version(folder: Path) -> Path:
+    """This version with one more migration."""
+    made = folder / "src"
+    shutil.copytree(SOURCE, made, ignore=shutil.ignore_patterns("__pycache__"))
+    store = made / "headwater" / "store"
+    (store / "migrations" / "versions" / f"v{NEXT}_moods.py").write_text(MIGRATION)
+    migrate = store / "migrate.py"
+    migrate.write_text(migrate.read_text().replace(f'HEAD = "{HEAD}"', f'HEAD = "{NEXT}"'))
+    return made
+
+
+async def test_a_terminal_that_the_controller_does_not_understand_is_told(
+    url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with streams_at(nats.url, prefix) as streams, roles(given, "controller"):
+        await eventually(streams.present, "the streams are made")
+        hello = encode({"report": {"name": "t", "role": "terminal"}, "drained": [1, 2, 3]})  # as it once was
+        answers = []
+
+        async def answered() -> bool:
+            try:
+                answers.append(await streams.link.request(streams.subject("terminals"), hello, timeout=1.0))
+            except Exception:
+                return False
+            return True
+
+        await eventually(answered, "it is answered")
+    grant = read_grant(answers[0].data)
+    assert not grant.partitions
+    assert grant.problem is not None
+    assert "another version" in grant.problem
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
+    farm,
+    url: str,
+    store: Store,
+    nats: NatsServer,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    eventually,
+) -> None:
+    made = await farm(feeds=FEEDS, hosts=12, speed=300, rates=(5, 50), hints=False, window=200)
+    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    newer = next_version(tmp_path)
+    with processes(NATS=nats.url, NATS_PREFIX=prefix, LEAST_INTERVAL="2") as running:
+
+        def start(name: str) -> None:
+            more = {} if name.startswith("terminal") else {"DATABASE": url}
+            running.start(name, name.rstrip("12"), **more)
+
+        async def tables() -> str:
+            found: str = await store.read(
+                lambda connection: connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
+            )
+            return found
+
+        async def works(since: int) -> None:
+            await eventually(lambda: len(made.log) > since + FEEDS, "hosts are asked")
+
+        for name in ORDER:
+            start(name)
+        await works(0)
+        monkeypatch.setenv("PYTHONPATH", str(newer))
+        for name in ORDER:
+            asked, began = len(made.log), time.monotonic()
+            assert running.stop(name) == 0
+            start(name)
+            await works(asked)
+            log.info("replaced", member=name, seconds=round(time.monotonic() - began, 1))
+            if name == ORDER[0]:
+                assert await tables() == NEXT
+                monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+                late = running.start("late", "storer", DATABASE=url)
+                assert await asyncio.to_thread(late.wait, 60) == 1
+                assert f"written by a newer Headwater (tables {NEXT}" in running.said("late")
+                monkeypatch.setenv("PYTHONPATH", str(newer))
+        for feed in await store.feeds():
+            await store.update_feed(feed.id, paused=True)
+        await asyncio.sleep(8.0)  # what is under way arrives
+        await eventually(lambda: all_matched(store), "everything stored has met the query")
+        for name in ORDER:
+            assert running.stop(name) == 0
+            assert "Traceback" not in running.said(name)
+    found = await reckon(made, store, "Everything")
+    log.info("found", reckoning=found)
+    assert found.whole, found
+    assert found.at_once == 1
