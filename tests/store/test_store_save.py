@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -134,11 +135,14 @@ async def test_characters_no_database_takes_are_replaced(store: Store, bad: str,
     assert (await store.feed(feed.id)).title == stored
 
 
-async def test_one_verdict_that_cannot_be_stored_is_skipped_whole_and_the_others_are_kept(store: Store) -> None:
+@pytest.mark.parametrize("bad", [{"version": 2**70}, {"published": None}], ids=["by the driver", "by a constraint"])
+async def test_one_verdict_that_cannot_be_stored_is_skipped_whole_and_the_others_are_kept(
+    store: Store, bad: dict[str, Any]
+) -> None:
     feed, other = await one_feed(store), await one_feed(store, "https://other.org/")
-    poison = a_verdict(feed, an_item(feed.id, "fine"), an_item(feed.id, "bad", published=float("nan"), version=2**70))
-    bad, good = await store.save([poison, a_verdict(other, an_item(other.id))])
-    assert "cannot hold" in (bad.skipped or "")
+    poison = a_verdict(feed, an_item(feed.id, "fine"), an_item(feed.id, "bad", **bad))
+    skipped, good = await store.save([poison, a_verdict(other, an_item(other.id))])
+    assert "cannot hold" in (skipped.skipped or "")
     assert good.skipped is None
     assert await store.items(feed_id=feed.id) == []
     assert await store.refreshes(feed.id) == []

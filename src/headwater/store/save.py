@@ -40,6 +40,23 @@ _NAMED = Prepared(lambda _: update(feed).where(feed.c.id == bindparam("of_feed")
 _RECOUNT = update(refresh).where(refresh.c.feed_id == bindparam("of_feed"), refresh.c.at == bindparam("of_at"))
 
 
+class Refused(Exception):
+    """The database does not take somebody's values; the transaction is to be taken back, and `save` finds out whose."""
+
+
+def save_at_once(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
+    """All of them in a transaction of their own, or `Refused`. A savepoint has its cost: SQLite copies every page that
+    is changed after it, and PostgreSQL is asked twice more."""
+    if any(map(_has_nul, verdicts)):
+        raise Refused
+    try:
+        return _save(connection, verdicts) if verdicts else []
+    except Exception as error:
+        if is_about_values(error):
+            raise Refused from error
+        raise
+
+
 def save(connection: Connection, verdicts: Sequence[Verdict]) -> list[Saved]:
     """All of them in the caller's transaction. The batch is tried as one; only when the database refuses somebody's
     values is it taken apart, so that the one bad verdict is skipped and the others are kept."""

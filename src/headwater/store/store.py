@@ -231,7 +231,10 @@ class Store:
         the others. Items already seen under (feed, identity) are ignored; saving the same refresh (feed, at) twice
         writes it once. New and updated items get their outbox entries in this transaction.
         """
-        return await self._database.write(save.save, verdicts)
+        try:
+            return await self._database.write(save.save_at_once, verdicts)
+        except save.Refused:
+            return await self._database.write(save.save, verdicts)
 
     # items
 
