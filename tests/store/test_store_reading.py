@@ -269,6 +269,20 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
     assert [each.item.identity for each in await all_of(store, user, Stream(), Part(unread=True))] == ["slow"]
 
 
+async def test_postgres_keeps_the_plan_of_a_list(on_postgres: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planning one takes longer than answering; with limits that it does not know it would plan for every question."""
+    store = on_postgres
+    monkeypatch.setattr(positions, "NEAR", 0)  # nothing has been read of very much
+    feed = await one_feed(store)
+    await store.save([a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(200)))])
+    user = await store.accounts.owner()
+    for _ in range(12):
+        assert len((await store.reading.page(user.id, Stream(), Part(unread=True))).items) == 100
+    asked = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '%LIMIT 101'"
+    [(kept, made)] = await store.statement(lambda connection: connection.exec_driver_sql(asked).all())
+    assert kept > made
+
+
 async def test_some_are_marked_read_and_taken_back_to_what_they_were(store: Store) -> None:
     feed = await one_feed(store)
     await store.save([a_verdict(feed, *(an_item(feed.id, name) for name in "abcd"))])

@@ -10,7 +10,7 @@ be left a choice: in SQLite CROSS JOIN means that the left side comes first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ Place = Any  # a row: the time that orders, the id, and, where they were asked a
 
 FEW = 20  # feeds that are looked at one by one
 # About how many items are looked at, at least, and for each that is wanted; `WIDE` first for who needed it before.
-NEAR, WIDE, FAR = (250, 2), (600, 6), (2_000, 20)
+DENSE, NEAR, WIDE, FAR = (0, 1.25), (250, 2), (600, 6), (2_000, 20)
 TOGETHER = 100  # feeds in one statement; SQLite joins 500 at most
 # Else SQLite would walk all marks of the person.
 _KEPT = {"sqlite": "INDEXED BY mark_{}", "postgresql": ""}
@@ -53,6 +53,22 @@ class Habits:
     def __init__(self) -> None:
         self.near: set[int] = set()  # who had no position far back
         self.sparse: set[int] = set()  # whose items are few among everybody's
+        self.mixed: set[int] = set()  # whose are not nearly all
+
+    def steps(self, user_id: int, dialect: str) -> Sequence[tuple[int, float]]:
+        """How far to look, and how much farther if that was not far enough. SQLite stops as soon as it has enough."""
+        if user_id in self.sparse:
+            return WIDE, FAR
+        if user_id in self.mixed or dialect == "sqlite":
+            return NEAR, WIDE, FAR
+        return DENSE, NEAR, WIDE, FAR
+
+    def learn(self, user_id: int, step: tuple[int, float]) -> None:
+        """That enough was found by looking so far."""
+        if step == NEAR:
+            self.mixed.add(user_id)
+        elif step == WIDE:
+            self.sparse.add(user_id)
 
 
 class Wanted(NamedTuple):
@@ -231,13 +247,12 @@ def _among_newest(
         if not far:
             return None, line
         habits.near.discard(user_id)
-    for least, each in (WIDE, FAR) if user_id in habits.sparse else (NEAR, WIDE, FAR):
-        looked_at = max(least, each * part.limit)
+    for least, each in habits.steps(user_id, connection.dialect.name):
+        looked_at = max(least, int(each * part.limit) + 1)
         bound, given = _bound(connection.dialect.name, part, key, order, looked_at)
         found = _walk(connection.dialect.name, run, part, only, key, order, columns, bound, given)
         if len(found) > part.limit:
-            if (least, each) == WIDE:
-                habits.sparse.add(user_id)
+            habits.learn(user_id, (least, each))
             return found, None
         if part.unread:
             # Nothing at all: mostly because no position is far back, which is quickly asked by itself.
@@ -283,22 +298,24 @@ def _walk(
 
     Nothing of what is unread where no position is far back: that is found otherwise. SQLite goes along the index up to
     a time and stops when there are enough; PostgreSQL, which would rather read the whole table than go up to a time
-    that it does not know, is told how many to take.
+    that it does not know, is told how many to take: in the text of the statement, because of limits that are values it
+    makes a plan anew for every question, which takes longer than the answer.
     """
     join = _MARK if part.unread is not None or wanted is not None else ""
     columns, joins = (f", {wanted.columns}", wanted.joins) if wanted is not None else ("", "")
     far = f" AND {A_FAR_ONE}" if part.unread else ""
-    items, bounded = "item i", ""
+    items, bounded, most = "item i", "", ":wanted"
     if dialect == "sqlite":
         bounded = f" AND {key} " + (
             f"<= COALESCE(({bound}), 1e300)" if part.oldest_first else f">= COALESCE(({bound}), -1e300)"
         )
     else:
-        items = f"(SELECT * FROM item i{order.where_after} {order.by} LIMIT :near) i"
+        items = f"(SELECT * FROM item i{order.where_after} {order.by} LIMIT {given['near']}) i"
+        most = str(part.limit + 1)
     return run(
         f"SELECT {key} AS k, i.id AS id{columns} FROM {items} CROSS JOIN subscribed s {join} {joins} "
         f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{far}{only}{_wanted(part, _STATE)}"
-        f"{order.conditions} {order.by} LIMIT :wanted",
+        f"{order.conditions} {order.by} LIMIT {most}",
         **given,
         reach=positions.NEAR,
     )
