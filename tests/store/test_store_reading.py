@@ -137,6 +137,37 @@ async def agree(store: Store, user: User, oracle: Oracle) -> None:
     assert counts.starred == len(oracle.starred)
 
 
+async def live_on(store: Store, user: User, oracle: Oracle, turn: int, dice: random.Random) -> None:
+    """Items arrive, some are marked and taken back, a feed gets and loses tags, another is no longer read."""
+    feeds = sorted(oracle.tags)
+    verdicts = []
+    for feed_id in dice.sample(feeds, 3):
+        at = NOW + 300 + turn
+        item = an_item(feed_id, f"later-{turn}", published=NOW + dice.randrange(20), first_seen=at)
+        verdicts.append(a_verdict(await store.feed(feed_id), item, at=at))
+    for saved, verdict in zip(await store.save(verdicts), verdicts, strict=True):
+        (id,) = saved.new_ids
+        oracle.feed_of[id] = verdict.new[0].feed_id
+        oracle.published[id], oracle.arrived[id] = verdict.new[0].published, verdict.new[0].first_seen
+    some = dice.sample(sorted(oracle.feed_of), 40)
+    marked = await store.reading.mark_read(user.id, some, NOW)
+    assert marked.count == len(set(some) - oracle.read)
+    if turn % 2 and marked.undo is not None:
+        await store.reading.undo(user.id, marked.undo, NOW)
+    else:
+        oracle.read |= set(some)
+    tagged, gone = dice.sample(feeds, 2)
+    await store.reading.retag(user.id, feed_id=tagged, add=["few"], remove=["many"])
+    oracle.tags[tagged] = {"few"}
+    of_gone = [id for id, feed_id in oracle.feed_of.items() if feed_id == gone]
+    await store.reading.mark(user.id, of_gone, NOW, starred=False)  # what is starred would stay
+    await store.reading.unsubscribe(user.id, gone)
+    del oracle.tags[gone]
+    oracle.feed_of = {id: feed_id for id, feed_id in oracle.feed_of.items() if feed_id != gone}
+    oracle.read -= set(of_gone)
+    oracle.starred -= set(of_gone)
+
+
 @pytest.mark.parametrize(
     ("near", "far", "line", "each"),
     [(streams.NEAR, streams.FAR, 0, 2), ((2, 0), streams.FAR, 100, 20), ((0, 0), (0, 0), 1000, 1000)],
@@ -151,6 +182,7 @@ async def test_streams_and_counts_say_what_was_marked(
 ) -> None:
     """With few items near by, the ways that are taken where wanted items are rare; with positions that count as far
     back, as mixed, and as near."""
+    monkeypatch.setattr(streams, "DENSE", streams.DENSE if near == streams.NEAR else near)
     monkeypatch.setattr(streams, "NEAR", near)
     monkeypatch.setattr(streams, "WIDE", far)
     monkeypatch.setattr(streams, "FAR", far)
@@ -186,6 +218,8 @@ async def test_streams_and_counts_say_what_was_marked(
             with pytest.raises(NotFound):
                 await store.reading.undo(user.id, done.undo, NOW)
             await agree(store, user, oracle)
+        await live_on(store, user, oracle, turn, dice)
+        await agree(store, user, oracle)
     assert undos
     monkeypatch.setattr(compacting, "MANY", 2)
     assert await store.reading.compact(NOW + 1e9) > 0

@@ -58,6 +58,7 @@ class ApiToken:
     last_used: float | None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """A feed (or a query feed: then `query_id` is set and `feed_id` is not) as one person has it.
@@ -132,6 +133,7 @@ class Part:
     queries: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Unread:
     """How many are unread, and when the newest of them arrived."""

@@ -9,6 +9,7 @@ Nothing here looks at cookies, so nothing can be sent by other sites; the T toke
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hashlib
 import hmac
@@ -35,6 +36,7 @@ from headwater.web.signing_in import Door, TooSoon, Wrong
 PREFIXES = ("", "/api/greader.php")
 API = "/reader/api/0"
 CLIENT = "client"
+MANY = 2000  # parts of an answer that hold others up
 
 
 class Stranger(HeadwaterError):
@@ -182,6 +184,11 @@ def said(text: str, status: int = 200, headers: dict[str, str] | None = None) ->
 
 def ok() -> Response:
     return said("OK")
+
+
+async def beside(make: Callable[[], Response], parts: int) -> Response:
+    """An answer of so many parts: those of thousands are made beside what others ask for meanwhile."""
+    return await asyncio.to_thread(make) if parts > MANY else make()
 
 
 def answered(value: Any) -> Response:

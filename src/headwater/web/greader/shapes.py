@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,11 +15,8 @@ from headwater.store.subscribing import number
 from headwater.web.greader.ids import LABEL, LONG, READ, READING_LIST, STARRED, feed_stream
 
 _BITS = (1 << 64) - 1
+_PLAIN = re.compile(r"https?://[a-zA-Z0-9.:-]+(?=[/?#]|\Z)")
 Subscriptions = Mapping[int, Subscription]  # by the number of the feed, or HIT + that of the query feed
-
-
-def usec(at: float) -> int:
-    return int(at * 1e6)
 
 
 def subscription(one: Subscription, base: str) -> dict[str, Any]:
@@ -42,6 +40,8 @@ def icon(site: str) -> str:
     >>> icon("https://a.example/blog?x"), icon("nothing")
     ('https://a.example/favicon.ico', '')
     """
+    if (plain := _PLAIN.match(site)) is not None:  # nearly all: three times as fast
+        return f"{plain[0]}/favicon.ico"
     try:
         parts = urlsplit(site)
     except ValueError:
@@ -111,6 +111,6 @@ def counts(found: Counts) -> dict[str, Any]:
     every = [*found.feeds.values(), *found.queries.values()]
     total = sum(each.count for each in every)
     newest = max((each.newest for each in every), default=0.0)
-    rows = [{"id": id, "count": one.count, "newestItemTimestampUsec": str(usec(one.newest))} for id, one in shown]
-    rows.append({"id": READING_LIST, "count": total, "newestItemTimestampUsec": str(usec(newest))})
+    rows = [{"id": id, "count": one.count, "newestItemTimestampUsec": str(int(one.newest * 1e6))} for id, one in shown]
+    rows.append({"id": READING_LIST, "count": total, "newestItemTimestampUsec": str(int(newest * 1e6))})
     return {"max": total, "unreadcounts": rows}

@@ -13,7 +13,7 @@ from headwater.model import Document, Enclosure, Entry
 from headwater.store.people import Stream, Subscription
 from headwater.store.shown import Answer, Shown
 from headwater.web.greader import ids, shapes
-from headwater.web.greader.api import Call, Shared, answered, ok
+from headwater.web.greader.api import Call, Shared, answered, beside, ok
 from headwater.web.greader.asking import MOST_IDS, MOST_ITEMS, continued, part, until
 
 SCHEME = "http://www.google.com/reader/"  # of categories in Atom
@@ -28,7 +28,8 @@ class StreamPart:
         self._store = shared.store
 
     async def unread_count(self, call: Call) -> Response:
-        return answered(shapes.counts(await self._store.reading.counts(call.user.id)))
+        found = await self._store.reading.counts(call.user.id)
+        return await beside(lambda: answered(shapes.counts(found)), len(found.feeds))
 
     async def item_ids(self, call: Call) -> Response:
         asked = await self._asked(call, call.given.get("s") or ids.READING_LIST)

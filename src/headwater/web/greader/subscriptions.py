@@ -11,7 +11,7 @@ from headwater.model import Feed
 from headwater.store.people import ADMIN, Stream, Subscription
 from headwater.store.values import NewFeed
 from headwater.web.greader import ids, shapes
-from headwater.web.greader.api import Call, Shared, answered, conditional, ok, said, short_token
+from headwater.web.greader.api import Call, Shared, answered, beside, conditional, ok, said, short_token
 
 LONGEST_LIST = 20 << 20  # bytes of OPML
 
@@ -42,7 +42,11 @@ class SubscriptionPart:
 
     async def listed(self, call: Call) -> Response:
         found = await self._store.reading.subscriptions(call.user.id)
-        return conditional(call, {"subscriptions": [shapes.subscription(one, self._shared.base) for one in found]})
+
+        def make() -> Response:
+            return conditional(call, {"subscriptions": [shapes.subscription(one, self._shared.base) for one in found]})
+
+        return await beside(make, len(found))
 
     async def tags(self, call: Call) -> Response:
         return conditional(call, {"tags": shapes.tags(await self._store.reading.tags(call.user.id))})

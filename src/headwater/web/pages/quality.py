@@ -72,7 +72,7 @@ async def look(frame: Frame, now: float) -> QualityPage:
         completeness=_curve(buys, budget, lambda one: one.completeness, "completeness"),
         delay=_curve(buys, budget, lambda one: one.delay / 60, "delay"),
         price=_price(past),
-        feeds=await _points(frame.store, {one.feed_id for one in (report.losing if report else ())}, now),
+        feeds=await _points(frame, {one.feed_id for one in (report.losing if report else ())}, now),
         losing=losing,
         accepted=len(accepted),
         weights={id: feed.weight for id, feed in known.items()},
@@ -171,9 +171,10 @@ def _price(past: Sequence[Past]) -> Chart | None:
     return line(title, bottom, known, unit, lambda y: f"{y:.2g}", low=0.0, high=top, breaks=3600.0, say_x=exactly)
 
 
-async def _points(store: Store, losing: set[int], now: float) -> Chart | None:
-    """Feeds by requests and new items of the last day."""
-    activity = await store.queries.activity(now - DAY)
+async def _points(frame: Frame, losing: set[int], now: float) -> Chart | None:
+    """Feeds by requests and new items of the last day; of very many, as they were some seconds ago."""
+    store = frame.store
+    activity = await frame.kept.of("activity", 0, lambda: store.queries.activity(now - DAY))
     if len(activity) < 2:
         return None
     dearest = sorted(activity, key=lambda id: -activity[id][0])[: POINTS // 2]

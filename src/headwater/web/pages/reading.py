@@ -15,7 +15,7 @@ from headwater.errors import InputError, NotFound
 from headwater.model import Feed, Item
 from headwater.query.marking import needles, present
 from headwater.query.words import strip
-from headwater.store.people import Reading, Subscription
+from headwater.store.people import Reading, Stream
 from headwater.store.queries import definition
 from headwater.store.store import Store
 from headwater.web.articles import shown
@@ -23,7 +23,7 @@ from headwater.web.frame import Frame, as_json, back, integer, wants_json
 from headwater.web.images import Images
 from headwater.web.pages.folding import folded
 from headwater.web.pages.searching import Search, search
-from headwater.web.pages.streams import Sidebar, Subscribed, Where, sidebar, unread, where
+from headwater.web.pages.streams import Mine, Sidebar, Subscribed, Where, sidebar, unread, where
 from headwater.web.session import current
 
 SIZE = 50
@@ -115,7 +115,7 @@ class Reader:
     async def search(self, request: Request) -> Response:
         user = await current(request)
         said = request.query_params.get("q", "").strip()[:2000]
-        subscriptions = await self._subscribed.of(user.id)
+        mine = await self._subscribed.of(user.id)
         before = integer(request.query_params.get("before"))
         found = (
             await search(self._store, user.id, said, self._frame.clock(), before_id=before, limit=SIZE)
@@ -123,12 +123,12 @@ class Reader:
             else Search(())
         )
         path = f"/read/search?{urlencode({'q': said})}"
-        place = Where(path, f"“{said}”" if said else "Search", (await where(self._store, (), "all", "")).stream)
-        article = await self._article(request, user.id, subscriptions, path, "&")
+        place = Where(path, f"“{said}”" if said else "Search", Stream())
+        article = await self._article(request, user.id, mine, path, "&")
         page = ReadPage(
             where=place,
-            side=await sidebar(self._store, user.id, subscriptions, ""),
-            rows=self._rows(found.readings, subscriptions, path, "&"),
+            side=await sidebar(self._store, user.id, mine, ""),
+            rows=self._rows(found.readings, mine, path, "&"),
             article=article,
             older=f"{path}&before={found.next_id}" if found.next_id is not None else None,
             newer=None,
@@ -141,8 +141,8 @@ class Reader:
 
     async def _stream(self, request: Request, kind: str, key: str, item: str | None = None) -> Response:
         user = await current(request)
-        subscriptions = await self._subscribed.of(user.id, has=key if kind == "feed" else "")
-        place = await where(self._store, subscriptions, kind, key)
+        mine = await self._subscribed.of(user.id, has=key if kind == "feed" else "")
+        place = await where(self._store, mine, kind, key)
         query = request.query_params
         unread = query.get("show") == "unread"
         before = _cursor(query.get("before"))
@@ -159,14 +159,14 @@ class Reader:
         if before is not None:
             keep["before"] = query["before"]
         path = place.path + (f"?{urlencode(keep)}" if keep else "")
-        article = await self._article(request, user.id, subscriptions, path, "&" if keep else "?", item)
+        article = await self._article(request, user.id, mine, path, "&" if keep else "?", item)
         older = None
         if found.next is not None:
             older = f"{place.path}?{urlencode(keep | {'before': f'{found.next[0]!r},{found.next[1]}'})}"
         page = ReadPage(
             where=place,
-            side=await sidebar(self._store, user.id, subscriptions, place.path),
-            rows=self._rows(found.items, subscriptions, path, "&" if keep else "?"),
+            side=await sidebar(self._store, user.id, mine, place.path),
+            rows=self._rows(found.items, mine, path, "&" if keep else "?"),
             article=article,
             older=older,
             newer=place.path + ("?show=unread" if unread else "") if before is not None else None,
@@ -187,13 +187,9 @@ class Reader:
         done, undo = integer(query.get("marked")), integer(query.get("undo"))
         return self._frame.page(request, "read.html", page=page, marked=done, undo=undo, loaded=self._frame.clock())
 
-    def _rows(
-        self, readings: Sequence[Reading], subscriptions: Sequence[Subscription], path: str, sign: str
-    ) -> tuple[Row, ...]:
-        titles = {one.feed_id: one.title for one in subscriptions if one.feed_id is not None}
-
+    def _rows(self, readings: Sequence[Reading], mine: Mine, path: str, sign: str) -> tuple[Row, ...]:
         def feed(one: Reading) -> str:
-            return titles.get(one.item.feed_id, "another feed")
+            return mine.title(one.item.feed_id)
 
         return tuple(
             Row(
@@ -210,7 +206,7 @@ class Reader:
         self,
         request: Request,
         user_id: int,
-        subscriptions: Sequence[Subscription],
+        mine: Mine,
         path: str,
         sign: str,
         item: str | None = None,
@@ -223,7 +219,7 @@ class Reader:
         if not found:
             raise NotFound("There is no such item among what you read; perhaps it was deleted since.")
         (reading,) = found
-        mine = next((one for one in subscriptions if one.feed_id == reading.item.feed_id), None)
+        one = mine.feeds.get(reading.item.feed_id)
         feeds = await self._store.pages.by_ids([reading.item.feed_id])
         feed = feeds.get(reading.item.feed_id)
         item_shown = reading.item
@@ -231,8 +227,8 @@ class Reader:
             reading=reading,
             title=item_shown.title or "Without a title",
             feed=feed,
-            feed_title=mine.title if mine else (feed.title or feed.url) if feed else "a feed that is no more",
-            tags=mine.tags if mine else (),
+            feed_title=one.title if one else (feed.title or feed.url) if feed else "a feed that is no more",
+            tags=one.tags if one else (),
             content=shown(item_shown.content or item_shown.summary, self.images.address),
             because=await because(self._store, item_shown),
             here=f"{path}{sign}item={reading.id}",
@@ -268,8 +264,8 @@ class Reader:
         """Everything of a stream that had arrived, and was stored, when its page was loaded."""
         user = await current(request, "write")
         form = await self._frame.forms.read(request)
-        subscriptions = await self._subscribed.of(user.id)
-        place = await where(self._store, subscriptions, form.get("kind", "all"), form.get("key", ""))
+        mine = await self._subscribed.of(user.id)
+        place = await where(self._store, mine, form.get("kind", "all"), form.get("key", ""))
         now = self._frame.clock()
         try:
             until = min(float(form.get("until", "")), now)
@@ -299,9 +295,9 @@ class Reader:
     async def waiting(self, request: Request) -> Response:
         """How many items have arrived in a stream since its page was loaded."""
         user = await current(request)
-        subscriptions = await self._subscribed.of(user.id)
+        mine = await self._subscribed.of(user.id)
         query = request.query_params
-        place = await where(self._store, subscriptions, query.get("kind", "all"), query.get("key", ""))
+        place = await where(self._store, mine, query.get("kind", "all"), query.get("key", ""))
         try:
             since = float(query.get("since", ""))
         except ValueError as error:
@@ -310,8 +306,9 @@ class Reader:
         return as_json({"new": len(found.items), "more": found.next is not None})
 
     async def counts(self, request: Request) -> Response:
-        """How much is unread in each stream, by its path; those without anything are left out."""
-        return as_json(await unread(self._store, (await current(request)).id))
+        """How much is unread in each stream, by its path, of feeds those asked for; who have nothing are left out."""
+        user = await current(request)
+        return as_json(await unread(self._store, user.id, _ids(request.query_params.get("feeds", ""))))
 
     def routes(self) -> list[Route]:
         return [

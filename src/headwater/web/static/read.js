@@ -82,7 +82,9 @@ let counting;
 function recount(wait = 0) {
   clearTimeout(counting);
   counting = setTimeout(async () => {
-    const answer = await fetch("/read/counts");
+    const places = [...columns.querySelectorAll(".side [data-place]")].map((one) => one.dataset.place);
+    const feeds = places.filter((one) => one.startsWith("/read/feed/")).map((one) => one.slice("/read/feed/".length));
+    const answer = await fetch(`/read/counts?feeds=${feeds.join(",")}`);
     if (!answer.ok || answer.redirected) return;
     const unread = await answer.json();
     for (const place of columns.querySelectorAll(".side [data-place]")) show(place, unread[place.dataset.place] ?? 0);
