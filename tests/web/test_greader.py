@@ -276,7 +276,50 @@ async def test_rss_guard_synchronises(client: Client) -> None:
 
 
 async def test_liferea_synchronises(client: Client) -> None:
-    """Subscriptions, unread counts with newest times, a feed's contents by its address, labels."""
+    """As Liferea 1.14 does it: ids of each feed, their contents by a form whose T is its token, without the header."""
+    subscribed = await client.get(Subscriptions, "subscription/list", output="json")
+    for one in subscribed.subscriptions[:2]:
+        refs = await client.get(
+            Refs, "stream/items/ids", s=one.id, client="liferea", n="50", output="json", merge="true"
+        )
+        fields = [
+            ("output", "json"),
+            ("mediaRss", "true"),
+            ("T", client.auth),
+            *(("i", ref.id) for ref in refs.itemRefs),
+        ]
+        answer = await client.http.post(
+            f"{client.base}/reader/api/0/stream/items/contents",
+            content=str(httpx.QueryParams(fields)),
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+        )
+        assert answer.status_code == 200
+        assert len(answer.json()["items"]) == len(refs.itemRefs) == 3
+    first = answer.json()["items"][0]["id"]
+    fields = [
+        ("i", first),
+        ("s", "feed/2"),
+        ("a", READ),
+        ("ac", "edit-tags"),
+        ("T", await client.token()),
+        ("async", "true"),
+    ]
+    assert await client.post("edit-tag?client=liferea", fields) == "OK"
+    assert first in {item["id"] for item in (await client.ask(f"/reader/api/0/stream/contents/{READ}")).json()["items"]}
+
+
+async def test_a_form_without_the_header_is_taken_only_with_the_token_itself(client: Client) -> None:
+    for token in ("", "guessed", await client.token()):
+        answer = await client.http.post(
+            f"{client.base}/reader/api/0/stream/items/contents", data={"i": "1", "T": token}, headers={}
+        )
+        assert answer.status_code == 401
+    large = {"i": "1" * 70_000, "T": client.auth}
+    answer = await client.http.post(f"{client.base}/reader/api/0/stream/items/contents", data=large)
+    assert answer.status_code == 413
+
+
+async def test_labels_are_renamed_and_removed_and_counts_have_their_newest_times(client: Client) -> None:
     counts: UnreadCounts = await client.get(UnreadCounts, "unread-count", all="true")
     by_id = {one.id: one for one in counts.unreadcounts}
     assert by_id["feed/1"].count == 3
