@@ -12,11 +12,14 @@ import structlog
 from cluster_in_process import roles, settings
 from cluster_processes import Processes, processes
 
+from headwater.cluster.leading import SEAT
 from headwater.cluster.link import connect
 from headwater.cluster.messages import read_job
+from headwater.cluster.seat import SOON, Seat
 from headwater.cluster.servers import NatsServer
 from headwater.cluster.status import cluster_status
 from headwater.cluster.timing import Timing
+from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -65,13 +68,27 @@ async def killed(running: Processes, leads, seen: dict[int, float], eventually) 
     return seen[max(seen)] - at
 
 
-async def test_another_leads_when_the_lease_has_run_out(
-    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
-) -> None:
-    lease = 18.0
-    [took] = await times_to_lead(1, lease, farm, url, store, nats, prefix, eventually)
-    # Not before it may, and sooner than if it had asked from time to time; loading a dozen feeds takes no time.
-    assert Timing(lease).lead / 2 < took < Timing(lease).lead * 1.5
+async def test_the_lead_passes_on_when_the_lease_of_who_fell_silent_ends(store: Store) -> None:
+    seconds, stop = 4.0, asyncio.Event()
+    silent = await store.write(leases.take, SEAT, "silent", seconds)  # and it never renews
+    assert silent is not None
+    taken: list[leases.Lease] = []
+
+    async def work(held: leases.Lease, over: asyncio.Event) -> None:
+        taken.append(held)
+        stop.set()
+
+    await Seat(store, SEAT, "other", seconds).run(work, stop)
+    # By the database's clock; who asked from time to time, every fifth of it, would be late.
+    assert 0 <= taken[0].until - seconds - silent.until < seconds / 2
+
+
+async def test_who_stands_by_asks_no_later_than_a_lease_may_end(store: Store) -> None:
+    seat = Seat(store, SEAT, "other", 60.0)
+    assert await store.write(leases.take, SEAT, "silent", 60.0) is not None
+    assert await seat._until_free() == 12.0
+    assert await store.write(leases.take, SEAT, "silent", 1.0) is not None
+    assert 0 < await seat._until_free() <= 1.0 + SOON
 
 
 @pytest.mark.soak
