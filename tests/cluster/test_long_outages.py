@@ -144,12 +144,11 @@ def status(database: OwnPostgres) -> subprocess.CompletedProcess[str]:
 
 def sentences(running: Processes, *words: str) -> dict[str, dict[str, int]]:
     """How often each member has said such a thing, by the names of what it logged."""
-    said = {name: running.said(name).splitlines() for name in ALL}
-    heads = {
-        name: [line[31:62].strip() for line in lines if any(word in line for word in words)]
-        for name, lines in said.items()
-    }
-    return {name: dict(Counter(found)) for name, found in heads.items()}
+    found = {}
+    for name in ALL:
+        lines = [line for line in running.said(name).splitlines() if any(word in line for word in words)]
+        found[name] = dict(Counter(line.partition("] ")[2].partition(" ")[0] for line in lines))
+    return found
 
 
 @pytest.fixture
