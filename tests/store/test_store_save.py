@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from headwater.model import Enclosure, Ending, Hints, Known, Validators
+from headwater.store import known, save
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item, one_feed
 
@@ -202,3 +206,35 @@ async def test_windows_of_thousands_and_batches_of_thousands_fit(store: Store) -
     changed = tuple(replace(item, content_hash="2") for item in items)
     (saved,) = await store.save([a_verdict(feed, at=NOW + 1, updated=changed)])
     assert len(saved.updated_ids) == 5000
+
+
+_PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
+_NO_TABLES = ("json_each", "CONSTANT ROW", "sqlite_sequence")  # the last has a row for each table
+
+
+async def test_what_a_batch_looks_up_is_found_by_keys_and_never_by_reading_a_table(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def traced(connection: Connection, function: Callable[..., object], *args: object) -> None:
+        driver: Any = connection.connection.dbapi_connection
+        driver.set_trace_callback(said.append)
+        function(connection, *args)
+        driver.set_trace_callback(None)
+
+    def scans(connection: Connection) -> list[str]:
+        plans = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {one}") for one in said if one.startswith(_PLANNED)]
+        return [what for plan in plans for _, _, _, what in plan if what.startswith("SCAN")]
+
+    async with await Store.open(f"sqlite:///{tmp_path / 'hw.sqlite'}") as store:
+        feeds = [await one_feed(store), await one_feed(store, "https://other.org/")]
+        await store.save([a_verdict(feed, an_item(feed.id)) for feed in feeds])
+        await store.write(traced, known.identities, {feed.id: ["a", "b"] for feed in feeds})
+        later = [
+            a_verdict(feed, an_item(feed.id, "new"), at=NOW + 60, updated=(an_item(feed.id, content_hash="other"),))
+            for feed in feeds
+        ]
+        await store.write(traced, save.save_at_once, later)
+        found = await store.write(scans)
+    assert any("FROM seen" in one for one in said)
+    assert any("INTO item " in one for one in said)
+    assert [scan for scan in found if not any(name in scan for name in _NO_TABLES)] == []

@@ -7,15 +7,14 @@ from hashlib import blake2b
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, select
 
 from headwater.model import Hints, Known, Validators
 from headwater.store.clean import clean_text
-from headwater.store.sql import OfIds, chunks, to_json
+from headwater.store.sql import OfIds, OfPairs, to_json
 from headwater.store.tables import feed, known, seen
 from headwater.store.values import Asking, ScheduleRow
 
-CHUNK = 1000
 _NO_HINTS = Hints()
 _SCHEDULE = (
     select(
@@ -46,6 +45,7 @@ _KNOWN = OfIds(
     "ON feed.id = known.feed_id LEFT JOIN feed_window ON feed_window.feed_id = known.feed_id "
     "WHERE known.feed_id IN {ids}"
 )
+_SEEN = OfPairs(seen, "content_hash")
 _ASKING = OfIds(
     'SELECT known.feed_id, url, etag, last_modified, body_hash, known."window", last_success, failures '
     "FROM known JOIN feed ON feed.id = known.feed_id WHERE known.feed_id IN {ids}"
@@ -130,10 +130,6 @@ def seen_key(identity: str) -> bytes:
 def identities(connection: Connection, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
     names = {(id, seen_key(clean_text(one))): one for id, identities in wanted.items() for one in identities}
     found: dict[int, dict[str, str]] = {id: {} for id in wanted}
-    for chunk in chunks(names, CHUNK):
-        query = select(seen.c.feed_id, seen.c.key, seen.c.content_hash).where(
-            tuple_(seen.c.feed_id, seen.c.key).in_(chunk)
-        )
-        for id, key, content_hash in connection.execute(query):
-            found[id][names[id, bytes(key)]] = content_hash
+    for id, key, content_hash in _SEEN.run(connection, names):
+        found[id][names[id, key]] = content_hash
     return found

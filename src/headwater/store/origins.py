@@ -11,16 +11,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, select, tuple_
+from sqlalchemy import Connection, delete, select
 
 from headwater.formats.identity import published_identity, without_token
 from headwater.formats.urls import normalise
 from headwater.model import Item
-from headwater.store.sql import chunks, insert_new
+from headwater.store.sql import OfPairs, chunks, insert_new
 from headwater.store.tables import feed, published
 from headwater.store.values import Matched
 
 CHUNK = 200
+_PUBLISHED = OfPairs(published, "item_id")
 
 
 def origin_key(item: Item, feed_url: str) -> bytes:
@@ -65,9 +66,4 @@ def _urls(connection: Connection, ids: set[int]) -> dict[int, str]:
 
 
 def _known(connection: Connection, places: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
-    found: dict[tuple[int, bytes], int] = {}
-    for chunk in chunks(places, CHUNK):
-        here = tuple_(published.c.query_id, published.c.key).in_(chunk)
-        for row in connection.execute(select(published).where(here)):
-            found[row.query_id, bytes(row.key)] = row.item_id
-    return found
+    return {(query, key): item_id for query, key, item_id in _PUBLISHED.run(connection, places)}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, select, tuple_, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from headwater.formats.urls import normalise
 from headwater.model import Ending, Item, Verdict
@@ -16,7 +16,7 @@ from headwater.store.items import ITEM_COLUMNS, item_row, item_values
 from headwater.store.known import KNOWN_COLUMNS, known_row, seen_key, window_row
 from headwater.store.problems import is_about_values
 from headwater.store.refreshes import REFRESH_COLUMNS, count_up, refresh_values
-from headwater.store.sql import InsertMany, InsertNew, OfIds, Prepared, Savepoint, chunks, reserve, upsert
+from headwater.store.sql import InsertMany, InsertNew, OfIds, OfPairs, Prepared, Savepoint, chunks, reserve, upsert
 from headwater.store.tables import feed, feed_window, item, known, refresh, seen
 from headwater.store.values import Saved
 
@@ -25,6 +25,7 @@ _FEEDS = OfIds("SELECT id, url, title, link, gone_since FROM feed WHERE id IN {i
 _REFRESH = InsertNew(refresh, REFRESH_COLUMNS, ["feed_id", "at"])
 _SEEN = InsertNew(seen, ["feed_id", "key", "item_id", "content_hash"], ["item_id"])
 _ITEM = InsertMany(item, ITEM_COLUMNS)
+_ITEMS = OfPairs(seen, "item_id")
 _KNOWN = Prepared(lambda _: update(known).where(known.c.feed_id == bindparam("of_feed")), KNOWN_COLUMNS)
 _WINDOW = Prepared(lambda dialect: _upsert_window(dialect), ["feed_id", "entries"])
 _READ = (Ending.CHANGED, Ending.PARTIAL)  # after any other ending the window is as it was
@@ -206,10 +207,9 @@ def _updated_items(connection: Connection, live: list[_Written]) -> None:
     changed = {(one.feed_id, seen_key(one.identity)): (each, one) for each in live for one in each.verdict.updated}
     if not changed:
         return
-    ids: dict[tuple[int, bytes], int | None] = {}
-    for chunk in chunks(changed, CHUNK):
-        query = select(seen.c.feed_id, seen.c.key, seen.c.item_id).where(tuple_(seen.c.feed_id, seen.c.key).in_(chunk))
-        ids |= {(id, bytes(key)): item_id for id, key, item_id in connection.execute(query)}
+    ids: dict[tuple[int, bytes], int | None] = {
+        (feed_id, key): item_id for feed_id, key, item_id in _ITEMS.run(connection, changed)
+    }
     rehashed = [
         {"of_feed": place[0], "of_key": place[1], "content_hash": changed[place][1].content_hash} for place in ids
     ]

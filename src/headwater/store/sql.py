@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, islice
@@ -240,6 +240,27 @@ class OfIds:
             return bare(connection, self._sqlite, (orjson.dumps(list(ids)).decode(),))
         answer = connection.exec_driver_sql(self._postgres, (list(ids),))
         return answer.all() if answer.returns_rows else ()
+
+
+class OfPairs:
+    """Rows by keys of two columns, a number and bytes; each row begins with them. Sent as the driver takes it.
+
+    SQLite is asked for one after the other: a list of pairs, written as one condition, it compares with every row of
+    the table. PostgreSQL is asked for all at once.
+    """
+
+    def __init__(self, table: Table, *columns: str) -> None:
+        number, key = (column.name for column in table.primary_key)
+        wanted = f"SELECT {_quoted([number, key, *columns])} FROM {table.name}"
+        self._sqlite = f"{wanted} WHERE {number} = ? AND {key} = ?"
+        self._postgres = f"{wanted} JOIN unnest($1::bigint[], $2::bytea[]) AS w (a, b) ON {number} = a AND {key} = b"
+
+    def run(self, connection: Connection, pairs: Collection[tuple[int, bytes]]) -> list[tuple[Any, ...]]:
+        if connection.dialect.name == "sqlite":
+            driver: Any = connection.connection.dbapi_connection
+            return [row for pair in pairs for row in driver.execute(self._sqlite, pair)]
+        numbers, keys = [number for number, _ in pairs], [key for _, key in pairs]
+        return [tuple(row) for row in connection.exec_driver_sql(self._postgres, (numbers, keys))]
 
 
 class ByIds:
