@@ -12,7 +12,7 @@ from headwater.store import hits
 from headwater.store.items import ITEM_COLUMNS, item_of
 from headwater.store.people import HIT, Counts, Page, Part, Reading, Stream, Unread
 from headwater.store.people_tables import mark, query_subscription, subscribed
-from headwater.store.positions import line_of
+from headwater.store.positions import line_and
 from headwater.store.sql import ByIds, chunks, rows
 from headwater.store.streams import Habits, Wanted, has_columns, places
 from headwater.store.subscribing import query_tags
@@ -209,24 +209,25 @@ _QUERY_KEPT = (
 def counts(connection: Connection, user_id: int) -> Counts:
     """Unread items of everything that a person reads."""
     user = {"user": user_id}
-    feeds = _by_feed(connection, user_id)
-    asked = rows(connection, _QUERY_TAGS, user)
+    feeds, stars = _by_feed(connection, user_id)
+    tags = rows(connection, _TAGS[connection.dialect.name] if feeds else _TAGS_OF_QUERIES, user)
     queries: dict[int, Unread] = {}
-    for statement in (_QUERY_COUNTS, _QUERY_KEPT) if asked else ():
+    for statement in (_QUERY_COUNTS, _QUERY_KEPT) if any(query is not None for _, _, query in tags) else ():
         for id, number, last in rows(connection, statement, user):
             before = queries.get(id, Unread(0, 0.0))
             queries[id] = Unread(before.count + number, max(before.newest, last))
     return Counts(
         feeds,
         queries,
-        _by_tag(connection, user_id, feeds, queries, asked),
+        _by_tag(feeds, queries, tags),
         sum(one.count for one in feeds.values()),
-        rows(connection, _STARS, user)[0][0],
+        stars,
     )
 
 
-def _by_feed(connection: Connection, user_id: int) -> dict[int, Unread]:
-    line = line_of(connection, user_id)
+def _by_feed(connection: Connection, user_id: int) -> tuple[dict[int, Unread], int]:
+    """And how many are starred."""
+    stars, _, line = line_and(connection, user_id, f"({_STARS})", {})
     given = {"user": user_id, "line": line.at}
     behind = rows(connection, _BEHIND, given) if line.far else []
     if line.beyond:
@@ -237,29 +238,29 @@ def _by_feed(connection: Connection, user_id: int) -> dict[int, Unread]:
         if (more := feeds.get(id)) is not None:
             number, newest = number + more.count, max(newest, more.newest)
         feeds[id] = Unread(number, newest)
-    return feeds
+    return feeds, stars
 
 
-def _by_tag(
-    connection: Connection, user_id: int, feeds: dict[int, Unread], queries: dict[int, Unread], asked: Iterable[Any]
-) -> dict[str, Unread]:
+def _by_tag(feeds: dict[int, Unread], queries: dict[int, Unread], tags: Iterable[Any]) -> dict[str, Unread]:
+    """`tags` are rows: a tag and its feeds, or the tags of a query feed."""
     found: dict[str, list[Unread]] = {}
-    for tag, ids in rows(connection, _TAGS[connection.dialect.name], {"user": user_id}) if feeds else ():
-        some = [one for id in orjson.loads(ids) if (one := feeds.get(id)) is not None]
-        if some:
-            found[tag] = some
-    for id, tags in asked:
-        if id in queries:
-            for tag in query_tags(tags):
-                found.setdefault(tag, []).append(queries[id])
+    for said, ids, query in tags:
+        if query is None:
+            some = [one for id in orjson.loads(ids) if (one := feeds.get(id)) is not None]
+            if some:
+                found.setdefault(said, []).extend(some)
+        elif query in queries:
+            for tag in query_tags(said):
+                found.setdefault(tag, []).append(queries[query])
     return {
         tag: Unread(sum([one.count for one in each]), max([one.newest for one in each])) for tag, each in found.items()
     }
 
 
 # The feeds of a tag as one value: of 100,000 rows, making them takes longest.
+_TAGS_OF_QUERIES = "SELECT tags, CAST(NULL AS text), query_id FROM query_subscription WHERE user_id = :user"
 _TAGS = {
-    dialect: f"SELECT tag, {feeds} FROM subscribed_tag WHERE user_id = :user GROUP BY tag"
+    dialect: f"SELECT tag, {feeds}, CAST(NULL AS bigint) FROM subscribed_tag WHERE user_id = :user GROUP BY tag "
+    f"UNION ALL {_TAGS_OF_QUERIES}"
     for dialect, feeds in (("sqlite", "json_group_array(feed_id)"), ("postgresql", "CAST(json_agg(feed_id) AS text)"))
 }
-_QUERY_TAGS = "SELECT query_id, tags FROM query_subscription WHERE user_id = :user"
