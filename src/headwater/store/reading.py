@@ -182,7 +182,7 @@ _BEYOND = {
     for dialect, by_id in (("sqlite", "NOT INDEXED"), ("postgresql", ""))
 }
 _READ_BEHIND = (
-    "SELECT s.feed_id, COUNT(*) FROM subscribed s CROSS JOIN mark m "
+    "SELECT s.feed_id, -COUNT(*), CAST(NULL AS double precision) FROM subscribed s CROSS JOIN mark m "
     "WHERE s.user_id = :user AND m.user_id = :user AND m.feed_id = s.feed_id AND m.item_id > s.read_up_to "
     "AND m.state = 1 GROUP BY s.feed_id"
 )
@@ -191,6 +191,9 @@ _KEPT_UNREAD = (
     "WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
     "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
 )
+# Those marked read first: where all behind a position has been read, the newest is one of those marked unread.
+_MARKED = f"{_READ_BEHIND} UNION ALL {_KEPT_UNREAD}"
+_NOTHING = Unread(0, 0.0)
 _STARS = "SELECT COUNT(*) FROM mark WHERE user_id = :user AND starred IS NOT NULL"
 _QUERY_COUNTS = (
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
@@ -232,12 +235,14 @@ def _by_feed(connection: Connection, user_id: int) -> tuple[dict[int, Unread], i
     behind = rows(connection, _BEHIND, given) if line.far else []
     if line.beyond:
         behind = [*behind, *rows(connection, _BEYOND[connection.dialect.name], given)]
-    read = dict(map(tuple, rows(connection, _READ_BEHIND, given))) if behind else {}
-    feeds = {id: Unread(left, newest) for id, number, newest in behind if (left := number - read.get(id, 0)) > 0}
-    for id, number, newest in rows(connection, _KEPT_UNREAD, given):
-        if (more := feeds.get(id)) is not None:
-            number, newest = number + more.count, max(newest, more.newest)
-        feeds[id] = Unread(number, newest)
+    feeds = {id: Unread(number, newest) for id, number, newest in behind}
+    for id, number, newest in rows(connection, _MARKED if behind else _KEPT_UNREAD, given):
+        before = feeds.get(id, _NOTHING)
+        left = before.count + number
+        if left > 0:
+            feeds[id] = Unread(left, before.newest if newest is None else max(newest, before.newest))
+        else:  # below nought what arrived, and was read, between the two questions
+            feeds.pop(id, None)
     return feeds, stars
 
 
