@@ -34,6 +34,7 @@ from headwater.cluster.terminal import Taken, Terminal
 from headwater.cluster.timing import awake
 from headwater.errors import ClusterError
 from headwater.fetch.errand import Hopped
+from headwater.node.saying import Saying
 from headwater.store import jobs, leases
 from headwater.store.store import Store
 
@@ -129,6 +130,7 @@ class Desk:
     def __init__(self, streams: Streams, store: Store) -> None:
         self._streams = streams
         self._store = store
+        self._saying = Saying()
 
     async def run(self, over: asyncio.Event) -> None:
         subject = self._streams.subject("terminals")
@@ -156,7 +158,8 @@ class Desk:
             grant = await self._store.write(by_postgres.tend, hello.report, hello.drained, timing)
             await message.respond(encode(grant))
         except msgspec.ValidationError as error:
-            log.error("terminal_not_understood", error=str(error))
+            if self._saying.worth(str(error)):
+                log.error("terminal_not_understood", error=str(error), message="Install this version there too.")
             await message.respond(encode(Grant({}, (), 0.0, 0, time.time(), STRANGER)))
         except Exception as error:  # a terminal that hears nothing asks again
             log.error("terminal_not_answered", error=repr(error))
