@@ -48,7 +48,9 @@ SMALL, LARGE = (20, 50, 8), (500, 200, 50)  # feeds, items of each, readers at a
 @contextlib.asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    # On a busy machine a connection that rests for the usual 5 s is closed at the moment at which it is used again.
+    config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_keep_alive=600)
+    server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
