@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from cluster_in_process import streams_at
 
-from headwater.cluster.items import RELAY, Followed, Relay
+from headwater.cluster.items import PIECE, RELAY, Announced, Followed, Relay, pieces, read_announced
+from headwater.cluster.messages import encode
 from headwater.cluster.servers import NatsServer
 from headwater.cluster.streams import Streams
 from headwater.model import Feed
 from headwater.store import leases
 from headwater.store.store import Store
+from headwater.store.values import OutboxEntry
 from store_samples import NOW, a_verdict, an_item, one_feed
 
 
@@ -80,9 +82,11 @@ async def test_what_the_stream_has_lost_comes_from_the_database_and_the_rest_fro
 ) -> None:
     feed = await one_feed(store)
     async with streams_at(nats.url, prefix, "us") as streams, relaying(streams, store):
-        await more(store, feed, 1, 20)
+        await more(store, feed, 1, 14)
         await eventually(lambda: relayed(store), "all is in the stream")
-        await streams.context.purge_stream(streams.stream("ITEMS"), seq=15)  # as after three days
+        await streams.context.purge_stream(streams.stream("ITEMS"))  # as after three days
+        await more(store, feed, 15, 20)
+        await eventually(lambda: relayed(store), "all is in the stream")
         followed = Followed(streams, store)
         assert await all_of(followed, 0, 20) == names(1, 20)
         assert followed.counts["from_database"] >= 14
@@ -93,3 +97,50 @@ async def test_what_the_stream_has_lost_comes_from_the_database_and_the_rest_fro
         assert await all_of(followed, end, 3) == names(21, 23)
         await streams.ensure("us")  # else the relay, which waits for the stream, does not end
         await followed.close()
+
+
+async def entries(store: Store, feed: Feed, *lengths: int) -> list[OutboxEntry]:
+    """Items with texts of these lengths, written together."""
+    items = [an_item(feed.id, f"{k}", content="x" * length) for k, length in enumerate(lengths, 1)]
+    await store.save([a_verdict(feed, *items, at=NOW)])
+    return await store.outbox(0, len(lengths))
+
+
+async def test_what_was_written_together_goes_in_few_messages_and_what_is_too_large_for_any_comes_from_the_database(
+    store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    feed = await one_feed(store)
+    found = await entries(store, feed, 10, PIECE // 2, PIECE // 2, 10, 3 * PIECE, 10, 9 * PIECE, 10, 10)
+    cut = list(pieces(found, 0, 8 * PIECE))
+    said = [[one.entry.item.identity for one in read_announced(body)] for _, _, body in cut]
+    assert said == [["1", "2"], ["3", "4"], ["5"], ["6"], ["8", "9"]]
+    assert len({identity for _, identity, _ in cut}) == len(cut)
+    async with streams_at(nats.url, prefix, "us") as streams:
+        await deliver(streams, [body for _, _, body in cut])
+        followed = Followed(streams, store)
+        assert await all_of(followed, 0, 9) == names(1, 9)
+        assert followed.counts["from_stream"] >= 6
+        assert followed.counts["from_database"] > 0
+        await followed.close()
+
+
+async def test_messages_of_an_older_relay_and_what_is_told_again_otherwise_cut_are_understood(
+    store: Store, nats: NatsServer, prefix: str
+) -> None:
+    feed = await one_feed(store)
+    found = await entries(store, feed, *[10] * 12)
+    before = [0, *(entry.position for entry in found)]
+    one_by_one = [encode(Announced(entry, before[k])) for k, entry in enumerate(found[:5])]
+    [(_, _, again)] = pieces(found[2:8], found[1].position, PIECE)  # by a relay that died before it could note them
+    [(_, _, more)] = pieces(found[2:], found[1].position, PIECE)
+    async with streams_at(nats.url, prefix, "us") as streams:
+        await deliver(streams, [*one_by_one, again, more])
+        followed = Followed(streams, store)
+        assert await all_of(followed, 0, 12) == names(1, 12)
+        assert (followed.counts["from_stream"], followed.counts["from_database"]) == (12, 0)
+        await followed.close()
+
+
+async def deliver(streams: Streams, bodies: Sequence[bytes]) -> None:
+    messages = [(streams.subject("it.0.1"), body, None) for body in bodies]
+    assert await streams.acks.publish(messages) == [None] * len(bodies)

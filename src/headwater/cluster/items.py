@@ -1,7 +1,8 @@
 """Items on their way from the database to query processors: the relay that publishes the outbox, and who follows it.
 
-The outbox has one order and the relay keeps it: each message names its position and the one before. Who follows sees a
+The outbox has one order and the relay keeps it: each entry names its position and the one before. Who follows sees a
 gap by that (the stream ends sooner than the outbox, or was wiped) and reads the database instead, until both meet.
+What was written together goes together: a message for each item would cost more than the item's way into the database.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -32,7 +33,9 @@ from headwater.store.store import Store
 from headwater.store.values import OutboxEntry
 
 RELAY = "relay"
-BATCH = 200
+BATCH = 500  # entries that are read at once
+PIECE = 128 << 10  # bytes of a message, unless one entry is larger
+MESSAGES = 16  # that are fetched at once by who follows
 LOOK = 0.25
 BEFORE = 60.0  # seconds before an entry's time from which the stream is read: clocks differ
 
@@ -45,8 +48,42 @@ class Announced:
     previous: int
 
 
-read_announced = msgspec.msgpack.Decoder(Announced).decode
+_read = msgspec.msgpack.Decoder(list[Announced] | Announced).decode
 log = structlog.get_logger()
+
+
+def read_announced(body: bytes) -> list[Announced]:
+    """The entries of a message; one that an older relay has published has one, by itself."""
+    found = _read(body)
+    return found if isinstance(found, list) else [found]
+
+
+def pieces(entries: Sequence[OutboxEntry], previous: int, largest: int) -> Iterator[tuple[OutboxEntry, str, bytes]]:
+    """Messages of entries that follow each other, each with its first entry and its id.
+
+    An entry that is too large for any message is left out: who follows sees the gap and reads the database.
+    """
+    some: list[tuple[OutboxEntry, bytes]] = []
+    size = 0
+    for entry in entries:
+        body = encode(Announced(entry, previous))
+        previous = entry.position
+        if some and size + len(body) > min(PIECE, largest):
+            yield _message(some)
+            some, size = [], 0
+        if len(body) <= largest:
+            some.append((entry, body))
+            size += len(body)
+        else:
+            log.warning("item_not_announced", position=entry.position, bytes=len(body), largest=largest)
+    if some:
+        yield _message(some)
+
+
+def _message(some: Sequence[tuple[OutboxEntry, bytes]]) -> tuple[OutboxEntry, str, bytes]:
+    first, last = some[0][0], some[-1][0]
+    identity = f"{first.position}" if first is last else f"{first.position}-{last.position}"
+    return first, identity, encode([msgspec.Raw(body) for _, body in some])
 
 
 class Relay:
@@ -81,16 +118,15 @@ class Relay:
             self.counts["relayed"] += len(entries)
 
     async def _publish(self, entries: Sequence[OutboxEntry], previous: int) -> None:
-        feeds = await self._store.asking({entry.item.feed_id for entry in entries})
+        largest = max(self._streams.link.max_payload - 4096, 4096)
+        found = list(pieces(entries, previous, largest))
+        feeds = await self._store.asking({first.item.feed_id for first, _, _ in found})
         messages: list[Message] = []
-        for entry in entries:
-            feed = feeds.get(entry.item.feed_id)
+        for first, identity, body in found:
+            feed = feeds.get(first.item.feed_id)
             partition = partition_of(feed.url) if feed is not None else 0
-            subject = self._streams.subject(f"it.{partition}.{entry.item.feed_id}")
-            body = encode(Announced(entry, previous))
-            identity = {"Nats-Msg-Id": str(entry.position)}
-            messages.append((subject, body, identity))
-            previous = entry.position
+            subject = self._streams.subject(f"it.{partition}.{first.item.feed_id}")
+            messages.append((subject, body, {"Nats-Msg-Id": identity}))
         for said in await self._streams.acks.publish(messages):
             if said is not None:
                 raise ClusterError(f"NATS does not take items: {said}.")
@@ -170,8 +206,8 @@ class Followed:
             return
         with contextlib.suppress(TimeoutError):
             wait = 0.02 if self._waiting else 0.25
-            for message in await self._subscription.fetch(min(room, 500), timeout=wait):
-                self._waiting.append(read_announced(message.data))
+            for message in await self._subscription.fetch(min(room, MESSAGES), timeout=wait):
+                self._waiting += read_announced(message.data)
 
     async def close(self) -> None:
         self._waiting.clear()
