@@ -35,6 +35,7 @@ from headwater.store.store import Store
 
 TICK = 0.25
 PACE = 0.1  # seconds between two steps under load; a step is a few transactions, however much it does
+IDLE = 1.0  # seconds between two looks for lessons while nothing of ours is in flight: of others' wishes, of before us
 LEARN_AT_ONCE = 64  # batches of storers, each of some hundred refreshes at most
 
 log = structlog.get_logger()
@@ -89,6 +90,7 @@ class Controller(Decider):
         self.flights: dict[int, Flight] = {}
         self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0, "unasked": 0}
         self.problem: str | None = None
+        self._looked = -np.inf
 
     @property
     def under_way(self) -> int:
@@ -116,7 +118,7 @@ class Controller(Decider):
         while not stop.is_set():
             started = time.perf_counter()
             try:
-                busy = await self.step() > self._capacity() // 8
+                busy = await self.step(idle=IDLE) > self._capacity() // 8
                 self.problem = None
                 saying.over()
             except Exception as error:
@@ -128,9 +130,15 @@ class Controller(Decider):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), wait)
 
-    async def step(self) -> int:
-        """Learn what there is, expire, choose; how many refreshes were learned from or begun."""
-        learned = await self.catch_up()
+    async def step(self, idle: float = 0.0) -> int:
+        """Learn what there is, expire, choose; how many refreshes were learned from or begun.
+
+        While nothing is in flight lessons are looked for every `idle` seconds.
+        """
+        learned = 0
+        if self.flights or awake() >= self._looked + idle:
+            learned = await self.catch_up()
+            self._looked = awake()
         await self._disown()
         await self._expire()
         if await self._inherited.waits():
@@ -160,6 +168,7 @@ class Controller(Decider):
             self._land(one, now)
         if self.spending.paced:
             self._pace([one.lesson.refresh for one in current], now)
+        self.release([one.lesson.refresh.feed_id for one in current])
         lessons = [one.lesson for one in current]
         if lessons:
             self.learn(lessons)
@@ -183,7 +192,6 @@ class Controller(Decider):
             self.spending.ended(now, reserved, refresh.bytes, one.lesson.redirected)
         elif flight is not None:
             self.spending.ended(now, flight.reserved, refresh.bytes, one.lesson.redirected)
-        self.release([refresh.feed_id])
 
     def _pace(self, refreshes: Sequence[Refresh], now: float) -> None:
         """A job may have waited for a terminal; its host is left alone from when it was asked, not chosen."""

@@ -32,6 +32,7 @@ from headwater.store.store import Store
 SEAT = "controller"
 STATUS, VERSION = "cluster status", 1
 LOOK = 1.0
+TELL = 2.0  # seconds between two words for those who watch
 PER_TERMINAL = 8  # jobs in flight, as a multiple of what a terminal fetches at once
 
 log = structlog.get_logger()
@@ -149,9 +150,11 @@ class Leader:
 
         told_last = b""
 
+        async def count() -> None:
+            await self._count(store)
+
         async def tell() -> None:
             nonlocal told_last
-            await self._count(store)
             status = self.status()
             said = b"" if status is None else msgspec.json.encode(status)
             if said and said != told_last:
@@ -170,7 +173,8 @@ class Leader:
             asyncio.create_task(every(pushed.LOOK, hubs, over)),
             asyncio.create_task(every(told.EVERY, believe, over)),
             asyncio.create_task(every(LOOK, look, over)),
-            asyncio.create_task(every(LOOK, tell, over)),
+            asyncio.create_task(every(LOOK, count, over)),
+            asyncio.create_task(every(TELL, tell, over)),
             *self._beside(store, held, over),
         ]
         try:
@@ -198,9 +202,10 @@ class Leader:
         if self.upkeep is None:
             return
         self.upkeep.watch.note((lesson.refresh, lesson.before) for lesson in lessons)
+        bound = log.bind()  # once: it looks its settings up each time
         for lesson in lessons:
             refresh = lesson.refresh
-            log.info(
+            bound.info(
                 "refreshed",
                 feed=refresh.feed_id,
                 url=lesson.url,

@@ -201,7 +201,7 @@ async def joined_by_postgres(settings: Settings, identity: Identity) -> AsyncIte
 
         async def stay() -> None:
             await membership.stay()
-            await store.write(leases.greet, identity.name, identity.role, encode_json(identity.report()))
+            await store.statement(leases.greet, identity.name, identity.role, encode_json(identity.report()))
 
         await stay()
         stop = asyncio.Event()

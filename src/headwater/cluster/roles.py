@@ -134,7 +134,7 @@ async def joined(settings: Settings, identity: Identity) -> AsyncIterator[Joined
 
             async def stay() -> None:
                 await membership.stay()
-                await store.write(leases.greet, identity.name, identity.role, encode_json(identity.report()))
+                await store.statement(leases.greet, identity.name, identity.role, encode_json(identity.report()))
 
             await stay()
             staying = asyncio.create_task(every(timing.beat, stay, stop))
@@ -266,7 +266,7 @@ async def processor(settings: Settings, stop: asyncio.Event) -> None:
                 progress = await works.progress()
                 matched.update(matched=progress.matched, hits=progress.hits, behind=progress.behind, **followed.counts)
 
-            counting = asyncio.create_task(every(1.0, count, over))
+            counting = asyncio.create_task(every(here.timing.beat / 2, count, over))  # told every beat
             try:
                 await works.run(over)
             finally:

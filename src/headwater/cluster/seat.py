@@ -94,7 +94,9 @@ class Seat:
                 await pause(over, self._seconds / 4)
                 asked = awake()
                 try:
-                    kept = await asyncio.wait_for(self._store.write(leases.renew, held, self._seconds), self._seconds)
+                    kept = await asyncio.wait_for(
+                        self._store.statement(leases.renew, held, self._seconds), self._seconds
+                    )
                 except (HeadwaterError, TimeoutError) as error:
                     log.warning("seat_not_renewed", seat=self.name, error=str(error))
                     # Not ours by our clock, but nobody may have wanted it: who is starved, or waits for a database

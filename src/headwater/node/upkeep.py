@@ -213,7 +213,7 @@ class Upkeep:
         await self._store.reading.compact(time.time())
 
     async def index(self) -> None:
-        while await self._store.index():
+        while await self._store.anything_to_index() and await self._store.index():
             pass
 
 

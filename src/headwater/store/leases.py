@@ -11,13 +11,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, select, text, update
+from sqlalchemy import Connection, Float, Row, bindparam, delete, func, literal_column, select, text, update
 
 from headwater.errors import LeaseLost
 from headwater.store.cluster_tables import lease, member
 from headwater.store.sql import insert_new, upsert
 
-_CLOCK = text("SELECT extract(epoch FROM clock_timestamp())::float8")
+_NOW = "extract(epoch FROM clock_timestamp())::float8"
+_now = literal_column(_NOW, Float)
+_CLOCK = text(f"SELECT {_NOW}")
+# What every process asks several times a second, or every few seconds whatever it does, is one statement by hand.
+_AGAIN = f"UPDATE lease SET until = {_NOW} + $3 WHERE name = $1 AND holder = $2 AND until > 0 RETURNING epoch, until"
+_KEEP = f"UPDATE lease SET until = {_NOW} + $4 WHERE name = $1 AND holder = $2 AND epoch = $3 RETURNING until"
+_REQUIRE = "SELECT epoch FROM lease WHERE name = $1 AND epoch = $2 FOR KEY SHARE"
+_EPOCHS = "SELECT name, epoch FROM lease WHERE name = ANY($1::text[]) ORDER BY name FOR KEY SHARE"
 _RENEW = (
     update(lease)
     .where(lease.c.name == bindparam("of_name"), lease.c.holder == bindparam("of_holder"))
@@ -53,6 +60,9 @@ def clock(connection: Connection) -> float:
 
 def take(connection: Connection, name: str, holder: str, seconds: float) -> Lease | None:
     """Take a lease that is free or was ours; None while another holds it."""
+    ours = connection.exec_driver_sql(_AGAIN, (name, holder, seconds)).first()
+    if ours is not None:
+        return Lease(name, holder, ours.epoch, ours.until)
     blank = {"name": name, "holder": "", "epoch": 0, "until": 0.0}
     connection.execute(insert_new(connection.dialect.name, lease), blank)
     row = connection.execute(select(lease).where(lease.c.name == name).with_for_update()).one()
@@ -75,11 +85,9 @@ def left(connection: Connection, name: str) -> float:
 
 
 def renew(connection: Connection, held: Lease, seconds: float) -> Lease | None:
-    """Keep a lease; None when it has passed to another."""
-    until = clock(connection) + seconds
-    key = {"of_name": held.name, "of_holder": held.holder, "of_epoch": held.epoch}
-    done = connection.execute(_RENEW.values(until=until), key).rowcount
-    return Lease(held.name, held.holder, held.epoch, until) if done else None
+    """Keep a lease; None when it has passed to another. One statement."""
+    kept = connection.exec_driver_sql(_KEEP, (held.name, held.holder, held.epoch, seconds)).first()
+    return None if kept is None else Lease(held.name, held.holder, held.epoch, kept.until)
 
 
 def release(connection: Connection, held: Lease) -> None:
@@ -90,8 +98,7 @@ def release(connection: Connection, held: Lease) -> None:
 
 def require(connection: Connection, held: Lease) -> None:
     """LeaseLost unless this is still held; nobody else takes it before the caller's transaction ends."""
-    query = select(lease.c.epoch).where(lease.c.name == held.name, lease.c.epoch == held.epoch)
-    if connection.execute(query.with_for_update(read=True, key_share=True)).first() is None:
+    if connection.exec_driver_sql(_REQUIRE, (held.name, held.epoch)).first() is None:
         raise LeaseLost(f"The lease “{held.name}” of {held.holder} has passed to another: this write was refused.")
 
 
@@ -102,8 +109,8 @@ def read(connection: Connection, prefix: str) -> list[Lease]:
 
 def epochs(connection: Connection, names: Collection[str]) -> dict[str, int]:
     """The present epochs of these leases; nobody takes one over before the caller's transaction ends."""
-    query = select(lease.c.name, lease.c.epoch).where(lease.c.name.in_(sorted(names))).order_by(lease.c.name)
-    return {row.name: row.epoch for row in connection.execute(query.with_for_update(read=True, key_share=True))}
+    found = connection.exec_driver_sql(_EPOCHS, (list(names),)).all()
+    return {row.name: row.epoch for row in found}
 
 
 # many at once: partitions
@@ -117,10 +124,9 @@ def prepare(connection: Connection, names: Iterable[str]) -> None:
 
 def renew_all(connection: Connection, prefix: str, holder: str, seconds: float) -> dict[str, int]:
     """Keep everything this holder has under a prefix: names with epochs."""
-    until = clock(connection) + seconds
     statement = update(lease).where(lease.c.name.startswith(prefix, autoescape=True), lease.c.holder == holder)
     rows = connection.execute(
-        statement.where(lease.c.until > 0).values(until=until).returning(lease.c.name, lease.c.epoch)
+        statement.where(lease.c.until > 0).values(until=_now + seconds).returning(lease.c.name, lease.c.epoch)
     )
     return {row.name: row.epoch for row in rows}
 
@@ -145,20 +151,19 @@ def take_free(connection: Connection, prefix: str, holder: str, most: int, secon
 
 
 def greet(connection: Connection, name: str, role: str, info: str) -> float:
-    """Say that a member is there; the database's clock."""
-    now = clock(connection)
-    statement = upsert(connection.dialect.name, member)
+    """Say that a member is there; the database's clock. One statement."""
+    statement = upsert(connection.dialect.name, member).values(name=name, role=role, seen=_now, info=info)
     new = statement.excluded
     statement = statement.on_conflict_do_update(
         index_elements=["name"], set_={"role": new.role, "seen": new.seen, "info": new.info}
     )
-    connection.execute(statement, {"name": name, "role": role, "seen": now, "info": info})
+    now: float = connection.execute(statement.returning(member.c.seen)).scalar_one()
     return now
 
 
 def members(connection: Connection, within: float) -> list[Member]:
     """Who was seen within so many seconds."""
-    query = select(member).where(member.c.seen > clock(connection) - within).order_by(member.c.role, member.c.name)
+    query = select(member).where(member.c.seen > _now - within).order_by(member.c.role, member.c.name)
     return [Member(row.name, row.role, row.seen, row.info) for row in connection.execute(query)]
 
 

@@ -84,7 +84,7 @@ class QueryStore:
 
     async def revisions(self) -> tuple[int, int]:
         """Counters of changes, of feeds and of queries."""
-        return await self._database.read(_revisions)
+        return await self._database.read(state.revisions)
 
     async def origins(self) -> dict[int, Origin]:
         """Where the items of each feed come from, as queries see it."""
@@ -157,10 +157,6 @@ class QueryStore:
     async def items(self, ids: Sequence[int]) -> list[Item]:
         """These items in the order of ids; those that are no more are left out."""
         return await self._database.read(_items, ids)
-
-
-def _revisions(connection: Connection) -> tuple[int, int]:
-    return state.revision(connection, state.FEEDS), state.revision(connection, state.QUERIES)
 
 
 def origins(connection: Connection, feed_ids: Collection[int] | None) -> dict[int, Origin]:

@@ -29,6 +29,7 @@ _FTS_DELETE = "INSERT INTO item_search (item_search, rowid, words) VALUES ('dele
 _TSVECTOR = "INSERT INTO item_search (item_id, words) VALUES ($1, $2::text::tsvector)"
 _TO_INDEX = OfIds("SELECT id, title, summary, content, authors, categories FROM item WHERE id IN {ids}")
 _INDEXED = OfIds("DELETE FROM unindexed WHERE item_id IN {ids}")
+_ANYTHING = text("SELECT EXISTS (SELECT 1 FROM unindexed)")
 _MADE_BY = "search: made by"  # the name in `state` of how the index was made
 
 
@@ -67,6 +68,11 @@ def index(connection: Connection, limit: int) -> int:
     _add(connection, _worded(_TO_INDEX.run(connection, ids)))
     _INDEXED.run(connection, ids)
     return len(ids)
+
+
+def anything_to_index(connection: Connection) -> bool:
+    """Asked every other second while nothing happens: one statement that locks nothing."""
+    return bool(connection.execute(_ANYTHING).scalar_one())
 
 
 def _worded(found: Iterable[Sequence[Any]]) -> list[tuple[int, str]]:

@@ -46,3 +46,12 @@ def changed(connection: Connection, what: str = FEEDS) -> int:
 
 def revision(connection: Connection, what: str = FEEDS) -> int:
     return connection.execute(select(state.c.version).where(state.c.name == what)).scalar() or 0
+
+
+_REVISIONS = select(state.c.name, state.c.version).where(state.c.name.in_((FEEDS, QUERIES)))
+
+
+def revisions(connection: Connection) -> tuple[int, int]:
+    """Counters of changes, of feeds and of queries; asked every second by several."""
+    found = {row.name: row.version for row in connection.execute(_REVISIONS)}
+    return found.get(FEEDS, 0), found.get(QUERIES, 0)

@@ -286,6 +286,10 @@ class Store:
         """Make up to `limit` saved items searchable, oldest first; how many were. The node calls it after saving."""
         return await self._database.write(search.index, limit)
 
+    async def anything_to_index(self) -> bool:
+        """Whether `index` has anything to do; cheaper than to try."""
+        return await self._database.read(search.anything_to_index)
+
     # refreshes
 
     async def refreshes(

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 
 from headwater.query import words as cutting
@@ -20,6 +21,7 @@ LONGEST = 200_000  # characters of an item's text that are looked at
 MOST = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
 LONGEST_WORD = 500  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
 LONGEST_QUERY = 500  # characters
+_PLACES = [f":{place} " for place in range(1, MOST + 1)]
 _TERM = re.compile(r'(?P<without>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
@@ -49,9 +51,17 @@ def words_of(
 
 
 def tsvector(found: str) -> str:
-    """Words with their positions, as PostgreSQL writes them; its own parser never sees the text."""
-    places = enumerate(found.split(), 1)
-    return " ".join([f"'{word}':{place}" for place, word in places if len(word) <= LONGEST_WORD])
+    """Words with their positions, as PostgreSQL reads them; its own parser never sees the text.
+
+    Words are letters and digits only, so that none needs quotes.
+
+    >>> tsvector("lava it flows")
+    'lava:1 it:2 flows:3 '
+    """
+    words = found.split()
+    if len(found) > LONGEST_WORD and max(map(len, words)) > LONGEST_WORD:
+        return " ".join([f"{word}:{place}" for place, word in enumerate(words, 1) if len(word) <= LONGEST_WORD])
+    return "".join(chain.from_iterable(zip(words, _PLACES, strict=False)))
 
 
 @dataclass(frozen=True, slots=True)
