@@ -92,6 +92,8 @@ class Away:
             raise StoreError("The database is away.")
         return await self._store.write(*args)
 
+    statement = write
+
     async def read(self, *args: Any) -> Any:
         if self.away:
             raise StoreError("The database is away.")
