@@ -25,9 +25,9 @@ from headwater.cluster.reckoning import reckon
 from headwater.cluster.servers import NatsServer, nats_server
 from headwater.cluster.storer import Storer
 from headwater.cluster.streams import consumer
-from headwater.cluster.terminal import Taken, Terminal
+from headwater.cluster.terminal import Taken, Terminal, Then
 from headwater.cluster.timing import Timing
-from headwater.errors import LeaseLost
+from headwater.errors import ClusterError, LeaseLost
 from headwater.fetch.client import Fetcher
 from headwater.lab.farm.faults import Fault
 from headwater.node.courtesy import Courtesy
@@ -95,8 +95,12 @@ class Kept:
     def __init__(self) -> None:
         self.results: list[object] = []
 
-    async def put(self, one: object) -> None:
+    def put(self, one: object, then: Then) -> None:
         self.results.append(one)
+        self._safe = asyncio.ensure_future(then(None))
+
+    def abandon(self) -> None:
+        pass
 
 
 async def answered(terminal: Terminal, eventually) -> None:
@@ -167,6 +171,47 @@ async def test_a_partition_is_drained_before_it_is_let_go(farm, eventually) -> N
         await eventually(lambda: {p: 5} in landlord.drained, "it lets go")
         assert fetching.done()
         assert fetching.result() == "done"
+        stop.set()
+        await running
+
+
+async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_partition(farm, eventually) -> None:
+    made = await farm(feeds=6)
+    p = partition_of(made.url(0))
+    landlord = Grants(Grant({p: 5}, (), LEASE, 7, time.time()))
+    waiting: list[Then] = []
+    ended: list[int] = []
+
+    class Slow(Kept):
+        def put(self, one: object, then: Then) -> None:
+            waiting.append(then)
+
+    async with Fetcher(allow_private=True, per_host=6, gap=0.0) as fetcher:
+        terminal = Terminal("t", fetcher, landlord, NoJobs(), Slow(), timing=Timing(LEASE), concurrency=2)
+        stop = asyncio.Event()
+        running = asyncio.create_task(terminal.run(stop))
+        await answered(terminal, eventually)
+        for k in range(6):
+
+            async def done(k: int = k) -> None:
+                ended.append(k)
+
+            async def other(*_: object) -> None:
+                raise AssertionError("it is to be fetched")
+
+            terminal.take(Taken(Job(k, p, 7 << EPOCH_SHIFT, made.url(k), "a test"), done, other, other, other))
+        await eventually(lambda: len(waiting) == 6, "all are fetched, two at a time")
+        assert max(made.log.most_at_once.values()) <= 2
+        assert (ended, terminal.room) == ([], 2)
+        landlord.give(Grant({p: 5}, (p,), LEASE, 7, time.time()))
+        await eventually(lambda: p in terminal.draining, "it is to let go")
+        await waiting[0](ClusterError("The broker is full."))
+        for then in waiting[1:]:
+            assert {p: 5} not in landlord.drained
+            await then(None)
+        assert len(set(ended)) == len(ended) == 5
+        assert (terminal.counts["fetched"], terminal.counts["failed"], terminal.room) == (6, 1, 8)
+        await eventually(lambda: {p: 5} in landlord.drained, "it lets go")
         stop.set()
         await running
 

@@ -30,7 +30,7 @@ from headwater.cluster.membership import CLUSTER
 from headwater.cluster.messages import Grant, Hello, Job, Report, Result, encode, read_grant, read_hello, read_job
 from headwater.cluster.seat import pause
 from headwater.cluster.streams import Streams, consumer
-from headwater.cluster.terminal import Taken, Terminal
+from headwater.cluster.terminal import Taken, Terminal, Then
 from headwater.cluster.timing import awake
 from headwater.errors import ClusterError
 from headwater.fetch.errand import Hopped
@@ -43,6 +43,7 @@ PULL = 20.0  # seconds that a wish for jobs stands
 REFUSED_TWICE = 2
 TOGETHER = 0.1  # seconds that a result waits for others to go with, unless there are enough
 MOST_TOGETHER, HEAVY = 64, 1 << 20  # results, and bytes that were fetched for them
+SCAN = 0.25  # seconds between two looks at all wishes, whether some have run out unheard
 LEAST_WISH = 8  # jobs that are asked for at once; the controller sees to it that no terminal gets too many
 _PER_SUBJECT = "per subject"
 
@@ -210,6 +211,9 @@ class _Wish:
     left: int
     until: float
 
+    def over(self, now: float) -> bool:
+        return self.left <= 0 or self.until < now
+
 
 class NatsJobs:
     """Asks the consumers of the terminal's partitions for jobs; all of them answer to one inbox."""
@@ -217,34 +221,37 @@ class NatsJobs:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._wishes: dict[int, _Wish] = {}
+        self._spent: set[int] = set()  # partitions whose wishes have been fulfilled, or have run out
 
     async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
         link = self._streams.link
         api = f"$JS.API.CONSUMER.MSG.NEXT.{self._streams.stream('JOBS')}."
         inbox, subscription = await self._listen(terminal)
-        connected = link.stats["reconnects"]
+        connected, held, looked = link.stats["reconnects"], terminal.held, -SCAN
         try:
             while not stop.is_set():
                 terminal.changed.clear()
-                mine = terminal.mine
-                each = max(terminal.concurrency // max(len(mine), 1), LEAST_WISH)
-                now = awake()
+                mine, now = terminal.mine, awake()
                 if connected != link.stats["reconnects"]:  # to a broker that may know nothing of what we wished for
-                    connected = link.stats["reconnects"]
+                    connected, looked = link.stats["reconnects"], -SCAN
                     self._wishes.clear()
-                if self._stale(mine, now):
-                    # Jobs go to who wished for them as long as he listens, so: not there any more.
-                    with contextlib.suppress(Exception):
-                        await subscription.drain()
-                    self._wishes.clear()
-                    inbox, subscription = await self._listen(terminal)
-                for p in mine if terminal.room > 0 else []:
-                    wish = self._wishes.get(p)
-                    if wish is None or wish.left <= 0 or wish.until < now:
+                if terminal.held is not held or now >= looked + SCAN:
+                    held, looked = terminal.held, now
+                    if self._stale(mine, now):
+                        # Jobs go to who wished for them as long as he listens, so: not there any more.
+                        with contextlib.suppress(Exception):
+                            await subscription.drain()
+                        self._wishes.clear()
+                        inbox, subscription = await self._listen(terminal)
+                    self._spent = {p for p in mine if (wish := self._wishes.get(p)) is None or wish.over(now)}
+                if self._spent and terminal.room > 0:
+                    each = max(terminal.concurrency // max(len(mine), 1), LEAST_WISH)
+                    asked = orjson.dumps({"batch": each, "expires": int(PULL * 1e9)})
+                    wanted, self._spent = self._spent.intersection(mine), set()
+                    for p in wanted:
                         self._wishes[p] = _Wish(each, now + PULL)
-                        asked = orjson.dumps({"batch": each, "expires": int(PULL * 1e9)})
                         await link.publish(api + consumer(p), asked, reply=f"{inbox}.{p}")
-                await pause(terminal.changed, 0.1)
+                await pause(terminal.changed, SCAN)
         finally:
             await subscription.unsubscribe()
 
@@ -269,6 +276,8 @@ class NatsJobs:
                 wish.left, wish.until = 0, 0.0
                 if message.headers and message.headers.get("Status") not in ("404", "408"):
                     wish.left, wish.until = 1, awake() + random.uniform(0.5, 1.5)  # not again at once
+                else:
+                    self._spent.add(partition)
             terminal.changed.set()
             return
         job = read_job(message.data)
@@ -276,6 +285,7 @@ class NatsJobs:
         if wish is not None:
             wish.left -= 1
             if wish.left <= 0:
+                self._spent.add(job.partition)
                 terminal.changed.set()
 
         async def give_back() -> None:
@@ -302,49 +312,43 @@ class NatsResults:
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._waiting: list[tuple[Result, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Result, Then]] = []
         self._enough = asyncio.Event()
         self._carrying: asyncio.Task[None] | None = None
 
-    async def put(self, result: Result) -> None:
-        safe: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((result, safe))
+    def put(self, result: Result, then: Then) -> None:
+        self._waiting.append((result, then))
         if len(self._waiting) >= MOST_TOGETHER:
             self._enough.set()
         if self._carrying is None or self._carrying.done():
             self._carrying = asyncio.create_task(self._carry())
-        await safe
+
+    def abandon(self) -> None:
+        if self._carrying is not None:
+            self._carrying.cancel()
 
     async def _carry(self) -> None:
         """Until nothing waits."""
         while self._waiting:
             await pause(self._enough, TOGETHER)
-            here = [(result, safe) for result, safe in self._waiting if not safe.done()]  # others were given up
-            heavy = itertools.accumulate(result.outcome.bytes for result, _ in here)
+            heavy = itertools.accumulate(result.outcome.bytes for result, _ in self._waiting)
             some = max(sum(total < HEAVY for total in itertools.islice(heavy, MOST_TOGETHER)), 1)
-            batch, self._waiting = here[:some], here[some:]
+            batch, self._waiting = self._waiting[:some], self._waiting[some:]
             if len(self._waiting) < MOST_TOGETHER:
                 self._enough.clear()
-            await self._deliver(batch)
+            problem = await self._delivered([result for result, _ in batch])
+            for _, then in batch:
+                await then(problem)
 
-    async def _deliver(self, batch: Sequence[tuple[Result, asyncio.Future[None]]]) -> None:
-        def given_up() -> bool:
-            return all(safe.done() for _, safe in batch)
-
+    async def _delivered(self, results: Sequence[Result]) -> Exception | None:
         try:
-            if not given_up():
-                largest = max(self._streams.link.max_payload - 4096, 4096)
-                bodies = packed([result for result, _ in batch], largest)
-                messages = [(self._subject(some[0]), body, None) for some, body in bodies]
-                await patiently("results", partial(self._publish, messages), until=given_up)
+            largest = max(self._streams.link.max_payload - 4096, 4096)
+            messages = [(self._subject(some[0]), body, None) for some, body in packed(results, largest)]
+            await patiently("results", partial(self._publish, messages))
         except Exception as error:
-            log.error("results_not_delivered", results=len(batch), error=repr(error))
-            for _, safe in batch:
-                if not safe.done():
-                    safe.set_exception(error)
-        for _, safe in batch:
-            if not safe.done():
-                safe.set_result(None)
+            log.error("results_not_delivered", results=len(results), error=repr(error))
+            return error
+        return None
 
     def _subject(self, first: Result) -> str:
         return self._streams.subject(f"res.{first.job.partition}")

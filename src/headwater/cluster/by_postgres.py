@@ -13,7 +13,7 @@ from headwater.cluster import errands, sharing
 from headwater.cluster.messages import Grant, Job, Report, Result, encode, read_job
 from headwater.cluster.seat import pause
 from headwater.cluster.storer import Storer
-from headwater.cluster.terminal import Taken, Terminal
+from headwater.cluster.terminal import Taken, Terminal, Then
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError
 from headwater.fetch.errand import Hopped
@@ -167,12 +167,13 @@ class StoredAtOnce:
     def __init__(self, storer: Storer, on_saved: Callable[[], None] = lambda: None) -> None:
         self._storer = storer
         self._on_saved = on_saved
-        self._queue: asyncio.Queue[tuple[Result, asyncio.Future[None]]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[Result, Then]] = asyncio.Queue()
 
-    async def put(self, result: Result) -> None:
-        safe: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait((result, safe))
-        await safe
+    def put(self, result: Result, then: Then) -> None:
+        self._queue.put_nowait((result, then))
+
+    def abandon(self) -> None:
+        """Whoever runs us ends us, after those who bring results."""
 
     async def run(self) -> None:
         """Until cancelled. A batch that cannot be written is tried again until it can: nothing is thrown away."""
@@ -184,7 +185,7 @@ class StoredAtOnce:
                 batch.append(self._queue.get_nowait())
             await self._settle(batch)
 
-    async def _settle(self, batch: Sequence[tuple[Result, asyncio.Future[None]]]) -> None:
+    async def _settle(self, batch: Sequence[tuple[Result, Then]]) -> None:
         wait = 0.5
         while True:
             try:
@@ -196,12 +197,10 @@ class StoredAtOnce:
                 wait = min(2 * wait, 10.0)
             except Exception as error:
                 log.error("batch_not_written", results=len(batch), error=repr(error))
-                for _, safe in batch:
-                    if not safe.done():
-                        safe.set_exception(error)
+                for _, then in batch:
+                    await then(error)
                 return
-        for _, safe in batch:
-            if not safe.done():
-                safe.set_result(None)
+        for _, then in batch:
+            await then(None)
         if any(one.new_ids or one.updated_ids for one in saved):
             self._on_saved()

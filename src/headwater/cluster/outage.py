@@ -68,6 +68,10 @@ class Outage:
         here = dict.fromkeys(job.partition for job in self._unasked.values() if job.partition in held)
         return since, tuple(here)[:HOSTS]
 
+    def untroubled(self, outcome: Outcome) -> bool:
+        """Whether a server has answered, as others did before it: then there is nothing to find out."""
+        return outcome.status is not None and self._network.untroubled
+
     async def counts(self, job: Job, outcome: Outcome, now: float) -> bool:
         """Whether what came of a job is the feed's own affair; waits a while where only others can tell."""
         trial, was_away = Trial(job, outcome), self._network.away_since

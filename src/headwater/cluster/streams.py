@@ -4,7 +4,7 @@
 |---|---|---|---|
 | JOBS | jobs.<p>.<feed> | in memory | work queue; one message per subject: a second job for a feed is refused |
 | RESULTS | res.<p> | on disk | work queue; full means refused, which stops terminals and then the controller |
-| ITEMS | it.<p>.<feed> | on disk | three days; message id = position in the outbox |
+| ITEMS | it.<p>.<feed> | on disk | three days; several in a message, message id = positions in the outbox |
 | OUT | out.<sink> | on disk | work queue; one consumer per kind of sink |
 """
 

@@ -2,15 +2,19 @@
 
 It holds no key to the database. A fetch begins only while enough of the partition's lease is left for it to end in
 time, by a clock that goes on while the machine sleeps: whoever hung and comes back begins nothing.
+
+    take ─► queue ─► as many workers as may fetch at once ─► results, several together ─► safe: the job is done
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -36,8 +40,7 @@ async def _nobody_waits(hopped: Hopped) -> None:
     """A refresh is answered by its result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """A job in our hands: `done` when its result is safe; not begun, `give_back` for others, `put_down` for nobody."""
 
     job: Job
@@ -62,10 +65,19 @@ class Jobs(Protocol):
     async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None: ...
 
 
-class Results(Protocol):
-    """Where results go: when `put` returns, the result is safe."""
+Then = Callable[[Exception | None], Awaitable[None]]
 
-    async def put(self, result: Result) -> None: ...
+
+class Results(Protocol):
+    """Where results go."""
+
+    def put(self, result: Result, then: Then) -> None:
+        """`then` is awaited when the result is safe, or with what was in the way of that."""
+        ...
+
+    def abandon(self) -> None:
+        """What is not safe by now is not waited for."""
+        ...
 
 
 class Terminal:
@@ -99,8 +111,11 @@ class Terminal:
         self._controller = 0
         self.offset = 0.0  # what our wall clock lacks to the database's
         self._working: dict[int, int] = {}  # partition → jobs in our hands
+        self._hands = 0  # jobs in our hands, until their results are safe
+        self._queue: deque[Taken] = deque()  # those of them that are not begun
+        self._empty = asyncio.Event()
+        self._workers = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._free = asyncio.Semaphore(concurrency)
         self._outage = Outage(timing)
         self._trying: asyncio.Task[None] | None = None
         names = ("fetched", "refused", "failed", "handed_on", "errands", "unasked", "bytes")
@@ -122,7 +137,7 @@ class Terminal:
     @property
     def room(self) -> int:
         """How many more jobs are welcome."""
-        return LARGEST_QUEUE * self.concurrency - len(self._tasks)
+        return LARGEST_QUEUE * self.concurrency - self._hands
 
     @property
     def mine(self) -> list[int]:
@@ -141,8 +156,7 @@ class Terminal:
                 moving = self._lacking or self.draining or not self.held
                 await pause(stop, self.timing.beat / 4 if moving else self.timing.beat)
             self._outage.end()
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=self.timing.fetch)
+            await self._rest()
         finally:
             following.cancel()
             if self._trying is not None:
@@ -152,10 +166,17 @@ class Terminal:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._results.abandon()
             try:
                 await asyncio.wait_for(self._landlord.leave(self.held | self._let_go), 5)
             except (HeadwaterError, TimeoutError) as error:
                 log.warning("not_taken_leave", error=str(error))
+
+    async def _rest(self) -> None:
+        """Until nothing is in our hands, but not for ever."""
+        if self._hands:
+            self._empty.clear()
+            await pause(self._empty, self.timing.fetch)
 
     async def _tend(self) -> None:
         asked, at = awake(), time.time()
@@ -198,11 +219,36 @@ class Terminal:
 
     def take(self, taken: Taken) -> None:
         """A job has come."""
-        partition = taken.job.partition
-        self._working[partition] = self._working.get(partition, 0) + 1
-        task = asyncio.create_task(self._work(taken))
+        job = taken.job
+        self._controller = max(self._controller, job.epoch)
+        self._working[job.partition] = self._working.get(job.partition, 0) + 1
+        self._hands += 1
+        self._queue.append(taken)
+        if self._workers < self.concurrency:
+            self._workers += 1
+            self._start(self._serve())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self) -> None:
+        """One of as many as may fetch at once."""
+        try:
+            while self._queue:
+                await self._work(self._queue.popleft())
+        finally:
+            self._workers -= 1
+
+    def _over(self, job: Job) -> None:
+        """A job is in our hands no more."""
+        self._working[job.partition] -= 1
+        self._hands -= 1
+        if not self._hands:
+            self._empty.set()
+        if self.room == self.concurrency:  # there was less: more may come
+            self.changed.set()
 
     def _may(self, job: Job) -> int | None:
         """The epoch under which the job may be begun now, None if it may not."""
@@ -218,23 +264,35 @@ class Terminal:
         return job.errand is None and job.epoch < self._controller
 
     async def _work(self, taken: Taken) -> None:
+        """Until the fetch is over. What comes after it may take long, and the next fetch does not wait for that."""
         job = taken.job
-        self._controller = max(self._controller, job.epoch)
         try:
-            async with self._free:
-                await self._wait_after_a_move(job)
-                epoch = self._may(job)
-                if epoch is None:
-                    self.counts["refused"] += 1
-                    # Who leads now sees that the old one's job is gone, and chooses for itself.
-                    await (taken.put_down if self._old(job) else taken.give_back)()
-                    return
-                if self._outage.away_since is not None and not job.wished and job.errand is None:
-                    self._outage.put_off(job)
-                    nobody = Outcome(Ending.CONNECTION, job.url, job.url, self.clock(), 0.0)
-                    await self._bring(Result(job, nobody, self.name, epoch, unasked=True), taken)
-                    return
-                found = await self._in_time(job)
+            await self._wait_after_a_move(job)
+            epoch = self._may(job)
+            if epoch is None:
+                self.counts["refused"] += 1
+                # Who leads now sees that the old one's job is gone, and chooses for itself.
+                await (taken.put_down if self._old(job) else taken.give_back)()
+                self._over(job)
+                return
+            if self._outage.away_since is not None and not job.wished and job.errand is None:
+                self._outage.put_off(job)
+                nobody = Outcome(Ending.CONNECTION, job.url, job.url, self.clock(), 0.0)
+                self._bring(Result(job, nobody, self.name, epoch, unasked=True), taken)
+                return
+            found = await self._in_time(job)
+            if isinstance(found, Outcome) and self._outage.untroubled(found):
+                self._bring(Result(job, found, self.name, epoch), taken)
+            else:
+                self._start(self._finish(taken, epoch, found))
+        except Exception as error:
+            self._failed(job, error)
+            self._over(job)
+
+    async def _finish(self, taken: Taken, epoch: int, found: Outcome | Way | Hopped | None) -> None:
+        """Where there is more to do than to bring the result."""
+        job, brought = taken.job, False
+        try:
             if found is None:
                 self.counts["refused"] += 1
                 await taken.give_back()
@@ -250,20 +308,34 @@ class Terminal:
                 await taken.hand_on(replace(job, partition=partition_of(found.at), way=found))
                 return
             counts = await self._counts(job, found)
-            await self._bring(Result(job, found, self.name, epoch, unasked=not counts), taken)
+            self._bring(Result(job, found, self.name, epoch, unasked=not counts), taken)
+            brought = True
         except Exception as error:
-            self.counts["failed"] += 1
-            self._problem = f"A job failed: {error}"
-            log.error("job_failed", feed=job.feed_id, error=repr(error))
+            self._failed(job, error)
         finally:
-            self._working[job.partition] -= 1
-            self.changed.set()
+            if not brought:
+                self._over(job)
 
-    async def _bring(self, result: Result, taken: Taken) -> None:
+    def _failed(self, job: Job, error: Exception) -> None:
+        self.counts["failed"] += 1
+        self._problem = f"A job failed: {error}"
+        log.error("job_failed", feed=job.feed_id, error=repr(error))
+
+    def _bring(self, result: Result, taken: Taken) -> None:
         self.counts["unasked" if result.unasked else "fetched"] += 1
         self.counts["bytes"] += result.outcome.bytes
-        await self._results.put(result)
-        await taken.done()
+        self._results.put(result, partial(self._brought, taken))
+
+    async def _brought(self, taken: Taken, problem: Exception | None) -> None:
+        """The result is safe, or cannot be made so."""
+        try:
+            if problem is not None:
+                raise problem
+            await taken.done()
+        except Exception as error:
+            self._failed(taken.job, error)
+        finally:
+            self._over(taken.job)
 
     async def _counts(self, job: Job, outcome: Outcome) -> bool:
         """Whether the feed itself is to be judged by this; not if nobody at all answers us."""
@@ -282,17 +354,28 @@ class Terminal:
                 continue
             self._working[job.partition] = self._working.get(job.partition, 0) + 1
             try:
-                async with self._free:
-                    found = await self._in_time(job)
+                found = await self._in_time(job)
                 if isinstance(found, Way):
                     self._outage.heard(self.clock())  # the feed is due again soon, and is followed then
                 elif isinstance(found, Outcome) and await self._outage.counts(job, found, self.clock()):
                     self.counts["fetched"] += 1
-                    await self._results.put(Result(job, found, self.name, epoch))
+                    await self._kept(Result(job, found, self.name, epoch))
             except Exception as error:
                 log.warning("not_tried", feed=job.feed_id, error=repr(error))
             finally:
                 self._working[job.partition] -= 1
+
+    async def _kept(self, result: Result) -> None:
+        """A result of which no job is left; until it is safe."""
+        over: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+        async def then(problem: Exception | None) -> None:
+            if not over.done():
+                over.set_result(problem)
+
+        self._results.put(result, then)
+        if (problem := await over) is not None:
+            raise problem
 
     async def _wait_after_a_move(self, job: Job) -> None:
         """The last holder's pause between two fetches of a host holds for us too."""

@@ -6,11 +6,12 @@ import time
 from dataclasses import dataclass
 
 FETCH = 30.0  # seconds a fetch may take
+_BOOTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def awake() -> float:
     """A clock that nobody sets and that goes on while the machine sleeps: what leases are measured by on our side."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return time.monotonic() if _BOOTED is None else time.clock_gettime(_BOOTED)
 
 
 @dataclass(frozen=True, slots=True)

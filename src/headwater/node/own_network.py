@@ -86,6 +86,11 @@ class OwnNetwork(Generic[T]):
             self._suspects = []
         return sifted
 
+    @property
+    def untroubled(self) -> bool:
+        """Nobody was asked in vain since the last answer: one more says nothing new."""
+        return self.away_since is None and not self._suspects and not self._in_vain
+
     def answered(self) -> list[T]:
         """Somebody has answered, whatever it was that we asked: the suspects, who count now."""
         suspects, self._suspects, self.away_since = self._suspects, [], None
