@@ -74,7 +74,7 @@ SAMPLES: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
     "a failure": (Hopped(None, ending=Ending.THROTTLED, message="not now", retry_after=60.0), messages.read_hopped),
     "a greeting": (Hello(REPORT, {1: 2}, True), messages.read_hello),
     "partitions": (Grant({1: 2}, (1,), 60.0, 5, 2_000.0, "slow", True), messages.read_grant),
-    "an item": (Announced(OutboxEntry(11, "new", ITEM, 2_000.0), 10), read_announced),
+    "an item": ([Announced(OutboxEntry(11, "new", ITEM, 2_000.0), 10)], read_announced),  # alone, once
     "deliveries": ([DELIVERY], read_batch),
 }
 
