@@ -16,9 +16,10 @@ from sqlalchemy import Connection
 from headwater.cluster import fail_points
 from headwater.cluster.messages import Result, Taught, encode
 from headwater.cluster.sharing import LEASES
+from headwater.estimate.learner import first_rate
 from headwater.model import Known, Verdict
 from headwater.node.courtesy import Courtesy
-from headwater.node.learning import Lesson, lesson
+from headwater.node.learning import Lesson, lesson, ragged
 from headwater.node.refresher import Fetched, Settled
 from headwater.node.subscribing import NOT_PUSHED, SILENCE, missed
 from headwater.novelty import judge, unknown
@@ -57,7 +58,7 @@ class Storer:
             judge(before, one.outcome, seen.get(before.feed_id, {}), reason=one.job.reason, rate=one.job.rate)
             for one, before in here
         ]
-        verdicts = self._planned([one for one, _ in here], verdicts)
+        verdicts = self._planned(here, verdicts)
         fail_points.here("storer.judged")
         done = {one.job.feed_id for one in results} if self._rows else set()
         saved = await self._store.write(_settle, here, verdicts, unasked, done)
@@ -84,11 +85,20 @@ class Storer:
                 self._courtesy.pushed.discard(before.feed_id)
                 await self._store.subscriptions.end(before.feed_id, "silent", NOT_PUSHED, self._clock() + SILENCE)
 
-    def _planned(self, results: Sequence[Result], verdicts: Sequence[Verdict]) -> list[Verdict]:
-        """With when each may be asked again: who takes the lead over must not find everything due."""
+    def _planned(self, here: Sequence[tuple[Result, Known]], verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """With when each may be asked again: who takes the lead over must not find everything due.
+
+        What was believed before a feed's first refresh is nothing that it has shown; its first dates are.
+        """
         if not verdicts:
             return []
-        rates = np.array([np.nan if one.job.rate is None else one.job.rate for one in results])
+        rates = np.array([np.nan if one.job.rate is None else one.job.rate for one, _ in here])
+        first = [k for k, (_, before) in enumerate(here) if before.last_success is None]
+        if first:
+            refreshes = [verdicts[k].refresh for k in first]
+            dates = ragged([refresh.published for refresh in refreshes])
+            told = first_rate(dates, np.array([refresh.at for refresh in refreshes]))
+            rates[first] = np.where(np.isnan(told), rates[first], told)
         allowed, _ = self._courtesy.allowed([verdict.known for verdict in verdicts], rates, self._clock())
         return [
             changed(verdict, known=changed(verdict.known, next_refresh=at))
