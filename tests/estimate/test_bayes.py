@@ -68,7 +68,7 @@ def test_a_feed_of_which_little_is_known_has_the_week_of_its_kind() -> None:
     rng = np.random.default_rng(8)
     rhythm = Rhythm(62)
     weekdays, weekends = (0, 1, 4, 5, 6), (2, 3)
-    for turn in range(10):
+    for turn in range(25):
         for kind, days in enumerate((weekdays, weekends)):
             rows = np.arange(30) + 30 * kind
             moments = weeks(rng, days, 10.0, 300)

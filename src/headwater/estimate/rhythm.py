@@ -1,11 +1,11 @@
 """Rhythm: when in the week feeds publish, as a clock that runs fast in busy hours and slowly at night.
 
 Feeds are of several kinds (mornings of this or that part of the world, working weeks, every day alike). All feeds of
-a kind together give a shape of 336 half hours of the week, and how well a feed's items fit each shape tells how far it
-is of that kind (a mixture, learned as items arrive). Each feed bends its shape by its own factor for each half hour of
-the day, shrunk to 1 by `weight` items' worth of doubt. The product, scaled to one day per day on average, is the speed
-of the feed's *own time*. In own time a feed publishes evenly, so rates, memories and forecasts are those of a
-homogeneous process, and only this clock knows about mornings and weekends.
+a kind together give a shape of 336 half hours of the week, drawn to that of all feeds where they are few; how well a
+feed's items fit each shape tells how far it is of that kind (a mixture, learned as items arrive). Each feed bends its
+shape by its own factor for each half hour of the day, shrunk to 1 by `weight` items' worth of doubt. The product,
+scaled to one day per day on average, is the speed of the feed's *own time*. In own time a feed publishes evenly, so
+rates, memories and forecasts are those of a homogeneous process, and only this clock knows about mornings and weekends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DAILY = 48
 HALF_HOUR = 1800.0
 PHASES = 4  # kinds begin with a busy time every six hours, with and without a weekend
 KINDS = 2 * PHASES
-START = 10.0  # items of doubt in each half hour of a kind's shape
+START = 3.0  # items' worth of what is common to all, in each half hour of a kind's shape
 NEGLIGIBLE = 1e-3  # a kind to which a feed belongs less than this is left out of its shape
 
 
@@ -31,7 +31,7 @@ class Rhythm(Rowwise):
     """The week of each kind and each feed's day; times are epoch seconds, own time is in days."""
 
     name = "rhythm"
-    version = 2
+    version = 3
 
     def __init__(self, feeds: int = 0, *, weight: float = 8.0, memory: float = 60.0, shaped: bool = True) -> None:
         self.weight, self.memory, self.shaped = weight, memory, shaped
@@ -41,7 +41,8 @@ class Rhythm(Rowwise):
         return {"daily": Column(0.0, (DAILY,)), "fit": Column(0.0, (KINDS,))} if self.shaped else {}
 
     def shared(self) -> Mapping[str, Any]:
-        return {"weekly": START * beginnings(), "shape": np.ones((KINDS, SLOTS))}
+        weekly = np.ones((KINDS, SLOTS))
+        return {"weekly": weekly, "shape": shapes(weekly)}
 
     def learn(self, rows: Rows, owner: Rows, times: Floats, elapsed: Floats) -> None:
         """Items of `rows[owner]` at `times`; what the rows knew before fades over `elapsed` days."""
@@ -73,8 +74,8 @@ class Rhythm(Rowwise):
     def clocks(self, rows: Rows, fast: bool = False) -> Floats:
         """Own time at the edges of the week's half hours: one row of 337 days each, from 0 to 7.
 
-        >>> Rhythm(1).clocks(np.array([0]))[0, [0, 48, 336]].tolist()
-        [0.0, 1.0, 7.0]
+        >>> Rhythm(1).clocks(np.array([0]))[0, [0, 336]].tolist()
+        [0.0, 7.0]
         """
         if not self.shaped:
             return np.broadcast_to(np.linspace(0.0, 7.0, SLOTS + 1), (len(rows), SLOTS + 1)).copy()
@@ -97,18 +98,24 @@ class Rhythm(Rowwise):
 
 
 def beginnings() -> Floats:
-    """What the kinds begin with, one line each, about 1: a wave around a busy hour; half of them rest at weekends."""
+    """What makes the kinds differ before they have items, one line each: a wave around a busy hour; half of them rest a
+    little at weekends."""
     hours = np.arange(SLOTS) / 2
     phases = np.arange(KINDS) % PHASES * (24 / PHASES)
     weekend = (hours // 24 >= 2) & (hours // 24 < 4)  # the epoch began on a Thursday
-    rest = np.where(weekend & (np.arange(KINDS) >= PHASES)[:, None], 0.3, 1.0)
-    lines = (1 + 0.9 * np.cos(2 * np.pi * (hours - phases[:, None]) / 24)) * rest
-    return np.asarray(lines / lines.mean(1, keepdims=True))
+    rest = np.where(weekend & (np.arange(KINDS) >= PHASES)[:, None], 0.65, 1.0)
+    return np.asarray((1 + 0.5 * np.cos(2 * np.pi * (hours - phases[:, None]) / 24)) * rest)
 
 
 def shapes(weekly: Floats) -> Floats:
-    """The items of each kind as speeds about 1, each half hour smoothed with its neighbours."""
-    shape = weekly / weekly.mean(1, keepdims=True)
+    """The items of each kind as speeds about 1, with what is common to all kinds where they are few."""
+    expected = _evened(weekly.sum(0, keepdims=True)) * beginnings()
+    items = weekly + START * expected / expected.mean(1, keepdims=True)
+    return _evened(items / items.mean(1, keepdims=True))
+
+
+def _evened(shape: Floats) -> Floats:
+    """Each half hour smoothed with its neighbours."""
     return np.asarray((np.roll(shape, 1, 1) + 2 * shape + np.roll(shape, -1, 1)) / 4)
 
 
