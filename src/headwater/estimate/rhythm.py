@@ -54,7 +54,8 @@ class Rhythm(Rowwise):
         fit[rows] *= kept
         if not len(owner):
             return
-        slot = (np.mod(times, WEEK) / HALF_HOUR).astype(np.intp)
+        order = np.argsort(rows[owner], kind="stable")  # so that sums do not depend on the order within a batch
+        owner, slot = owner[order], (np.mod(times[order], WEEK) / HALF_HOUR).astype(np.intp)
         np.add.at(daily, (rows[owner], slot % DAILY), np.float32(1.0))
         # Each item is evidence for the kinds that publish at its hour, then counts for each as far as its feed is one.
         np.add.at(fit, rows[owner], np.log(self._shared["shape"][:, slot].T).astype(np.float32))
