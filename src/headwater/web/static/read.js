@@ -30,6 +30,7 @@ function point(row) {
 
 async function open(row, { push = true } = {}) {
   const link = row.querySelector(".open");
+  const unread = row.classList.contains("is-unread"); // what is marked unread while the article comes stays so
   point(row);
   row.scrollIntoView({ block: "nearest" });
   pane.setAttribute("aria-busy", "true");
@@ -45,7 +46,7 @@ async function open(row, { push = true } = {}) {
   if (narrow.matches) scrollTo(0, 0);
   if (push) history.pushState({ id: row.dataset.id }, "", link.href);
   document.title = `${pane.querySelector(".title").textContent} – Headwater`;
-  if (row.classList.contains("is-unread")) set(row, "read", true);
+  if (unread && row.classList.contains("is-unread")) set(row, "read", true);
 }
 
 // The list as it was left, with all that was loaded, at the row that was open.
