@@ -18,6 +18,7 @@ from headwater.cluster.by_nats import NatsJobs, NatsOutgoing, carrier, offer_all
 from headwater.cluster.by_postgres import PostgresOutgoing
 from headwater.cluster.carried import packed, unpack
 from headwater.cluster.controller import Controller
+from headwater.cluster.hands import Taken, Then
 from headwater.cluster.leading import Leader
 from headwater.cluster.messages import EPOCH_SHIFT, Grant, Job, Result, read_taught
 from headwater.cluster.partition import partition_of
@@ -25,7 +26,7 @@ from headwater.cluster.reckoning import reckon
 from headwater.cluster.servers import NatsServer, nats_server
 from headwater.cluster.storer import Storer
 from headwater.cluster.streams import consumer
-from headwater.cluster.terminal import Taken, Terminal, Then
+from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
 from headwater.errors import ClusterError, LeaseLost
 from headwater.fetch.client import Fetcher

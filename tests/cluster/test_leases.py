@@ -10,9 +10,9 @@ import pytest
 
 from headwater.cluster import sharing
 from headwater.cluster.by_postgres import PostgresJobs, PostgresOutgoing
+from headwater.cluster.hands import Taken
 from headwater.cluster.messages import Job
 from headwater.cluster.seat import Seat
-from headwater.cluster.terminal import Taken
 from headwater.cluster.timing import Timing
 from headwater.errors import LeaseLost, StoreError
 from headwater.store import leases

@@ -25,12 +25,13 @@ from headwater.cluster import by_postgres
 from headwater.cluster.acks import Message
 from headwater.cluster.carried import packed
 from headwater.cluster.errands import fitting
+from headwater.cluster.hands import Taken, Then
 from headwater.cluster.link import patiently
 from headwater.cluster.membership import CLUSTER
 from headwater.cluster.messages import Grant, Hello, Job, Report, Result, encode, read_grant, read_hello, read_job
 from headwater.cluster.seat import pause
 from headwater.cluster.streams import Streams, consumer
-from headwater.cluster.terminal import Taken, Terminal, Then
+from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import awake
 from headwater.errors import ClusterError
 from headwater.fetch.errand import Hopped

@@ -10,10 +10,11 @@ import structlog
 from sqlalchemy import Connection
 
 from headwater.cluster import errands, sharing
+from headwater.cluster.hands import Taken, Then
 from headwater.cluster.messages import Grant, Job, Report, Result, encode, read_job
 from headwater.cluster.seat import pause
 from headwater.cluster.storer import Storer
-from headwater.cluster.terminal import Taken, Terminal, Then
+from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
 from headwater.errors import HeadwaterError
 from headwater.fetch.errand import Hopped

@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import structlog
 
 from headwater.cluster import outage
-from headwater.cluster.messages import Grant, Job, Result
+from headwater.cluster.hands import Jobs, Landlord, Results, Taken
+from headwater.cluster.messages import Job, Result
 from headwater.cluster.outage import Outage
 from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import pause
@@ -34,50 +35,6 @@ from headwater.node.roster import host_of
 LARGEST_QUEUE = 4  # times the concurrency: jobs that wait in here
 
 log = structlog.get_logger()
-
-
-async def _nobody_waits(hopped: Hopped) -> None:
-    """A refresh is answered by its result."""
-
-
-class Taken(NamedTuple):
-    """A job in our hands: `done` when its result is safe; not begun, `give_back` for others, `put_down` for nobody."""
-
-    job: Job
-    done: Callable[[], Awaitable[None]]
-    give_back: Callable[[], Awaitable[None]]
-    put_down: Callable[[], Awaitable[None]]
-    hand_on: Callable[[Job], Awaitable[None]]  # to whoever holds the partition that the job now names
-    answer: Callable[[Hopped], Awaitable[None]] = _nobody_waits  # instead of `done`, for an errand
-
-
-class Landlord(Protocol):
-    """Who says which partitions are ours."""
-
-    async def tend(self, drained: Mapping[int, int]) -> Grant: ...
-
-    async def leave(self, held: Mapping[int, int]) -> None: ...
-
-
-class Jobs(Protocol):
-    """Where jobs come from."""
-
-    async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None: ...
-
-
-Then = Callable[[Exception | None], Awaitable[None]]
-
-
-class Results(Protocol):
-    """Where results go."""
-
-    def put(self, result: Result, then: Then) -> None:
-        """`then` is awaited when the result is safe, or with what was in the way of that."""
-        ...
-
-    def abandon(self) -> None:
-        """What is not safe by now is not waited for."""
-        ...
 
 
 class Terminal:
