@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +33,27 @@ def test_what_cannot_work_is_said_in_a_sentence(given: dict[str, Any], says: str
     with pytest.raises(SettingsError) as refused:
         load_settings(**given)
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("toml", "environment", "says"),
+    [
+        (b"budget = = 3", {}, "headwater.toml is not written as TOML"),
+        (b"contact = '\xff'", {}, "headwater.toml is not written as TOML"),
+        (b"buget = 3", {}, "There is no setting buget; did you mean budget?"),
+        (b"", {"HEADWATER_NAMES": "feeds.example.org"}, "names"),
+        (b"", {"HEADWATER_ALLOW_PRIVATE": "perhaps"}, "The setting allow_private cannot be used"),
+        (b"", {"HEADWATER_BUDGET": "0"}, "A budget of 0 requests"),
+    ],
+)
+def test_a_file_or_an_environment_that_cannot_be_read_is_said_to_be_so(
+    toml: bytes, environment: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "headwater.toml").write_bytes(toml)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=re.escape(says)):
+        load_settings(data=str(tmp_path))
 
 
 def test_target_mode_is_bounded_by_the_budget_only_where_somebody_gave_one() -> None:

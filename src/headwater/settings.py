@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+import pydantic_settings
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
@@ -203,7 +205,13 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         folder = Path(init_settings().get("data") or env_settings().get("data") or "data")
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, folder / "headwater.toml")
+        file = folder / "headwater.toml"
+        try:
+            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file)
+        except OSError as error:
+            raise SettingsError(f"{file} cannot be read: {error.strerror or error}.") from error
+        except ValueError as error:  # no TOML, or no text
+            raise SettingsError(f"{file} is not written as TOML: {error}.") from error
 
 
 def load_settings(**given: Any) -> Settings:
@@ -212,6 +220,8 @@ def load_settings(**given: Any) -> Settings:
         return Settings(**{key: value for key, value in given.items() if value is not None})
     except ValidationError as error:
         raise _told(error) from error
+    except pydantic_settings.SettingsError as error:  # a list in the environment that is not JSON
+        raise SettingsError(f'{error}: give a list as JSON, like ["a", "b"].') from error
 
 
 def changed(given: Settings, changes: Mapping[str, Any]) -> Settings:
@@ -237,4 +247,7 @@ def _told(error: ValidationError) -> SettingsError:
         return SettingsError(str(first["ctx"]["error"]), where)
     if where == "readers_add":
         return SettingsError("readers_add is yes, no, or how many feeds a reader may bring, such as 500.", where)
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(where, Settings.model_fields, n=1)
+        return SettingsError(f"There is no setting {where}{f'; did you mean {near[0]}?' if near else '.'}", where)
     return SettingsError(f"The setting {where} cannot be used: {first['msg']}.", where)

@@ -16,6 +16,10 @@ def test_what_was_exported_is_described_by_the_lab(headwater, farm_url: str, tmp
     assert headwater("export", str(out), "--json").json["new"] == 0
     described = headwater("lab", "describe", "--trace", str(out), "--json")
     assert described.code == 0, described.err
+    assert headwater("export", str(tmp_path / "items.csv")).code == 0  # in the order of arrival, articles and all
+    again = headwater("lab", "describe", "--trace", str(tmp_path / "items.csv"), "--json")
+    assert again.json["items"] == described.json["items"] == exported["rows"]
+    assert again.json["duplicates"] == described.json["duplicates"]
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,9 @@ def test_lists_go_out_and_come_back(headwater, tmp_path: Path) -> None:
         one["tags"] for one in headwater("feeds", "list", "--json", env={"HEADWATER_DATA": str(tmp_path / "b")}).json
     ]
     assert sorted(tags) == [[], ["news"]]
+    told = headwater("feeds", "export", str(tmp_path / "too.opml"), "--json").json
+    assert sorted(one["url"] for one in told) == ["http://a.example/rss", "http://b.example/rss"]
+    assert (tmp_path / "too.opml").read_bytes() == (tmp_path / "out.opml").read_bytes()
 
 
 def test_several_lists_come_in_together_or_not_at_all(headwater, tmp_path: Path) -> None:

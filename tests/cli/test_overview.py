@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import typer
+from rich.console import Console
+from typer.testing import CliRunner
 
+import headwater
+from headwater import __version__
+from headwater.cli import common
 from headwater.cli.main import SAYING, build
+
+
+def environment() -> dict[str, str]:
+    """Where the command finds the package from another folder."""
+    return {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}
 
 
 def test_every_command_is_in_the_overview_with_its_own_words() -> None:
     everything = typer.main.get_command(build())
     assert isinstance(everything, typer.core.TyperGroup)
     assert {name: one.get_short_help_str(200) for name, one in everything.commands.items()} == SAYING
+
+
+def test_a_folder_may_be_called_like_a_command(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "headwater", "--data", "lab", "feeds", "list", "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment())
+    assert (done.returncode, done.stdout) == (0, "[]\n")
+    assert (tmp_path / "lab").is_dir()
+
+
+def test_the_version_is_json_where_that_is_asked_for() -> None:
+    done = CliRunner().invoke(build(["version"]), ["version", "--json"])
+    assert json.loads(done.stdout) == {"version": __version__}
+
+
+def test_a_sentence_with_brackets_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(common, "err", Console(file=screen, force_terminal=True, no_color=True, soft_wrap=True))
+    with pytest.raises(SystemExit):
+        common.fail("There is no feed [/b] here, nor [bold].")
+    assert screen.getvalue().strip() == "error: There is no feed [/b] here, nor [bold]."
 
 
 def test_the_overview_loads_neither_the_database_nor_the_client_nor_numbers() -> None:

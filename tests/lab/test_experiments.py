@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from findings import ON_NEWS, SYNTHETIC, surprises
 
+from headwater.errors import TraceError
 from headwater.lab.experiments import MODULES, experiment
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Result, silent
 from headwater.lab.report import Section, page
@@ -90,6 +91,46 @@ def test_a_model_of_the_day_errs_less_on_waves_and_alike_on_uniform_feeds() -> N
 def test_networks_become_deeper_with_alpha_and_every_hop_costs_time() -> None:
     result = run("network", seeds=2, quick=True)
     assert not [text for text in broken(result) if "hop" in text and "longer paths" not in text]
+
+
+@pytest.fixture(scope="module")
+def written_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty days of a busy source with words in its titles, and of a dozen quieter ones."""
+    rng = np.random.default_rng(1)
+    lines = ["source,published_at,title"]
+    for source in range(13):
+        times = np.sort(rng.random(3600 if source == 0 else 900) * 60 * 86_400)
+        words = rng.integers(0, 20, len(times))
+        lines += [f"feed {source},{when:.3f},word{chr(97 + word)} alone" for when, word in zip(times, words, strict=True)]
+    file = tmp_path_factory.mktemp("trace") / "written.csv"
+    file.write_text("\n".join(lines))
+    return file
+
+
+def test_cascades_run_on_the_words_of_a_real_source(written_trace: Path) -> None:
+    result = run("network", seeds=2, quick=True, trace=written_trace)
+    real = [row for row in result.rows if row["network"] == "profiles on written.csv"]
+    assert {row["alpha"] for row in real} == {4.0, 20.0, 100.0}
+    for row in real:
+        assert set(row["completeness"]) == set(row["freshness"]) == {"mean", "sd"}
+        assert 0 < row["completeness"]["mean"] <= 1
+    hops = next(check for check in result.checks if check.statement.startswith("on written.csv: every hop adds half"))
+    assert hops.holds, hops.figures
+
+
+def test_tau_finds_one_level_on_a_trace(written_trace: Path) -> None:
+    result = run("tau", seeds=1, trace=written_trace, budget=(4.0,))
+    real = [row for row in result.rows if row["strategy"] == "two_steps on written.csv"]
+    assert [row["start"] for row in real] == [0.01, 1.0, 10.0, 100.0, 1000.0]
+    assert [check.statement for check in result.checks][-1] == "on written.csv: at b = 4 τ converges to one level"
+    assert result.checks[-1].holds, result.checks[-1].figures
+
+
+def test_a_trace_without_text_has_nothing_for_query_feeds(tmp_path: Path) -> None:
+    file = tmp_path / "bare.csv"
+    file.write_text("source,published_at\n" + "".join(f"a,{k * 1000}\n" for k in range(300)))
+    with pytest.raises(TraceError, match="no source with 100 titles or categories"):
+        run("network", seeds=1, quick=True, trace=file)
 
 
 @pytest.mark.parametrize("name", ["two-steps", "shapes"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -65,7 +66,48 @@ def test_an_error_ends_the_command_with_its_sentence_and_no_traceback(headwater:
     assert ended.stdout == ""
 
 
-def test_an_option_the_experiment_does_not_heed_is_refused_by_name(headwater: Callable[..., Any]) -> None:
-    ended = headwater("lab", "run", "tau", "--trace", "x.csv")
-    assert ended.returncode == 1
-    assert "tau has no use for --trace; it heeds --budget, --seeds" in ended.stderr
+def test_an_option_the_experiment_has_no_use_for_is_taken_and_said_in_the_notes(headwater: Callable[..., Any]) -> None:
+    vain = ("--per-day", "1", "--warmup-days", "14")
+    few = ("--seeds", "1", "--jobs", "1", "--budget", "10", "--strategy", "uniform,fix_1h", "--json")
+    ended = headwater("lab", "run", "two-steps", *few[:4], *vain, *few[6:])
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert [note.partition(":")[0] for note in found["notes"]] == [
+        "--per-day was not heeded",
+        "--warmup-days was not heeded",
+    ]
+    assert {row["strategy"] for row in found["rows"]} == {"uniform", "fix_1h"}
+
+
+OWN = """
+from headwater.schedule.fix import Fix1d
+from headwater.schedule.uniform import Uniform
+
+class Mine(Fix1d):
+    name = "mine"
+
+class Broken(Uniform):
+    name = "broken"
+    def choose(self, table, now, budget, candidates=None):
+        raise ZeroDivisionError("no luck")
+"""
+
+
+def test_a_persons_own_strategy_is_measured_beside_the_others_and_one_that_fails_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_rules.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    trace = tmp_path / "t.csv"
+    rows = [f"{source},{day * 86_400 + 3600 * k}" for k, source in enumerate("abc") for day in range(40)]
+    trace.write_text("\n".join(["source,published_at", *rows]))
+    line = ["lab", "run", "peers", "--trace", str(trace), "--per-day", "1", "--jobs", "1", "--json", "--strategy"]
+
+    build(line)([*line, "own_rules:Mine,fix_1d"], standalone_mode=False)
+    mine, theirs = json.loads(capfd.readouterr().out)["rows"]
+    assert (mine["strategy"], theirs["strategy"]) == ("own_rules:Mine", "fix_1d")
+    assert mine["mean_delay_s"] == theirs["mean_delay_s"]
+    with pytest.raises(HeadwaterError, match=r"own_rules:Broken failed while it was run \(ZeroDivisionError: no luck\)"):
+        build(line)([*line, "own_rules:Broken"], standalone_mode=False)
+    with pytest.raises(HeadwaterError, match="has no Absent"):
+        build(line)([*line, "own_rules:Absent"], standalone_mode=False)

@@ -48,12 +48,63 @@ def test_timestamps_of_any_unit_are_seconds(tmp_path: Path) -> None:
     assert sorted(trace.times.tolist()) == [10.0, 11.0, 12.0, 12.5]
 
 
+DAYS = [1_577_836_800.0, 1_577_923_200.0, 1_578_009_600.0, 1_578_009_600.0]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pa.array([18_262, 18_263, 18_264, 18_264], type=pa.date32()),
+        pa.array([int(t * 1e9) + 1 for t in DAYS], type=pa.timestamp("ns")),
+        pa.array([int(t) for t in DAYS], type=pa.timestamp("s", "Asia/Tokyo")),
+        [str(t) for t in DAYS],
+        pa.array([f"{t:.0f}" for t in DAYS]).dictionary_encode(),
+        ["2020-01-01", "2020-01-02T01:00:00+01:00", "Fri, 03 Jan 2020 00:00:00 GMT", "2020-01-03T00:00:00Z"],
+        pa.array(DAYS, type=pa.float32()).cast(pa.float64()),
+        pa.array([int(t) for t in DAYS]).cast(pa.decimal128(20, 2)),
+    ],
+    ids=["dates", "nanoseconds", "zones", "seconds as text", "in a dictionary", "dates as text", "floats", "decimals"],
+)
+def test_dates_of_every_type_are_utc_seconds(tmp_path: Path, written: object) -> None:
+    trace = load_trace(write(tmp_path, {**GOOD, "published_at": written}))
+    assert sorted(trace.times.tolist()) == pytest.approx(DAYS, abs=64)  # what a float32 can tell
+
+
+def test_a_csv_is_read_whatever_its_first_rows_look_like(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(
+        'id,categories,published_at,title,source\r\n1,,10,7,1\r\n2,x,11.5,"two\nlines",1\r\n3,,12,"a ""b""",c\r\n'
+    )
+    trace = load_trace(path, text=True)
+    assert dict(zip(trace.names, trace.counts.tolist(), strict=True)) == {"1": 2, "c": 1}
+    assert trace.times.tolist() == [10.0, 11.5, 12.0]
+    assert trace.titles == ("7", "two\nlines", 'a "b"')
+
+
+def test_only_an_export_is_sorted_by_the_reader(tmp_path: Path) -> None:
+    late = {"source": ["a", "a"], "published_at": [20.0, 10.0], "title": ["late", "early"]}
+    with pytest.raises(TraceError, match="not sorted"):
+        load_trace(write(tmp_path, late))
+    exported = late | {"id": [1, 2], "identity": ["x", "y"], "first_seen": [21.0, 22.0]}
+    trace = load_trace(write(tmp_path, exported), text=True)
+    assert (trace.times.tolist(), trace.titles) == ([10.0, 20.0], ("early", "late"))
+
+
+def test_categories_may_be_a_list(tmp_path: Path) -> None:
+    trace = load_trace(write(tmp_path, {**GOOD, "categories": [["x", "y"], [], None, ["z"]]}), text=True)
+    assert sorted(trace.categories or ()) == ["", "", "x; y", "z"]
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         ({"published_at": [10, 11, 9, 12]}, "not sorted: row 3 of “b”"),
         ({"published_at": [1.6e12, 1.6e12, 1.6e12, 1.6e12]}, "milliseconds"),
-        ({"published_at": ["x", "y", "z", "q"]}, "not numbers"),
+        ({"published_at": [1.6e15] * 4}, "microseconds; give UTC seconds: divide by 10⁶"),
+        ({"published_at": ["1", "2", "2026-13-40", "q"]}, "Row 1 of t.parquet: “1” is neither a number nor a date"),
+        ({"published_at": ["10", "11", " ", "12"]}, "1 rows without published_at"),
+        ({"published_at": [True, False, True, True]}, "holds bool, no dates"),
+        ({"source": [["a"], ["b"], ["b"], ["c"]]}, "holds list<.*>, no names"),
         ({"published_at": [10.0, None, 12.0, 13.0]}, "1 rows without published_at"),
         ({"published_at": [10.0, float("inf"), 12.0, 13.0]}, "not finite"),
         ({"source": ["b", "", "b", "c"]}, "source is empty"),
@@ -72,6 +123,15 @@ def test_missing_columns_files_rows_and_unreadable_files_are_told(tmp_path: Path
         load_trace(write(tmp_path, {"source": pa.array([], pa.string()), "published_at": pa.array([], pa.int64())}))
     with pytest.raises(TraceError, match="There is no trace"):
         load_trace(tmp_path / "absent.parquet")
+    with pytest.raises(TraceError, match="neither Parquet nor CSV"):
+        (tmp_path / "items.jsonl").write_text("{}")
+        load_trace(tmp_path / "items.jsonl")
+    with pytest.raises(TraceError, match="cannot be read as CSV"):
+        (tmp_path / "empty.csv").write_text("")
+        load_trace(tmp_path / "empty.csv")
+    with pytest.raises(TraceError, match="no items"):
+        (tmp_path / "header.csv").write_text("source,published_at\n")
+        load_trace(tmp_path / "header.csv")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 nonsense")
     with pytest.raises(TraceError, match="cannot be read as Parquet"):
         load_trace(tmp_path / "broken.parquet")

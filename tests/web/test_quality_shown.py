@@ -115,6 +115,8 @@ async def test_the_report_is_there_as_json_once_a_node_has_made_one(
     assert found["headwater_completeness"] == 0.9
     assert found["headwater_feeds_saturated"] == 1
     assert found["headwater_delay_seconds_hour"] == 300.0
+    assert 'headwater_feed_lost_items{feed="7",how="noticed"} 4.0' in figures
+    assert 'headwater_feed_lost_items{feed="7",how="believed"} 0.6' in figures
     assert "headwater_delay_seconds_day" not in found
 
 

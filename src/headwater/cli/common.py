@@ -18,6 +18,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import orjson
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from headwater.settings import Settings, load_settings
 
@@ -112,5 +113,5 @@ def print_json(value: Any) -> None:
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Say what is wrong on standard error and end with `code`."""
-    err.print(f"[red]error:[/red] {message}" if err.is_terminal else f"error: {message}", markup=err.is_terminal)
+    err.print("[red]error:[/red]" if err.is_terminal else "error:", Text(message))
     raise SystemExit(code)

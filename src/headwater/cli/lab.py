@@ -14,6 +14,7 @@ from rich.table import Table
 
 from headwater.cli.common import as_json, command, err, group, out, print_json
 from headwater.cli.lab_show import show, show_description
+from headwater.errors import HeadwaterError, StrategyError
 
 if TYPE_CHECKING:
     from headwater.lab.experiments.base import Progress as Watcher
@@ -83,7 +84,6 @@ def run(
         dask=dask,
         quick=quick,
     )
-    chosen.refuse_unknown(settings)
     check_trace(settings)
     saves = None
     if plot is not None:
@@ -95,8 +95,18 @@ def run(
         saves = saver(plot)  # before the run: a wrong file name is told at once
     with watched() as progress:
         began = time.perf_counter()
-        result = chosen.run(settings, progress)
+        try:
+            result = chosen.run(chosen.heeded(settings), progress)
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            own = [name for name in settings.strategies if ":" in name]
+            if not own:
+                raise
+            what = f"{type(error).__name__}: {error}"  # a person's own strategy may fail in any way
+            raise StrategyError(f"{' or '.join(own)} failed while it was run ({what}).") from error
         result.seconds = time.perf_counter() - began
+    result.notes += chosen.unheeded(settings)
     if saves is not None and chosen.draw is not None:
         saves(chosen.draw(result))
     if as_json():

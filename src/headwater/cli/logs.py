@@ -8,6 +8,11 @@ from typing import TextIO, cast
 
 import structlog
 
+from headwater.errors import SettingsError
+
+
+LEVELS = ("debug", "info", "warning", "error")
+
 
 class StandardError:
     """Standard error as it is when something is written: whoever captures or redirects it gets the lines."""
@@ -21,6 +26,8 @@ class StandardError:
 
 def configure(level: str = "info", *, as_json: bool = False) -> None:
     """Set up structlog for a command that runs on; others log nothing below a warning."""
+    if level.lower() not in LEVELS:
+        raise SettingsError(f"There is no log level “{level}”; there are {', '.join(LEVELS)}.", "log_level")
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )

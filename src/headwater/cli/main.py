@@ -13,7 +13,7 @@ from importlib import import_module
 import typer
 
 from headwater import __version__
-from headwater.cli.common import command, fail, group, out
+from headwater.cli.common import as_json, command, fail, group, out, print_json
 from headwater.errors import HeadwaterError
 
 # Each module has a function `register(app)` that adds its commands.
@@ -68,6 +68,7 @@ SAYING = {
     "processor": "Match new items with the standing queries; of several, one does and the others stand by.",
     "publisher": "Send what queries deliver: mails, web hooks, notices.",
 }
+VALUED = ("--data", "--database")  # options before a command's name that have a value
 _ABOUT = "Headwater watches many web feeds under a budget and loses as few items as possible."
 
 
@@ -84,8 +85,18 @@ def build(arguments: Sequence[str] = ()) -> typer.Typer:
 
 
 def named(arguments: Sequence[str]) -> str | None:
-    """The command that the arguments name, if any."""
-    return next((word for word in arguments if word in COMMANDS or word == "version"), None)
+    """The command that the arguments name, if any: their first word that belongs to no option.
+
+    >>> named(["--data", "lab", "feeds", "list"])  # a folder may be called like a command
+    'feeds'
+    """
+    words = iter(arguments)
+    for word in words:
+        if word in VALUED:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word if word in COMMANDS or word == "version" else None
+    return None
 
 
 def overview() -> typer.Typer:
@@ -98,7 +109,10 @@ def overview() -> typer.Typer:
 
 def version() -> None:
     """Print the version."""
-    out.print(__version__)
+    if as_json():
+        print_json({"version": __version__})
+    else:
+        out.print(__version__)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ import uvicorn
 
 from headwater.cli import logs
 from headwater.cli.common import as_json, command, err, print_json, settings
-from headwater.cli.work import opened, run
+from headwater.cli.work import make_folder, opened, run
 from headwater.cluster.node import SharedNode, shared
 from headwater.cluster.web_node import WebNode
 from headwater.errors import SettingsError
@@ -106,8 +106,7 @@ def serve(
 
 
 async def _serve(given: Settings) -> None:
-    if given.database is None:
-        given.data.mkdir(parents=True, exist_ok=True)
+    make_folder(given)
     with listening(given.host, given.port) as listener:
         async with (SharedNode if shared(given) else Node)(given) as node:
             await answer(node, listener)

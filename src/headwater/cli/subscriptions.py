@@ -92,18 +92,20 @@ def export(
             return [Outline(one.url, one.title, one.link, one.tags) for one in await store.feeds(tag=tag)]
 
     feeds = run(work())
-    if as_json():
-        print_json(feeds)
-        return
-    body = write_opml(feeds)
     if file == "-":
-        sys.stdout.buffer.write(body)
+        if as_json():
+            print_json(feeds)
+        else:
+            sys.stdout.buffer.write(write_opml(feeds))
         return
     try:
-        Path(file).write_bytes(body)
+        Path(file).write_bytes(write_opml(feeds))
     except OSError as error:
         raise InputError(f"{file} cannot be written: {error.strerror or error}.") from error
-    out.print(f"{len(feeds)} feeds written to {escape(file)}.")
+    if as_json():
+        print_json(feeds)
+    else:
+        out.print(f"{len(feeds)} feeds written to {escape(file)}.")
 
 
 def _list(file: str, *, of_several: bool) -> Subscriptions:

@@ -27,17 +27,23 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return uvloop.run(work)
 
 
+def make_folder(settings: Settings) -> None:
+    """Make the data folder, where the database is a file in it."""
+    if settings.database is not None:
+        return
+    try:
+        settings.data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(
+            f"The data folder {settings.data} cannot be made: {reason}. Choose another by --data."
+        ) from error
+
+
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Store]:
     """The store of these settings; the data folder is made if it is not there."""
-    if settings.database is None:
-        try:
-            settings.data.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError(
-                f"The data folder {settings.data} cannot be made: {reason}. Choose another by --data."
-            ) from error
+    make_folder(settings)
     store = await Store.open(settings.database_url)
     try:
         yield store

@@ -11,13 +11,16 @@ every quantity of a cycle a difference of two looked-up numbers:
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.errors import TraceError
 from headwater.estimate.base import Bools, Floats
 from headwater.lab.traces import Trace
 from headwater.schedule.base import Budget, Observed, Strategy, Table
@@ -109,6 +112,25 @@ def world_with(settings: CycleSettings, counts: NDArray[np.int64], relevant: Boo
     item = np.arange(int(totals.sum()) + settings.feeds) - np.repeat(np.arange(settings.feeds), totals + 1)
     own = running[item] - np.repeat(running[first], totals + 1)
     return CycleWorld(settings, chance, published, own, start)
+
+
+def busiest(trace: Trace, feeds: int) -> Trace:
+    """The most active feeds of a trace."""
+    return trace.only(np.sort(np.argsort(-trace.counts, kind="stable")[:feeds]))
+
+
+def cycles_of(trace: Trace, settings: CycleSettings, path: Path) -> CycleSettings:
+    """As many cycles as a trace has, at most those of `settings`, a quarter of them or more measured.
+
+    A cycle is so long that a feed publishes as much in it on average as in the paper's world.
+    """
+    seconds = settings.top_rate / 2 * trace.feeds * (trace.end - trace.start) / len(trace.times)
+    available = int((trace.end - trace.start) / seconds) if seconds > 0 else 0
+    warmup = min(settings.warmup, available * 3 // 4)
+    if available - warmup < 10:
+        raise TraceError(f"The trace {path.name} is too short: it has {available} cycles of {seconds:.0f} s.")
+    measured = min(available - warmup, settings.measured)
+    return dataclasses.replace(settings, feeds=trace.feeds, seconds=seconds, warmup=warmup, measured=measured)
 
 
 def trace_world(trace: Trace, relevant: Bools, settings: CycleSettings) -> CycleWorld:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import html
 import importlib.metadata
 import io
@@ -36,14 +35,9 @@ class Section:
 
 def run_section(experiment: Experiment, settings: LabSettings, progress: Progress) -> Section:
     """Run one experiment with those of the settings that it heeds."""
-    empty = LabSettings()
-    kept = {
-        name: getattr(settings, name) if name in experiment.takes else getattr(empty, name)
-        for name in ("seeds", "trace", "window", "per_day", "budget", "warmup_days", "strategies", "query")
-    }
     began = time.perf_counter()
     try:
-        result = experiment.run(dataclasses.replace(settings, **kept), progress)
+        result = experiment.run(experiment.heeded(settings), progress)
     except HeadwaterError as error:
         return Section(experiment, trouble=str(error))
     result.seconds = time.perf_counter() - began

@@ -1,6 +1,6 @@
 """Traces: who published what when, read from Parquet or CSV into flat arrays the lab can replay.
 
-A trace has the columns `source`, `published_at` (UTC seconds), and perhaps `title` and `categories`. Items of one
+A trace has the columns `source`, `published_at`, and perhaps `title` and `categories` (`trace_files`). Items of one
 source must be in order of time. In memory a trace is two arrays: all times, source by source, and where each begins.
 """
 
@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY, Bools, Floats, Rows
-
-REQUIRED = ("source", "published_at")
-_MILLISECONDS = 1e11  # as seconds this is the year 5138; as milliseconds, March 1973
+from headwater.lab.trace_files import read_columns, sources_of, strings_of, times_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,85 +107,17 @@ class Trace:
 
 
 def load_trace(path: str | Path, text: bool = False) -> Trace:
-    """Read a Parquet or CSV file; `text` keeps titles and categories."""
+    """Read a Parquet or CSV file; `text` keeps titles and categories. What `headwater export` wrote is sorted here."""
     path = Path(path)
-    table = _read(path)
-    for name in REQUIRED:
-        if name not in table.column_names:
-            raise TraceError(
-                f"The trace {path.name} has no column “{name}”; it needs {' and '.join(REQUIRED)}, "
-                f"and has {', '.join(table.column_names) or 'none'}."
-            )
-    if table.num_rows == 0:
-        raise TraceError(f"The trace {path.name} has no items; give one with at least one row.")
-    times = _times(table["published_at"], path.name)
-    codes, names = _sources(table["source"], path.name)
-    order = np.argsort(codes, kind="stable")
+    table, exported = read_columns(path, text)
+    times = times_of(table["published_at"], path.name)
+    codes, names = sources_of(table["source"], path.name)
+    order = np.lexsort((times, codes)) if exported else np.argsort(codes, kind="stable")
     codes, times = codes[order], times[order]
     _check_order(codes, times, order, names, path.name)
     counts = np.bincount(codes, minlength=len(names))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-
-    def strings(column: str, empty: Any) -> tuple[Any, ...] | None:
-        if not text or column not in table.column_names:
-            return None
-        values = table[column].to_pylist()
-        return tuple(values[k] if values[k] is not None else empty for k in order)
-
-    return Trace(names, offsets, times, strings("title", None), strings("categories", ""))
-
-
-def _read(path: Path) -> Any:
-    try:
-        from pyarrow import csv, lib, parquet
-    except ImportError as error:
-        raise TraceError("Reading traces needs pyarrow; install headwater[lab].") from error
-    if not path.is_file():
-        raise TraceError(f"There is no trace {path}; give the path of a Parquet or CSV file.")
-    try:
-        return csv.read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
-    except (lib.ArrowException, OSError) as error:
-        kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise TraceError(f"The trace {path.name} cannot be read as {kind}: {reason}.") from error
-
-
-def _times(column: Any, name: str) -> Floats:
-    import pyarrow as pa
-
-    if column.null_count:
-        raise TraceError(f"The trace {name} has {column.null_count} rows without published_at; remove them.")
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us"))
-        return np.asarray(column.to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6, dtype=np.float64)
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise TraceError(
-            f"The column published_at of {name} holds {column.type}, not numbers; give UTC seconds since 1970."
-        )
-    times = np.asarray(column.to_numpy(), dtype=np.float64)
-    if not np.isfinite(times).all():
-        raise TraceError(f"The column published_at of {name} holds values that are not finite; remove those rows.")
-    if np.abs(times).max() > _MILLISECONDS:
-        raise TraceError(f"The dates of {name} look like milliseconds; give UTC seconds: divide by 1000.")
-    return times
-
-
-def _sources(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    import pyarrow as pa
-
-    if column.null_count:
-        raise TraceError(f"The trace {name} has {column.null_count} rows without a source; remove them.")
-    if not pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string()).dictionary_encode()
-    chunk = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    if isinstance(chunk, pa.ChunkedArray):
-        chunk = chunk.unify_dictionaries().combine_chunks()
-    labels = chunk.dictionary.to_pylist()
-    used, codes = np.unique(np.asarray(chunk.indices), return_inverse=True)
-    names = tuple(str(labels[k]) if labels[k] is not None else "" for k in used)
-    if any(not label.strip() for label in names):
-        raise TraceError(f"The trace {name} has rows whose source is empty; name every source.")
-    return codes, names
+    return Trace(names, offsets, times, strings_of(table, "title", order, None), strings_of(table, "categories", order, ""))
 
 
 def _check_order(codes: Any, times: Floats, order: Any, names: tuple[str, ...], name: str) -> None:

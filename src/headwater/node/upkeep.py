@@ -35,6 +35,7 @@ PRUNE = 3600.0
 WANTS = 60.0
 INDEX = 2.0  # a search indexes what is missing itself; this keeps that little
 
+LOGGED = 5  # losing feeds in a line of the log
 log = structlog.get_logger()
 
 
@@ -116,6 +117,7 @@ class Upkeep:
             requests=report.used_requests,
             budget=report.budget_requests,
             saturated=report.saturated,
+            losing={one.feed_id: round(one.lost + one.lost_now, 1) for one in report.losing[:LOGGED]},
             price=_rounded(report.price),
             target=report.target,
             problem=report.problem,

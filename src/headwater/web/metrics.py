@@ -113,6 +113,15 @@ class _Quality(Collector):
         ):
             if figure is not None:
                 yield GaugeMetricFamily(f"headwater_{name}", meaning, value=figure)
+        lost = GaugeMetricFamily(
+            "headwater_feed_lost_items",
+            "Items lost by the feeds that lose most: noticed in the last day, believed at this moment.",
+            labels=["feed", "how"],
+        )
+        for one in report.losing:
+            lost.add_metric([str(one.feed_id), "noticed"], one.lost)
+            lost.add_metric([str(one.feed_id), "believed"], one.lost_now)
+        yield lost
         for name, stretch in (("hour", report.hour), ("day", report.day)):
             if stretch.delay is None:
                 continue

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, str], None]  # done, of how many, what
 Row = dict[str, Any]
+# What experiments heed or not; all of them heed `jobs`, `dask` and `quick`.
+CHOICES = ("seeds", "trace", "window", "per_day", "budget", "warmup_days", "strategies", "query")
 
 
 def silent(done: int, total: int, what: str) -> None:
@@ -105,7 +107,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A named experiment. `takes` names the settings it heeds; any other that is given is refused by name.
+    """A named experiment. `takes` names the settings it heeds; of any other that is given the result says so.
 
     `draw` turns its result into a figure; it may import matplotlib, `run` may not need it.
     """
@@ -117,22 +119,25 @@ class Experiment:
     draw: Callable[[Result], Figure] | None = None
     takes: frozenset[str] = frozenset({"seeds"})
 
-    def refuse_unknown(self, settings: LabSettings) -> None:
-        given = {
-            "trace": settings.trace is not None,
-            "seeds": settings.seeds is not None,
-            "window": settings.window is not None,
-            "per_day": bool(settings.per_day),
-            "budget": bool(settings.budget),
-            "warmup_days": settings.warmup_days is not None,
-            "strategies": bool(settings.strategies),
-            "query": settings.query is not None,
-        }
-        for name, is_given in given.items():
-            if is_given and name not in self.takes:
-                option = "--strategy" if name == "strategies" else "--" + name.replace("_", "-")
-                heeds = ", ".join(sorted("--" + each.replace("_", "-") for each in self.takes)) or "none"
-                raise TraceError(f"The experiment {self.name} has no use for {option}; it heeds {heeds}.")
+    def heeded(self, given: LabSettings) -> LabSettings:
+        """The settings with only those that this experiment takes; the others are as if nobody had given them."""
+        return dataclasses.replace(given, **{name: getattr(LabSettings(), name) for name in self._others()})
+
+    def unheeded(self, given: LabSettings) -> list[str]:
+        """A sentence for each setting that was given in vain."""
+        heeds = ", ".join(sorted(_option(name) for name in self.takes))
+        return [
+            f"{_option(name)} was not heeded: the experiment {self.name} has no use for it; it heeds {heeds}."
+            for name in self._others()
+            if getattr(given, name) != getattr(LabSettings(), name)
+        ]
+
+    def _others(self) -> list[str]:
+        return [name for name in CHOICES if name not in self.takes]
+
+
+def _option(name: str) -> str:
+    return "--strategy" if name == "strategies" else "--" + name.replace("_", "-")
 
 
 def check_trace(settings: LabSettings) -> None:

@@ -20,12 +20,12 @@ from headwater.estimate.pattern import Pattern
 from headwater.lab.cycles import generator
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
 from headwater.lab.polling import Polled, poll
-from headwater.lab.strategies import check_names, make
+from headwater.lab.strategies import check_names, kind_of, make
 from headwater.lab.sweep import Job, run_all
 from headwater.lab.traces import Trace, load_trace
 from headwater.lab.worlds import WorldSettings, draw
-from headwater.schedule import STRATEGIES
 from headwater.schedule.allocating import Allocating
+from headwater.schedule.base import Strategy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ def on_trace(setting: Setting, path: Path, days: float) -> Polled:
 
 def _polled(setting: Setting, trace: Trace, seed: int, begin: float) -> Polled:
     more: dict[str, Any] = {}
-    if issubclass(STRATEGIES[setting.strategy], Allocating):
+    if issubclass(kind_of(setting.strategy) or Strategy, Allocating):
         more["estimator"] = Kept()
     strategy = make(setting.strategy, trace.feeds, **more)
     return poll(strategy, trace, setting.per_day, setting.learn, generator(seed, 3), begin=begin)
@@ -102,7 +102,7 @@ def _world(feeds: int, seed: int) -> Trace:
 def run(given: LabSettings, progress: Progress) -> Result:
     seeds = given.seeds or (3 if given.quick else 20)
     feeds = 150 if given.quick else 300
-    names = check_names(given.strategies, list(STRATEGIES)) or COMPARED
+    names = check_names(given.strategies) or COMPARED
     rates = given.per_day or (RATES if not given.quick else (1.0,))
     tables = [
         Setting(name, rate) for rate in rates for name in names if rate == 1.0 or name in POLICIES or given.per_day

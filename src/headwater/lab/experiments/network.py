@@ -1,7 +1,14 @@
-"""Aggregation networks for α = 4, 20, 100: their shapes, and the quality along cascades of aggregators (thesis 1.6)."""
+"""Aggregation networks for α = 4, 20, 100: their shapes, and the quality along cascades of aggregators (thesis 1.6).
+
+With `--trace` the cascades also run on a real source of about sixty items a day, whose commonest words are what the
+query feeds choose among.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +17,7 @@ from headwater.estimate.base import DAY
 from headwater.lab.cycles import generator
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
 from headwater.lab.network import NodeQuality, Tree, cascade, grow_by_place, grow_by_profile, quality
+from headwater.lab.one_source import source_of
 from headwater.lab.sweep import Job, run_all
 
 if TYPE_CHECKING:
@@ -42,20 +50,25 @@ def place_tree(alpha: float, seed: int, nodes: int) -> Tree:
     return grow_by_place(points, alpha)
 
 
-def quality_of(alpha: float, seed: int, window: int, interval: float) -> list[NodeQuality]:
+def quality_of(alpha: float, seed: int, window: int, interval: float, path: str | None = None) -> list[NodeQuality]:
     """A tree of query feeds over one source with all its words, and what reaches each of them."""
     rng = generator(seed, 1)
     profiles = rng.random((QUERIES + 1, WORDS)) < rng.uniform(0.1, 0.6, (QUERIES + 1, 1))
     profiles[0] = True
     profiles[~profiles.any(1), 0] = True
     tree = grow_by_profile(profiles, alpha, RADIUS)
-    end = DAYS * DAY
-    count = int(rng.poisson(PER_DAY_ITEMS * DAYS))
-    times = np.sort(rng.random(count) * end)
-    words = 1 << rng.integers(0, WORDS, count)  # one word an item
+    if path is None:
+        end = DAYS * DAY
+        count = int(rng.poisson(PER_DAY_ITEMS * DAYS))
+        times = np.sort(rng.random(count) * end)
+        words = 1 << rng.integers(0, WORDS, count)  # one word an item
+    else:
+        times, words = source_of(path, PER_DAY_ITEMS, WORDS)
+        end = float(times[-1])
+    edge = min(2 * DAY, end / 5)  # the first items have no past, the last no time to travel
     have = cascade(tree, profiles, times, words, window, interval, rng.random(QUERIES + 1) * interval)
-    samples = rng.uniform(2 * DAY, end - 2 * DAY, 100)
-    return quality(have, tree, profiles, times, words, window, 2 * DAY, end - 2 * DAY, samples)
+    samples = rng.uniform(edge, end - edge, 100)
+    return quality(have, tree, profiles, times, words, window, edge, end - edge, samples)
 
 
 def run(given: LabSettings, progress: Progress) -> Result:
@@ -73,22 +86,40 @@ def run(given: LabSettings, progress: Progress) -> Result:
         forms[alpha] = found[place * seeds : (place + 1) * seeds]
         measured = {key: mean_sd([form[key] for form in forms[alpha]]) for key in found[0]}
         rows.append({"network": "points", "alpha": alpha} | measured)
-    jobs = [Job(quality_of, (alpha, seed, window, interval)) for alpha in ALPHAS for seed in range(seeds)]
-    runs = run_all(jobs, given, progress, "cascades")
+    by_hops = _cascades(given, progress, rows, seeds, window, interval)
+    settings = {"seeds": seeds, "nodes": nodes, "queries": QUERIES, "words": WORDS, "radius": RADIUS}
+    settings |= {"window": window, "per_day": per_day[0], "items_per_day": PER_DAY_ITEMS}
+    data: dict[str, Any] = {"by_hops": by_hops, "picture_nodes": 1500 if given.quick else PICTURE_NODES}
+    result = Result("network", settings, rows, _shape_checks(forms, nodes) + _checks(by_hops, interval), data=data)
+    if given.trace is not None:
+        settings["trace"] = given.trace.name
+        real = _cascades(given, progress, rows, seeds, window, interval, given.trace)
+        result.checks += [
+            dataclasses.replace(check, statement=f"on {given.trace.name}: {check.statement}")
+            for check in _checks(real, interval)
+        ]
+    return result
+
+
+def _cascades(
+    given: LabSettings, progress: Progress, rows: list[Row], seeds: int, window: int, interval: float,
+    trace: Path | None = None,
+) -> dict[float, dict[int, dict[str, float]]]:  # fmt: skip
+    """Quality by hops for every α, over all seeds; its rows are added to `rows`."""
+    more, name = ((), "profiles") if trace is None else ((str(trace),), f"profiles on {trace.name}")
+    jobs = [Job(quality_of, (alpha, seed, window, interval, *more)) for alpha in ALPHAS for seed in range(seeds)]
+    runs = run_all(jobs, given, progress, "cascades" if trace is None else "trace")
     by_hops: dict[float, dict[int, dict[str, float]]] = {}
     for place, alpha in enumerate(ALPHAS):
         served = [node for run_of in runs[place * seeds : (place + 1) * seeds] for node in run_of]
         by_hops[alpha] = _by_hops(served)
         for hops, values in by_hops[alpha].items():
             rows.append(
-                {"network": "profiles", "alpha": alpha, "hops": hops, "nodes": values["nodes"]}
-                | {"completeness": values["completeness"], "freshness": values["freshness"]}
+                {"network": name, "alpha": alpha, "hops": hops, "nodes": values["nodes"]}
+                | {key: {"mean": values[key], "sd": values[f"{key}_sd"]} for key in ("completeness", "freshness")}
                 | {"mean_delay_s": values["mean_delay_s"]}
             )
-    settings = {"seeds": seeds, "nodes": nodes, "queries": QUERIES, "words": WORDS, "radius": RADIUS}
-    settings |= {"window": window, "per_day": per_day[0], "items_per_day": PER_DAY_ITEMS}
-    data: dict[str, Any] = {"by_hops": by_hops, "picture_nodes": 1500 if given.quick else PICTURE_NODES}
-    return Result("network", settings, rows, _checks(forms, by_hops, interval, nodes), data=data)
+    return by_hops
 
 
 def _by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
@@ -100,40 +131,21 @@ def _by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
             table[hops] = {
                 "nodes": float(len(mine)),
                 "completeness": float(np.mean([node.completeness for node in mine])),
+                "completeness_sd": float(np.std([node.completeness for node in mine])),
                 "freshness": float(np.mean([node.freshness for node in mine])),
+                "freshness_sd": float(np.std([node.freshness for node in mine])),
                 "mean_delay_s": float(np.nanmean([node.mean_delay for node in mine])),
             }
     return table
 
 
-def _checks(
-    forms: dict[float, list[dict[str, float]]],
-    by_hops: dict[float, dict[int, dict[str, float]]],
-    interval: float,
-    nodes: int,
-) -> list[Check]:
+def _shape_checks(forms: dict[float, list[dict[str, float]]], nodes: int) -> list[Check]:
     def mean(alpha: float, key: str) -> float:
         return float(np.mean([form[key] for form in forms[alpha]]))
 
     hubs = {f"α = {alpha:g}": mean(alpha, "hub_share") for alpha in ALPHAS}
     depth = {f"α = {alpha:g}": mean(alpha, "mean_hops") for alpha in ALPHAS}
     star = mean(STAR, "root_degree")
-    delays = {
-        f"α = {alpha:g}, {hops} hops": values["mean_delay_s"] / interval
-        for alpha, table in by_hops.items()
-        for hops, values in table.items()
-    }
-    fit = max(
-        abs(values["mean_delay_s"] / interval - hops / 2)
-        for table in by_hops.values()
-        for hops, values in table.items()
-    )
-    complete = {alpha: [values["completeness"] for values in table.values()] for alpha, table in by_hops.items()}
-    fresh = {alpha: [values["freshness"] for values in table.values()] for alpha, table in by_hops.items()}
-    weighted = {
-        f"α = {alpha:g}": sum(v["completeness"] * v["nodes"] for v in t.values()) / sum(v["nodes"] for v in t.values())
-        for alpha, t in by_hops.items()
-    }
     return [
         Check(
             "with a very small α the network is a star around the source",
@@ -156,6 +168,31 @@ def _checks(
             depth,
             "thesis fig. 1.6",
         ),
+    ]
+
+
+def _checks(by_hops: dict[float, dict[int, dict[str, float]]], interval: float) -> list[Check]:
+    by_hops = {alpha: table for alpha, table in by_hops.items() if table}
+    delays = {
+        f"α = {alpha:g}, {hops} hops": values["mean_delay_s"] / interval
+        for alpha, table in by_hops.items()
+        for hops, values in table.items()
+    }
+    fit = max(
+        (
+            abs(values["mean_delay_s"] / interval - hops / 2)
+            for table in by_hops.values()
+            for hops, values in table.items()
+        ),
+        default=math.nan,
+    )
+    complete = {alpha: [values["completeness"] for values in table.values()] for alpha, table in by_hops.items()}
+    fresh = {alpha: [values["freshness"] for values in table.values()] for alpha, table in by_hops.items()}
+    weighted = {
+        f"α = {alpha:g}": sum(v["completeness"] * v["nodes"] for v in t.values()) / sum(v["nodes"] for v in t.values())
+        for alpha, t in by_hops.items()
+    }
+    return [
         Check(
             "every hop adds half a polling interval of delay",
             fit <= 0.25,
@@ -165,7 +202,7 @@ def _checks(
         ),
         Check(
             "freshness falls along a cascade",
-            all(values[-1] < values[0] for values in fresh.values() if len(values) > 1),
+            bool(fresh) and all(values[-1] < values[0] for values in fresh.values() if len(values) > 1),
             "at the last hop below that at the first, for every α",
             {f"α = {alpha:g}, first hop": values[0] for alpha, values in fresh.items()}
             | {f"α = {alpha:g}, last hop": values[-1] for alpha, values in fresh.items()},
@@ -173,7 +210,7 @@ def _checks(
         ),
         Check(
             "reading feeds like one's own (a larger α) brings more of what is wanted than its longer paths lose",
-            weighted["α = 100"] >= weighted["α = 4"],
+            weighted.get("α = 100", math.nan) >= weighted.get("α = 4", math.nan),
             "completeness over all nodes at α = 100 not below that at α = 4",
             weighted | {f"α = {alpha:g}, first hop": values[0] for alpha, values in complete.items()},
             "ours: cascades of thesis 1.6",
@@ -193,5 +230,5 @@ EXPERIMENT = Experiment(
     "topologies for α = 4, 20, 100 with their degrees; completeness, freshness and delay along cascades",
     run,
     draw,
-    frozenset({"seeds", "window", "per_day"}),
+    frozenset({"seeds", "trace", "window", "per_day"}),
 )

@@ -24,7 +24,7 @@ from headwater.lab.experiments.peers_plot import peers_figure
 from headwater.lab.open_loop import OpenLoop
 from headwater.lab.replay import Protocol, replay
 from headwater.lab.scores import Scores, score
-from headwater.lab.strategies import check_names
+from headwater.lab.strategies import check_names, kind_of, made
 from headwater.lab.sweep import Job, run_all
 from headwater.lab.traces import Trace, load_trace
 from headwater.schedule import STRATEGIES
@@ -118,7 +118,7 @@ def knob(name: str, trace: Trace, protocol: Protocol, per_day: float) -> Knob:
 
 def _new(name: str) -> Callable[[], Strategy]:
     more: dict[str, Any] = {"rng": 0} if name in ("two_steps", "only_tau", "only_sat", "top_utility") else {}
-    return lambda: STRATEGIES[name](**more)
+    return lambda: made(name, **more)
 
 
 def one_run(path: str, quick: bool, highest: float, window: int, warmup: float, name: str, per_day: float) -> Row:
@@ -149,12 +149,13 @@ def as_it_is(path: str, quick: bool, highest: float, window: int, warmup: float,
 
 
 def _has_own_rate(name: str) -> bool:
-    return name in STRATEGIES and name != "value" and issubclass(STRATEGIES[name], Interval)
+    kind = kind_of(name)
+    return kind is not None and name != "value" and issubclass(kind, Interval)
 
 
 def _weight(job: Job) -> float:
     name = job.arguments[5]
-    kind = STRATEGIES.get(name)
+    kind = kind_of(name)
     planned = name.startswith("value") or (kind is not None and issubclass(kind, Scheduled))
     slow = 30.0 if planned else 1.0 if kind is None or issubclass(kind, Interval) else 10.0
     return slow * (job.arguments[6] if len(job.arguments) > 6 else 5.0)

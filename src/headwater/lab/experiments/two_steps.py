@@ -7,11 +7,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from headwater.errors import TraceError
 from headwater.lab.conditions import condition
-from headwater.lab.cycles import CycleScores, CycleSettings, draw_world, generator, run_cycles, trace_world
+from headwater.lab.cycles import (
+    CycleScores,
+    CycleSettings,
+    busiest,
+    cycles_of,
+    draw_world,
+    generator,
+    run_cycles,
+    trace_world,
+)
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
 from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import Job, run_all
@@ -55,24 +62,9 @@ def one_run(settings: CycleSettings, name: str, budget: float, seed: int) -> Cyc
 
 
 def on_trace(path: Path, name: str, budget: float, window: int, query: str) -> CycleScores:
-    """The hundred most active feeds of a trace under one standing query on its real text.
-
-    A cycle is so long that a feed publishes as much in it on average as in the paper's world.
-    """
-    trace = load_trace(path, text=True)
-    busiest = np.sort(np.argsort(-trace.counts, kind="stable")[:100])
-    chosen = trace.only(busiest)
-    wanted = matches(chosen, condition(query))
-    settings = CycleSettings(feeds=chosen.feeds, window=window)
-    seconds = settings.top_rate / 2 * chosen.feeds * (chosen.end - chosen.start) / len(chosen.times)
-    available = int((chosen.end - chosen.start) / seconds)
-    warmup = min(settings.warmup, available * 3 // 4)
-    if available - warmup < 10:
-        raise TraceError(f"The trace {path.name} is too short: it has {available} cycles of {seconds:.0f} s.")
-    settings = dataclasses.replace(
-        settings, seconds=seconds, warmup=warmup, measured=min(available - warmup, settings.measured)
-    )
-    world = trace_world(chosen, wanted, settings)
+    """The hundred most active feeds of a trace under one standing query on its real text."""
+    chosen = busiest(load_trace(path, text=True), CycleSettings().feeds)
+    world = trace_world(chosen, matches(chosen, condition(query)), cycles_of(chosen, CycleSettings(window=window), path))
     more = {"capped": False} if name in ("two_steps", "only_tau") else {}
     return run_cycles(world, make(name, chosen.feeds, rng=generator(0, 1), **more), budget)
 
