@@ -101,7 +101,9 @@ def written_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for source in range(13):
         times = np.sort(rng.random(3600 if source == 0 else 900) * 60 * 86_400)
         words = rng.integers(0, 20, len(times))
-        lines += [f"feed {source},{when:.3f},word{chr(97 + word)} alone" for when, word in zip(times, words, strict=True)]
+        lines += [
+            f"feed {source},{when:.3f},word{chr(97 + word)} alone" for when, word in zip(times, words, strict=True)
+        ]
     file = tmp_path_factory.mktemp("trace") / "written.csv"
     file.write_text("\n".join(lines))
     return file

@@ -107,7 +107,9 @@ def test_a_persons_own_strategy_is_measured_beside_the_others_and_one_that_fails
     mine, theirs = json.loads(capfd.readouterr().out)["rows"]
     assert (mine["strategy"], theirs["strategy"]) == ("own_rules:Mine", "fix_1d")
     assert mine["mean_delay_s"] == theirs["mean_delay_s"]
-    with pytest.raises(HeadwaterError, match=r"own_rules:Broken failed while it was run \(ZeroDivisionError: no luck\)"):
+    with pytest.raises(
+        HeadwaterError, match=r"own_rules:Broken failed while it was run \(ZeroDivisionError: no luck\)"
+    ):
         build(line)([*line, "own_rules:Broken"], standalone_mode=False)
     with pytest.raises(HeadwaterError, match="has no Absent"):
         build(line)([*line, "own_rules:Absent"], standalone_mode=False)

@@ -123,15 +123,15 @@ def test_missing_columns_files_rows_and_unreadable_files_are_told(tmp_path: Path
         load_trace(write(tmp_path, {"source": pa.array([], pa.string()), "published_at": pa.array([], pa.int64())}))
     with pytest.raises(TraceError, match="There is no trace"):
         load_trace(tmp_path / "absent.parquet")
-    with pytest.raises(TraceError, match="neither Parquet nor CSV"):
-        (tmp_path / "items.jsonl").write_text("{}")
-        load_trace(tmp_path / "items.jsonl")
-    with pytest.raises(TraceError, match="cannot be read as CSV"):
-        (tmp_path / "empty.csv").write_text("")
-        load_trace(tmp_path / "empty.csv")
-    with pytest.raises(TraceError, match="no items"):
-        (tmp_path / "header.csv").write_text("source,published_at\n")
-        load_trace(tmp_path / "header.csv")
+    for name, text, sentence in (
+        ("items.jsonl", "{}", "neither Parquet nor CSV"),
+        ("empty.csv", "", "cannot be read as CSV"),
+        ("header.csv", "source,published_at\n", "no items"),
+        ("other.csv", "source;published_at\na;1\n", "no column “source”"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(TraceError, match=sentence):
+            load_trace(tmp_path / name)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 nonsense")
     with pytest.raises(TraceError, match="cannot be read as Parquet"):
         load_trace(tmp_path / "broken.parquet")

@@ -10,7 +10,6 @@ import structlog
 
 from headwater.errors import SettingsError
 
-
 LEVELS = ("debug", "info", "warning", "error")
 
 

@@ -1,4 +1,4 @@
-"""Finds strategies for the lab, the very classes the server runs: by name, or a person's own as `package.module:Name`."""
+"""Finds strategies for the lab, the very classes the server runs: by name, or one's own as `package.module:Name`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.schedule.base import Strategy
 
 
 def check_names(names: Sequence[str], among: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The names, if each is one of `among` (default: every strategy) or somebody's own; else a sentence with the nearest."""
+    """The names, if each is one of `among` (default: every strategy) or one's own; else a sentence with the nearest."""
     choices = list(among if among is not None else STRATEGIES)
     for name in names:
         if ":" in name:

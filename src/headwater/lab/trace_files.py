@@ -39,7 +39,7 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED][-1:]
     if suffixes and suffixes[0] in (".json", ".jsonl", ".ndjson", ".xlsx", ".db", ".sqlite"):
         raise TraceError(
-            f"The trace {path.name} is neither Parquet nor CSV; of a database `headwater export FILE.parquet` makes one."
+            f"The trace {path.name} is neither Parquet nor CSV. `headwater export FILE.parquet` writes one."
         )
     delimiter = _DELIMITERS.get(suffixes[0]) if suffixes else None
     try:

@@ -117,7 +117,9 @@ def load_trace(path: str | Path, text: bool = False) -> Trace:
     _check_order(codes, times, order, names, path.name)
     counts = np.bincount(codes, minlength=len(names))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-    return Trace(names, offsets, times, strings_of(table, "title", order, None), strings_of(table, "categories", order, ""))
+    return Trace(
+        names, offsets, times, strings_of(table, "title", order, None), strings_of(table, "categories", order, "")
+    )
 
 
 def _check_order(codes: Any, times: Floats, order: Any, names: tuple[str, ...], name: str) -> None:

@@ -79,7 +79,13 @@ def run(given: LabSettings, progress: Progress) -> Result:
 
 
 def _add_trace(
-    given: LabSettings, trace: Path, progress: Progress, window: int, budget: float, rows: list[Row], checks: list[Check]
+    given: LabSettings,
+    trace: Path,
+    progress: Progress,
+    window: int,
+    budget: float,
+    rows: list[Row],
+    checks: list[Check],
 ) -> None:
     """The same starts on a real trace; its level is taken over the last third, where rates change by themselves."""
     jobs = [Job(on_trace, (trace, window, budget, start)) for start in STARTS]

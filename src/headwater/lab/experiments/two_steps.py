@@ -64,7 +64,9 @@ def one_run(settings: CycleSettings, name: str, budget: float, seed: int) -> Cyc
 def on_trace(path: Path, name: str, budget: float, window: int, query: str) -> CycleScores:
     """The hundred most active feeds of a trace under one standing query on its real text."""
     chosen = busiest(load_trace(path, text=True), CycleSettings().feeds)
-    world = trace_world(chosen, matches(chosen, condition(query)), cycles_of(chosen, CycleSettings(window=window), path))
+    world = trace_world(
+        chosen, matches(chosen, condition(query)), cycles_of(chosen, CycleSettings(window=window), path)
+    )
     more = {"capped": False} if name in ("two_steps", "only_tau") else {}
     return run_cycles(world, make(name, chosen.feeds, rng=generator(0, 1), **more), budget)
 
