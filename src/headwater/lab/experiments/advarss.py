@@ -52,7 +52,7 @@ def _polled(name: str, trace: Trace, per_day: float, seed: int) -> Polled:
 def run(given: LabSettings, progress: Progress) -> Result:
     seeds = given.seeds or (2 if given.quick else 20)
     days = 21.0 if given.quick else DAYS
-    per_day = (given.per_day or (PER_DAY,))[0]
+    per_day = given.one_rate("advarss", PER_DAY)
     names = check_names(given.strategies) or NAMES
     jobs = [Job(one_run, (name, days, per_day, seed)) for name in names for seed in range(seeds)]
     found = run_all(jobs, given, progress)

@@ -66,6 +66,12 @@ class LabSettings:
         if self.warmup_days is not None and not (0 <= self.warmup_days < float("inf")):
             raise TraceError(f"--warmup-days is {self.warmup_days:g}; it cannot be negative.")
 
+    def one_rate(self, experiment: str, usual: float) -> float:
+        """The polls per feed and day of an experiment that runs at one rate only."""
+        if len(self.per_day) > 1:
+            raise TraceError(f"The experiment {experiment} runs at one rate; give --per-day once.")
+        return self.per_day[0] if self.per_day else usual
+
     @property
     def processes(self) -> int:
         return self.jobs or os.cpu_count() or 1

@@ -16,10 +16,12 @@ def fast_news_figure(result: Result) -> Figure:
     figure, axes = new_figure(1, 3 if learning else 1, width=5.2)
     rows = [row for row in result.rows if " on " not in row["strategy"]]
     policies = [row for row in rows if row["learn_days"] == 14.0]
-    for place, name in enumerate(("uniform", "retrieval", "allocation", "combined", "cgm_age")):
+    names = dict.fromkeys(row["strategy"] for row in policies)
+    if len(names) > 1:
+        names.pop("cgm_freshness", None)  # a hundred times the others
+    for place, name in enumerate(names):
         mine = sorted((row["budget"], row["mean_delay_s"] / 60) for row in policies if row["strategy"] == name)
-        if mine:
-            axes[0].plot(*zip(*mine, strict=True), label=name, **style(place))
+        axes[0].plot(*zip(*mine, strict=True), label=name, **style(place))
     axes[0].set_xticks(sorted({row["budget"] for row in policies}))
     axes[0].set_ylim(0, None)
     axes[0].set_xlabel("retrievals per feed and day")

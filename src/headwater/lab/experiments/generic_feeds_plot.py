@@ -29,7 +29,7 @@ def generic_figure(result: Result) -> Figure:
     axes[0].set_title("Traffic if every poll brings the whole document", fontsize=10)
     for place, row in enumerate(rows):
         name = row["strategy"]
-        colour = COLOURS[[each["strategy"] for each in polls].index(name)]
+        colour = COLOURS[[each["strategy"] for each in polls].index(name) % len(COLOURS)]
         marker = MARKERS[0] if row["mode"] == "polls" else MARKERS[1]
         axes[1].plot(row["polls_per_item"], row["mean_delay_s"] / 60, marker, color=colour, markersize=7)
         at = (row["polls_per_item"], row["mean_delay_s"] / 60)

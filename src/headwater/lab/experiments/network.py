@@ -75,8 +75,8 @@ def run(given: LabSettings, progress: Progress) -> Result:
     seeds = given.seeds or (4 if given.quick else 20)
     nodes = 600 if given.quick else NODES
     window = given.window or 20
-    per_day = given.per_day or (24.0,)
-    interval = DAY / per_day[0]
+    per_day = given.one_rate("network", 24.0)
+    interval = DAY / per_day
     rows: list[Row] = []
     keys = (STAR, *ALPHAS)
     jobs = [Job(shape_of, (alpha, seed, nodes)) for alpha in keys for seed in range(seeds)]
@@ -88,7 +88,7 @@ def run(given: LabSettings, progress: Progress) -> Result:
         rows.append({"network": "points", "alpha": alpha} | measured)
     by_hops = _cascades(given, progress, rows, seeds, window, interval)
     settings = {"seeds": seeds, "nodes": nodes, "queries": QUERIES, "words": WORDS, "radius": RADIUS}
-    settings |= {"window": window, "per_day": per_day[0], "items_per_day": PER_DAY_ITEMS}
+    settings |= {"window": window, "per_day": per_day, "items_per_day": PER_DAY_ITEMS}
     data: dict[str, Any] = {"by_hops": by_hops, "picture_nodes": 1500 if given.quick else PICTURE_NODES}
     result = Result("network", settings, rows, _shape_checks(forms, nodes) + _checks(by_hops, interval), data=data)
     if given.trace is not None:
