@@ -54,6 +54,14 @@ def small_trace(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_few_dates_far_ahead_are_told_instead_of_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "ahead.csv"
+    rows = [f"a,{1_600_000_000 + 3600 * k}" for k in range(1000)] + ["a,4070908800"]
+    path.write_text("\n".join(["source,published_at", *rows]))
+    with pytest.raises(TraceError, match=r"ahead.csv goes up to 2099-01-01, but of its 1,001 items only 1 lie in the last"):
+        experiment("peers").run(LabSettings(trace=path, jobs=1), silent)
+
+
 def test_peers_gives_one_row_per_strategy_at_the_asked_rate_and_equal_cost(small_trace: Path) -> None:
     names = ("value", "value_online", "open_loop", "uniform", "miniflux_entry_frequency", "two_steps")
     given = LabSettings(trace=small_trace, per_day=(2.0,), strategies=names, jobs=1)

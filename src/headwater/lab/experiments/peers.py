@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ ABSENT = frozenset({"reference", "value_index"})  # everything at every tick; an
 COSTLY = 20_000_000  # refreshes in a replay of a rule as it is; longer ones look at a sample of the feeds
 MOST = 4_000_000  # refreshes of each replay at equal cost; beyond, a sample of the feeds is replayed
 LONGEST = 3000.0  # days of a trace that are replayed, its last ones
+FEWEST = 0.02  # share of the items that must be among them: a few dates far ahead are mistakes, no trace
 
 
 def run(given: LabSettings, progress: Progress) -> Result:
@@ -86,7 +88,14 @@ def _trace(path: str, quick: bool, per_day: float) -> Trace:
     if quick:
         return trace.only(np.arange(0, trace.feeds, max(trace.feeds // 150, 1)))
     if trace.days > LONGEST:
+        items = len(trace.times)
         trace = trace.between(trace.end - LONGEST * DAY, np.inf)
+        if len(trace.times) < FEWEST * items:
+            raise TraceError(
+                f"The trace {Path(path).name} goes up to {datetime.fromtimestamp(trace.end, UTC):%Y-%m-%d}, but of its "
+                f"{items:,} items only {len(trace.times):,} lie in the last {LONGEST:,.0f} days: remove the rows whose "
+                "dates are wrong."
+            )
     return sample(trace, max(int(MOST / (trace.days * per_day)), 100)) if _cost(trace, per_day) > MOST else trace
 
 
