@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
-from headwater.node.memory import arranged
+from headwater.node.courtesy import Courtesy
+from headwater.node.history import History
+from headwater.node.history import NAME as HISTORY
+from headwater.node.history import load_history
+from headwater.node.memory import HOSTS, STRATEGY, VERSION, arranged, load_hosts, load_strategy
+from headwater.node.packed_arrays import pack
+from headwater.node.quality import REPORT, last_report
+from headwater.node.roster import Roster
 from headwater.schedule.base import Interval, Observed, Table
 from headwater.schedule.fix import Fix1h
+from headwater.store.store import Store
 
 
 def learned(ids: list[int]) -> tuple[Interval, np.ndarray]:  # type: ignore[type-arg]
@@ -35,3 +46,31 @@ def test_a_removed_feeds_row_is_not_given_to_anybody() -> None:
     blank = Fix1h(2)
     blank.load(arranged(strategy.save(), ids, np.array([-1, 2], np.int64), blank))
     assert blank.due.tolist() == [-np.inf, 3602.0]
+
+
+@pytest.mark.parametrize(
+    ("version", "blob"),
+    [
+        (VERSION, b""),
+        (VERSION, b"nonsense"),
+        (VERSION, pack({"due": np.arange(9.0)})[:-30]),
+        (VERSION, pack({"due": np.arange(9.0)})),
+        (VERSION, pack({"feed_ids": np.array([1]), "_class": np.array("fix_1h/99"), "_feeds": np.array(1)})),
+        (VERSION + 1, pack({"feed_ids": np.array([1])})),
+    ],
+    ids=["empty", "nonsense", "cut", "without feeds", "of another version", "of another program"],
+)
+async def test_saved_state_that_cannot_be_used_is_put_aside_with_a_word_and_nothing_stops(
+    tmp_path: Path, version: int, blob: bytes
+) -> None:
+    async with await Store.open(f"sqlite:///{tmp_path / 'x.sqlite'}") as store:
+        for name in (STRATEGY, HOSTS, HISTORY, REPORT):
+            await store.save_state(name, version, blob, 0.0)
+        with capture_logs() as said:
+            assert not await load_strategy(store, Roster(), Fix1h())
+        assert [line["event"] for line in said] == ["strategy_state_put_aside"]
+        courtesy = Courtesy(np.random.default_rng(0))
+        await load_hosts(store, courtesy)
+        assert courtesy.held == {}
+        assert (await load_history(store)).since(0.0) == History().since(0.0) == []
+        assert await last_report(store) is None

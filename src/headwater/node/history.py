@@ -5,13 +5,14 @@ The reports of the last hours are kept as they came, one a minute; older ones ev
 
 from __future__ import annotations
 
-import io
 import math
 from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.errors import StrategyError
+from headwater.node.packed_arrays import pack, unpack
 from headwater.store.store import Store
 
 NAME, VERSION = "quality_history", 1
@@ -51,14 +52,14 @@ class History:
         return [Past(*map(float, line)) for line in self._lines[self._lines[:, 0] >= at]]
 
     def save(self) -> bytes:
-        packed = io.BytesIO()
-        np.savez_compressed(packed, lines=self._lines)
-        return packed.getvalue()
+        return pack({"lines": self._lines}, compressed=True)
 
     @classmethod
     def load(cls, saved: bytes) -> History:
-        with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
-            lines = arrays["lines"]
+        try:
+            lines = unpack(saved).get("lines", np.empty(0))
+        except StrategyError:
+            return cls()
         return cls(lines if lines.ndim == 2 and lines.shape[1] == 8 else None)
 
 

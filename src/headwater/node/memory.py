@@ -6,10 +6,10 @@ roster when loaded. State of another strategy or version is put aside with a lin
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 import structlog
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headwater.errors import StrategyError
 from headwater.node.courtesy import Courtesy
 from headwater.node.learning import learn_again
+from headwater.node.packed_arrays import pack, unpack
 from headwater.node.roster import Roster
 from headwater.schedule.base import Strategy
 from headwater.store.store import Store
@@ -29,28 +30,32 @@ log = structlog.get_logger()
 
 
 async def save(store: Store, roster: Roster, strategy: Strategy, courtesy: Courtesy, now: float) -> None:
-    packed = io.BytesIO()
     arrays: dict[str, Any] = {IDS: roster.ids, LEARNED: roster.learned, **strategy.save()}
-    np.savez(packed, **arrays)
-    await store.save_state(STRATEGY, VERSION, packed.getvalue(), now)
+    await store.save_state(STRATEGY, VERSION, pack(arrays), now)
     await store.save_state(HOSTS, VERSION, courtesy.save(), now)
 
 
 async def load_hosts(store: Store, courtesy: Courtesy) -> None:
     saved = await store.load_state(HOSTS)
     if saved is not None and saved[0] == VERSION:
-        courtesy.load(saved[1])
+        try:
+            courtesy.load(saved[1])
+        except msgspec.DecodeError as error:
+            log.warning("hosts_state_put_aside", why=str(error))
 
 
 async def load_strategy(store: Store, roster: Roster, strategy: Strategy) -> bool:
     """Give the strategy what it had learned about the feeds of the roster; False if there was nothing it could use."""
     saved = await store.load_state(STRATEGY)
-    if saved is None or saved[0] != VERSION:
+    if saved is None:
         return False
-    with np.load(io.BytesIO(saved[1]), allow_pickle=False) as arrays:
-        state = {key: arrays[key] for key in arrays.files}
-    ids, learned = state.pop(IDS), state.pop(LEARNED, None)
     try:
+        if saved[0] != VERSION:
+            raise StrategyError(f"The saved state has version {saved[0]}, this is {VERSION}: start it afresh.")
+        state = unpack(saved[1])
+        if IDS not in state:
+            raise StrategyError("The saved state says nothing of its feeds: start it afresh.")
+        ids, learned = state.pop(IDS), state.pop(LEARNED, None)
         strategy.load(arranged(state, ids, roster.ids, strategy))
     except StrategyError as error:
         log.warning("strategy_state_put_aside", strategy=strategy.name, why=str(error))

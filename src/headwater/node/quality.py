@@ -7,19 +7,19 @@ outlook from the beliefs, the losing feeds from the store. The report is also st
 from __future__ import annotations
 
 import asyncio
-import io
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from headwater.errors import NotFound
+from headwater.errors import NotFound, StrategyError
 from headwater.estimate.base import DAY, HOUR, Floats, Rows
 from headwater.model import Feed, Known, Refresh
 from headwater.node.deciding import Decider
 from headwater.node.history import History, Past, figure, load_history, save_history
+from headwater.node.packed_arrays import pack, unpack
 from headwater.schedule.quality import Outlook, Stretch, Tally, helps, outlook
 from headwater.store.store import Store
 from headwater.store.values import Loss
@@ -191,10 +191,7 @@ class Watch:
         return Losing(feed.id, title, feed.url, loss.got, loss.lost, *now_lost, per_day, window, said)
 
     async def save(self, now: float, report: Quality) -> None:
-        packed = io.BytesIO()
-        counts: dict[str, Any] = self.tally.save()
-        np.savez(packed, **counts)
-        await self._store.save_state(TALLY, VERSION, packed.getvalue(), now)
+        await self._store.save_state(TALLY, VERSION, pack(self.tally.save()), now)
         await self._store.save_state(REPORT, VERSION, msgspec.json.encode(report), now)
         self.history.note(_line(report))
         await save_history(self._store, self.history, now)
@@ -203,8 +200,8 @@ class Watch:
         self.history = await load_history(self._store)
         saved = await self._store.load_state(TALLY)
         if saved is not None and saved[0] == VERSION:
-            with np.load(io.BytesIO(saved[1]), allow_pickle=False) as arrays:
-                self.tally.load({key: arrays[key] for key in arrays.files})
+            with contextlib.suppress(StrategyError):  # damaged: counting starts anew
+                self.tally.load(unpack(saved[1]))
 
 
 def _line(report: Quality) -> Past:
@@ -236,4 +233,7 @@ async def last_report(store: Store) -> Quality | None:
     saved = await store.load_state(REPORT)
     if saved is None or saved[0] != VERSION:
         return None
-    return msgspec.json.decode(saved[1], type=Quality)
+    try:
+        return msgspec.json.decode(saved[1], type=Quality)
+    except msgspec.DecodeError:  # of a server that reports something else; the next report is a minute away
+        return None
