@@ -9,9 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from headwater.node.courtesy import Courtesy
-from headwater.node.history import History
 from headwater.node.history import NAME as HISTORY
-from headwater.node.history import load_history
+from headwater.node.history import History, load_history
 from headwater.node.memory import HOSTS, STRATEGY, VERSION, arranged, load_hosts, load_strategy
 from headwater.node.packed_arrays import pack
 from headwater.node.quality import REPORT, last_report
