@@ -56,6 +56,7 @@ class Measured:
 
     scores: Scores
     finds: Finds
+    per_day: float  # polls per feed
     whole: float  # bytes if every poll brought the whole document
     intervals: dict[str, Floats]
 
@@ -111,6 +112,7 @@ def _measured(done: Replay) -> Measured:
     return Measured(
         score(done),
         finds(done),
+        done.per_day,
         float((done.polls * (HEADERS + ENTRY * shown)).sum()),
         {"real": span / np.maximum(items, 1e-9), "polled": span / np.maximum(done.polls, 1e-9)},
     )
@@ -158,6 +160,7 @@ def _row(name: str, mode: str, measured: list[Measured]) -> Row:
     row: Row = {
         "strategy": name,
         "mode": mode,
+        "budget": mean(lambda each: each.per_day),
         "requests": mean(lambda each: each.scores.requests),
         "completeness": mean_sd([each.scores.completeness.mean for each in measured]),
         "mean_delay_s": 60.0 * minutes,

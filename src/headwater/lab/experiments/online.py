@@ -161,7 +161,8 @@ def run(given: LabSettings, progress: Progress) -> Result:
             for name, values in by_model.items():
                 for each, value in zip(hours, values, strict=True):
                     label = f"{shape} of {given.trace.name}"
-                    result.rows.append({"shape": label, "strategy": name, "hours": each, "divergence_error": value})
+                    row = {"shape": label, "strategy": name, "hours": each, "budget": 24.0 / each}
+                    result.rows.append(row | {"divergence_error": value})
         result.checks += trace_checks(real, hours, given.trace.name)
     return result
 
@@ -178,7 +179,7 @@ def _error_rows(
         best[key] = by_alpha[place]
         shape, name, each = key
         rows.append(
-            {"shape": shape, "strategy": name, "hours": each, "alpha": ALPHAS[place]}
+            {"shape": shape, "strategy": name, "hours": each, "budget": 24.0 / each, "alpha": ALPHAS[place]}
             | {"divergence_error": mean_sd(by_alpha[place])}
         )
     return best
@@ -198,7 +199,7 @@ def _quality_rows(
         quality[key] = (completeness, freshness)
         shape, name, each = key
         rows.append(
-            {"shape": shape, "strategy": f"two_steps, {name}", "hours": each}
+            {"shape": shape, "strategy": f"two_steps, {name}", "hours": each, "budget": 24.0 / each}
             | {"requests": float(np.mean([score.requests for score in mine]))}
             | {"completeness": mean_sd(completeness), "freshness": mean_sd(freshness)}
         )
