@@ -34,6 +34,13 @@ RSS = b"""<?xml version="1.0"?>
 </channel></rss>"""
 
 
+def test_bytes_of_any_kind_are_read_and_text_is_refused_by_name() -> None:
+    body = b"<rss version='2.0'><channel><title>T</title></channel></rss>"
+    assert read(memoryview(body)) == read(bytearray(body)) == read(body)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="takes the bytes of a document, not str"):
+        read(body.decode())  # type: ignore[arg-type]
+
+
 def test_rss_2_is_read_field_by_field() -> None:
     document = read(RSS, url="https://example.org/feed")
     assert (document.format, document.title, document.link) == ("rss 2.0", "AT&T news", "https://example.org/home")

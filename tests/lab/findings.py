@@ -13,16 +13,15 @@ Known = dict[str, str]  # the statement as it is printed, and why it does not ho
 _LITTLE = "our comparator takes the greatest piled-up delay first, and pending items are rate times delay"
 _SLEEP = "newsrooms sleep: 15 % of the feeds above 24 items a day are uniform, not 57 %"
 _FEWEST = "moving_average needs the fewest polls per item of all, in both averages"
+_LIKE = "reading feeds like one's own (a larger α) brings more of what is wanted than its longer paths lose"
+_DROPPED = "what a parent's query drops no descendant ever sees"
 _CUT = "the trace cuts the feeds' past off, so eq. 1 has no dates and an hour stands in for it"
 
 SYNTHETIC: dict[str, Known] = {
     "advarss": {"synthetic feeds: with min_delay more items wait in all feeds together than with advarss": _LITTLE},
     "generic-feeds": {f"synthetic feeds: {_FEWEST}": "over polls post_rate needs fewer"},
     "limit": {"b = 30: … with θ = .6 it still gets .04 more": "by .002, about what estimating the rates costs"},
-    "network": {
-        "reading feeds like one's own (a larger α) brings more of what is wanted than its longer paths lose": "what a "
-        "parent's query drops no descendant ever sees"
-    },
+    "network": {_LIKE: _DROPPED},
     "online": {"the hybrid model follows the better of the two": "it switches on one refresh's error"},
 }
 ON_NEWS: dict[str, Known] = {
@@ -38,7 +37,9 @@ ON_NEWS: dict[str, Known] = {
             "post_rate and moving_average have similar delays averaged over feeds, post_rate polls more",
         )
     },
+    "network": {f"on news.parquet: {_LIKE}": _DROPPED},
     "online": {},
+    "tau": {},
     "shapes": {"the uniform shape is very much present among very productive feeds": _SLEEP},
 }
 

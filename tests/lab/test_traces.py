@@ -61,7 +61,7 @@ DAYS = [1_577_836_800.0, 1_577_923_200.0, 1_578_009_600.0, 1_578_009_600.0]
         pa.array([f"{t:.0f}" for t in DAYS]).dictionary_encode(),
         ["2020-01-01", "2020-01-02T01:00:00+01:00", "Fri, 03 Jan 2020 00:00:00 GMT", "2020-01-03T00:00:00Z"],
         pa.array(DAYS, type=pa.float32()).cast(pa.float64()),
-        pa.array([int(t) for t in DAYS]).cast(pa.decimal128(20, 2)),
+        pa.array([int(t) for t in DAYS]).cast(pa.decimal128(24, 2)),
     ],
     ids=["dates", "nanoseconds", "zones", "seconds as text", "in a dictionary", "dates as text", "floats", "decimals"],
 )

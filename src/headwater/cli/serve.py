@@ -323,16 +323,16 @@ async def _ending_together(node: Node, server: uvicorn.Server) -> AsyncIterator[
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
     """The server's socket, taken before anything else starts, so that a port in use is said at once."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(2048)  # from here on who comes waits instead of being refused
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise SettingsError(
-            f"Cannot listen on {host}:{port}: {reason}. Choose another by --host and --port."
-        ) from error
-    with listener:
+    with contextlib.ExitStack() as stack:
+        try:
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            listener = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(2048)  # from here on who comes waits instead of being refused
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise SettingsError(
+                f"Cannot listen on {host}:{port}: {reason}. Choose another by --host and --port."
+            ) from error
         yield listener

@@ -26,6 +26,10 @@ def read(
     it (Content-Type, Content-Location, Content-Language, Link). HTML is cleaned unless `clean` is off, which is for
     callers who clean later. Raises NotAFeed, whose `what` says what the document is instead.
     """
+    if not isinstance(body, bytes):
+        if not isinstance(body, bytearray | memoryview):
+            raise TypeError(f"read takes the bytes of a document, not {type(body).__name__}: open files with “rb”.")
+        body = bytes(body)
     heard = {str(name).lower(): str(value) for name, value in headers.items()} if headers else {}
     start = body[:64].lstrip(b"\xef\xbb\xbf \t\r\n\0\xff\xfe")
     if not start:

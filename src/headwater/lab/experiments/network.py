@@ -92,7 +92,7 @@ def run(given: LabSettings, progress: Progress) -> Result:
     data: dict[str, Any] = {"by_hops": by_hops, "picture_nodes": 1500 if given.quick else PICTURE_NODES}
     result = Result("network", settings, rows, _shape_checks(forms, nodes) + _checks(by_hops, interval), data=data)
     if given.trace is not None:
-        settings["trace"] = given.trace.name
+        result.settings["trace"] = given.trace.name
         real = _cascades(given, progress, rows, seeds, window, interval, given.trace)
         result.checks += [
             dataclasses.replace(check, statement=f"on {given.trace.name}: {check.statement}")

@@ -34,12 +34,15 @@ def one_run(settings: CycleSettings, budget: float, start: float, seed: int) -> 
 
 
 def on_trace(path: Path, window: int, budget: float, start: float) -> Floats:
-    """τ after every cycle on the hundred most active feeds of a trace, all of whose items are wanted."""
+    """τ after every cycle on the hundred most active feeds of a trace, all of whose items are wanted.
+
+    It is told in items × cycles as in the worlds; the strategy counts in seconds.
+    """
     trace = busiest(load_trace(path), SETTINGS.feeds)
     settings = cycles_of(trace, dataclasses.replace(SETTINGS, window=window), path)
     world = trace_world(trace, np.ones(len(trace.times), dtype=bool), settings)
-    strategy = make("two_steps", trace.feeds, tau=start, capped=False, rng=generator(0, 1))
-    return run_cycles(world, strategy, budget).tau
+    strategy = make("two_steps", trace.feeds, tau=start * settings.seconds, capped=False, rng=generator(0, 1))
+    return run_cycles(world, strategy, budget).tau / settings.seconds
 
 
 def run(given: LabSettings, progress: Progress) -> Result:
