@@ -58,9 +58,7 @@ def test_a_few_dates_far_ahead_are_told_instead_of_replayed(tmp_path: Path) -> N
     path = tmp_path / "ahead.csv"
     rows = [f"a,{1_600_000_000 + 3600 * k}" for k in range(1000)] + ["a,4070908800"]
     path.write_text("\n".join(["source,published_at", *rows]))
-    with pytest.raises(
-        TraceError, match=r"ahead.csv goes up to 2099-01-01, but of its 1,001 items only 1 lie"
-    ):
+    with pytest.raises(TraceError, match=r"ahead.csv goes up to 2099-01-01, but of its 1,001 items only 1 lie"):
         experiment("peers").run(LabSettings(trace=path, jobs=1), silent)
 
 
