@@ -110,6 +110,8 @@ def test_a_feed_can_be_removed_by_its_address(headwater, farm_url: str) -> None:
     assert headwater("feeds", "remove", f"{farm_url}/feeds/0").code == 0
     assert headwater("feeds", "list", "--json").json == []
     assert "There is no feed" in headwater("feeds", "remove", "1").err
+    assert "is back." in headwater("removed", "undo", "1").out
+    assert len(headwater("feeds", "list", "--json").json) == 1
 
 
 def test_lists_go_out_and_come_back(headwater, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_query_is_created_shown_explained_and_dropped(headwater, stored: str) 
     for words in (("list",), ("show", "Volcano"), ("explain", "Volcano")):
         answer = headwater("query", *words)
         assert (answer.code, "Volcano" in answer.out) == (0, True)
-    assert headwater("query", "drop", "VOLCANO", "--json").json == {"dropped": ["Volcano"]}
+    assert headwater("query", "drop", "VOLCANO", "--json").json == {"dropped": ["Volcano"], "undo": 1}
     assert headwater("query", "list", "--json").json == []
 
 
@@ -169,5 +169,5 @@ def test_names_that_are_not_there_or_in_use_are_said_in_a_sentence(headwater, st
         assert (answer.code, "There is no query feed" in answer.err) == (2, True)
     answer = headwater("query", "drop", "a")
     assert (answer.code, "used by B" in answer.err) == (2, True)
-    assert headwater("query", "drop", "a", "--cascade", "--json").json == {"dropped": ["A", "B"]}
+    assert headwater("query", "drop", "a", "--cascade", "--json").json == {"dropped": ["A", "B"], "undo": 1}
     assert headwater("query", "drop", "guardian").code == 2  # a source is removed by “feeds remove”

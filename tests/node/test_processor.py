@@ -200,7 +200,7 @@ async def test_dropping_refuses_while_others_read_and_cascade_takes_them_along(w
         await world.store.queries.drop("a")
     await world.publish("guardian", "One")
     await world.process()
-    assert set(await world.store.queries.drop("b", cascade=True)) == {"B", "C"}
+    assert set((await world.store.queries.drop("b", cascade=True)).names) == {"B", "C"}
     await world.publish("guardian", "Two")
     await world.process()
     assert [query.name for query in await world.store.queries.all()] == ["A"]

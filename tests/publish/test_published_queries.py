@@ -103,7 +103,7 @@ async def test_a_private_feed_is_only_for_those_with_a_token_until_it_is_revoked
     assert granted.status_code == 200
     assert granted.headers["cache-control"].startswith("private")
     assert (await ask("/tags/news.rss")).status_code == 200  # a token does not make a feed private
-    assert await store.publishing.revoke("/feeds/lava") == 1
+    assert await store.publishing.revoke("/feeds/lava") == (1, None)
     await asyncio.sleep(CHANGED)
     assert (await ask("/feeds/Lava.rss?token=secret")).status_code == 404
 

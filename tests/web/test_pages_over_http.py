@@ -116,6 +116,7 @@ FORMS = [
     ("/settings/time-zone", {"time_zone": "Middle/Earth"}, "no time zone “Middle/Earth”"),
     ("/read/mark", {"ids": ""}, "which items"),
     ("/read/undo", {}, "what is to be taken back"),
+    ("/undo", {"undo": "x"}, "what is to be taken back"),
 ]
 
 
@@ -149,7 +150,13 @@ async def test_a_feed_is_changed_paused_merged_and_removed_by_its_forms(site: St
         assert await web_store.count_feeds() == 1
         status, page = await visitor.send("/feed/1", do="remove")
         assert "are removed" in page
-    assert await web_store.count_feeds() == 0
+        assert await web_store.count_feeds() == 0
+        undo = re.findall(r'name="undo" value="(\d+)"', page)
+        status, page = await visitor.send("/undo", undo=undo[0])
+        assert (status, "The feed is back" in page) == (200, True)
+        assert await web_store.count_items(1) == 6
+        status, page = await visitor.send("/undo", undo=undo[0])
+        assert (status, "kept for a day" in page) == (404, True)
 
 
 async def test_losses_are_answered_by_more_weight_or_accepted(site: Start, web_store: Store) -> None:

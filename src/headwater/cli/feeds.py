@@ -16,8 +16,10 @@ from headwater.cli import adding, subscriptions
 from headwater.cli.adding import NATS
 from headwater.cli.articles import Switch, switched
 from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
+from headwater.cli.removed import how_to_undo
 from headwater.cli.work import fetcher, opened, run
 from headwater.model import Feed, Known, Refresh
+from headwater.store.people import Remover
 from headwater.when import exactly, figure, relative
 
 if TYPE_CHECKING:  # what only some commands need is loaded by them: listing feeds should not wait for a client
@@ -187,21 +189,21 @@ def _refresh_text(refresh: Refresh) -> str:
 
 @command(app, epilog="Example:  headwater feeds remove 3 https://example.org/rss")
 def remove(feeds: Annotated[list[str], typer.Argument(metavar="FEED…", help="Ids, addresses or names.")]) -> None:
-    """Remove feeds and everything that came of them."""
+    """Remove feeds and everything that came of them. For a day they can be brought back (headwater removed)."""
 
-    async def work() -> list[Feed]:
+    async def work() -> list[tuple[Feed, int | None]]:
         async with opened(settings()) as store:
             found = [await store.feed(ref) for ref in feeds]  # all must exist before any is removed
-            for one in found:
-                await store.remove_feed(one.id)
-            return found
+            by = Remover(None, time.time())
+            return [(one, await store.remove_feed(one.id, by=by)) for one in {one.id: one for one in found}.values()]
 
     removed = run(work())
     if as_json():
-        print_json([{"id": one.id, "url": one.url} for one in removed])
+        print_json([{"id": one.id, "url": one.url, "undo": undo} for one, undo in removed])
         return
-    for one in removed:
+    for one, _ in removed:
         out.print(f"removed {one.id}: {escape(one.title or one.url)}")
+    how_to_undo([undo for _, undo in removed])
 
 
 # refresh, explain

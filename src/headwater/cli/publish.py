@@ -9,8 +9,10 @@ import typer
 from rich.markup import escape
 
 from headwater.cli.common import as_json, command, group, out, print_json, settings
+from headwater.cli.removed import how_to_undo
 from headwater.cli.work import opened, run
 from headwater.publish import tokens
+from headwater.store.people import Remover
 
 Where = Annotated[str, typer.Argument(metavar="feeds/NAME|tags/TAG", help="A query feed or a tag.")]
 
@@ -80,15 +82,16 @@ def revoke(
 ) -> None:
     """Make tokens of a feed worthless."""
 
-    async def work() -> int:
+    async def work() -> tuple[int, int | None]:
         async with opened(settings()) as store:
-            return await store.publishing.revoke(tokens.named(where), label)
+            return await store.publishing.revoke(tokens.named(where), label, by=Remover(None, time.time()))
 
-    number = run(work())
+    number, undo = run(work())
     if as_json():
-        print_json({"revoked": number})
+        print_json({"revoked": number, "undo": undo})
     else:
         out.print(f"{number} revoked.")
+        how_to_undo([undo])
 
 
 def _set(where: str, private: bool) -> None:

@@ -15,6 +15,7 @@ from rich.text import Text
 from headwater.cli.articles import Switch, switched
 from headwater.cli.common import as_json, command, fail, out, print_json, settings
 from headwater.cli.query import ScriptFile, app, register
+from headwater.cli.removed import how_to_undo
 from headwater.cli.script_files import MALFORMED, count, mistakes_told, read_text, tell
 from headwater.cli.work import opened, run
 from headwater.errors import InputError, NotFound, QueryError
@@ -25,7 +26,8 @@ from headwater.node.kept_settings import in_force
 from headwater.node.query_explaining import Preview, QueryExplanation, explain_query, preview
 from headwater.query.text import Origin
 from headwater.query.tongues import detector
-from headwater.store.values import Executed, StoredHit
+from headwater.store.people import Remover
+from headwater.store.values import Dropped, Executed, StoredHit
 from headwater.when import exactly, relative
 
 __all__ = ["register"]
@@ -60,10 +62,12 @@ def create_command(file: ScriptFile) -> None:
         done = run(work(text))
     tell(done.warnings)
     if as_json():
-        print_json({"ok": True, "done": done.done, "messages": [], "warnings": done.warnings})
+        shown = {"ok": True, "done": done.done, "messages": [], "warnings": done.warnings, "undo": done.undo}
+        print_json(shown)
         return
     for one in done.done:
         out.print(Text(f"{one.name}: {one.action}."))
+    how_to_undo(done.undo)
     if not done.done:
         out.print("The script has no statement; nothing was changed.")
 
@@ -209,18 +213,19 @@ def drop_command(
     name: NameGiven,
     cascade: Annotated[bool, typer.Option("--cascade", help="Drop the query feeds that read it too.")] = False,
 ) -> None:
-    """Drop a query feed and what came of it; its sources stay."""
+    """Drop a query feed and what came of it; its sources stay. For a day it can be brought back (headwater removed)."""
 
-    async def work() -> tuple[str, ...]:
+    async def work() -> Dropped:
         async with opened(settings()) as store:
-            return await store.queries.drop(name, cascade)
+            return await store.queries.drop(name, cascade, by=Remover(None, time.time()))
 
     with _names_told():
         gone = run(work())
     if as_json():
-        print_json({"dropped": gone})
+        print_json({"dropped": gone.names, "undo": gone.undo})
     else:
-        out.print(Text(f"Dropped: {', '.join(gone)}."))
+        out.print(Text(f"Dropped: {', '.join(gone.names)}."))
+        how_to_undo([gone.undo])
 
 
 @command(app, "explain", epilog="headwater query explain IcelandVolcano")

@@ -12,11 +12,12 @@ from rich.prompt import Prompt
 
 from headwater import when
 from headwater.cli.common import as_json, command, err, group, out, print_json, settings
+from headwater.cli.removed import how_to_undo
 from headwater.cli.work import opened, run
 from headwater.credentials import digest, hash_password, new_secret
 from headwater.errors import InputError
 from headwater.store.accounts import check_role
-from headwater.store.people import OWNER, READ, READER, WRITE, User
+from headwater.store.people import OWNER, READ, READER, WRITE, Remover, User
 from headwater.store.store import Store
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
@@ -116,15 +117,22 @@ def time_zone(
 
 
 def remove(name: Name) -> None:
-    """Remove a user with all that is only theirs. Feeds that nobody else reads are no longer refreshed."""
+    """Remove a user with all that is only theirs. Feeds that nobody else reads are no longer refreshed.
 
-    async def work() -> User:
+    For a day the account can be brought back (headwater removed).
+    """
+
+    async def work() -> tuple[User, int | None]:
         async with opened(settings()) as store:
             user = await store.accounts.find(name)
-            await store.accounts.remove(user.id)
-            return user
+            return user, await store.accounts.remove(user.id, by=Remover(None, time.time()))
 
-    _done(run(work()), "was removed")
+    user, undo = run(work())
+    if as_json():
+        print_json(_plain(user) | {"undo": undo})
+    else:
+        _done(user, "was removed")
+        how_to_undo([undo])
 
 
 def token(
@@ -139,8 +147,8 @@ def token(
     async def work(store: Store) -> dict[str, object]:
         user = await store.accounts.find(name)
         if revoke is not None:
-            await store.accounts.revoke_token(user.id, revoke)
-            return {"revoked": revoke}
+            undo = await store.accounts.revoke_token(user.id, revoke, by=Remover(None, time.time()))
+            return {"revoked": revoke, "undo": undo}
         made = await store.accounts.add_token(user.id, digest(secret), label, scope or [READ, WRITE], time.time())
         return {"id": made.id, "user": user.name, "scopes": made.scopes, "token": secret}
 
@@ -153,6 +161,7 @@ def token(
         print_json(done)
     else:
         out.print(done.get("token") or f"Token {revoke} was revoked.", markup=False)
+        how_to_undo([done.get("undo")])
 
 
 def _password(from_input: bool) -> str:

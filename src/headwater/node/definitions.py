@@ -147,7 +147,7 @@ class Definitions:
                 self._forget(id)
         self.let_go()
         for query in changed:
-            if self._runs(query) == query.text:
+            if self._runs(query) == query.text and not query.pending:  # pending: it was dropped and brought back
                 self._waits.pop(query.id, None)
             else:
                 self._waits[query.id] = _wait(query)

@@ -74,7 +74,9 @@ def write_fillings(connection: Connection, fillings: Sequence[tuple[QueryFeed, F
     for looked_at in {id(filling.offered): filling.offered for filling in done.values()}.values():  # many share a past
         shares.offered_before(connection, looked_at)
     shares.set_sources(connection, {query: filling.kept for query, filling in done.items()})
-    hits.refill(connection, {query: filling.window for query, filling in done.items()})
+    # One that ran no definition before has no hits, or has been brought back, with hits of this very definition.
+    replaced = [query.id for query, _ in fillings if query.id in running and query.active is not None]
+    hits.refill(connection, {query: filling.window for query, filling in done.items()}, replaced)
     return running
 
 

@@ -213,6 +213,7 @@ class Upkeep:
             if not (pruned.items or pruned.refreshes or pruned.outbox):
                 break
         await self._store.reading.compact(time.time())
+        await self._store.removals.expire(time.time())
 
     async def index(self) -> None:
         while await self._store.anything_to_index() and await self._store.index():

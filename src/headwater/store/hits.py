@@ -188,9 +188,10 @@ def forget(connection: Connection, query_ids: Sequence[int]) -> None:
 # filling a new or replaced query feed
 
 
-def refill(connection: Connection, windows: Mapping[int, Sequence[Matched]]) -> None:
-    """Windows as new definitions have them; hits of the ones before are put aside, and what is there is not fresh."""
-    for chunk in chunks(sorted(windows), CHUNK):
+def refill(connection: Connection, windows: Mapping[int, Sequence[Matched]], replaced: Collection[int]) -> None:
+    """Windows as new definitions have them; hits of the ones before, of those that are `replaced`, are put aside, and
+    what is there is not fresh."""
+    for chunk in chunks(sorted(replaced), CHUNK):
         connection.execute(update(hit).where(hit.c.query_id.in_(chunk), hit.c.current).values(current=False))
     every = (one for window in windows.values() for one in window)
     write(connection, [replace(one, hit=replace(one.hit, fresh=False)) for one in every])

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from headwater.errors import StoreError
 
-HEAD = "0014"  # the newest file in migrations/versions; here, so that opening need not load Alembic
+HEAD = "0015"  # the newest file in migrations/versions; here, so that opening need not load Alembic
 _LOCK = 0x68656164  # "head": the advisory lock of migrations in PostgreSQL
 
 

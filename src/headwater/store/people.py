@@ -14,6 +14,10 @@ ROLES = (OWNER, READER)
 READ, WRITE, ADMIN = "read", "write", "admin"
 SCOPES = (READ, WRITE, ADMIN)
 HIT = 1 << 62  # what is added to the id of a hit to make it one of its own among those of items
+FEED, QUERY, USER, PUBLISHED_TOKENS = "feed", "query feed", "account", "tokens of a private feed"
+SUBSCRIPTION, TOKEN, TAG = "subscription", "token", "tag"
+OF_SERVER = (FEED, QUERY, USER, PUBLISHED_TOKENS)  # what is removed for everybody: any owner takes it back
+KINDS = (*OF_SERVER, SUBSCRIPTION, TOKEN, TAG)
 QUERY_LABEL = "Query feeds"  # where query feeds stand unless somebody puts them elsewhere
 
 
@@ -151,6 +155,35 @@ class Counts:
     tags: Mapping[str, Unread]
     total: int = 0
     starred: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Remover:
+    """Who removes something, and when. What is removed by somebody is kept for a day, to be taken back."""
+
+    user_id: int | None  # None: the command line
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Something that was removed and can be taken back until `until`, by its number."""
+
+    id: int
+    kind: str  # one of KINDS
+    label: str
+    at: float
+    until: float
+    user_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """What was taken back; `ref` is the id of the feed, or the name of the query feed."""
+
+    kind: str
+    label: str
+    ref: int | str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from headwater.errors import NotFound
 from headwater.model import Item, Refresh
 from headwater.store import archive, deliveries, hits, outbox, state
 from headwater.store.database import Database
+from headwater.store.kept_rows import Keeper
+from headwater.store.people import PUBLISHED_TOKENS, Remover
 from headwater.store.publish_tables import private_feed, token
 from headwater.store.sql import insert_new
 from headwater.store.tables import hit
@@ -41,9 +43,10 @@ class PublishStore:
         """Keep the SHA-256 of a token that may read a private feed."""
         await self._database.write(_add_token, path.casefold(), hash, label, now)
 
-    async def revoke(self, path: str, label: str | None = None) -> int:
-        """Forget tokens of a feed (those with a label); how many there were. NotFound if none."""
-        return await self._database.write(_revoke, path.casefold(), label)
+    async def revoke(self, path: str, label: str | None = None, *, by: Remover | None = None) -> tuple[int, int | None]:
+        """Forget tokens of a feed (those with a label): how many there were, and with `by` the number by which they
+        are taken back. NotFound if none."""
+        return await self._database.write(_revoke, path.casefold(), label, by)
 
     async def tokens(self) -> list[Token]:
         return await self._database.read(_tokens)
@@ -148,14 +151,17 @@ def _add_token(connection: Connection, path: str, hash: bytes, label: str, now: 
     state.changed(connection, state.PUBLISHED)
 
 
-def _revoke(connection: Connection, path: str, label: str | None) -> int:
+def _revoke(connection: Connection, path: str, label: str | None, by: Remover | None) -> tuple[int, int | None]:
     which = [token.c.path == path] + ([] if label is None else [token.c.label == label])
+    keep = None if by is None else Keeper(connection, by, PUBLISHED_TOKENS, path)
+    if keep is not None:
+        keep.rows(token, *which)
     number: int = connection.execute(delete(token).where(*which)).rowcount
     if not number:
         named = "" if label is None else f" called “{label}”"
         raise NotFound(f"{path} has no token{named}. “headwater publish list” shows all.")
     state.changed(connection, state.PUBLISHED)
-    return number
+    return number, None if keep is None else keep.id
 
 
 def _tokens(connection: Connection) -> list[Token]:

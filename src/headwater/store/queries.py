@@ -117,6 +117,15 @@ def some(connection: Connection, after: int, limit: int, subscriber: int | None)
     return [_read(row) for row in connection.execute(query)]
 
 
+def by_ids(connection: Connection, ids: Collection[int]) -> list[QueryFeed]:
+    """Those of these that are there, in the order in which they were made."""
+    found: list[QueryFeed] = []
+    for chunk in chunks(sorted(ids), CHUNK):
+        query = select(*_COLUMNS).where(query_feed.c.id.in_(chunk)).order_by(query_feed.c.id)
+        found += [_read(row) for row in connection.execute(query)]
+    return found
+
+
 def names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """What these are called; those that are not there are left out."""
     return dict(map(tuple, _CALLED.run(connection, ids)))
@@ -199,14 +208,15 @@ def readers(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
     while new:
         # A feed that reads another has its name in its text: few of many must be parsed.
         near = [row for row, text in rest.values() if any(name in text for name in new)]
-        more = [row for row in near if row.name.casefold() not in gone and _names_read(row) & new]
+        more = [row for row in near if row.name.casefold() not in gone and names_read(row) & new]
         found += more
         new = {row.name.casefold() for row in more}
         gone |= new
     return sorted(found, key=lambda row: row.id)
 
 
-def _names_read(query: QueryFeed) -> set[str]:
+def names_read(query: QueryFeed) -> set[str]:
+    """The folded names of the feeds that a query names, sources and query feeds."""
     try:
         return {name.key for name in reads(definition(query.text, query.form).query)}
     except (QueryError, ValueError):  # a text that this version cannot read reads nothing

@@ -16,9 +16,10 @@ from headwater.query.document import Emission, document
 from headwater.query.text import Analysed, Origin
 from headwater.store import feeds, hits, items, queries, scripts, shares, state
 from headwater.store.database import Database
+from headwater.store.people import Remover
 from headwater.store.sql import chunks
 from headwater.store.tables import feed, item
-from headwater.store.values import Emitted, Executed, QueryStatistics, Source, StoredHit
+from headwater.store.values import Dropped, Emitted, Executed, QueryStatistics, Source, StoredHit
 
 CHUNK = 1000
 
@@ -44,12 +45,13 @@ class QueryStore:
         """
         return await self._database.write(scripts.execute, script, now, subscriber, replacing)
 
-    async def drop(self, name: str, cascade: bool = False) -> tuple[str, ...]:
+    async def drop(self, name: str, cascade: bool = False, *, by: Remover | None = None) -> Dropped:
         """Drop a query feed and what came of it; InputError names those that read it, unless `cascade` drops them too.
 
-        Feeds that were here only for its sake are no longer refreshed; what they brought stays.
+        Feeds that were here only for its sake are no longer refreshed; what they brought stays. With `by` it is kept,
+        to be taken back.
         """
-        return await self._database.write(scripts.drop, name, cascade)
+        return await self._database.write(scripts.drop, name, cascade, by)
 
     async def all(self) -> list[QueryFeed]:
         """In the order in which they were made."""

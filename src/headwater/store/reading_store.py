@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from headwater.store import compacting, finding, marks, reading, search, shown, streams, subscribing
+from headwater.store import compacting, finding, marks, reading, removing, search, shown, streams, subscribing
 from headwater.store.database import Database
-from headwater.store.people import Counts, Marked, Page, Part, Reading, Stream, Subscription
+from headwater.store.people import Counts, Marked, Page, Part, Reading, Remover, Stream, Subscription
 from headwater.store.sql import horizon
 from headwater.store.values import Found
 
@@ -70,13 +70,22 @@ class ReadingStore:
     async def subscribe_query(self, user_id: int, query_id: int, now: float) -> None:
         await self._database.write(subscribing.subscribe_queries, user_id, [query_id], now)
 
-    async def unsubscribe(self, user_id: int, feed_id: int) -> None:
-        """What is starred stays. A feed that nobody else reads and no query names is no longer refreshed."""
-        await self._database.write(subscribing.unsubscribe, user_id, [feed_id])
+    async def unsubscribe(self, user_id: int, feed_id: int, *, by: Remover | None = None) -> int | None:
+        """What is starred stays. A feed that nobody else reads and no query names is no longer refreshed.
 
-    async def unsubscribe_query(self, user_id: int, query_id: int) -> None:
-        """The query feed itself stays."""
+        With `by`, the number by which it is taken back.
+        """
+        if by is not None:
+            return await self._database.write(removing.unsubscribe, user_id, feed_id, by)
+        await self._database.write(subscribing.unsubscribe, user_id, [feed_id])
+        return None
+
+    async def unsubscribe_query(self, user_id: int, query_id: int, *, by: Remover | None = None) -> int | None:
+        """The query feed itself stays. With `by`, the number by which it is taken back."""
+        if by is not None:
+            return await self._database.write(removing.unsubscribe_query, user_id, query_id, by)
         await self._database.write(subscribing.unsubscribe_query, user_id, query_id)
+        return None
 
     async def retitle(
         self, user_id: int, title: str | None, *, feed_id: int | None = None, query_id: int | None = None
@@ -102,6 +111,10 @@ class ReadingStore:
     async def rename_tag(self, user_id: int, old: str, new: str | None) -> None:
         """None takes the tag off everything; NotFound if nothing has it."""
         await self._database.write(subscribing.rename_tag, user_id, old, new)
+
+    async def remove_tag(self, user_id: int, tag: str, by: Remover) -> int:
+        """Take a tag off everything; the number by which that is taken back. NotFound if nothing has it."""
+        return await self._database.write(removing.remove_tag, user_id, tag, by)
 
     async def subscribers(self, feed_ids: Collection[int]) -> dict[int, int]:
         """How many people read each of these feeds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.store import cluster_tables, people_tables, publish_tables, tables
+from headwater.store import cluster_tables, people_tables, publish_tables, removed_tables, tables
 
-FILES = (tables, people_tables, publish_tables, cluster_tables)
+FILES = (tables, people_tables, publish_tables, cluster_tables, removed_tables)
 metadata = tables.metadata

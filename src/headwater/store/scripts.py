@@ -13,10 +13,11 @@ from headwater.language import parse
 from headwater.language.ast import Address, Create, Drop, Position, Register
 from headwater.language.messages import Report
 from headwater.language.normal import branches
-from headwater.store import accounts, feeds, queries, subscribing
+from headwater.store import accounts, feeds, queries, removing, subscribing
+from headwater.store.people import Remover
 from headwater.store.state import changed
 from headwater.store.tables import feed, implicit_feed, query_feed
-from headwater.store.values import Done, Executed, NewFeed
+from headwater.store.values import Done, Dropped, Executed, NewFeed
 
 IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it weight
 
@@ -27,37 +28,41 @@ def execute(
     """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it.
 
     What it creates is subscribed for `subscriber`, else for the owner, by whose time zone its digests go. Query feeds
-    of `replacing` need no OR REPLACE (`language.parse`).
+    of `replacing` need no OR REPLACE (`language.parse`). What it drops can be taken back, by the same person.
     """
     script = parse(text, queries.catalogue(connection), replacing=replacing)
     report = Report(text)
     done: list[Done] = []
+    undo: list[int] = []
     for kind, run in groupby(script.statements, type):
         if kind is Create:
             done += _create(connection, [each for each in run if isinstance(each, Create)], now, subscriber)
             continue
+        if kind is Drop:
+            drops = [(each.name.name, each.cascade) for each in run if isinstance(each, Drop)]
+            done += _drop(connection, drops, Remover(subscriber, now), undo)
+            continue
         for statement in run:
-            if isinstance(statement, Drop):
-                done += _drop(connection, statement.name.name, statement.cascade)
-            elif isinstance(statement, Register):
+            if isinstance(statement, Register):
                 done += _register(connection, statement, now, subscriber, report)
     report.settle()
     if queries.release(connection):
         changed(connection)
-    return Executed(tuple(done), script.warnings)
+    return Executed(tuple(done), script.warnings, tuple(undo))
 
 
-def drop(connection: Connection, name: str, cascade: bool) -> tuple[str, ...]:
-    """Drop a query feed; with `cascade` those that read it too. The names of all that went."""
+def drop(connection: Connection, name: str, cascade: bool, by: Remover | None) -> Dropped:
+    """Drop a query feed; with `cascade` those that read it too."""
     found = queries.find(connection, name)
     users = queries.readers(connection, [name])
     if users and not cascade:
         listed = ", ".join(user.name for user in users)
         raise InputError(f"Feed {found.name} is used by {listed}. With --cascade they are dropped too.")
-    done = _drop(connection, name, cascade)
+    undo: list[int] = []
+    done = _drop(connection, [(found.name, cascade)], by, undo)
     if queries.release(connection):
         changed(connection)
-    return tuple(one.name for one in done)
+    return Dropped(tuple(one.name for one in done), undo[0] if undo else None)
 
 
 def _create(connection: Connection, statements: Sequence[Create], now: float, subscriber: int | None) -> list[Done]:
@@ -99,19 +104,27 @@ def _feeds_at(connection: Connection, addresses: dict[str, str], now: float) -> 
     return {address: one.feed.id for address, one in zip(addresses, added, strict=True)}
 
 
-def _drop(connection: Connection, name: str, cascade: bool) -> list[Done]:
-    row = connection.execute(select(query_feed.c.id).where(query_feed.c.key == name.casefold())).first()
-    users = queries.readers(connection, [name]) if cascade else []
-    if row is None:  # a source: as with “feeds remove”, all it brought goes with it
-        source = _named(connection, name)
-        if source is not None:
+def _drop(connection: Connection, drops: Sequence[tuple[str, bool]], by: Remover | None, undo: list[int]) -> list[Done]:
+    """(name, cascade) of each. With `by` they are kept: query feeds together, each source by itself."""
+    gone: dict[int, str] = {}
+    done: list[Done] = []
+    for name, cascade in drops:
+        row = connection.execute(select(query_feed.c.id).where(query_feed.c.key == name.casefold())).first()
+        users = queries.readers(connection, [name]) if cascade else []
+        source = _named(connection, name) if row is None else None
+        if source is not None and by is not None:  # as with “feeds remove”, all it brought goes with it
+            undo.append(removing.remove_feed(connection, source, by))
+        elif source is not None:
             feeds.remove(connection, source)
-    ids = ([] if row is None else [row.id]) + [user.id for user in users]
-    names = connection.execute(select(query_feed.c.name).where(query_feed.c.id.in_(ids)).order_by(query_feed.c.id))
-    gone = list(names.scalars()) or [name]
-    if ids:
-        queries.drop(connection, ids)
-    return [Done("dropped", each) for each in gone]
+        ids = sorted(({row.id} if row is not None else set()) | {user.id for user in users} - gone.keys())
+        new = {query.id: query.name for query in queries.by_ids(connection, ids)}
+        done += [Done("dropped", each) for each in new.values() or [name]]
+        gone |= new
+    if gone and by is not None:
+        undo.append(removing.drop_queries(connection, list(gone), by))
+    elif gone:
+        queries.drop(connection, list(gone))
+    return done
 
 
 def _named(connection: Connection, name: str) -> int | None:

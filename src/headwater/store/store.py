@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError
 
 from headwater.errors import StoreError
 from headwater.model import Feed, Item, Known, Refresh, Verdict
-from headwater.store import backup, feeds, items, known, outbox, refreshes, retention, save, search, state
+from headwater.store import backup, feeds, items, known, outbox, refreshes, removing, retention, save, search, state
 from headwater.store.account_store import AccountStore
 from headwater.store.article_store import ArticleStore
 from headwater.store.backup import Progress
@@ -28,9 +28,11 @@ from headwater.store.hub_store import HubStore
 from headwater.store.leases import Lease
 from headwater.store.migrate import HEAD
 from headwater.store.page_store import PageStore
+from headwater.store.people import Remover
 from headwater.store.publish_store import PublishStore
 from headwater.store.query_store import QueryStore
 from headwater.store.reading_store import ReadingStore
+from headwater.store.removal_store import RemovalStore
 from headwater.store.sqlite import Sqlite
 from headwater.store.subscription_store import SubscriptionStore
 from headwater.store.values import (
@@ -68,6 +70,7 @@ class Store:
         self.subscriptions = SubscriptionStore(database)
         self.accounts = AccountStore(database)
         self.reading = ReadingStore(database)
+        self.removals = RemovalStore(database)
 
     @classmethod
     async def open(cls, url: str, *, create: bool = True, tables: str = HEAD) -> Store:
@@ -184,9 +187,15 @@ class Store:
         """
         return await self._database.write(feeds.change, feed_id, changes)
 
-    async def remove_feed(self, feed_id: int) -> None:
-        """Delete the feed and everything that came of it; NotFound if it is not there."""
+    async def remove_feed(self, feed_id: int, *, by: Remover | None = None) -> int | None:
+        """Delete the feed and everything that came of it; NotFound if it is not there.
+
+        With `by` it is kept for a day: the number by which `removals.undo` brings it back.
+        """
+        if by is not None:
+            return await self._database.write(removing.remove_feed, feed_id, by)
         await self._database.write(feeds.remove, feed_id)
+        return None
 
     async def revision(self) -> int:
         """Grows whenever anybody adds, changes or removes feeds: a running process looks whether it has to."""

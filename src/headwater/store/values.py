@@ -240,6 +240,15 @@ class Executed:
 
     done: tuple[Done, ...]
     warnings: tuple[object, ...] = ()
+    undo: tuple[int, ...] = ()  # the numbers by which what it dropped is taken back
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The names of the query feeds that went, and the number by which they are taken back, if they were kept."""
+
+    names: tuple[str, ...]
+    undo: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from headwater.web.greader import routes as greader
 from headwater.web.headers import HEADERS, SafeHeaders
 from headwater.web.live import LiveStreams
 from headwater.web.oidc import Provider
-from headwater.web.pages import cluster, common, discover, editor, feed, feeds, quality, reading, settings
+from headwater.web.pages import cluster, common, discover, editor, feed, feeds, quality, reading, settings, undoing
 from headwater.web.pages.status import look
 from headwater.web.session import Access, Visitors, current
 from headwater.web.signing_in import Door
@@ -93,6 +93,7 @@ def create_app(
             *discover.routes(frame),
             *settings.routes(frame),
             *common.routes(frame),
+            *undoing.routes(frame),
             *cluster.routes(frame),
             *account_pages.routes(door, frame.forms, frame.page, by_provider=provider is not None),
             *greader.routes(store, door, frame.add, base, frame.allowance),

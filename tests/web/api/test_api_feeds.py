@@ -56,8 +56,11 @@ async def test_an_owner_changes_what_a_feed_is_for_everybody(server: Any) -> Non
     moved = await server.owner("PATCH", f"/feeds/{id}", json={"url": server.farm.url(5)})
     assert moved["url"] == server.farm.url(5)
     assert (await server.owner("PATCH", f"/feeds/{id}", json={}))["url"] == server.farm.url(5)
-    await server.owner("DELETE", f"/feeds/{id}", 204)
+    removed = await server.owner("DELETE", f"/feeds/{id}")
     await server.owner("GET", f"/feeds/{id}", 404)
+    await server.ann("POST", "/removals/undo", 404, json=removed)
+    assert (await server.owner("POST", "/removals/undo", json=removed))["kind"] == "feed"
+    assert (await server.owner("GET", f"/feeds/{id}"))["weight"] == 2.5
 
 
 async def test_a_refresh_is_made_at_once_and_stands_in_the_log(server: Any) -> None:
@@ -146,12 +149,24 @@ async def test_subscriptions_have_titles_and_tags_of_their_own(server: Any) -> N
     assert his["tags"] == []
     assert [tag["name"] for tag in (await server.ann("GET", "/tags"))["items"]] == ["news", "science"]
     await server.ann("PATCH", "/tags/science", 204, json={"name": "sky"})
-    await server.ann("DELETE", "/tags/news", 204)
+    removed = await server.ann("DELETE", "/tags/news")
     assert [tag["name"] for tag in (await server.ann("GET", "/tags"))["items"]] == ["sky"]
+    assert await server.ann("POST", "/removals/undo", json=removed) == {"kind": "tag", "label": "news"}
+    assert [tag["name"] for tag in (await server.ann("GET", "/tags"))["items"]] == ["news", "sky"]
     await server.bob("DELETE", "/tags/sky", 404)
-    await server.ann("DELETE", f"/subscriptions/feeds/{id}", 204)
+    removed = await server.ann("DELETE", f"/subscriptions/feeds/{id}")
     await server.ann("GET", f"/subscriptions/feeds/{id}", 404)
     await server.ann("DELETE", f"/subscriptions/feeds/{id}", 404)
+    for other in (server.bob, server.owner):
+        await other("POST", "/removals/undo", 404, json=removed)
+        assert (await other("GET", "/removals"))["items"] == []
+    [kept] = (await server.ann("GET", "/removals"))["items"]
+    assert (kept["undo"], kept["kind"], kept["label"]) == (removed["undo"], "subscription", "Hers")
+    assert kept["until"] - kept["at"] == 86_400
+    await server.ann("POST", "/removals/undo", json=removed)
+    assert (await server.ann("GET", f"/subscriptions/feeds/{id}"))["title"] == "Hers"
+    again = await server.ann("POST", "/removals/undo", 404, json=removed)
+    assert "kept for a day" in again["message"]
     assert (await server.bob("GET", f"/subscriptions/feeds/{id}"))["feed"] == id
 
 

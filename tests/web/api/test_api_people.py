@@ -24,8 +24,15 @@ async def test_owners_manage_accounts(server: Any) -> None:
     await server.owner("POST", "/users", 400, json={"name": "ANN", "password": "long enough"})
     short = await server.owner("POST", "/users", 400, json={"name": "dora", "password": "short"})
     assert short["field"] == "password"
-    await server.owner("DELETE", f"/users/{made['id']}", 204)
+    removed = await server.owner("DELETE", f"/users/{made['id']}")
     await server.owner("GET", f"/users/{made['id']}", 404)
+    another = await server.owner("POST", "/users", 201, json={"name": "karl", "password": "long enough"})
+    taken = await server.owner("POST", "/removals/undo", 400, json=removed)
+    assert "There is a user “karl” again." in taken["message"]
+    await server.owner("DELETE", f"/users/{another['id']}")
+    assert await server.owner("POST", "/removals/undo", json=removed) == {"kind": "account", "label": "Karl"}
+    assert (await server.owner("GET", f"/users/{made['id']}"))["role"] == "owner"
+    await server.owner("DELETE", f"/users/{made['id']}")
     last = await server.owner("DELETE", f"/users/{server.people['olga'].id}", 400)
     assert "owner" in last["message"]
 
@@ -85,8 +92,14 @@ async def test_tokens_are_ones_own(server: Any) -> None:
     await server.bob("DELETE", f"/tokens/{made['about']['id']}", 404)
     by_token = httpx.Headers({"Authorization": f"Bearer {made['token']}"})
     assert (await server.ann.http.get("/api/v1/me", headers=by_token)).json()["user"]["name"] == "ann"
-    await server.ann("DELETE", f"/tokens/{made['about']['id']}", 204)
+    reading = await server.ann("POST", "/tokens", 201, json={"label": "less", "scopes": ["write"]})
+    less = {"headers": {"Authorization": f"Bearer {reading['token']}"}}
+    removed = await server.ann("DELETE", f"/tokens/{made['about']['id']}")
     assert (await server.ann.http.get("/api/v1/me", headers=by_token)).status_code == 401
+    refused = await server.ann("POST", "/removals/undo", 400, json=removed, **less)
+    assert "may do more than you: read" in refused["message"]
+    await server.ann("POST", "/removals/undo", json=removed)
+    assert (await server.ann.http.get("/api/v1/me", headers=by_token)).json()["user"]["name"] == "ann"
 
 
 async def test_a_session_changes_things_only_from_our_own_pages(server: Any) -> None:

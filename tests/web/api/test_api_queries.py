@@ -66,7 +66,13 @@ async def test_a_query_is_previewed_created_replaced_explained_and_dropped(fed: 
     assert "exists already" in refused["message"]
     other = await fed.owner("PUT", "/queries/Other", 400, json={"text": text})
     assert other["field"] == "text"
-    assert (await fed.owner("DELETE", "/queries/Everything"))["dropped"] == ["Everything"]
+    removed = await fed.owner("DELETE", "/queries/Everything")
+    assert removed["dropped"] == ["Everything"]
+    before = (await fed.owner("GET", "/removals"))["items"]
+    await fed.owner("POST", "/removals/undo", json={"undo": removed["undo"]})
+    assert (await fed.owner("GET", "/queries/Everything"))["name"] == "Everything"
+    script = await fed.owner("POST", "/queries", 201, json={"text": "DROP FEED Everything"})
+    assert len((await fed.owner("GET", "/removals"))["items"]) == len(before) == len(script["undo"]) == 1
     await fed.owner("GET", "/queries/Everything", 404)
 
 

@@ -24,6 +24,7 @@ from headwater.web.api import (
     quality,
     queries,
     refreshes,
+    removals,
     scheduler,
     search,
     settings,
@@ -49,6 +50,7 @@ NOUNS: tuple[Noun, ...] = (
     deliveries.noun,
     published.noun,
     people.noun,
+    removals.noun,
     settings.noun,
     jobs.noun,
 )

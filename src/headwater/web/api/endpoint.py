@@ -20,7 +20,7 @@ import msgspec
 from starlette.requests import Request
 
 from headwater.node.node import Node
-from headwater.store.people import User
+from headwater.store.people import Remover, User
 from headwater.store.store import Store
 from headwater.web.frame import Frame
 
@@ -63,6 +63,11 @@ class Call:
     @property
     def node(self) -> Node | None:
         return self.frame.node
+
+    @property
+    def remover(self) -> Remover:
+        """Who removes what this call removes, so that they can take it back."""
+        return Remover(self.user.id, self.now)
 
 
 Handler = Callable[..., Awaitable[Any]]

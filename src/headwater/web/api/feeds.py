@@ -20,6 +20,7 @@ from headwater.web.api.values import (
     Listed,
     One,
     Page,
+    Removed,
     Tag,
     Time,
     finite,
@@ -208,9 +209,9 @@ async def change_feed(call: Call, asked: One, given: FeedChange) -> FeedView:
 
 
 @noun.delete("/feeds/{id}", ADMIN)
-async def remove_feed(call: Call, asked: One) -> None:
+async def remove_feed(call: Call, asked: One) -> Removed:
     """Remove a feed and everything that came of it, for everybody."""
-    await call.store.remove_feed(asked.id)
+    return Removed(undo=await call.store.remove_feed(asked.id, by=call.remover))
 
 
 class Wanted(Given, frozen=True):
@@ -235,7 +236,7 @@ class Other(Given, frozen=True):
 
 @noun.post("/feeds/{id}/merge", ADMIN)
 async def merge_feeds(call: Call, asked: One, given: Other) -> Merged:
-    """Make two feeds one: the items of the other belong to this one, and the other is removed."""
+    """Make two feeds one: the items of the other belong to this one, and the other is removed. This is for good."""
     moved = await call.store.pages.merge(asked.id, given.other)
     return Merged(moved=moved, feed=await one_feed(call, asked.id))
 

@@ -11,7 +11,7 @@ from headwater.credentials import digest, hash_password, new_secret, verify_pass
 from headwater.errors import InputError
 from headwater.store.people import ApiToken, User
 from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
-from headwater.web.api.values import Line, Listed, One, Page, Time, page, place
+from headwater.web.api.values import Line, Listed, One, Page, Removed, Time, page, place
 from headwater.web.session import who
 from headwater.when import zone
 
@@ -103,10 +103,10 @@ async def change_user(call: Call, asked: One, given: UserChange) -> UserView:
 
 
 @noun.delete("/users/{id}", ADMIN)
-async def remove_user(call: Call, asked: One) -> None:
-    """Remove an account and all that is only theirs."""
+async def remove_user(call: Call, asked: One) -> Removed:
+    """Remove an account and all that is only theirs; its sessions and tokens end at once."""
     await call.store.accounts.find(asked.id)
-    await call.store.accounts.remove(asked.id)
+    return Removed(undo=await call.store.accounts.remove(asked.id, by=call.remover))
 
 
 # oneself
@@ -202,6 +202,6 @@ async def make_token(call: Call, given: NewApiToken) -> MadeToken:
 
 
 @noun.delete("/tokens/{id}")
-async def revoke_token(call: Call, asked: One) -> None:
-    """Make a token of yours worthless."""
-    await call.store.accounts.revoke_token(call.user.id, asked.id)
+async def revoke_token(call: Call, asked: One) -> Removed:
+    """Make a token of yours worthless, at once."""
+    return Removed(undo=await call.store.accounts.revoke_token(call.user.id, asked.id, by=call.remover))

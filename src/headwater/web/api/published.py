@@ -9,7 +9,7 @@ from msgspec import Meta
 from headwater.publish import tokens
 from headwater.store.values import Token
 from headwater.web.api.endpoint import ADMIN, Answer, Asked, Call, Given, Noun
-from headwater.web.api.values import Line, Tag
+from headwater.web.api.values import Line, Removed, Tag
 
 noun = Noun("published", "Query feeds and tags as others read them: which are private, and the tokens that open them.")
 
@@ -78,12 +78,13 @@ class TokensAsked(Asked, frozen=True):
     label: Annotated[Line, Meta(description="only those with this label")] | None = None
 
 
-class Revoked(Answer, frozen=True):
+class Revoked(Removed, frozen=True):
     revoked: int
 
 
 @noun.delete("/published/{kind}/{name}/tokens", ADMIN)
 async def revoke_tokens(call: Call, asked: TokensAsked) -> Revoked:
     """Make the tokens of a feed worthless."""
-    number = await call.store.publishing.revoke(f"/{asked.kind}/{asked.name}", asked.label)
-    return Revoked(revoked=number)
+    path = f"/{asked.kind}/{asked.name}"
+    number, undo = await call.store.publishing.revoke(path, asked.label, by=call.remover)
+    return Revoked(revoked=number, undo=undo)

@@ -25,6 +25,7 @@ from headwater.web.api.values import (
     Line,
     Listed,
     Page,
+    Removed,
     Script,
     Time,
     page,
@@ -185,17 +186,19 @@ async def preview_script(call: Call, given: Past) -> Page[Previewed]:
 
 
 class ScriptDone(Answer, frozen=True):
-    """What each statement did: created, replaced, dropped or registered."""
+    """What each statement did: created, replaced, dropped or registered; and the numbers by which what was dropped is
+    taken back."""
 
     done: list[Done]
     warnings: list[Detail]
+    undo: list[int]
 
 
 @noun.post("/queries", ADMIN, status=201)
 async def run_script(call: Call, given: Text) -> ScriptDone:
     """Carry out a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
     done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id)
-    return ScriptDone(done=list(done.done), warnings=details(done.warnings))
+    return ScriptDone(done=list(done.done), warnings=details(done.warnings), undo=list(done.undo))
 
 
 class OneQuery(Asked, frozen=True):
@@ -255,7 +258,7 @@ async def put_query(call: Call, asked: OneQuery, given: Text) -> ScriptDone:
     if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:
         raise InputError(f"The script must define {asked.name} and nothing else.", "text")
     done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id, replacing=mine)
-    return ScriptDone(done=list(done.done), warnings=details(done.warnings))
+    return ScriptDone(done=list(done.done), warnings=details(done.warnings), undo=list(done.undo))
 
 
 class DropAsked(Asked, frozen=True):
@@ -263,14 +266,15 @@ class DropAsked(Asked, frozen=True):
     cascade: Annotated[bool, Meta(description="drop the query feeds that read it too")] = False
 
 
-class Dropped(Answer, frozen=True):
+class Dropped(Removed, frozen=True):
     dropped: list[str]
 
 
 @noun.delete("/queries/{name}", ADMIN)
 async def drop_query(call: Call, asked: DropAsked) -> Dropped:
     """Drop a query feed and what came of it; its sources stay."""
-    return Dropped(dropped=list(await call.store.queries.drop(asked.name, asked.cascade)))
+    gone = await call.store.queries.drop(asked.name, asked.cascade, by=call.remover)
+    return Dropped(dropped=list(gone.names), undo=gone.undo)
 
 
 @noun.put("/queries/{name}/articles", ADMIN)

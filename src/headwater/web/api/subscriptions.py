@@ -14,7 +14,7 @@ from headwater.web.api.endpoint import Answer, Asked, Call, Document, Given, Nou
 from headwater.web.api.feeds import Tags
 from headwater.web.api.jobs import JobView
 from headwater.web.api.jobs import view as view_job
-from headwater.web.api.values import Cursor, Limit, Line, One, Page, Tag, Time, page, place
+from headwater.web.api.values import Cursor, Limit, Line, One, Page, Removed, Tag, Time, page, place
 from headwater.web.importing import start_import
 from headwater.web.joining import join
 
@@ -114,10 +114,10 @@ async def change_subscription(call: Call, asked: One, given: SubscriptionChange)
 
 
 @noun.delete("/subscriptions/feeds/{id}")
-async def unsubscribe(call: Call, asked: One) -> None:
+async def unsubscribe(call: Call, asked: One) -> Removed:
     """Subscribe to a feed no longer. What you starred stays; the feed itself stays for others."""
     await _one(call, feed_id=asked.id)
-    await call.store.reading.unsubscribe(call.user.id, asked.id)
+    return Removed(undo=await call.store.reading.unsubscribe(call.user.id, asked.id, by=call.remover))
 
 
 @noun.patch("/subscriptions/queries/{id}")
@@ -127,10 +127,10 @@ async def change_query_subscription(call: Call, asked: One, given: SubscriptionC
 
 
 @noun.delete("/subscriptions/queries/{id}")
-async def unsubscribe_query(call: Call, asked: One) -> None:
+async def unsubscribe_query(call: Call, asked: One) -> Removed:
     """Subscribe to a query feed no longer; the query feed itself stays."""
     await _one(call, query_id=asked.id)
-    await call.store.reading.unsubscribe_query(call.user.id, asked.id)
+    return Removed(undo=await call.store.reading.unsubscribe_query(call.user.id, asked.id, by=call.remover))
 
 
 # tags
@@ -163,9 +163,9 @@ async def rename_tag(call: Call, asked: OneTag, given: TagName) -> None:
 
 
 @noun.delete("/tags/{name}")
-async def remove_tag(call: Call, asked: OneTag) -> None:
+async def remove_tag(call: Call, asked: OneTag) -> Removed:
     """Take a tag off everything of yours."""
-    await call.store.reading.rename_tag(call.user.id, asked.name, None)
+    return Removed(undo=await call.store.reading.remove_tag(call.user.id, asked.name, call.remover))
 
 
 # lists

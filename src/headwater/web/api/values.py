@@ -49,6 +49,12 @@ class Page(Answer, Generic[T], frozen=True):
     next: str | None
 
 
+class Removed(Answer, frozen=True):
+    """Something was removed; it can be taken back for a day."""
+
+    undo: Annotated[int | None, Meta(description="the number for POST /removals/undo")]
+
+
 def cursor(*parts: Any) -> str:
     """The place after which the next page begins, opaque to whoever passes it on.
 

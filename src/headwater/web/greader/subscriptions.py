@@ -8,7 +8,7 @@ from headwater.errors import InputError, NotFound
 from headwater.formats.opml import Outline, read_opml
 from headwater.formats.write import write_opml
 from headwater.model import Feed
-from headwater.store.people import ADMIN, Stream, Subscription
+from headwater.store.people import ADMIN, Remover, Stream, Subscription
 from headwater.store.values import NewFeed
 from headwater.web.greader import ids, shapes
 from headwater.web.greader.api import Call, Shared, answered, beside, conditional, ok, said, short_token
@@ -93,10 +93,11 @@ class SubscriptionPart:
             raise NotFound(f"There is no query feed {query_id}.")
 
     async def _unsubscribe(self, call: Call, which: Stream) -> None:
+        by = Remover(call.user.id, self._shared.now())  # the client cannot take it back, but the pages can
         if which.query is not None:
-            await self._store.reading.unsubscribe_query(call.user.id, which.query)
+            await self._store.reading.unsubscribe_query(call.user.id, which.query, by=by)
         elif which.feed is not None:
-            await self._store.reading.unsubscribe(call.user.id, which.feed)
+            await self._store.reading.unsubscribe(call.user.id, which.feed, by=by)
 
     async def _change(self, call: Call, which: Stream, title: str | None, add: list[str], remove: list[str]) -> None:
         user = call.user.id
@@ -158,5 +159,6 @@ class SubscriptionPart:
 
     async def disable_tag(self, call: Call) -> Response:
         for given in call.given.all("s") or [f"{ids.LABEL}{call.given.get('t') or ''}"]:
-            await self._store.reading.rename_tag(call.user.id, ids.label(given), None)
+            by = Remover(call.user.id, self._shared.now())
+            await self._store.reading.remove_tag(call.user.id, ids.label(given), by)
         return ok()

@@ -23,6 +23,7 @@ from headwater.node.query_explaining import preview
 from headwater.query.marking import Piece, marked, needles
 from headwater.query.tongues import detector
 from headwater.query.words import strip
+from headwater.store.people import Remover
 from headwater.store.store import Store
 from headwater.store.values import QueryStatistics
 from headwater.web.frame import Frame, as_json, integer
@@ -36,8 +37,10 @@ SNIPPET = 160
 LISTED = 200
 LARGEST = 1 << 20  # of a form: a statement may have 64 KiB, which a browser writes threefold, and a script several
 SAID = {
+    "changed": "The script is carried out; what it dropped is removed.",
     "created": "The query is saved: it holds for what arrives from now on, and its feed is being filled from the past.",
     "dropped": "The query feed is removed; its sources stay.",
+    "back": "The query feed is back, with all that it had published.",
 }
 
 
@@ -175,12 +178,12 @@ async def listed(store: Store, after: int, limit: int) -> list[Listed]:
     return [Listed(query, *counts.get(query.id, (0, None))) for query in found]
 
 
-async def save(store: Store, text: str, now: float, author: int) -> str:
-    """Carry the script out; the name of the query feed it created last, empty if none. Who edits a query means the one
-    that is there, so that no OR REPLACE is needed."""
+async def save(store: Store, text: str, now: float, author: int) -> tuple[str, str | None]:
+    """Carry the script out; the name of the query feed it created last, empty if none, and the numbers by which what it
+    dropped is taken back. Who edits a query means the one that is there, so that no OR REPLACE is needed."""
     done = await store.queries.execute(text, now, subscriber=author, replacing=EVERY)
     made = [one.name for one in done.done if one.action in ("created", "replaced")]
-    return made[-1] if made else ""
+    return made[-1] if made else "", ",".join(map(str, done.undo)) or None
 
 
 def routes(frame: Frame) -> list[Route]:
@@ -228,8 +231,9 @@ def routes(frame: Frame) -> list[Route]:
             if what == "build":
                 return await _page(request, written(form), form=form)
             if what == "save":
-                name = await save(store, text, frame.clock(), user.id)
-                return then(f"/queries/{name}" if name else "/queries", said="created")
+                name, undo = await save(store, text, frame.clock(), user.id)
+                done = "changed" if undo and name else "dropped" if undo else "created"
+                return then(f"/queries/{name}" if name else "/queries", said=done, undo=undo)
         except StoreError:
             raise
         except QueryError as error:
@@ -239,15 +243,16 @@ def routes(frame: Frame) -> list[Route]:
         return await _page(request, text, messages=await checked(store, text), look_back=what == "preview")
 
     async def drop(request: Request) -> Response:
-        await current(request, "admin")
+        user = await current(request, "admin")
         form = await frame.forms.read(request)
         name = request.path_params["name"]
         try:
-            await store.queries.drop(name, cascade=bool(form.get("cascade")))
+            by = Remover(user.id, frame.clock())
+            gone = await store.queries.drop(name, cascade=bool(form.get("cascade")), by=by)
         except InputError as error:
             query = await store.queries.find(name)
             return await _page(request, query.text, query=query, note=wrong(error, form, "drop"), status=400)
-        return then("/queries", said="dropped")
+        return then("/queries", said="dropped", undo=gone.undo)
 
     def _built(form: dict[str, str]) -> Response:
         try:

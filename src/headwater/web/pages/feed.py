@@ -15,7 +15,7 @@ from headwater.model import Ending, Feed, Refresh
 from headwater.node.explaining import Explanation, explain
 from headwater.node.pattern import pattern
 from headwater.settings import Settings
-from headwater.store.people import User
+from headwater.store.people import Remover, User
 from headwater.store.store import Store
 from headwater.web.charts.heat import DAYS, heat_map
 from headwater.web.charts.strip import strip
@@ -39,6 +39,8 @@ SAID = {
     "refreshed": "The feed was refreshed.",
     "merged": "The feeds are one now.",
     "held": "The feed's server asked to be left alone for a while; it was not asked.",
+    "subscribed": "You subscribe to the feed again, as before.",
+    "back": "The feed is back, with everything that was its.",
     "alone": "This process runs no aggregator, so nothing was refreshed.",
 }
 
@@ -123,6 +125,7 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
+OWN = ("refresh", "unsubscribe")  # what everybody may do who reads the feed
 # Which field of its form each deed goes by.
 FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url", "merge": "other"}
 
@@ -134,9 +137,15 @@ def routes(frame: Frame) -> list[Route]:
     async def change(request: Request) -> Response:
         feed_id = integer(request.path_params["feed_id"], 0) or 0
         form = await frame.forms.read(request)
-        user = await current(request, "write" if form.get("do") == "refresh" else "admin")
+        user = await current(request, "write" if form.get("do") in OWN else "admin")
         await _only_theirs(frame, user, feed_id)
+        by = Remover(user.id, frame.clock())
         try:
+            if form.get("do") == "remove":
+                return then("/feeds", said="removed", undo=await frame.store.remove_feed(feed_id, by=by))
+            if form.get("do") == "unsubscribe":
+                undo = await frame.store.reading.unsubscribe(user.id, feed_id, by=by)
+                return then("/feeds", said="unsubscribed", undo=undo)
             done = await act(frame, feed_id, form)
         except (StoreError, NotFound):
             raise
@@ -144,8 +153,6 @@ def routes(frame: Frame) -> list[Route]:
             return await _show(frame, request, wrong(error, form, FIELDS.get(form.get("do", ""), "")), 400)
         if form.get("to"):
             return back(request, form["to"])
-        if done == "removed":
-            return then("/feeds", said="removed")
         return then(f"/feed/{feed_id}", said=done)
 
     return [Route("/feed/{feed_id}", show), Route("/feed/{feed_id}", change, methods=["POST"])]
@@ -158,7 +165,8 @@ async def _show(frame: Frame, request: Request, note: Note | None, status: int =
     user = await current(request)
     await _only_theirs(frame, user, feed_id)
     page = await look(frame.store, frame.settings, feed_id, frame.clock())
-    values = {"can_refresh": frame.node is not None, "may_change": user.is_owner}
+    mine = await frame.store.reading.subscription(user.id, feed_id=feed_id)
+    values = {"can_refresh": frame.node is not None, "may_change": user.is_owner, "subscribed": mine is not None}
     return frame.page(request, "feed.html", status, page=page, note=note, **values)
 
 
@@ -173,9 +181,6 @@ async def act(frame: Frame, feed_id: int, form: dict[str, str]) -> str:
     store, what = frame.store, form.get("do", "")
     if what == "refresh":
         return await _refresh(frame, feed_id)
-    if what == "remove":
-        await store.remove_feed(feed_id)
-        return "removed"
     if what == "merge":
         other = integer(form.get("other"))
         if other is None:

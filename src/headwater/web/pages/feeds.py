@@ -20,7 +20,11 @@ from headwater.web.session import current
 
 SIZE = 100
 TAGS = 500  # offered in the field for tags
-SAID = {"removed": "The feed and its items are removed.", "known": "The feed was there already."}
+SAID = {
+    "removed": "The feed and its items are removed.",
+    "unsubscribed": "You no longer subscribe to the feed; what you starred stays.",
+    "known": "The feed was there already.",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ What was done travels in the address and survives a reload.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -12,14 +13,18 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 
+_NUMBERS = re.compile("[0-9]{1,18}(,[0-9]{1,18}){0,99}")
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to say above the page, or at a field (`at`); the fields of the form keep what was `typed`."""
+    """Something to say above the page, or at a field (`at`); the fields of the form keep what was `typed`. `undo` are
+    the numbers, with commas between, of removals that a button beside it takes back."""
 
     text: str
     problem: bool = False
     at: str = ""
+    undo: str = ""
     typed: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -31,9 +36,11 @@ def wrong(error: Exception, form: Mapping[str, str], at: str = "") -> Note:
 def said(request: Request, sentences: dict[str, str]) -> Note | None:
     """The note that `?said=KEY` asks for: only sentences of ours, or strangers could put theirs into our pages."""
     text = sentences.get(request.query_params.get("said", ""))
-    return Note(text) if text else None
+    undo = request.query_params.get("undo", "")
+    return Note(text, undo=undo if _NUMBERS.fullmatch(undo) else "") if text else None
 
 
 def then(to: str, **query: object) -> RedirectResponse:
-    """After a form: to the page that shows what became of it."""
-    return RedirectResponse(f"{to}?{urlencode(query)}" if query else to, 303)
+    """After a form: to the page that shows what became of it; what is None is left out."""
+    told = {name: value for name, value in query.items() if value is not None}
+    return RedirectResponse(f"{to}?{urlencode(told, safe=',')}" if told else to, 303)

@@ -19,7 +19,7 @@ from headwater.node.changing import CHANGEABLE
 from headwater.schedule.registry import STRATEGIES
 from headwater.settings import Settings
 from headwater.store.page_store import Trouble
-from headwater.store.people import ROLES, SCOPES, ApiToken, User
+from headwater.store.people import ROLES, SCOPES, ApiToken, Removal, Remover, User
 from headwater.store.store import Store
 from headwater.store.values import Delivery, Summary
 from headwater.web.charts.svg import Chart
@@ -29,7 +29,7 @@ from headwater.web.importing import start_import
 from headwater.web.pages.health import CAUSES
 from headwater.web.pages.notes import Note, said, then, wrong
 from headwater.web.pages.quality import budget_curve
-from headwater.web.session import current
+from headwater.web.session import current, scopes_of
 
 LARGEST_LIST = 20_000_000
 STATES = ("dead", "failed", "due", "sent")
@@ -47,7 +47,10 @@ Work = Callable[[User, dict[str, str]], Awaitable[Response | str]]
 SAID = {
     "changed": "This holds from now on, until the server is restarted; headwater.toml keeps it.",
     "user": "The account is made.",
-    "gone": "The account is removed.",
+    "gone": "The account is removed: whoever used it is signed out, and its tokens open nothing.",
+    "user-back": "The account is back; its sessions have ended, so its owner signs in again.",
+    "token-back": "The token is back and opens what it did.",
+    "back": "It is back as it was.",
     "zone": "Digests of your queries come by this time zone from now on.",
     "revoked": "The token no longer opens anything.",
     "resent": "They are sent again at once.",
@@ -60,6 +63,7 @@ class SettingsPage:
 
     user: User
     tokens: tuple[ApiToken, ...]
+    removals: tuple[Removal, ...]
     health: Health | None
     server_zone: str
 
@@ -80,8 +84,9 @@ class Health:
 
 async def look(frame: Frame, user: User, now: float, state: str = "") -> SettingsPage:
     tokens = tuple(await frame.store.accounts.tokens(user.id))
+    removals = tuple(await frame.store.removals.all(user.id, now, scopes=scopes_of(user)))
     of_server = await health(frame, now, state) if user.is_owner else None
-    return SettingsPage(user, tokens, of_server, frame.settings.time_zone)
+    return SettingsPage(user, tokens, removals, of_server, frame.settings.time_zone)
 
 
 async def health(frame: Frame, now: float, state: str = "") -> Health:
@@ -218,12 +223,12 @@ class SettingsPages:
         return await self._do(request, "admin", work)
 
     async def remove_user(self, request: Request) -> Response:
-        async def work(user: User, form: dict[str, str]) -> str:
+        async def work(user: User, form: dict[str, str]) -> Response:
             other = integer(form.get("user"))
             if other is None or other == user.id:
                 raise InputError("Nobody removes their own account here.")
-            await self._store.accounts.remove(other)
-            return "gone"
+            undo = await self._store.accounts.remove(other, by=Remover(user.id, self._frame.clock()))
+            return then("/settings", said="gone", undo=undo)
 
         return await self._do(request, "admin", work)
 
@@ -249,9 +254,11 @@ class SettingsPages:
         return await self._do(request, "write", work)
 
     async def revoke(self, request: Request) -> Response:
-        async def work(user: User, form: dict[str, str]) -> str:
-            await self._store.accounts.revoke_token(user.id, integer(form.get("token_id"), 0) or 0)
-            return "revoked"
+        async def work(user: User, form: dict[str, str]) -> Response:
+            by = Remover(user.id, self._frame.clock())
+            number = integer(form.get("token_id"), 0) or 0
+            undo = await self._store.accounts.revoke_token(user.id, number, by=by)
+            return then("/settings", said="revoked", undo=undo)
 
         return await self._do(request, "write", work)
 

@@ -1,0 +1,263 @@
+"""Taking a removal back: the kept rows are inserted again, under their old ids, and what follows from them is done.
+
+Nothing that is there now is overwritten: where a name or an address is taken, a sentence says by what. Rows of what has
+itself been removed meanwhile (a feed, a query feed, a person, an item that retention deleted) stay away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Column, Connection, delete, or_, select, update
+
+from headwater.errors import InputError, NotFound
+from headwater.store import marks, outbox, queries, subscribing
+from headwater.store.kept_rows import Row, all_of, kept
+from headwater.store.people import FEED, OF_SERVER, QUERY, SUBSCRIPTION, TOKEN, USER, Back, Removal
+from headwater.store.people_tables import api_token, mark, query_subscription, subscribed, subscribed_tag, user
+from headwater.store.removed_tables import removal
+from headwater.store.removing import QUERY_TAGS, READS, WANTED
+from headwater.store.schema import metadata
+from headwater.store.sql import chunks, insert_new
+from headwater.store.state import FEEDS, PUBLISHED, QUERIES, changed
+from headwater.store.tables import feed, hit, implicit_feed, item, query_feed, unindexed
+from headwater.store.tables import outbox as outbox_table
+
+LASTS = 86_400.0  # seconds for which what was removed is kept
+CHUNK = 500
+LISTED = 100
+_PARENTS: dict[str, Column[int]] = {"feed_id": feed.c.id, "query_id": query_feed.c.id, "user_id": user.c.id}
+
+
+def listed(connection: Connection, who: int | None, scopes: Collection[str], now: float) -> list[Removal]:
+    """What this person (None: whoever has the data folder) can take back, the latest first."""
+    query = select(removal).where(removal.c.at >= now - LASTS).order_by(removal.c.id.desc()).limit(LISTED)
+    if who is not None:
+        mine = removal.c.kind.not_in(OF_SERVER) & (removal.c.user_id == who)
+        query = query.where(or_(mine, removal.c.kind.in_(OF_SERVER)) if "admin" in scopes else mine)
+    return [
+        Removal(row.id, row.kind, row.label, row.at, row.at + LASTS, row.user_id) for row in connection.execute(query)
+    ]
+
+
+def forget(connection: Connection, before: float, ids: Collection[int] | None = None) -> int:
+    """Removals (of these numbers, or all) from before a moment are for good from now on; how many there were."""
+    which = [removal.c.at < before] + ([] if ids is None else [removal.c.id.in_(sorted(ids))])
+    return connection.execute(delete(removal).where(*which)).rowcount
+
+
+def take_back(connection: Connection, number: int, who: int | None, scopes: Collection[str], now: float) -> Back:
+    """Bring back what was removed; NotFound where there is nothing, or nothing that this person removed, or no longer.
+
+    InputError, and nothing is changed, where something else is in its place.
+    """
+    row = connection.execute(select(removal).where(removal.c.id == number).with_for_update()).first()
+    if row is None or row.at < now - LASTS or not _may(row.kind, row.user_id, who, scopes):
+        raise NotFound("There is nothing to take back here, or no longer: what is removed is kept for a day.")
+    if row.kind in _CHECKS:
+        _CHECKS[row.kind](connection, number, scopes)
+    back = _Back(connection)
+    for name, rows in kept(connection, number):
+        back.put(name, rows)
+    back.finish()
+    ref = _ref(connection, row.kind, number)
+    connection.execute(delete(removal).where(removal.c.id == number))
+    return Back(row.kind, row.label, ref)
+
+
+def _may(kind: str, by: int | None, who: int | None, scopes: Collection[str]) -> bool:
+    if who is None:
+        return True
+    return "admin" in scopes if kind in OF_SERVER else by == who
+
+
+def _ref(connection: Connection, kind: str, number: int) -> int | str | None:
+    if kind == QUERY:
+        return str(all_of(connection, number, query_feed.name)[0]["name"])
+    table, column = {FEED: (feed, "id"), SUBSCRIPTION: (subscribed, "feed_id")}.get(kind, (None, ""))
+    rows = all_of(connection, number, table.name) if table is not None else []
+    return rows[0][column] if rows else None
+
+
+# What may be in the way
+
+
+def _check_feed(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    for row in all_of(connection, number, feed.name):
+        taken = connection.execute(select(feed.c.id).where(feed.c.url_key == row["url_key"])).scalar()
+        if taken is not None:
+            raise InputError(f"{row['url']} is here again, as feed {taken}. Remove that one first, or keep it.")
+        if row["name"] is not None:
+            _refuse_taken(connection, row["name"])
+
+
+def _check_queries(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    for row in all_of(connection, number, query_feed.name):
+        _refuse_taken(connection, row["name"])
+    needed = [row["name"] for row in all_of(connection, number, READS)]
+    keys = [name.casefold() for name in needed]
+    there = set(connection.execute(select(query_feed.c.key).where(query_feed.c.key.in_(keys))).scalars())
+    if missing := [name for name in needed if name.casefold() not in there]:
+        raise InputError(f"It reads the query feed {missing[0]}, which is not here any more. Bring that back first.")
+
+
+def _refuse_taken(connection: Connection, name: str) -> None:
+    """Sources and query feeds share their names."""
+    key = name.casefold()
+    taken = connection.execute(select(query_feed.c.name).where(query_feed.c.key == key)).scalar()
+    names = connection.execute(select(feed.c.name).where(feed.c.name.is_not(None))).scalars()
+    if taken is not None or any(other.casefold() == key for other in names):
+        raise InputError(f"Another feed is called {taken or name} now. Remove that one first, or keep it.")
+
+
+def _check_user(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    for row in all_of(connection, number, user.name):
+        taken = connection.execute(select(user.c.name).where(user.c.name_key == row["name_key"])).scalar()
+        if taken is not None:
+            raise InputError(f"There is a user “{taken}” again. Give that one another name first, or remove it.")
+
+
+def _check_token(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    for row in all_of(connection, number, api_token.name):
+        if lacking := set(row["scopes"].split()) - set(scopes):
+            raise InputError(f"You cannot bring back what may do more than you: {', '.join(sorted(lacking))}.")
+
+
+def _check_subscription(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    """Who has subscribed anew meanwhile gets title and position back that they had; marks since then stay."""
+    for table, column in ((subscribed, "feed_id"), (query_subscription, "query_id")):
+        for row in all_of(connection, number, table.name):
+            if not _there(connection, _PARENTS[column], {row[column]}):
+                raise InputError("What it was a subscription to is not here any more. Bring that back first.")
+            mine = (table.c.user_id == row["user_id"], table.c[column] == row[column])
+            connection.execute(delete(table).where(*mine))
+
+
+_CHECKS: dict[str, Callable[[Connection, int, Collection[str]], None]] = {
+    FEED: _check_feed,
+    QUERY: _check_queries,
+    USER: _check_user,
+    TOKEN: _check_token,
+    SUBSCRIPTION: _check_subscription,
+}
+
+
+# Rows
+
+
+def _there(connection: Connection, column: Column[Any], ids: Collection[Any]) -> set[Any]:
+    found: set[Any] = set()
+    for chunk in chunks(ids, CHUNK):
+        found.update(connection.execute(select(column).where(column.in_(chunk))).scalars())
+    return found
+
+
+class _Back:
+    """Rows on their way back, piece by piece, and what is to be done when all are there."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._ready = {
+            query_feed.name: self._queries,
+            hit.name: self._hits,
+            mark.name: self._marks,
+            subscribed_tag.name: self._tags,
+        }
+        self._noted = {WANTED: self._want, QUERY_TAGS: self._tag_queries, outbox_table.name: self._pass_on_again}
+        self._names: set[str] = set()
+        self._readers: set[int] = set()  # whose marks came back
+        self._unread: list[Row] = []  # entries of the outbox
+
+    def put(self, name: str, rows: list[Row]) -> None:
+        self._names.add(name)
+        if name in self._noted:
+            self._noted[name](rows)
+            return
+        table = metadata.tables.get(name)
+        if table is None:  # something that was only needed to check
+            return
+        for column, parent in _PARENTS.items():
+            if column in table.c and rows:
+                there = _there(self._connection, parent, {row[column] for row in rows})
+                rows = [row for row in rows if row[column] in there]
+        rows = self._ready.get(name, list)(rows)
+        if rows:
+            here = [{key: value for key, value in row.items() if key in table.c} for row in rows]
+            self._connection.execute(insert_new(self._connection.dialect.name, table), here)
+        if name == item.name and rows:
+            new = [{"item_id": row["id"]} for row in rows]
+            self._connection.execute(insert_new(self._connection.dialect.name, unindexed), new)
+
+    def finish(self) -> None:
+        connection, names = self._connection, self._names
+        for reader in sorted(self._readers):
+            marks.put_in_order(connection, reader)
+        released = queries.release(connection)
+        if released or names & {"feed", "feed_tag", WANTED}:
+            changed(connection, FEEDS)
+        changed(connection, PUBLISHED)
+        if self._unread:
+            outbox.in_turn(connection)
+            for row in self._unread:
+                outbox.append(connection, row["kind"], [(row["item_id"], row["at"])])
+
+    def _queries(self, rows: list[Row]) -> list[Row]:
+        """As if they had been given just now, so that the processor fills them with what arrived meanwhile. A
+        definition that had not been taken up yet takes the place of the one before, as it would have."""
+        outbox.in_turn(self._connection)
+        now: Row = {"position": outbox.end(self._connection), "revision": changed(self._connection, QUERIES)}
+        return [row | now | ({"active": None} if row["active"] == row["text"] else {}) for row in rows]
+
+    def _hits(self, rows: list[Row]) -> list[Row]:
+        feeds = self._feeds(rows)
+        return [row | {"feed_id": feeds.get(row["item_id"], row["feed_id"])} for row in rows]
+
+    def _marks(self, rows: list[Row]) -> list[Row]:
+        """Counts rely on every mark having its item. Feeds may have been merged, and times may have changed."""
+        feeds = self._feeds(rows)
+        self._readers.update(row["user_id"] for row in rows)
+        rows = [row | {"feed_id": feeds[row["item_id"]]} for row in rows if row["item_id"] in feeds]
+        return [row | {"arrived": None} if row["state"] == 0 else row for row in rows]
+
+    def _feeds(self, rows: Sequence[Row]) -> dict[int, int]:
+        """By item, the feed it belongs to now."""
+        found: dict[int, int] = {}
+        for chunk in chunks({row["item_id"] for row in rows}, CHUNK):
+            query = select(item.c.id, item.c.feed_id).where(item.c.id.in_(chunk))
+            found |= {row.id: row.feed_id for row in self._connection.execute(query)}
+        return found
+
+    def _tags(self, rows: list[Row]) -> list[Row]:
+        """Only of what is subscribed now."""
+        which = (
+            subscribed.c.user_id.in_({row["user_id"] for row in rows}),
+            subscribed.c.feed_id.in_({row["feed_id"] for row in rows}),
+        )
+        mine = {tuple(row) for row in self._connection.execute(select(*subscribed.primary_key.columns).where(*which))}
+        return [row for row in rows if (row["user_id"], row["feed_id"]) in mine]
+
+    def _want(self, rows: list[Row]) -> None:
+        """Feeds that were left alone because nobody subscribed any more are wanted as they were."""
+        alone = _there(self._connection, implicit_feed.c.feed_id, {row["feed_id"] for row in rows})
+        for row in rows:
+            if row["feed_id"] in alone:
+                id, how = row["feed_id"], {"weight": row["weight"], "paused": row["paused"]}
+                self._connection.execute(delete(implicit_feed).where(implicit_feed.c.feed_id == id))
+                self._connection.execute(update(feed).where(feed.c.id == id).values(how))
+
+    def _tag_queries(self, rows: list[Row]) -> None:
+        for row in rows:
+            mine = (
+                query_subscription.c.user_id == row["user_id"],
+                query_subscription.c.query_id == row["query_id"],
+            )
+            now = self._connection.execute(select(query_subscription.c.tags).where(*mine)).first()
+            without = tuple(tag for tag in subscribing.query_tags(row["tags"]) if tag != row["tag"])
+            if now is not None and subscribing.query_tags(now.tags) == without:
+                self._connection.execute(update(query_subscription).where(*mine).values(tags=row["tags"]))
+            elif now is not None:  # it has other tags since: this one more
+                subscribing.retag_query(self._connection, row["user_id"], row["query_id"], [row["tag"]], ())
+
+    def _pass_on_again(self, rows: list[Row]) -> None:
+        self._unread += rows

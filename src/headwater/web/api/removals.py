@@ -1,0 +1,58 @@
+"""What was removed, on pages or here, and is kept for a day: the list of it, and taking it back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from headwater.store.people import Removal
+from headwater.web.api.endpoint import Answer, Call, Given, Noun
+from headwater.web.api.values import Id, Page, Time
+from headwater.web.session import who
+
+noun = Noun("removals", "What was removed and can be taken back, for a day.")
+
+
+class RemovalView(Answer, frozen=True):
+    """Something that was removed; `undo` is the number by which it is taken back until `until`."""
+
+    undo: int
+    kind: str
+    label: str
+    at: Time
+    until: Time
+
+
+def view(one: Removal) -> RemovalView:
+    return RemovalView(undo=one.id, kind=one.kind, label=one.label, at=one.at, until=one.until)
+
+
+@noun.get("/removals")
+async def list_removals(call: Call) -> Page[RemovalView]:
+    """List what you can take back, the latest first; owners also what was removed for everybody."""
+    scopes = (await who(call.request)).scopes
+    found = await call.store.removals.all(call.user.id, call.now, scopes=scopes)
+    return Page(items=[view(one) for one in found], next=None)
+
+
+class UndoRemoval(Given, frozen=True):
+    undo: Annotated[Id, Meta(description="the number that the removal answered")]
+
+
+class TakenBack(Answer, frozen=True):
+    """What came back."""
+
+    kind: str
+    label: str
+
+
+@noun.post("/removals/undo")
+async def undo_removal(call: Call, given: UndoRemoval) -> TakenBack:
+    """Take a removal back: what was removed is as it was before.
+
+    Where its name or address has been taken meanwhile, nothing is changed and the answer says by what.
+    """
+    scopes = (await who(call.request)).scopes
+    back = await call.store.removals.undo(given.undo, call.user.id, call.now, scopes=scopes)
+    return TakenBack(kind=back.kind, label=back.label)

@@ -1,0 +1,101 @@
+"""Query feeds and sources that were removed and taken back, as the query processor sees them."""
+
+from __future__ import annotations
+
+import pytest
+from test_processor import World
+
+from headwater.store.people import Remover
+from headwater.store.store import Store
+
+LAVA = 'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST 2 ITEMS'
+
+
+@pytest.fixture
+async def world(database_url: str):
+    async with await Store.open(database_url) as store:
+        made = World(store)
+        await made.begin()
+        yield made
+
+
+async def dropped(world: World) -> int:
+    gone = await world.store.queries.drop("Lava", by=Remover(None, world.now))
+    assert gone.undo is not None
+    return gone.undo
+
+
+async def test_a_query_feed_that_is_back_has_its_past_and_what_came_meanwhile_but_delivers_only_what_comes(
+    world: World,
+) -> None:
+    await world.run(LAVA)
+    await world.publish("guardian", "lava 1", "lava 2", "lava 3")
+    await world.process()
+    before = await world.store.queries.find("Lava")
+    hits = await world.store.queries.stream(before.id)
+    undo = await dropped(world)
+    await world.process()
+    await world.publish("iris", "lava meanwhile", "ash")
+    await world.process()
+    await world.store.removals.undo(undo, None, world.now)
+    await world.process()
+    query = await world.store.queries.find("Lava")
+    assert query.id == before.id
+    assert not query.pending
+    assert (await world.store.queries.stream(query.id))[: len(hits)] == hits  # beyond what its window keeps, too
+    assert await world.titles("Lava") == ["lava meanwhile", "lava 3"]
+    await world.publish("guardian", "lava after")
+    await world.process()
+    assert world.fresh() == ["lava 1", "lava 2", "lava 3", "lava after"]
+    assert await world.titles("Lava") == ["lava after", "lava meanwhile"]
+
+
+async def test_one_that_is_back_before_the_processor_noticed_goes_on_and_delivers_nothing_twice(world: World) -> None:
+    await world.run(LAVA)
+    await world.publish("guardian", "lava 1")
+    await world.process()
+    undo = await dropped(world)
+    await world.publish("guardian", "lava 2")
+    await world.store.removals.undo(undo, None, world.now)
+    await world.publish("guardian", "lava 3")
+    await world.process()
+    assert not (await world.store.queries.find("Lava")).pending
+    assert await world.titles("Lava") == ["lava 3", "lava 2"]
+    assert world.fresh().count("lava 1") == 1
+    assert world.fresh()[-1] == "lava 3"
+    again = world.new_processor()
+    await again.load()
+    while await again.step():
+        pass
+    assert await world.titles("Lava") == ["lava 3", "lava 2"]
+    assert world.fresh().count("lava 3") == 1
+
+
+async def test_one_with_a_memory_remembers_what_it_had_seen(world: World) -> None:
+    await world.run("CREATE FEED Lava AS RETURN ALL DISTINCT ON TITLE WITHIN LAST 1 DAY")
+    await world.process()
+    await world.publish("guardian", world.item("guardian", "a", title="lava"))
+    await world.process()
+    undo = await dropped(world)
+    await world.process()
+    await world.store.removals.undo(undo, None, world.now)
+    await world.process()
+    await world.publish("iris", world.item("iris", "b", title="lava"))
+    await world.process()
+    assert await world.titles("Lava") == ["lava"]
+
+
+async def test_items_that_no_query_had_met_when_their_feed_was_removed_meet_them_when_it_is_back(world: World) -> None:
+    await world.run(LAVA)
+    await world.publish("iris", "lava here")
+    await world.process()
+    await world.publish("guardian", "lava unread")
+    feed = world.feeds["guardian"]
+    undo = await world.store.remove_feed(feed.id, by=Remover(None, world.now))
+    await world.publish("iris", "lava there")
+    await world.process()
+    assert world.fresh() == ["lava here", "lava there"]
+    assert undo is not None
+    await world.store.removals.undo(undo, None, world.now)
+    await world.process()
+    assert world.fresh() == ["lava here", "lava there", "lava unread"]

@@ -1,0 +1,107 @@
+"""Removing and taking back in a real browser: a feed, a subscription, a query feed, a token, a person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+from test_pages_look import Watched, violations
+
+from headwater.credentials import digest
+from headwater.store.store import Store
+
+Start = Callable[..., Awaitable[str]]
+NOW = 1_800_000_000.0
+
+
+async def prepared(store: Store) -> None:
+    owner = await store.accounts.owner()
+    await store.accounts.add("rita", None, NOW)
+    await store.accounts.add_token(owner.id, digest("secret"), "phone", ["read"], NOW)
+    await store.queries.execute('CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano"', NOW)
+
+
+async def by_keyboard(page: Page, name: str) -> None:
+    """Reach a button by the tab key alone, and press it."""
+    for _ in range(40):
+        await page.keyboard.press("Tab")
+        if await page.evaluate("document.activeElement.textContent.trim()") == name:
+            break
+    else:
+        raise AssertionError(f"{name} cannot be reached by the keyboard")
+    await page.keyboard.press("Enter")
+
+
+@pytest.mark.parametrize(("width", "scripts"), [(1280, True), (375, False)], ids=["desktop", "phone without scripts"])
+async def test_what_is_removed_on_a_page_is_brought_back_from_the_page_that_follows(
+    lived_site: Start, lived_store: Store, browser: Browser, width: int, scripts: bool
+) -> None:
+    await prepared(lived_store)
+    base = await lived_site()
+    context = await browser.new_context(viewport={"width": width, "height": 900}, java_script_enabled=scripts)
+    watched = Watched(await context.new_page(), base)
+    page, items = watched.page, await lived_store.count_items(3)
+    note = page.get_by_role("status").filter(has=page.get_by_role("button", name="Undo"))
+
+    async def undone(removed: str, back: str) -> None:
+        await expect(note).to_contain_text(removed)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        if scripts:
+            assert await violations(page, resultTypes=["violations"]) == []
+            await by_keyboard(page, "Undo")
+        else:
+            await note.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_role("status").first).to_contain_text(back)
+
+    await page.goto(f"{base}/feed/3")
+    await page.get_by_role("button", name="Remove", exact=True).click()
+    await undone("The feed and its items are removed.", "The feed is back")
+    assert await lived_store.count_items(3) == items > 0
+
+    await page.goto(f"{base}/feed/3")
+    await page.get_by_role("button", name="Unsubscribe").click()
+    await undone("You no longer subscribe", "You subscribe to the feed again")
+    owner = await lived_store.accounts.owner()
+    assert await lived_store.reading.subscription(owner.id, feed_id=3) is not None
+
+    await page.goto(f"{base}/queries/Volcanoes")
+    await page.get_by_role("button", name="Remove this query feed").click()
+    await undone("The query feed is removed", "The query feed is back")
+    assert (await lived_store.queries.find("volcanoes")).name == "Volcanoes"
+
+    await page.goto(f"{base}/settings")
+    await page.get_by_role("button", name="Revoke").click()
+    await expect(note).to_contain_text("no longer opens anything")
+    assert await lived_store.accounts.token_user(digest("secret")) is None
+    await undone("no longer opens anything", "The token is back")
+    assert await lived_store.accounts.token_user(digest("secret")) is not None
+
+    await page.goto(f"{base}/settings")
+    await page.get_by_role("button", name="Remove", exact=True).click()
+    await expect(note).to_contain_text("The account is removed")
+    assert [user.name for user in await lived_store.accounts.all()] == [owner.name]
+    await undone("The account is removed", "The account is back")
+    assert [user.name for user in await lived_store.accounts.all()] == [owner.name, "rita"]
+    assert watched.complaints == []
+    assert watched.foreign == []
+
+
+async def test_what_was_removed_stands_in_the_settings_until_it_is_back(
+    lived_site: Start, lived_store: Store, browser: Browser
+) -> None:
+    base = await lived_site()
+    watched = Watched(await browser.new_page(), base)
+    page = watched.page
+    await page.goto(f"{base}/feed/3")
+    await page.get_by_role("button", name="Remove", exact=True).click()
+    await page.goto(f"{base}/settings")
+    title = await page.locator("#removed ~ table td").first.inner_text()
+    await page.get_by_role("button", name=f"Undo the removal of {title}").click()
+    await expect(page.locator("h1")).to_have_text(title)
+    await page.goto(f"{base}/settings")
+    await expect(page.locator("#removed")).to_have_count(0)
+    await page.go_back()
+    await page.go_back()  # where it still says Undo
+    await page.get_by_role("button", name="Undo the removal").first.click()
+    await expect(page.locator("main")).to_contain_text("There is nothing to take back here, or no longer")
