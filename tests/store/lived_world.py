@@ -110,6 +110,11 @@ async def _feed(world: World) -> int | None:
     return await world.store.remove_feed(world.feeds[0], by=Remover(world.owner.id, NOW + 400))
 
 
+async def _merged(world: World) -> int | None:
+    _, undo = await world.store.pages.merge(world.feeds[1], world.feeds[0], by=Remover(world.owner.id, NOW + 400))
+    return undo
+
+
 async def _subscription(world: World) -> int | None:
     return await world.store.reading.unsubscribe(world.ada.id, world.feeds[0], by=Remover(world.ada.id, NOW + 400))
 
@@ -160,6 +165,7 @@ async def _published_tokens(world: World) -> int | None:
 
 REMOVALS: dict[str, Removing] = {
     "a feed": _feed,
+    "a feed that was merged into another": _merged,
     "a subscription": _subscription,
     "the last subscription of a feed": _last_subscription,
     "a subscription to a query feed": _query_subscription,

@@ -70,7 +70,7 @@ async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> 
     await store.save([a_verdict(keep, an_item(keep.id, "both"), an_item(keep.id, "mine"), at=NOW)])
     await store.save([a_verdict(other, an_item(other.id, "both"), an_item(other.id, "theirs"), at=NOW)])
     assert [feed.id for feed in await store.pages.alike(keep.id)] == [other.id]
-    assert await store.pages.merge(keep.id, other.id) == 1
+    assert await store.pages.merge(keep.id, other.id) == (1, None)
     assert {item.identity for item in await store.items(feed_id=keep.id)} == {"both", "mine", "theirs"}
     assert (await store.feed(keep.id)).tags == ("x", "y")
     assert set(await store.identities(keep.id, ["both", "mine", "theirs"])) == {"both", "mine", "theirs"}

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from headwater.model import Ending, Feed
-from headwater.store import feeds, merge, suggesting
+from headwater.store import feeds, merge, removing, suggesting
 from headwater.store.clean import clean
 from headwater.store.database import Database
+from headwater.store.people import Remover
 from headwater.store.people_tables import subscribed
 from headwater.store.tables import feed, feed_tag, item, known, refresh
 
@@ -85,9 +86,14 @@ class PageStore:
         """Other feeds that are perhaps the same: with its title, or of the same web page."""
         return await self._database.read(_alike, feed_id, limit)
 
-    async def merge(self, into: int, gone: int) -> int:
-        """Give the items of one feed to another and remove it; how many items moved. Tags are put together."""
-        return await self._database.write(merge.merge, into, gone)
+    async def merge(self, into: int, gone: int, *, by: Remover | None = None) -> tuple[int, int | None]:
+        """Give the items of one feed to another and remove it; how many items moved. Tags are put together.
+
+        With `by`, also the number by which it is taken back.
+        """
+        if by is not None:
+            return await self._database.write(removing.merge_feeds, into, gone, by)
+        return await self._database.write(merge.merge, into, gone), None
 
     # suggestions
 

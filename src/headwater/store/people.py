@@ -14,9 +14,10 @@ ROLES = (OWNER, READER)
 READ, WRITE, ADMIN = "read", "write", "admin"
 SCOPES = (READ, WRITE, ADMIN)
 HIT = 1 << 62  # what is added to the id of a hit to make it one of its own among those of items
-FEED, QUERY, USER, PUBLISHED_TOKENS = "feed", "query feed", "account", "tokens of a private feed"
+FEED, MERGED, QUERY, USER = "feed", "merged feed", "query feed", "account"
+PUBLISHED_TOKENS = "tokens of a private feed"
 SUBSCRIPTION, TOKEN, TAG = "subscription", "token", "tag"
-OF_SERVER = (FEED, QUERY, USER, PUBLISHED_TOKENS)  # what is removed for everybody: any owner takes it back
+OF_SERVER = (FEED, MERGED, QUERY, USER, PUBLISHED_TOKENS)  # what is removed for everybody: any owner takes it back
 KINDS = (*OF_SERVER, SUBSCRIPTION, TOKEN, TAG)
 QUERY_LABEL = "Query feeds"  # where query feeds stand unless somebody puts them elsewhere
 

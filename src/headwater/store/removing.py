@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, Table, func, select
 
 from headwater.errors import NotFound
-from headwater.store import accounts, feeds, queries, subscribing
+from headwater.store import accounts, feeds, merge, queries, subscribing
 from headwater.store.clean import clean
 from headwater.store.kept_rows import Keeper, Row
-from headwater.store.people import FEED, QUERY, SUBSCRIPTION, TAG, TOKEN, USER, Remover
+from headwater.store.people import FEED, MERGED, QUERY, SUBSCRIPTION, TAG, TOKEN, USER, Remover
 from headwater.store.people_tables import (
     api_token,
     mark,
@@ -48,8 +48,9 @@ from headwater.store.tables import (
 )
 
 CHUNK = 500
-# What is kept beside rows: feeds that somebody wanted, tags of query feeds, and the query feeds that others read.
-WANTED, QUERY_TAGS, READS = "feeds wanted", "tags of query feeds", "query feeds read"
+# What is kept beside rows: feeds that somebody wanted, tags of query feeds, the query feeds that others read, and who
+# and what joined the feed that another was merged into.
+WANTED, QUERY_TAGS, READS, JOINED = "feeds wanted", "tags of query feeds", "query feeds read", "joined"
 _OF_FEED: tuple[Table, ...] = (
     *(known, feed_window, feed_tag, implicit_feed, article_feed, offered, query_address, query_source),
     *(subscribed, subscribed_tag, item, seen, refresh, hit, mark),
@@ -61,8 +62,35 @@ _OF_USER: tuple[Table, ...] = (api_token, subscribed, subscribed_tag, query_subs
 
 def remove_feed(connection: Connection, feed_id: int, by: Remover) -> int:
     """A feed and everything that came of it, for everybody. Our subscription at its hub is not kept: it is ended."""
+    keep = _keep_feed(connection, FEED, feed_id, by)
+    feeds.remove(connection, feed_id)
+    return keep.id
+
+
+def merge_feeds(connection: Connection, into: int, gone: int, by: Remover) -> tuple[int, int]:
+    """Two feeds become one: how many items moved, and the number by which the second becomes itself again."""
+    keep = _keep_feed(connection, MERGED, gone, by)
+    for table in (seen, subscribed, subscribed_tag, feed_tag):  # what comes to the first and must leave it again
+        theirs, ours = (
+            {tuple(getattr(row, name) for name in _JOINED[table.name]) for row in connection.execute(query)}
+            for query in (select(table).where(table.c.feed_id == id) for id in (gone, into))
+        )
+        rows = [dict(zip(_JOINED[table.name], one, strict=True)) for one in sorted(theirs - ours)]
+        keep.note(JOINED, [{"table": table.name, "feed_id": into} | row for row in rows])
+    return merge.merge(connection, into, gone), keep.id
+
+
+_JOINED = {
+    seen.name: ("key",),
+    subscribed.name: ("user_id",),
+    subscribed_tag.name: ("user_id", "tag"),
+    feed_tag.name: ("tag",),
+}
+
+
+def _keep_feed(connection: Connection, kind: str, feed_id: int, by: Remover) -> Keeper:
     found = feeds.find(connection, feed_id)
-    keep = Keeper(connection, by, FEED, found.title or found.url)
+    keep = Keeper(connection, by, kind, found.title or found.url)
     keep.rows(feed, feed.c.id == feed_id)
     for table in _OF_FEED:
         keep.rows(table, table.c.feed_id == feed_id)
@@ -72,8 +100,7 @@ def remove_feed(connection: Connection, feed_id: int, by: Remover) -> int:
     if slowest is not None:  # what some consumer has not read yet, it shall still read
         theirs = select(item.c.id).where(item.c.feed_id == feed_id)
         keep.rows(outbox, outbox.c.position > slowest, outbox.c.item_id.in_(theirs))
-    feeds.remove(connection, feed_id)
-    return keep.id
+    return keep
 
 
 def unsubscribe(connection: Connection, user_id: int, feed_id: int, by: Remover) -> int:

@@ -6,22 +6,23 @@ itself been removed meanwhile (a feed, a query feed, a person, an item that rete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, delete, or_, select, update
+from sqlalchemy import Column, Connection, delete, func, or_, select, update
 
-from headwater.errors import InputError, NotFound
+from headwater.errors import NotFound
 from headwater.store import marks, outbox, queries, subscribing
+from headwater.store.in_the_way import make_way
 from headwater.store.kept_rows import Row, all_of, kept
-from headwater.store.people import FEED, OF_SERVER, QUERY, SUBSCRIPTION, TOKEN, USER, Back, Removal
-from headwater.store.people_tables import api_token, mark, query_subscription, subscribed, subscribed_tag, user
+from headwater.store.people import FEED, MERGED, OF_SERVER, QUERY, SUBSCRIPTION, Back, Removal
+from headwater.store.people_tables import mark, query_subscription, subscribed, subscribed_tag, user
 from headwater.store.removed_tables import removal
-from headwater.store.removing import QUERY_TAGS, READS, WANTED
+from headwater.store.removing import JOINED, QUERY_TAGS, WANTED
 from headwater.store.schema import metadata
 from headwater.store.sql import chunks, insert_new
 from headwater.store.state import FEEDS, PUBLISHED, QUERIES, changed
-from headwater.store.tables import feed, hit, implicit_feed, item, query_feed, unindexed
+from headwater.store.tables import checkpoint, feed, hit, implicit_feed, item, query_feed, seen, unindexed
 from headwater.store.tables import outbox as outbox_table
 
 LASTS = 86_400.0  # seconds for which what was removed is kept
@@ -55,8 +56,9 @@ def take_back(connection: Connection, number: int, who: int | None, scopes: Coll
     row = connection.execute(select(removal).where(removal.c.id == number).with_for_update()).first()
     if row is None or row.at < now - LASTS or not _may(row.kind, row.user_id, who, scopes):
         raise NotFound("There is nothing to take back here, or no longer: what is removed is kept for a day.")
-    if row.kind in _CHECKS:
-        _CHECKS[row.kind](connection, number, scopes)
+    make_way(connection, row.kind, number, scopes)
+    if row.kind == MERGED:
+        _part(connection, number)
     back = _Back(connection)
     for name, rows in kept(connection, number):
         back.put(name, rows)
@@ -73,74 +75,41 @@ def _may(kind: str, by: int | None, who: int | None, scopes: Collection[str]) ->
 
 
 def _ref(connection: Connection, kind: str, number: int) -> int | str | None:
-    if kind == QUERY:
-        return str(all_of(connection, number, query_feed.name)[0]["name"])
-    table, column = {FEED: (feed, "id"), SUBSCRIPTION: (subscribed, "feed_id")}.get(kind, (None, ""))
-    rows = all_of(connection, number, table.name) if table is not None else []
+    name, column = _REFS.get(kind, ("", ""))
+    rows = all_of(connection, number, name) if name else []
     return rows[0][column] if rows else None
 
 
-# What may be in the way
-
-
-def _check_feed(connection: Connection, number: int, scopes: Collection[str]) -> None:
-    for row in all_of(connection, number, feed.name):
-        taken = connection.execute(select(feed.c.id).where(feed.c.url_key == row["url_key"])).scalar()
-        if taken is not None:
-            raise InputError(f"{row['url']} is here again, as feed {taken}. Remove that one first, or keep it.")
-        if row["name"] is not None:
-            _refuse_taken(connection, row["name"])
-
-
-def _check_queries(connection: Connection, number: int, scopes: Collection[str]) -> None:
-    for row in all_of(connection, number, query_feed.name):
-        _refuse_taken(connection, row["name"])
-    needed = [row["name"] for row in all_of(connection, number, READS)]
-    keys = [name.casefold() for name in needed]
-    there = set(connection.execute(select(query_feed.c.key).where(query_feed.c.key.in_(keys))).scalars())
-    if missing := [name for name in needed if name.casefold() not in there]:
-        raise InputError(f"It reads the query feed {missing[0]}, which is not here any more. Bring that back first.")
-
-
-def _refuse_taken(connection: Connection, name: str) -> None:
-    """Sources and query feeds share their names."""
-    key = name.casefold()
-    taken = connection.execute(select(query_feed.c.name).where(query_feed.c.key == key)).scalar()
-    names = connection.execute(select(feed.c.name).where(feed.c.name.is_not(None))).scalars()
-    if taken is not None or any(other.casefold() == key for other in names):
-        raise InputError(f"Another feed is called {taken or name} now. Remove that one first, or keep it.")
-
-
-def _check_user(connection: Connection, number: int, scopes: Collection[str]) -> None:
-    for row in all_of(connection, number, user.name):
-        taken = connection.execute(select(user.c.name).where(user.c.name_key == row["name_key"])).scalar()
-        if taken is not None:
-            raise InputError(f"There is a user “{taken}” again. Give that one another name first, or remove it.")
-
-
-def _check_token(connection: Connection, number: int, scopes: Collection[str]) -> None:
-    for row in all_of(connection, number, api_token.name):
-        if lacking := set(row["scopes"].split()) - set(scopes):
-            raise InputError(f"You cannot bring back what may do more than you: {', '.join(sorted(lacking))}.")
-
-
-def _check_subscription(connection: Connection, number: int, scopes: Collection[str]) -> None:
-    """Who has subscribed anew meanwhile gets title and position back that they had; marks since then stay."""
-    for table, column in ((subscribed, "feed_id"), (query_subscription, "query_id")):
-        for row in all_of(connection, number, table.name):
-            if not _there(connection, _PARENTS[column], {row[column]}):
-                raise InputError("What it was a subscription to is not here any more. Bring that back first.")
-            mine = (table.c.user_id == row["user_id"], table.c[column] == row[column])
-            connection.execute(delete(table).where(*mine))
-
-
-_CHECKS: dict[str, Callable[[Connection, int, Collection[str]], None]] = {
-    FEED: _check_feed,
-    QUERY: _check_queries,
-    USER: _check_user,
-    TOKEN: _check_token,
-    SUBSCRIPTION: _check_subscription,
+_REFS = {
+    FEED: (feed.name, "id"),
+    MERGED: (feed.name, "id"),
+    SUBSCRIPTION: (subscribed.name, "feed_id"),
+    QUERY: (query_feed.name, "name"),
 }
+
+
+def _part(connection: Connection, number: int) -> None:
+    """Two feeds that were merged are two again: what came from the second goes back to it, as it is now, and who only
+    read the second no longer reads the first. What was lost in merging comes with the rows that were kept."""
+    row = all_of(connection, number, feed.name)[0]
+    connection.execute(insert_new(connection.dialect.name, feed), row)
+    for _, rows in kept(connection, number, item.name):
+        ids = [one["id"] for one in rows]
+        now_in = connection.execute(select(item.c.feed_id).where(item.c.id.in_(ids)).distinct()).scalars().all()
+        marked = (mark.c.user_id.in_(select(user.c.id)), mark.c.feed_id.in_(now_in), mark.c.item_id.in_(ids))
+        for table, which in ((mark, marked), (item, (item.c.id.in_(ids),)), (hit, (hit.c.item_id.in_(ids),))):
+            connection.execute(update(table).where(*which).values(feed_id=row["id"]))
+    joined = all_of(connection, number, JOINED)
+    for chunk in chunks([one for one in joined if one["table"] == seen.name], CHUNK):
+        came = (seen.c.feed_id == chunk[0]["feed_id"], seen.c.key.in_([one["key"] for one in chunk]))
+        connection.execute(update(seen).where(*came).values(feed_id=row["id"]))
+    for one in joined:
+        if one["table"] != seen.name:
+            table = metadata.tables[one.pop("table")]
+            connection.execute(delete(table).where(*(table.c[name] == value for name, value in one.items())))
+            if table is subscribed:
+                theirs = (mark.c.user_id == one["user_id"], mark.c.feed_id == one["feed_id"])
+                connection.execute(delete(mark).where(*theirs, mark.c.starred.is_(None)))
 
 
 # Rows
@@ -164,9 +133,10 @@ class _Back:
             mark.name: self._marks,
             subscribed_tag.name: self._tags,
         }
-        self._noted = {WANTED: self._want, QUERY_TAGS: self._tag_queries, outbox_table.name: self._pass_on_again}
+        self._noted = {WANTED: self._want, QUERY_TAGS: self._tag_queries, outbox_table.name: self._unread_again}
         self._names: set[str] = set()
         self._readers: set[int] = set()  # whose marks came back
+        self._new: set[int] = set()  # items that came back
         self._unread: list[Row] = []  # entries of the outbox
 
     def put(self, name: str, rows: list[Row]) -> None:
@@ -182,10 +152,14 @@ class _Back:
                 there = _there(self._connection, parent, {row[column] for row in rows})
                 rows = [row for row in rows if row[column] in there]
         rows = self._ready.get(name, list)(rows)
+        if name == item.name:  # one that is there is indexed, or waits for it
+            there = _there(self._connection, item.c.id, {row["id"] for row in rows})
+            rows = [row for row in rows if row["id"] not in there]
         if rows:
             here = [{key: value for key, value in row.items() if key in table.c} for row in rows]
             self._connection.execute(insert_new(self._connection.dialect.name, table), here)
         if name == item.name and rows:
+            self._new.update(row["id"] for row in rows)
             new = [{"item_id": row["id"]} for row in rows]
             self._connection.execute(insert_new(self._connection.dialect.name, unindexed), new)
 
@@ -197,10 +171,7 @@ class _Back:
         if released or names & {"feed", "feed_tag", WANTED}:
             changed(connection, FEEDS)
         changed(connection, PUBLISHED)
-        if self._unread:
-            outbox.in_turn(connection)
-            for row in self._unread:
-                outbox.append(connection, row["kind"], [(row["item_id"], row["at"])])
+        self._pass_on_again()
 
     def _queries(self, rows: list[Row]) -> list[Row]:
         """As if they had been given just now, so that the processor fills them with what arrived meanwhile. A
@@ -259,5 +230,14 @@ class _Back:
             elif now is not None:  # it has other tags since: this one more
                 subscribing.retag_query(self._connection, row["user_id"], row["query_id"], [row["tag"]], ())
 
-    def _pass_on_again(self, rows: list[Row]) -> None:
-        self._unread += rows
+    def _unread_again(self, rows: list[Row]) -> None:
+        self._unread += [row for row in rows if row["item_id"] in self._new]
+
+    def _pass_on_again(self) -> None:
+        """Entries of the outbox that some consumer had not read and has passed by meanwhile, without their items."""
+        passed = self._connection.execute(select(func.max(checkpoint.c.position))).scalar() or 0
+        missed = [row for row in self._unread if row["position"] <= passed]
+        if missed:
+            outbox.in_turn(self._connection)
+        for row in missed:
+            outbox.append(self._connection, row["kind"], [(row["item_id"], row["at"])])

@@ -225,7 +225,7 @@ async def want_articles(call: Call, asked: One, given: Wanted) -> None:
     await call.store.articles.wish("feed", feed.id, given.wanted)
 
 
-class Merged(Answer, frozen=True):
+class Merged(Removed, frozen=True):
     moved: Annotated[int, Meta(description="items that belong to this feed now")]
     feed: FeedView
 
@@ -236,9 +236,9 @@ class Other(Given, frozen=True):
 
 @noun.post("/feeds/{id}/merge", ADMIN)
 async def merge_feeds(call: Call, asked: One, given: Other) -> Merged:
-    """Make two feeds one: the items of the other belong to this one, and the other is removed. This is for good."""
-    moved = await call.store.pages.merge(asked.id, given.other)
-    return Merged(moved=moved, feed=await one_feed(call, asked.id))
+    """Make two feeds one: the items of the other belong to this one, and the other is removed."""
+    moved, undo = await call.store.pages.merge(asked.id, given.other, by=call.remover)
+    return Merged(moved=moved, feed=await one_feed(call, asked.id), undo=undo)
 
 
 class Alike(Answer, frozen=True):

@@ -39,6 +39,7 @@ SAID = {
     "refreshed": "The feed was refreshed.",
     "merged": "The feeds are one now.",
     "held": "The feed's server asked to be left alone for a while; it was not asked.",
+    "apart": "The feed is by itself again.",
     "subscribed": "You subscribe to the feed again, as before.",
     "back": "The feed is back, with everything that was its.",
     "alone": "This process runs no aggregator, so nothing was refreshed.",
@@ -146,6 +147,8 @@ def routes(frame: Frame) -> list[Route]:
             if form.get("do") == "unsubscribe":
                 undo = await frame.store.reading.unsubscribe(user.id, feed_id, by=by)
                 return then("/feeds", said="unsubscribed", undo=undo)
+            if form.get("do") == "merge":
+                return then(f"/feed/{feed_id}", said="merged", undo=await _merge(frame, feed_id, form, by))
             done = await act(frame, feed_id, form)
         except (StoreError, NotFound):
             raise
@@ -181,17 +184,20 @@ async def act(frame: Frame, feed_id: int, form: dict[str, str]) -> str:
     store, what = frame.store, form.get("do", "")
     if what == "refresh":
         return await _refresh(frame, feed_id)
-    if what == "merge":
-        other = integer(form.get("other"))
-        if other is None:
-            raise InputError("Choose the feed that this one is to be merged with.")
-        await store.pages.merge(feed_id, other)
-        return "merged"
     for name, (key, read) in CHANGES.items():
         if what == name:
             await store.update_feed(feed_id, **read(form))
             return key
     raise InputError("The form does not say what is to be done: load the page again.")
+
+
+async def _merge(frame: Frame, feed_id: int, form: dict[str, str], by: Remover) -> int | None:
+    """The other feed becomes a part of this one; the number by which it becomes itself again."""
+    other = integer(form.get("other"))
+    if other is None:
+        raise InputError("Choose the feed that this one is to be merged with.")
+    _, undo = await frame.store.pages.merge(feed_id, other, by=by)
+    return undo
 
 
 async def _refresh(frame: Frame, feed_id: int) -> str:

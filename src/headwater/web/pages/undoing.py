@@ -7,11 +7,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.errors import InputError
-from headwater.store.people import FEED, QUERY, SUBSCRIPTION, TOKEN, USER, Back
+from headwater.store.people import FEED, MERGED, QUERY, SUBSCRIPTION, TOKEN, USER, Back
 from headwater.web.frame import Frame, integer
 from headwater.web.pages.notes import then
 from headwater.web.session import who
 
+_OF_FEED = {FEED: "back", MERGED: "apart", SUBSCRIPTION: "subscribed"}
 MOST = 100  # removals of one script
 
 
@@ -33,8 +34,8 @@ def routes(frame: Frame) -> list[Route]:
 
 def _shown(back: Back) -> Response:
     """Where it can be seen that it is back."""
-    if back.kind in (FEED, SUBSCRIPTION) and back.ref is not None:
-        return then(f"/feed/{back.ref}", said="back" if back.kind == FEED else "subscribed")
+    if back.kind in _OF_FEED and back.ref is not None:
+        return then(f"/feed/{back.ref}", said=_OF_FEED[back.kind])
     if back.kind == QUERY:
         return then(f"/queries/{back.ref}", said="back")
     return then("/settings", said={USER: "user-back", TOKEN: "token-back"}.get(back.kind, "back"))

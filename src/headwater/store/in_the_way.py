@@ -1,0 +1,84 @@
+"""What may be in the way of taking a removal back: a name or an address that is taken, something that is no more.
+
+InputError says what it is, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from sqlalchemy import Connection, delete, select
+
+from headwater.errors import InputError
+from headwater.store.kept_rows import all_of
+from headwater.store.people import FEED, MERGED, QUERY, SUBSCRIPTION, TOKEN, USER
+from headwater.store.people_tables import api_token, query_subscription, subscribed, user
+from headwater.store.removing import READS
+from headwater.store.tables import feed, query_feed
+
+
+def make_way(connection: Connection, kind: str, number: int, scopes: Collection[str]) -> None:
+    """Nothing is in the way from here on, or InputError."""
+    if kind in _CHECKS:
+        _CHECKS[kind](connection, number, scopes)
+
+
+def _check_feed(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    for row in all_of(connection, number, feed.name):
+        taken = connection.execute(select(feed.c.id).where(feed.c.url_key == row["url_key"])).scalar()
+        if taken is not None:
+            raise InputError(f"{row['url']} is here again, as feed {taken}. Remove that one first, or keep it.")
+        if row["name"] is not None:
+            _refuse_taken(connection, row["name"])
+
+
+def _check_queries(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    for row in all_of(connection, number, query_feed.name):
+        _refuse_taken(connection, row["name"])
+    needed = [row["name"] for row in all_of(connection, number, READS)]
+    keys = [name.casefold() for name in needed]
+    there = set(connection.execute(select(query_feed.c.key).where(query_feed.c.key.in_(keys))).scalars())
+    if missing := [name for name in needed if name.casefold() not in there]:
+        raise InputError(f"It reads the query feed {missing[0]}, which is not here any more. Bring that back first.")
+
+
+def _refuse_taken(connection: Connection, name: str) -> None:
+    """Sources and query feeds share their names."""
+    key = name.casefold()
+    taken = connection.execute(select(query_feed.c.name).where(query_feed.c.key == key)).scalar()
+    names = connection.execute(select(feed.c.name).where(feed.c.name.is_not(None))).scalars()
+    if taken is not None or any(other.casefold() == key for other in names):
+        raise InputError(f"Another feed is called {taken or name} now. Remove that one first, or keep it.")
+
+
+def _check_user(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    for row in all_of(connection, number, user.name):
+        taken = connection.execute(select(user.c.name).where(user.c.name_key == row["name_key"])).scalar()
+        if taken is not None:
+            raise InputError(f"There is a user “{taken}” again. Give that one another name first, or remove it.")
+
+
+def _check_token(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    for row in all_of(connection, number, api_token.name):
+        if lacking := set(row["scopes"].split()) - set(scopes):
+            raise InputError(f"You cannot bring back what may do more than you: {', '.join(sorted(lacking))}.")
+
+
+def _check_subscription(connection: Connection, number: int, scopes: Collection[str]) -> None:
+    """Who has subscribed anew meanwhile gets title and position back that they had; marks since then stay."""
+    for table, column, of in ((subscribed, "feed_id", feed), (query_subscription, "query_id", query_feed)):
+        for row in all_of(connection, number, table.name):
+            if connection.execute(select(of.c.id).where(of.c.id == row[column])).first() is None:
+                raise InputError("What it was a subscription to is not here any more. Bring that back first.")
+            mine = (table.c.user_id == row["user_id"], table.c[column] == row[column])
+            connection.execute(delete(table).where(*mine))
+
+
+_CHECKS: dict[str, Callable[[Connection, int, Collection[str]], None]] = {
+    FEED: _check_feed,
+    MERGED: _check_feed,
+    QUERY: _check_queries,
+    USER: _check_user,
+    TOKEN: _check_token,
+    SUBSCRIPTION: _check_subscription,
+}
