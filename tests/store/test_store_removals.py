@@ -56,7 +56,7 @@ async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trac
     for remove in random.Random(seed).sample(list(REMOVALS.values()), len(REMOVALS)):
         try:
             undo.append(await remove(world))
-        except NotFound:  # an earlier one took it along
+        except (NotFound, InputError):  # an earlier one took it along
             continue
     assert len(undo) > 3
     for number in reversed(undo):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Table, select
 
 from headwater.errors import NotFound
-from headwater.store import accounts, feeds, merge, queries, subscribing
+from headwater.store import accounts, feeds, merge, outbox, queries, subscribing
 from headwater.store.clean import clean
 from headwater.store.kept_rows import Keeper, Row
 from headwater.store.people import FEED, MERGED, QUERY, SUBSCRIPTION, TAG, TOKEN, USER, Remover
@@ -28,7 +28,6 @@ from headwater.store.sql import chunks
 from headwater.store.tables import (
     article_feed,
     article_query,
-    checkpoint,
     edition,
     feed,
     feed_tag,
@@ -38,7 +37,6 @@ from headwater.store.tables import (
     item,
     known,
     offered,
-    outbox,
     published,
     query_address,
     query_feed,
@@ -46,6 +44,7 @@ from headwater.store.tables import (
     refresh,
     seen,
 )
+from headwater.store.tables import outbox as outbox_table
 
 CHUNK = 500
 # What is kept beside rows: feeds that somebody wanted, tags of query feeds, the query feeds that others read, and who
@@ -76,7 +75,7 @@ def merge_feeds(connection: Connection, into: int, gone: int, by: Remover) -> tu
             for query in (select(table).where(table.c.feed_id == id) for id in (gone, into))
         )
         rows = [dict(zip(_JOINED[table.name], one, strict=True)) for one in sorted(theirs - ours)]
-        keep.note(JOINED, [{"table": table.name, "feed_id": into} | row for row in rows])
+        keep.note(JOINED, [{"table": str(table.name), "feed_id": into} | row for row in rows])
     return merge.merge(connection, into, gone), keep.id
 
 
@@ -96,10 +95,9 @@ def _keep_feed(connection: Connection, kind: str, feed_id: int, by: Remover) -> 
         keep.rows(table, table.c.feed_id == feed_id)
     shown = connection.execute(select(hit.c.item_id).where(hit.c.feed_id == feed_id).distinct()).scalars()
     keep.among(edition.c.item_id, shown.all())
-    slowest = connection.execute(select(func.min(checkpoint.c.position))).scalar()
-    if slowest is not None:  # what some consumer has not read yet, it shall still read
-        theirs = select(item.c.id).where(item.c.feed_id == feed_id)
-        keep.rows(outbox, outbox.c.position > slowest, outbox.c.item_id.in_(theirs))
+    theirs = select(item.c.id).where(item.c.feed_id == feed_id)
+    matched = outbox.read_checkpoint(connection, "queries")  # what has not met the queries yet shall still do so
+    keep.rows(outbox_table, outbox_table.c.position > matched, outbox_table.c.item_id.in_(theirs))
     return keep
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, delete, func, or_, select, update
+from sqlalchemy import Column, Connection, delete, or_, select, update
 
 from headwater.errors import NotFound
 from headwater.store import marks, outbox, queries, subscribing
@@ -22,7 +22,7 @@ from headwater.store.removing import JOINED, QUERY_TAGS, WANTED
 from headwater.store.schema import metadata
 from headwater.store.sql import chunks, insert_new
 from headwater.store.state import FEEDS, PUBLISHED, QUERIES, changed
-from headwater.store.tables import checkpoint, feed, hit, implicit_feed, item, query_feed, seen, unindexed
+from headwater.store.tables import feed, hit, implicit_feed, item, query_feed, seen, unindexed
 from headwater.store.tables import outbox as outbox_table
 
 LASTS = 86_400.0  # seconds for which what was removed is kept
@@ -107,9 +107,6 @@ def _part(connection: Connection, number: int) -> None:
         if one["table"] != seen.name:
             table = metadata.tables[one.pop("table")]
             connection.execute(delete(table).where(*(table.c[name] == value for name, value in one.items())))
-            if table is subscribed:
-                theirs = (mark.c.user_id == one["user_id"], mark.c.feed_id == one["feed_id"])
-                connection.execute(delete(mark).where(*theirs, mark.c.starred.is_(None)))
 
 
 # Rows
@@ -234,8 +231,8 @@ class _Back:
         self._unread += [row for row in rows if row["item_id"] in self._new]
 
     def _pass_on_again(self) -> None:
-        """Entries of the outbox that some consumer had not read and has passed by meanwhile, without their items."""
-        passed = self._connection.execute(select(func.max(checkpoint.c.position))).scalar() or 0
+        """Entries of the outbox that the query processor had not met and has passed by meanwhile, without items."""
+        passed = outbox.read_checkpoint(self._connection, "queries")
         missed = [row for row in self._unread if row["position"] <= passed]
         if missed:
             outbox.in_turn(self._connection)
