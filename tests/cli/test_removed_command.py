@@ -7,17 +7,17 @@ def test_what_was_removed_is_listed_and_brought_back_by_the_command_that_was_nam
     headwater("users", "add", "ada", "--password-stdin", input="long enough\n")
     headwater("users", "add", "bo", "--password-stdin", input="long enough\n")
     headwater("feeds", "import", "-", input="http://127.0.0.1:9/feed\n")
-    headwater("query", "create", "-", input="CREATE FEED All AS RETURN ALL")
+    headwater("query", "create", "-", input="CREATE FEED News AS RETURN ALL")
     assert "headwater removed undo 1" in headwater("users", "remove", "bo").out
     assert headwater("feeds", "remove", "1", "--json").json[0]["undo"] == 2
-    assert "headwater removed undo 3" in headwater("query", "drop", "All").out
+    assert "headwater removed undo 3" in headwater("query", "drop", "News").out
     listed = headwater("removed", "list", "--json").json
     assert [(one["id"], one["kind"]) for one in listed] == [(3, "query feed"), (2, "feed"), (1, "account")]
     assert "1  account  bo" in headwater("removed", "list").out
     back = headwater("removed", "undo", "1", "2", "3", "--json").json
-    assert [one["label"] for one in back] == ["All", "http://127.0.0.1:9/feed", "bo"]
+    assert [one["label"] for one in back] == ["News", "http://127.0.0.1:9/feed", "bo"]
     assert [one["name"] for one in headwater("users", "list", "--json").json] == ["ada", "bo"]
-    assert headwater("query", "list", "--json").json[0]["name"] == "All"
+    assert headwater("query", "list", "--json").json[0]["name"] == "News"
     assert "Nothing was removed" in headwater("removed", "list").out
 
 

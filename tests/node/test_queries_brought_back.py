@@ -29,7 +29,8 @@ async def test_a_query_feed_that_is_back_has_its_past_and_what_came_meanwhile_bu
     world: World,
 ) -> None:
     await world.run(LAVA)
-    await world.publish("guardian", "lava 1", "lava 2", "lava 3")
+    for title in ("lava 1", "lava 2", "lava 3"):
+        await world.publish("guardian", title)
     await world.process()
     before = await world.store.queries.find("Lava")
     hits = await world.store.queries.stream(before.id)

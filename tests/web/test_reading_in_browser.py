@@ -139,7 +139,7 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
     await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
     await expect(rows.nth(1)).not_to_have_class(re.compile("is-unread"))
     assert (await lived_store.reading.counts(owner)).total == before - 2
-    undo = page.locator("form.undo")
+    undo = page.locator(".undo")
     await expect(undo).to_contain_text("2 items marked as read.")
     await expect(undo).to_be_in_viewport()
     await undo.get_by_role("button").click()

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from headwater.store.people import Removal
-from headwater.web.api.endpoint import Answer, Call, Given, Noun
+from headwater.web.api.endpoint import WRITE, Answer, Call, Given, Noun
 from headwater.web.api.values import Id, Page, Time
 from headwater.web.session import who
 
@@ -53,6 +53,6 @@ async def undo_removal(call: Call, given: UndoRemoval) -> TakenBack:
 
     Where its name or address has been taken meanwhile, nothing is changed and the answer says by what.
     """
-    scopes = (await who(call.request)).scopes
+    scopes = (await who(call.request, WRITE)).scopes
     back = await call.store.removals.undo(given.undo, call.user.id, call.now, scopes=scopes)
     return TakenBack(kind=back.kind, label=back.label)

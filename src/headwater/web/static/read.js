@@ -131,15 +131,16 @@ async function above() {
 }
 
 // Taking it back where one is: the rows stay, and are unread again.
-const note = list.querySelector("form.undo");
+const box = list.querySelector(".undo");
+const note = box.querySelector("form");
 let taken = null; // rows that the note would make unread
 function offer(past, undo) {
   taken = past;
   note.elements.undo.value = undo.join(",");
   note.querySelector("span").textContent = `${past.length} item${past.length === 1 ? "" : "s"} marked as read.`;
   note.querySelector("button").hidden = false;
-  note.hidden = false;
-  list.append(note); // at the lower edge, wherever one has scrolled to; nothing moves for it
+  box.hidden = false;
+  list.append(box); // at the lower edge, wherever one has scrolled to; nothing moves for it
 }
 note.addEventListener("submit", async (event) => {
   if (!taken) return; // all of the stream: the page is loaded anew
@@ -148,7 +149,7 @@ note.addEventListener("submit", async (event) => {
   if (!answer.ok || answer.redirected) return location.reload();
   for (const one of taken) one.classList.add("is-unread");
   taken = null;
-  note.hidden = true;
+  box.hidden = true;
   recount();
 });
 
