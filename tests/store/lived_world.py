@@ -69,11 +69,10 @@ async def lived_world(store: Store, seed: int = 1) -> World:
         pass
     every = [one.id or 0 for one in await store.items(limit=1000)]
     for user in (owner, ada, bob):
-        for id in every:
-            deed = dice.randrange(4)
-            if deed < 3:
-                read = {0: True, 1: False}.get(deed)
-                await store.reading.mark(user.id, [id], NOW, read=read, starred=True if deed == 2 else None)
+        deeds = {id: dice.randrange(4) for id in every}
+        for deed, (read, starred) in enumerate([(True, None), (False, None), (None, True)]):
+            ids = [id for id in every if deeds[id] == deed]
+            await store.reading.mark(user.id, ids, NOW, read=read, starred=starred)
     await store.reading.retitle(ada.id, "Ada's own title", feed_id=feeds[0].id)
     await store.reading.mark_all_read(bob.id, now=NOW + 300)
     token = await store.accounts.add_token(ada.id, SECRET, "laptop", ["read", "write"], NOW)

@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from lived_world import PHONE, REMOVALS, SECRET, Removing, World, everything, lived_world
+from lived_world import PHONE, REMOVALS, SECRET, World, everything, lived_world
 from sqlalchemy import Connection, func, select
 
 from databases import PostgresServer
@@ -33,22 +33,21 @@ async def taken_back(world: World, undo: int | None) -> None:
     await world.store.removals.undo(undo, None, LATER)
 
 
-@pytest.mark.parametrize("remove", REMOVALS.values(), ids=REMOVALS.keys())
-async def test_what_is_removed_and_taken_back_is_as_it_was_and_only_once(world: World, remove: Removing) -> None:
+async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(world: World) -> None:
     before = await everything(world.store)
-    undo = await remove(world)
-    assert undo is not None
-    gone = await everything(world.store)
-    assert gone != before
-    await taken_back(world, undo)
-    assert await everything(world.store) == before
-    with pytest.raises(NotFound, match=NOTHING):
+    for name, remove in REMOVALS.items():
+        undo = await remove(world)
+        assert undo is not None
+        assert await everything(world.store) != before, name
         await taken_back(world, undo)
-    assert await everything(world.store) == before
+        assert await everything(world.store) == before, name
+        with pytest.raises(NotFound, match=NOTHING):
+            await taken_back(world, undo)
+        assert await everything(world.store) == before, name
     assert await world.store.removals.all(None, LATER) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trace(store: Store, seed: int) -> None:
     world = await lived_world(store, seed)
     before = await everything(store)

@@ -159,6 +159,34 @@ async def test_a_feed_is_changed_paused_merged_and_removed_by_its_forms(site: St
         assert (status, "kept for a day" in page) == (404, True)
 
 
+async def test_a_reader_leaves_a_feed_and_nobody_else_takes_that_back(site: Start, web_store: Store) -> None:
+    await two_feeds(web_store)
+    owner = await web_store.accounts.owner()
+    await web_store.accounts.change(owner.id, password=hash_password("the owner's password"))
+    rita = await web_store.accounts.add("rita", hash_password("rita's password"), NOW)
+    await web_store.reading.subscribe(rita.id, 1, NOW, tags=("hers",))
+    base = await site()
+    async with visiting(base) as visitor, visiting(base) as other:
+        await visitor.send("/login", "/login", name="rita", password="rita's password")
+        await other.send("/login", "/login", name=owner.name, password="the owner's password")
+        _, page = await visitor.send("/feed/1", do="unsubscribe")
+        (undo,) = re.findall(r'name="undo" value="(\d+)"', page)
+        assert await web_store.reading.subscriptions(rita.id) == []
+        assert (await visitor.get("/feed/1"))[0] == 404
+        status, page = await other.send("/undo", undo=undo)
+        assert (status, "kept for a day" in page) == (404, True)
+        assert "Removed lately" not in (await other.get("/settings"))[1]
+        assert "Removed lately" in (await visitor.get("/settings"))[1]
+        status, page = await visitor.send("/undo", undo=undo)
+        assert (status, "You subscribe to the feed again" in page) == (200, True)
+        _, page = await other.send("/feed/1", do="remove")
+        (undo,) = re.findall(r'name="undo" value="(\d+)"', page)
+        assert (await visitor.send("/undo", undo=undo))[0] == 404
+        assert (await other.send("/undo", undo=undo))[0] == 200
+    (mine,) = await web_store.reading.subscriptions(rita.id)
+    assert (mine.feed_id, mine.tags) == (1, ("hers",))
+
+
 async def test_losses_are_answered_by_more_weight_or_accepted(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
     async with visiting(await site()) as visitor:
