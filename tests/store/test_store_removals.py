@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, func, select
 
 from databases import PostgresServer
 from headwater.errors import InputError, NotFound
+from headwater.store import kept_rows
 from headwater.store.moving import move
 from headwater.store.people import Remover
 from headwater.store.removed_tables import removal, removed
@@ -48,7 +50,10 @@ async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(wor
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trace(store: Store, seed: int) -> None:
+async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trace(
+    store: Store, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_rows, "PIECE", 3)  # so that most tables are kept in several pieces
     world = await lived_world(store, seed)
     before = await everything(store)
     undo = []
@@ -80,6 +85,17 @@ async def test_a_removed_feed_is_not_found_by_search_nor_polled_and_both_again_w
     shown = (an_item(feed_id, "0-0"), an_item(feed_id, "new"))
     [saved] = await store.save([a_verdict(await store.feed(feed_id), *shown, at=LATER)])
     assert [item.identity for item in saved.new] == ["new"]  # what it had shown before is known
+
+
+async def test_of_two_who_take_the_same_back_at_once_one_does(world: World, database_url: str) -> None:
+    before = await everything(world.store)
+    undo = await REMOVALS["an account"](world)
+    assert undo is not None
+    async with await Store.open(database_url) as other:
+        tried = [one.removals.undo(undo, world.owner.id, LATER) for one in (world.store, other)]
+        answers = await asyncio.gather(*tried, return_exceptions=True)
+    assert sorted(type(one).__name__ for one in answers) == ["Back", "NotFound"]
+    assert await everything(world.store) == before
 
 
 async def test_a_removed_token_is_refused_at_once_and_opens_the_same_when_it_is_back(world: World) -> None:
@@ -143,7 +159,7 @@ async def test_after_a_day_nothing_is_taken_back_and_retention_forgets_the_rows(
     with pytest.raises(NotFound, match=NOTHING):
         await store.removals.undo(first, world.ada.id, day + 1)
     assert await store.removals.expire(day + 1) == 2
-    assert await store.read(kept_rows) == (0, 0)
+    assert await store.read(counted) == (0, 0)
     with pytest.raises(NotFound, match=NOTHING):
         await store.removals.undo(second, None, LATER)
 
@@ -153,10 +169,10 @@ async def test_what_is_forgotten_is_removed_for_good(world: World) -> None:
     assert undo is not None
     assert await world.store.removals.forget([undo + 1]) == 0
     assert await world.store.removals.forget([undo]) == 1
-    assert await world.store.read(kept_rows) == (0, 0)
+    assert await world.store.read(counted) == (0, 0)
 
 
-def kept_rows(connection: Connection) -> tuple[int, ...]:
+def counted(connection: Connection) -> tuple[int, ...]:
     return tuple(
         connection.execute(select(func.count()).select_from(table)).scalar_one() for table in (removal, removed)
     )
