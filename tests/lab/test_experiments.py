@@ -14,7 +14,7 @@ from findings import ON_NEWS, SYNTHETIC, surprises
 from headwater.errors import TraceError
 from headwater.lab.experiments import MODULES, experiment
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Result, silent
-from headwater.lab.report import Section, page
+from headwater.lab.report import Section, page, run_section
 
 
 def run(name: str, **settings: Any) -> Result:
@@ -133,6 +133,20 @@ def test_a_trace_without_text_has_nothing_for_query_feeds(tmp_path: Path) -> Non
     file.write_text("source,published_at\n" + "".join(f"a,{k * 1000}\n" for k in range(300)))
     with pytest.raises(TraceError, match="no source with 100 titles or categories"):
         run("network", seeds=1, quick=True, trace=file)
+    section = run_section(experiment("network"), LabSettings(seeds=1, quick=True, trace=file, jobs=1), silent)
+    assert section.result is not None
+    assert [note.partition(":")[0] for note in section.result.notes] == ["On synthetic worlds only"]
+    assert "peers needs a trace" in run_section(experiment("peers"), LabSettings(), silent).trouble
+
+
+def test_without_text_two_steps_wants_every_item_of_a_trace(tmp_path: Path) -> None:
+    file = tmp_path / "bare.csv"
+    file.write_text("source,published_at\n" + "".join(f"{'ab'[k % 2]},{k * 1000}\n" for k in range(900)))
+    given = {"seeds": 1, "budget": (1.0,), "strategies": ("uniform",), "trace": file}
+    result = run("two-steps", **given)
+    assert (result.settings["query"], result.rows[-1]["strategy"]) == ("every item", "uniform on bare.csv")
+    with pytest.raises(TraceError, match="neither titles nor categories"):
+        run("two-steps", query='ITEM CONTAINS "x"', **given)
 
 
 @pytest.mark.parametrize("name", ["two-steps", "shapes"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import html
 import importlib.metadata
 import io
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headwater import __version__
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, TraceError
 from headwater.lab.experiments.base import Experiment, LabSettings, Progress, Result
 from headwater.lab.measures import NOT_SHOWN, cell, measure
 
@@ -34,14 +35,26 @@ class Section:
 
 
 def run_section(experiment: Experiment, settings: LabSettings, progress: Progress) -> Section:
-    """Run one experiment with those of the settings that it heeds."""
+    """Run one experiment with those of the settings that it heeds; without the trace if it cannot use that."""
     began = time.perf_counter()
+    heeded = experiment.heeded(settings)
     try:
-        result = experiment.run(experiment.heeded(settings), progress)
+        result = _run(experiment, heeded, progress)
     except HeadwaterError as error:
         return Section(experiment, trouble=str(error))
     result.seconds = time.perf_counter() - began
     return Section(experiment, result, png(experiment.draw(result)) if experiment.draw is not None else b"")
+
+
+def _run(experiment: Experiment, heeded: LabSettings, progress: Progress) -> Result:
+    try:
+        return experiment.run(heeded, progress)
+    except TraceError as error:
+        if heeded.trace is None or "seeds" not in experiment.takes:  # there is nothing but the trace
+            raise
+        result = experiment.run(dataclasses.replace(heeded, trace=None, query=None), progress)
+        result.notes.append(f"On synthetic worlds only: {error}")
+        return result
 
 
 def png(figure: Figure) -> bytes:

@@ -74,6 +74,8 @@ def quality_of(alpha: float, seed: int, window: int, interval: float, path: str 
 def run(given: LabSettings, progress: Progress) -> Result:
     seeds = given.seeds or (4 if given.quick else 20)
     nodes = 600 if given.quick else NODES
+    if given.trace is not None:
+        source_of(str(given.trace), PER_DAY_ITEMS, WORDS)  # says at once if there is none
     window = given.window or 20
     per_day = given.one_rate("network", 24.0)
     interval = DAY / per_day

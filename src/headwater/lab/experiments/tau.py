@@ -49,6 +49,8 @@ def run(given: LabSettings, progress: Progress) -> Result:
     settings = dataclasses.replace(SETTINGS, window=given.window or SETTINGS.window)
     seeds = given.seeds or (4 if given.quick else 20)
     budgets = given.budget or (30.0,)
+    if given.trace is not None:
+        cycles_of(busiest(load_trace(given.trace), SETTINGS.feeds), settings, given.trace)  # says at once if too short
     rows: list[Row] = []
     curves: dict[str, Any] = {}
     checks: list[Check] = []

@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from headwater.errors import TraceError
 from headwater.lab.conditions import condition
 from headwater.lab.cycles import (
@@ -61,12 +63,12 @@ def one_run(settings: CycleSettings, name: str, budget: float, seed: int) -> Cyc
     return run_cycles(world, make(name, settings.feeds, rng=generator(seed, 1), **more), budget)
 
 
-def on_trace(path: Path, name: str, budget: float, window: int, query: str) -> CycleScores:
-    """The hundred most active feeds of a trace under one standing query on its real text."""
+def on_trace(path: Path, name: str, budget: float, window: int, query: str | None) -> CycleScores:
+    """The hundred most active feeds of a trace under one standing query on its real text; without, all is wanted."""
     chosen = busiest(load_trace(path, text=True), CycleSettings().feeds)
-    world = trace_world(
-        chosen, matches(chosen, condition(query)), cycles_of(chosen, CycleSettings(window=window), path)
-    )
+    settings = cycles_of(chosen, CycleSettings(window=window), path)
+    wanted = np.ones(len(chosen.times), dtype=bool) if query is None else matches(chosen, condition(query))
+    world = trace_world(chosen, wanted, settings)
     more = {"capped": False} if name in ("two_steps", "only_tau") else {}
     return run_cycles(world, make(name, chosen.feeds, rng=generator(0, 1), **more), budget)
 
@@ -76,6 +78,7 @@ def run(given: LabSettings, progress: Progress) -> Result:
         condition(given.query)  # a mistake in it is told before anything runs
         if given.trace is None:
             raise TraceError("--query asks for the text of a trace; give one with --trace.")
+    query = _query_on(given.trace, given.query, given.window or 10) if given.trace is not None else None
     settings = CycleSettings(window=given.window or 10)
     names = check_names(given.strategies) or NAMES
     budgets = given.budget or BUDGETS
@@ -93,10 +96,9 @@ def run(given: LabSettings, progress: Progress) -> Result:
     about = {"seeds": seeds, "knowledge": "divergence", **dataclasses.asdict(settings)}
     result = Result("two-steps", about, rows, checks)
     if given.trace is not None:
-        query = given.query or QUERY
         jobs = [Job(on_trace, (given.trace, name, budget, settings.window, query)) for name, budget in keys]
         real = run_all(jobs, given, progress, "trace")
-        about |= {"trace": given.trace.name, "query": query}
+        about |= {"trace": given.trace.name, "query": query or "every item"}
         for (name, budget), score in zip(keys, real, strict=True):
             row = _row(name, budget, [score])
             row.pop("paper", None)
@@ -106,6 +108,20 @@ def run(given: LabSettings, progress: Progress) -> Result:
             dataclasses.replace(each, statement=f"on {given.trace.name}: {each.statement}") for each in _orders(found)
         ]
     return result
+
+
+def _query_on(path: Path, asked: str | None, window: int) -> str | None:
+    """The query for a trace: the one asked for, the usual one, or none where there is no text to ask.
+
+    What keeps the trace from being used at all is told here, before the synthetic worlds are run.
+    """
+    trace = busiest(load_trace(path, text=True), CycleSettings().feeds)
+    cycles_of(trace, CycleSettings(window=window), path)
+    if trace.titles is None and trace.categories is None:
+        if asked is not None:
+            matches(trace, condition(asked))  # says that it cannot be asked
+        return None
+    return asked or QUERY
 
 
 def _row(name: str, budget: float, scores: list[CycleScores]) -> Row:
