@@ -66,11 +66,20 @@ async def test_a_query_is_previewed_created_replaced_explained_and_dropped(fed: 
     assert "exists already" in refused["message"]
     other = await fed.owner("PUT", "/queries/Other", 400, json={"text": text})
     assert other["field"] == "text"
+
+    async def published(status: int) -> None:
+        """Documents are looked after four times a second."""
+        while (await fed.owner.http.get("/feeds/Everything.atom")).status_code != status:
+            await asyncio.sleep(0.05)
+
+    await published(200)
     removed = await fed.owner("DELETE", "/queries/Everything")
     assert removed["dropped"] == ["Everything"]
+    await published(404)
     before = (await fed.owner("GET", "/removals"))["items"]
     await fed.owner("POST", "/removals/undo", json={"undo": removed["undo"]})
     assert (await fed.owner("GET", "/queries/Everything"))["name"] == "Everything"
+    await published(200)
     script = await fed.owner("POST", "/queries", 201, json={"text": "DROP FEED Everything"})
     assert len((await fed.owner("GET", "/removals"))["items"]) == len(before) == len(script["undo"]) == 1
     await fed.owner("GET", "/queries/Everything", 404)
