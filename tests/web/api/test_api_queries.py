@@ -35,7 +35,7 @@ async def test_a_script_gets_its_one_form(server: Any) -> None:
     assert refused["details"][0]["message"]
 
 
-async def test_a_query_is_previewed_created_replaced_explained_and_dropped(fed: Any) -> None:
+async def test_a_query_is_previewed_created_replaced_explained_and_dropped(fed: Any, eventually: Any) -> None:
     tried = await fed.owner("POST", "/queries/preview", json={"text": EVERYTHING, "days": 3650, "items": 2})
     assert tried["items"][0]["kept"] == tried["items"][0]["looked_at"] > 0
     assert len(tried["items"][0]["items"]) == 2
@@ -67,10 +67,11 @@ async def test_a_query_is_previewed_created_replaced_explained_and_dropped(fed: 
     other = await fed.owner("PUT", "/queries/Other", 400, json={"text": text})
     assert other["field"] == "text"
 
-    async def published(status: int) -> None:
-        """Documents are looked after four times a second."""
-        while (await fed.owner.http.get("/feeds/Everything.atom")).status_code != status:
-            await asyncio.sleep(0.05)
+    async def published(status: int) -> None:  # documents are looked after four times a second
+        async def answered() -> bool:
+            return bool((await fed.owner.http.get("/feeds/Everything.atom")).status_code == status)
+
+        await eventually(answered, f"the document answers {status}")
 
     await published(200)
     removed = await fed.owner("DELETE", "/queries/Everything")
