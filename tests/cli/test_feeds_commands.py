@@ -135,6 +135,14 @@ def test_lists_go_out_and_come_back(headwater, tmp_path: Path) -> None:
     assert (tmp_path / "too.opml").read_bytes() == (tmp_path / "out.opml").read_bytes()
 
 
+def test_one_feed_written_in_two_ways_is_a_duplicate_of_the_list(headwater) -> None:
+    text = "https://a.example/rss\nhttps://a.example:443/rss\nhttps://b.example/rss\n"
+    report = headwater("feeds", "import", "-", "--json", input=text).json
+    assert (report["added"], report["duplicates"]) == (2, ["https://a.example:443/rss"])
+    assert report["already_there"] == []
+    assert "0 feeds added, 2 were there already." in headwater("feeds", "import", "-", input=text[23:]).out
+
+
 def test_several_lists_come_in_together_or_not_at_all(headwater, tmp_path: Path) -> None:
     one, two, bad = tmp_path / "one.opml", tmp_path / "two.txt", tmp_path / "bad.opml"
     one.write_text('<opml><body><outline text="news"><outline xmlUrl="http://a.example/rss"/></outline></body></opml>')

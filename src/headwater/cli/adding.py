@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.prompt import IntPrompt
 
-from headwater.cli.common import as_json, command, err, fail, out, print_json, settings
+from headwater.cli.common import as_json, command, count, err, fail, out, print_json, settings
 from headwater.cli.work import fetcher, opened, run
 from headwater.errors import HeadwaterError, InputError
 
@@ -104,6 +104,6 @@ def _print_added(one: Subscribed) -> None:
         out.print(f"already there: {title}  [dim]{escape(one.feed.url)}[/dim]")
         return
     items = one.refresh.new if one.refresh else 0
-    out.print(f"added {one.feed.id}: {title}  [dim]{escape(one.feed.url)}[/dim]  {items} items")
+    out.print(f"added {one.feed.id}: {title}  [dim]{escape(one.feed.url)}[/dim]  {count(items, 'item')}")
     for other in one.others:
         out.print(f"  also offered: {escape(other.title or '')}  [dim]{escape(other.url)}[/dim]")

@@ -98,6 +98,14 @@ def as_json() -> bool:
     return bool(_given.get().get("as_json"))
 
 
+def count(number: int, what: str) -> str:
+    """
+    >>> count(1, "feed"), count(2000, "feed")
+    ('1 feed', '2,000 feeds')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def plain(value: Any) -> Any:
     """Values of the model as what JSON knows."""
     if is_dataclass(value) and not isinstance(value, type):

@@ -11,9 +11,9 @@ import typer
 from rich.table import Table as Grid
 from rich.text import Text
 
-from headwater.cli.common import as_json, command, err, group, out, print_json, settings
+from headwater.cli.common import as_json, command, count, err, group, out, print_json, settings
 from headwater.cli.known_names import Known, known_here
-from headwater.cli.script_files import count, mistakes_told, read_bytes, read_script, read_text, tell
+from headwater.cli.script_files import mistakes_told, read_bytes, read_script, read_text, tell
 from headwater.cli.table import Row, Table, read_table
 from headwater.formats.urls import normalise
 from headwater.language import EVERY, Catalogue, Message, Script, parse

@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.cli.articles import Switch, switched
-from headwater.cli.common import as_json, command, fail, out, print_json, settings
+from headwater.cli.common import as_json, command, count, fail, out, print_json, settings
 from headwater.cli.query import ScriptFile, app, register
 from headwater.cli.removed import how_to_undo
-from headwater.cli.script_files import MALFORMED, count, mistakes_told, read_text, tell
+from headwater.cli.script_files import MALFORMED, mistakes_told, read_text, tell
 from headwater.cli.work import opened, run
 from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import EVERY, parse

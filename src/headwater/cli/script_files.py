@@ -18,10 +18,6 @@ LARGEST_SCRIPT = 64 * 1024 * 1024
 MALFORMED = 2  # the exit code of every command that was given a script with mistakes
 
 
-def count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 # reading
 
 

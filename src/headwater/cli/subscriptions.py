@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headwater.cli.common import as_json, command, err, out, print_json, settings
+from headwater.cli.common import as_json, command, count, err, out, print_json, settings
 from headwater.cli.work import opened, run
 from headwater.errors import InputError
 from headwater.formats.opml import Outline, Subscriptions, joined, read_opml
@@ -53,22 +53,28 @@ async def _add(new: list[NewFeed]) -> list[Added]:
 
 
 def _report(lists: Subscriptions, added: list[Added]) -> None:
-    created = sum(one.created for one in added)
-    there = [one.feed.url for one in added if not one.created]
+    created = {one.feed.id for one in added if one.created}
+    there = [one.feed.url for one in added if one.feed.id not in created]
+    # What the list writes in two ways (with and without :443) only the store has found to be one feed.
+    pairs = zip(lists.feeds, added, strict=True)
+    again = [given.url for given, one in pairs if not one.created and one.feed.id in created]
+    duplicates = [*lists.duplicates, *again]
     if as_json():
         print_json(
             {
-                "added": created,
+                "added": len(created),
                 "already_there": there,
-                "duplicates": lists.duplicates,
+                "duplicates": duplicates,
                 "refused": [{"url": url, "reason": reason} for url, reason in lists.refused],
                 "problems": lists.problems,
             }
         )
         return
-    out.print(f"{created} feeds added, {len(there)} were there already.")
+    out.print(
+        f"{count(len(created), 'feed')} added, {len(there):,} {'was' if len(there) == 1 else 'were'} there already."
+    )
     for what, lines in (
-        ("stood in the list twice", list(lists.duplicates)),
+        ("stood in the list twice", duplicates),
         ("were refused", [f"{url}: {reason}" for url, reason in lists.refused]),
     ):
         if lines:
@@ -105,7 +111,7 @@ def export(
     if as_json():
         print_json(feeds)
     else:
-        out.print(f"{len(feeds)} feeds written to {escape(file)}.")
+        out.print(f"{count(len(feeds), 'feed')} written to {escape(file)}.")
 
 
 def _list(file: str, *, of_several: bool) -> Subscriptions:
