@@ -30,7 +30,7 @@ def view(one: Removal) -> RemovalView:
 
 @noun.get("/removals")
 async def list_removals(call: Call) -> Page[RemovalView]:
-    """List what you can take back, the latest first; owners also what was removed for everybody."""
+    """List what you can take back, the latest hundred first; owners also what was removed for everybody."""
     scopes = (await who(call.request)).scopes
     found = await call.store.removals.all(call.user.id, call.now, scopes=scopes)
     return Page(items=[view(one) for one in found], next=None)
