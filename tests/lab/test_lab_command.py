@@ -47,6 +47,12 @@ def test_bad_input_is_answered_with_one_sentence(
     assert str(told.value) == sentence
 
 
+def test_plots_without_matplotlib_are_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(HeadwaterError, match="Plots need the extra"):
+        build(["lab"])(["lab", "run", "two-steps", "--jobs", "1", "--plot", "x.png"], standalone_mode=False)
+
+
 def test_a_warm_up_longer_than_the_trace_is_told_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

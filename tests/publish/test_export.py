@@ -58,6 +58,15 @@ async def test_an_export_holds_everything_once_and_grows_by_what_is_new(
     assert not (tmp_path / f"items.{format}.parts").exists()
 
 
+@pytest.mark.parametrize("format", FORMATS)
+async def test_an_export_of_nothing_yet_is_gone_on_with(store: Store, tmp_path: Path, format: str) -> None:
+    out = tmp_path / f"items.{format}"
+    assert (await archive.export(store, "items", Slice(), str(out), format)).rows == 0
+    await fill(store, 0, 3)
+    assert (await archive.export(store, "items", Slice(), str(out), format)).new == 6
+    assert len(rows(out)) == 6
+
+
 class Broken(Exception):
     pass
 

@@ -42,11 +42,12 @@ def style(place: int, *, marker: bool = True) -> dict[str, Any]:
 
 
 def saver(path: Path) -> Callable[[Figure], None]:
-    """A function that writes a figure to `path`, whose name and folder are checked now."""
+    """A function that writes a figure to `path`; what would keep it from that is told now, not after the work."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise TraceError(f"The plot cannot be written to {path.name}: its name must end in .png or .svg.")
     if not path.parent.is_dir():
         raise TraceError(f"The plot cannot be written to {path}: the folder does not exist.")
+    new_figure()  # says if matplotlib is missing
 
     def save(figure: Figure) -> None:
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)

@@ -81,11 +81,16 @@ class Lines(Growing):
         self._file.flush()
         os.fsync(self._file.fileno())
         self._count(rows, last, self._file.tell())
-        _replace(self._state, orjson.dumps(asdict(replace(self._kept, new=0))))
+        self._keep()
 
     def close(self) -> Kept:
         self._file.close()
+        if not self._state.exists():  # nothing to write yet: the next export must know its own file
+            self._keep()
         return self._kept
+
+    def _keep(self) -> None:
+        _replace(self._state, orjson.dumps(asdict(replace(self._kept, new=0))))
 
 
 class Parquet(Growing):
