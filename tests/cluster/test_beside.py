@@ -58,7 +58,7 @@ async def test_feeds_are_added_and_refreshed_by_the_terminals(
 async def test_beside_nodes_on_one_database_their_terminals_ask(farm, url: str, store: Store, eventually) -> None:
     made = await farm(feeds=1, hosts=1, speed=100, hints=False)
     async with SharedNode(settings(database=url, member="a")) as node:
-        await eventually(lambda: len(node.terminal.held) == 256, "it holds all hosts")
+        await eventually(lambda: len(node.terminal.tenancy.held) == 256, "it holds all hosts")
         added = await command("feeds", "add", made.url(0), DATABASE=url)
         assert added.exit_code == 0, added
         assert node.terminal.counts["errands"] >= 1

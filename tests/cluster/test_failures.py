@@ -106,7 +106,7 @@ class Kept:
 
 async def answered(terminal: Terminal, eventually) -> None:
     """Until the landlord has given the terminal what it gets."""
-    await eventually(lambda: terminal._until > 0.0, "it has asked for partitions and was answered")
+    await eventually(lambda: terminal.tenancy.left(0.0) > 0.0, "it has asked for partitions and was answered")
 
 
 async def tried(terminal: Terminal, job: Job) -> str:
@@ -205,7 +205,7 @@ async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_par
         assert max(made.log.most_at_once.values()) <= 2
         assert (ended, terminal.room) == ([], 2)
         landlord.give(Grant({p: 5}, (p,), LEASE, 7, time.time()))
-        await eventually(lambda: p in terminal.draining, "it is to let go")
+        await eventually(lambda: p in terminal.tenancy.draining, "it is to let go")
         await waiting[0](ClusterError("The broker is full."))
         for then in waiting[1:]:
             assert {p: 5} not in landlord.drained
@@ -246,7 +246,7 @@ async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
         await offer_all(streams, [Job(1, p, 7 << EPOCH_SHIFT, url, "a test")])
         await eventually(lambda: terminal.counts["fetched"] == 1, "it has asked for jobs of its partition")
         landlord.give(replace(grant, partitions={}))
-        await eventually(lambda: not terminal.held, "the partition has passed on")
+        await eventually(lambda: not terminal.tenancy.held, "the partition has passed on")
         await asyncio.sleep(0.5)
         await offer_all(streams, [Job(2, p, 7 << EPOCH_SHIFT, made.url(1), "a test")])
         await asyncio.sleep(0.5)
@@ -583,7 +583,7 @@ async def test_a_partition_that_a_redirect_led_to_is_not_let_go_before_its_host_
         terminal = Terminal("t", fetcher, landlord, NoJobs(), Kept(), timing=Timing(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
-        await eventually(lambda: terminal.held, "it has partitions")
+        await eventually(lambda: terminal.tenancy.held, "it has partitions")
         fetching = asyncio.create_task(tried(terminal, Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test")))
         await eventually(lambda: made.log.of(0), "it is redirected")
         landlord.give(replace(grant, surplus=(there,)))

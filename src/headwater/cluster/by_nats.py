@@ -228,7 +228,7 @@ class NatsJobs:
         link = self._streams.link
         api = f"$JS.API.CONSUMER.MSG.NEXT.{self._streams.stream('JOBS')}."
         inbox, subscription = await self._listen(terminal)
-        connected, held, looked = link.stats["reconnects"], terminal.held, -SCAN
+        connected, held, looked = link.stats["reconnects"], terminal.tenancy.held, -SCAN
         try:
             while not stop.is_set():
                 terminal.changed.clear()
@@ -236,8 +236,8 @@ class NatsJobs:
                 if connected != link.stats["reconnects"]:  # to a broker that may know nothing of what we wished for
                     connected, looked = link.stats["reconnects"], -SCAN
                     self._wishes.clear()
-                if terminal.held is not held or now >= looked + SCAN:
-                    held, looked = terminal.held, now
+                if terminal.tenancy.held is not held or now >= looked + SCAN:
+                    held, looked = terminal.tenancy.held, now
                     if self._stale(mine, now):
                         # Jobs go to who wished for them as long as he listens, so: not there any more.
                         with contextlib.suppress(Exception):

@@ -185,7 +185,7 @@ class SharedNode(Node):
         return self.terminal.clock()
 
     def _counts(self) -> Mapping[str, int]:
-        return {**self.terminal.counts, **self.storer.counts, "held": len(self.terminal.held)}
+        return {**self.terminal.counts, **self.storer.counts, "held": len(self.terminal.tenancy.held)}
 
     def _problem(self) -> str | None:
         return self.terminal.problem or self.membership.problem

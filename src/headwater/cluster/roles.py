@@ -218,7 +218,7 @@ async def terminal(settings: Settings, stop: asyncio.Event) -> None:
                 timing=timing,
                 concurrency=settings.concurrency,
             )
-            identity.counts = lambda: {**works.counts, "held": len(works.held)}
+            identity.counts = lambda: {**works.counts, "held": len(works.tenancy.held)}
             identity.problem, identity.outage = lambda: works.problem, works.away
             log.info("joined", member=identity.name, role="terminal")
             await works.run(stop)

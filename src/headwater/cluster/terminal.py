@@ -1,7 +1,7 @@
 """A terminal: fetches and reads what it is told to, for the hosts of the partitions it holds, and decides nothing.
 
-It holds no key to the database. A fetch begins only while enough of the partition's lease is left for it to end in
-time, by a clock that goes on while the machine sleeps: whoever hung and comes back begins nothing.
+It holds no key to the database. What it may begin, and in which partitions, its tenancy knows: whoever hung and comes
+back begins nothing.
 
     take ─► queue ─► as many workers as may fetch at once ─► results, several together ─► safe: the job is done
 """
@@ -24,7 +24,8 @@ from headwater.cluster.messages import Job, Result
 from headwater.cluster.outage import Outage
 from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import pause
-from headwater.cluster.timing import Timing, awake
+from headwater.cluster.tenancy import Tenancy
+from headwater.cluster.timing import DatabaseClock, Timing, awake
 from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.errand import Hopped
@@ -58,16 +59,10 @@ class Terminal:
         self._results = results
         self.timing = timing
         self.concurrency = concurrency
-        self.held: dict[int, int] = {}  # partition → epoch
-        self.draining: set[int] = set()
-        self._let_go: dict[int, int] = {}  # drained, with the epoch under which we had it; until we are answered
+        self.tenancy = Tenancy(timing.fetch)
         self.changed = asyncio.Event()  # something is held that was not before, or there is room again
-        self._lacking = False  # others have partitions yet that will be ours
-        self._since: dict[int, float] = {}
-        self._until = 0.0
-        self._controller = 0
-        self.offset = 0.0  # what our wall clock lacks to the database's
-        self._working: dict[int, int] = {}  # partition → jobs in our hands
+        self._leader = 0  # the epoch of the controller that leads, as far as we have heard
+        self._clock = DatabaseClock()
         self._hands = 0  # jobs in our hands, until their results are safe
         self._queue: deque[Taken] = deque()  # those of them that are not begun
         self._empty = asyncio.Event()
@@ -81,7 +76,7 @@ class Terminal:
 
     def clock(self) -> float:
         """The database's time, as far as we know it."""
-        return time.time() + self.offset
+        return self._clock.now()
 
     @property
     def problem(self) -> str | None:
@@ -89,7 +84,7 @@ class Terminal:
 
     def away(self) -> tuple[float, tuple[int, ...]] | None:
         """While we reach no server: since when, and the partitions that we need to find out when that is over."""
-        return self._outage.told(self.held)
+        return self._outage.told(self.tenancy.held)
 
     @property
     def room(self) -> int:
@@ -99,9 +94,7 @@ class Terminal:
     @property
     def mine(self) -> list[int]:
         """The partitions whose jobs we want."""
-        if awake() + self.timing.fetch > self._until:
-            return []
-        return [p for p in self.held if p not in self.draining]
+        return self.tenancy.open(awake())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set: then what is under way ends, and the partitions are free for others."""
@@ -109,25 +102,14 @@ class Terminal:
         try:
             while not stop.is_set():
                 await self._tend()
-                # While partitions move, often: until they have, their hosts are asked by nobody.
-                moving = self._lacking or self.draining or not self.held
-                await pause(stop, self.timing.beat / 4 if moving else self.timing.beat)
+                await pause(stop, self.timing.beat / 4 if self.tenancy.moving else self.timing.beat)
             self._outage.end()
             await self._rest()
         finally:
-            following.cancel()
-            if self._trying is not None:
-                self._trying.cancel()
-                await asyncio.gather(self._trying, return_exceptions=True)
-            await asyncio.gather(following, return_exceptions=True)
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await _cancelled(following, *filter(None, [self._trying]))
+            await _cancelled(*self._tasks)  # no more of them begin
             self._results.abandon()
-            try:
-                await asyncio.wait_for(self._landlord.leave(self.held | self._let_go), 5)
-            except (HeadwaterError, TimeoutError) as error:
-                log.warning("not_taken_leave", error=str(error))
+            await self._leave()
 
     async def _rest(self) -> None:
         """Until nothing is in our hands, but not for ever."""
@@ -135,50 +117,44 @@ class Terminal:
             self._empty.clear()
             await pause(self._empty, self.timing.fetch)
 
-    async def _tend(self) -> None:
-        asked, at = awake(), time.time()
-        for p in self.draining:
-            if p in self.held and not self._working.get(p):
-                self._let_go[p] = self.held.pop(p)  # nothing of it is begun any more, whatever becomes of the answer
+    async def _leave(self) -> None:
         try:
-            grant = await asyncio.wait_for(self._landlord.tend(self._let_go), self.timing.beat * 4)
+            await asyncio.wait_for(self._landlord.leave(self.tenancy.claimed), 5)
         except (HeadwaterError, TimeoutError) as error:
-            said = str(error) or "Whoever shares out the partitions did not answer."
-            if said != self._problem:
-                log.warning("partitions_not_tended", error=said)
-            self._problem = said
+            log.warning("not_taken_leave", error=str(error))
+
+    # partitions
+
+    async def _tend(self) -> None:
+        """Tell the landlord what we let go, and hear what is ours."""
+        asked, at = awake(), time.time()
+        try:
+            grant = await asyncio.wait_for(self._landlord.tend(self.tenancy.let_go()), self.timing.beat * 4)
+        except (HeadwaterError, TimeoutError) as error:
+            self._trouble("partitions_not_tended", str(error) or "Whoever shares out the partitions did not answer.")
             return
-        self._let_go = {}
-        fresh = grant.partitions.keys() - self.held.keys()
-        self._since |= dict.fromkeys(fresh, awake())
-        self.held, self.draining, self._lacking = dict(grant.partitions), set(grant.surplus), grant.lacking
-        self._until, self._controller = asked + grant.seconds, max(self._controller, grant.controller)
-        answered = time.time()
-        self._follow(grant.clock - (at + answered) / 2, (answered - at) / 2)
-        if grant.problem is not None and grant.problem != self._problem:
-            log.warning("partitions_not_given", error=grant.problem)
-        self._problem = grant.problem
-        if fresh:
-            log.info("partitions", held=len(self.held), new=len(fresh), surplus=len(self.draining))
+        new = self.tenancy.granted(grant, asked, awake())
+        self._leader = max(self._leader, grant.controller)
+        self._clock.told(grant.clock, at, time.time())
+        self._trouble("partitions_not_given", grant.problem)
+        if new:
+            held, surplus = len(self.tenancy.held), len(self.tenancy.draining)
+            log.info("partitions", held=held, new=len(new), surplus=surplus)
         self.changed.set()
 
-    def _follow(self, offset: float, doubt: float) -> None:
-        """Times of refreshes are the database's: a wrong clock here must not look like a feed that posts early.
-
-        An answer that took long says little about the clock: only what is beyond `doubt` is followed.
-        """
-        if abs(offset - self.offset) > 0.5 + doubt:
-            if abs(offset) > 2.0:
-                log.warning("clock_is_wrong", seconds=round(-offset, 1), correction="the database's clock is used")
-            self.offset = offset
+    def _trouble(self, event: str, said: str | None) -> None:
+        """What is in the way of having partitions; None for nothing. Logged when it is news."""
+        if said is not None and said != self._problem:
+            log.warning(event, error=said)
+        self._problem = said
 
     # jobs
 
     def take(self, taken: Taken) -> None:
         """A job has come."""
         job = taken.job
-        self._controller = max(self._controller, job.epoch)
-        self._working[job.partition] = self._working.get(job.partition, 0) + 1
+        self._leader = max(self._leader, job.epoch)
+        self.tenancy.begin(job.partition)
         self._hands += 1
         self._queue.append(taken)
         if self._workers < self.concurrency:
@@ -200,36 +176,27 @@ class Terminal:
 
     def _over(self, job: Job) -> None:
         """A job is in our hands no more."""
-        self._working[job.partition] -= 1
+        self.tenancy.end(job.partition)
         self._hands -= 1
         if not self._hands:
             self._empty.set()
         if self.room == self.concurrency:  # there was less: more may come
             self.changed.set()
 
-    def _may(self, job: Job) -> int | None:
-        """The epoch under which the job may be begun now, None if it may not."""
-        return None if self._old(job) else self._ours(job)
-
-    def _ours(self, job: Job) -> int | None:
-        if job.partition in self.draining or awake() + self.timing.fetch > self._until:
-            return None
-        return self.held.get(job.partition)
-
     def _old(self, job: Job) -> bool:
         """Whether a controller wanted it that leads no more; errands are wanted by somebody else."""
-        return job.errand is None and job.epoch < self._controller
+        return job.errand is None and job.epoch < self._leader
 
     async def _work(self, taken: Taken) -> None:
         """Until the fetch is over. What comes after it may take long, and the next fetch does not wait for that."""
         job = taken.job
         try:
             await self._wait_after_a_move(job)
-            epoch = self._may(job)
-            if epoch is None:
+            old, epoch = self._old(job), self.tenancy.epoch(job.partition, awake())
+            if old or epoch is None:
                 self.counts["refused"] += 1
                 # Who leads now sees that the old one's job is gone, and chooses for itself.
-                await (taken.put_down if self._old(job) else taken.give_back)()
+                await (taken.put_down if old else taken.give_back)()
                 self._over(job)
                 return
             if self._outage.away_since is not None and not job.wished and job.errand is None:
@@ -305,11 +272,11 @@ class Terminal:
         """While nobody answers: one of those that were not asked, from time to time, as long as its host is ours."""
         while self._outage.away_since is not None:
             await asyncio.sleep(self._outage.pause)
-            job = self._outage.next_try([p for p in self.held if p not in self.draining])
-            epoch = None if job is None else self._ours(job)
+            job = self._outage.next_try(self.mine)
+            epoch = None if job is None else self.tenancy.epoch(job.partition, awake())
             if job is None or epoch is None or self._outage.away_since is None:
                 continue
-            self._working[job.partition] = self._working.get(job.partition, 0) + 1
+            self.tenancy.begin(job.partition)
             try:
                 found = await self._in_time(job)
                 if isinstance(found, Way):
@@ -320,7 +287,7 @@ class Terminal:
             except Exception as error:
                 log.warning("not_tried", feed=job.feed_id, error=repr(error))
             finally:
-                self._working[job.partition] -= 1
+                self.tenancy.end(job.partition)
 
     async def _kept(self, result: Result) -> None:
         """A result of which no job is left; until it is safe."""
@@ -336,17 +303,18 @@ class Terminal:
 
     async def _wait_after_a_move(self, job: Job) -> None:
         """The last holder's pause between two fetches of a host holds for us too."""
-        left = self._since.get(job.partition, 0.0) - awake() + self._gap(job.url if job.way is None else job.way.at)
+        left = self._quiet(job.partition, job.url if job.way is None else job.way.at)
         if left > 0:
             await asyncio.sleep(left)
 
-    def _gap(self, url: str) -> float:
-        return self._fetcher.gate.gap(host_of(url))
+    def _quiet(self, partition: int, url: str) -> float:
+        """Seconds for which a host is left alone after its partition has become ours."""
+        return self.tenancy.quiet(partition, self._fetcher.gate.gap(host_of(url)), awake())
 
     async def _in_time(self, job: Job) -> Outcome | Way | Hopped | None:
         """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
         try:
-            async with asyncio.timeout(self._until - awake()):
+            async with asyncio.timeout(self.tenancy.left(awake())):
                 return await self._fetch(job)
         except TimeoutError:
             return None
@@ -358,18 +326,23 @@ class Terminal:
         if job.errand is not None:
             return await self._fetcher.run(job.errand.hop)
         given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
-
         led_to: list[int] = []
 
         def mine(url: str) -> bool:
             p = partition_of(url)
-            if p != job.partition and p in self.mine and self._since.get(p, 0.0) + self._gap(url) <= awake():
+            if p != job.partition and self.tenancy.epoch(p, awake()) is not None and not self._quiet(p, url):
                 led_to.append(p)  # worked on from here on, so that it is not let go meanwhile
-                self._working[p] = self._working.get(p, 0) + 1
+                self.tenancy.begin(p)
             return p == job.partition or p in led_to
 
         try:
             return await self._fetcher.fetch_ours(job.url, job.validators, mine=mine, **given)
         finally:
             for p in led_to:
-                self._working[p] -= 1
+                self.tenancy.end(p)
+
+
+async def _cancelled(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

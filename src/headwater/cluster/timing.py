@@ -5,8 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import structlog
+
 FETCH = 30.0  # seconds a fetch may take
+SMALL, WRONG = 0.5, 2.0  # seconds: a difference that is not followed, and one that is worth a sentence
 _BOOTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+log = structlog.get_logger()
 
 
 def awake() -> float:
@@ -44,3 +49,22 @@ class Timing:
     def flight(self) -> float:
         """After which the controller wants a job again of which it has heard nothing."""
         return self.lease * 3
+
+
+class DatabaseClock:
+    """The database's time, as its answers tell it. Times of refreshes go by it: a wrong clock of ours must not look
+    like a feed that posts early."""
+
+    def __init__(self) -> None:
+        self._offset = 0.0  # what our wall clock lacks
+
+    def now(self) -> float:
+        return time.time() + self._offset
+
+    def told(self, clock: float, asked: float, answered: float) -> None:
+        """It was `clock` there at some moment between these two of ours: only what is beyond that doubt is followed."""
+        offset = clock - (asked + answered) / 2
+        if abs(offset - self._offset) > SMALL + (answered - asked) / 2:
+            if abs(offset) > WRONG:
+                log.warning("clock_is_wrong", seconds=round(-offset, 1), correction="the database's clock is used")
+            self._offset = offset
