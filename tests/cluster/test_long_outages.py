@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 import structlog
 from cluster_in_process import all_matched
 from cluster_processes import Processes, processes
+from full_disks import fill, needs_root, small_disk
 
 from headwater.cluster.reckoning import reckon
 from headwater.cluster.servers import NatsServer, nats_server
@@ -36,7 +37,6 @@ ALL = (*WITH_DATABASE, "terminal1", "terminal2")
 AWAY = float(os.environ.get("HEADWATER_TEST_AWAY", "600"))  # seconds
 
 log = structlog.get_logger()
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a disk of a few megabytes is mounted, which takes root")
 
 
 class OwnPostgres:
@@ -76,29 +76,6 @@ class OwnPostgres:
 
     def stop(self) -> None:
         self._server.cleanup()
-
-
-@contextmanager
-def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], check=True)
-    folder.chmod(0o755)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(folder: Path) -> Path:
-    """Take all that is left."""
-    ballast = folder / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(1 << 14))
-        except OSError:
-            pass
-    return ballast
 
 
 @asynccontextmanager

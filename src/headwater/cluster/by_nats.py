@@ -26,7 +26,6 @@ from headwater.cluster.acks import Message
 from headwater.cluster.carried import packed
 from headwater.cluster.errands import fitting
 from headwater.cluster.hands import Taken, Then
-from headwater.cluster.link import patiently
 from headwater.cluster.membership import CLUSTER
 from headwater.cluster.messages import Grant, Hello, Job, Report, Result, encode, read_grant, read_hello, read_job
 from headwater.cluster.seat import pause
@@ -46,7 +45,6 @@ TOGETHER = 0.1  # seconds that a result waits for others to go with, unless ther
 MOST_TOGETHER, HEAVY = 64, 1 << 20  # results, and bytes that were fetched for them
 SCAN = 0.25  # seconds between two looks at all wishes, whether some have run out unheard
 LEAST_WISH = 8  # jobs that are asked for at once; the controller sees to it that no terminal gets too many
-_PER_SUBJECT = "per subject"
 
 log = structlog.get_logger()
 
@@ -98,15 +96,14 @@ class NatsOutgoing:
 
 
 async def offer_all(streams: Streams, given: Sequence[Job]) -> list[bool]:
-    """Publish jobs; False for one whose feed has a job on its way in that partition."""
-    messages: list[Message] = [
-        (streams.subject(f"jobs.{job.partition}.{job.feed_id}"), encode(job), None) for job in given
-    ]
-    refused = await streams.acks.publish(messages)
-    for said in refused:
-        if said is not None and _PER_SUBJECT not in said:
-            raise ClusterError(f"NATS does not take jobs: {said}.")
-    return [said is None for said in refused]
+    """Publish jobs; False for one whose feed has a job on its way in that partition. ClusterError if that cannot be."""
+    return await streams.patience.once("jobs", "JOBS", partial(_offer, streams, given))
+
+
+async def _offer(streams: Streams, given: Sequence[Job]) -> list[bool]:
+    return await streams.publish(
+        [(streams.subject(f"jobs.{job.partition}.{job.feed_id}"), encode(job), None) for job in given]
+    )
 
 
 async def put_aside(streams: Streams, store: Store, stream: str, subject: str) -> None:
@@ -293,7 +290,7 @@ class NatsJobs:
             await message.nak(delay=random.uniform(0.2, 1.0))
 
         async def hand_on(job: Job) -> None:
-            await patiently("job", partial(offer_all, self._streams, [job]))
+            await self._streams.patience.until_done("jobs", "JOBS", partial(_offer, self._streams, [job]))
             await message.ack()
 
         async def answer(hopped: Hopped) -> None:
@@ -344,8 +341,9 @@ class NatsResults:
     async def _delivered(self, results: Sequence[Result]) -> Exception | None:
         try:
             largest = max(self._streams.link.max_payload - 4096, 4096)
-            messages = [(self._subject(some[0]), body, None) for some, body in packed(results, largest)]
-            await patiently("results", partial(self._publish, messages))
+            messages: list[Message] = [(self._subject(some[0]), body, None) for some, body in packed(results, largest)]
+            # What was taken although we did not hear of it is published again; storers see that they have it already.
+            await self._streams.patience.until_done("results", "RESULTS", partial(self._streams.publish, messages))
         except Exception as error:
             log.error("results_not_delivered", results=len(results), error=repr(error))
             return error
@@ -353,12 +351,6 @@ class NatsResults:
 
     def _subject(self, first: Result) -> str:
         return self._streams.subject(f"res.{first.job.partition}")
-
-    async def _publish(self, messages: Sequence[Message]) -> None:
-        """What was taken although we did not hear of it is published again; storers see that they have it already."""
-        for refused in await self._streams.acks.publish(messages):
-            if refused is not None:
-                raise ClusterError(f"NATS does not take results: {refused}.")
 
 
 async def carrier(streams: Streams, store: Store) -> str:

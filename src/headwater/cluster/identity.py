@@ -6,7 +6,7 @@ import os
 import resource
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from headwater import __version__
 from headwater.cluster.messages import Report
@@ -14,7 +14,7 @@ from headwater.settings import Settings
 
 
 class Identity:
-    """`counts` and `problem` are asked whenever somebody wants to know."""
+    """`counts` and `problems` are asked whenever somebody wants to know; of problems the first is told."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Identity:
         *,
         capacity: int = 0,
         counts: Callable[[], Mapping[str, int]] = dict,
-        problem: Callable[[], str | None] = lambda: None,
+        problems: Sequence[Callable[[], str | None]] = (),
         outage: Callable[[], tuple[float, tuple[int, ...]] | None] = lambda: None,
     ) -> None:
         """`outage` is since when no server answers, and which partitions are needed to find out when that is over."""
@@ -31,7 +31,7 @@ class Identity:
         self.role = role
         self._capacity = capacity
         self.counts = counts
-        self.problem = problem
+        self.problems = list(problems)
         self.outage = outage
         self._started = time.time()
 
@@ -47,7 +47,7 @@ class Identity:
             self._capacity if since is None else 0,
             dict(self.counts()),
             used.ru_utime + used.ru_stime,
-            self.problem(),
+            next(filter(None, (problem() for problem in self.problems)), None),
             socket.gethostname(),
             since,
             keep,

@@ -22,12 +22,10 @@ import structlog
 
 from headwater.cluster import fail_points
 from headwater.cluster.acks import Message
-from headwater.cluster.link import patiently
 from headwater.cluster.messages import encode
 from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import pause
 from headwater.cluster.streams import Streams
-from headwater.errors import ClusterError
 from headwater.store.leases import Lease
 from headwater.store.store import Store
 from headwater.store.values import OutboxEntry
@@ -110,7 +108,8 @@ class Relay:
                 await pause(self._woken, LOOK)
                 continue
             fail_points.here("relay.read")
-            await patiently("items", partial(self._publish, entries, position), until=over.is_set)
+            publish = partial(self._publish, entries, position)
+            await self._streams.patience.until_done("items", "ITEMS", publish, until=lambda problem: over.is_set())
             fail_points.here("relay.published")
             await store.write(Store.advance, RELAY, entries[-1].position)
             fail_points.here("relay.advanced")
@@ -127,9 +126,7 @@ class Relay:
             partition = partition_of(feed.url) if feed is not None else 0
             subject = self._streams.subject(f"it.{partition}.{first.item.feed_id}")
             messages.append((subject, body, {"Nats-Msg-Id": identity}))
-        for said in await self._streams.acks.publish(messages):
-            if said is not None:
-                raise ClusterError(f"NATS does not take items: {said}.")
+        await self._streams.publish(messages)
 
 
 class Followed:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 
 from headwater.errors import ClusterError
-
-T = TypeVar("T")
 
 OLDEST = (2, 10)
 PATIENCE = 60.0  # seconds that a server is waited for when we start
@@ -87,21 +84,3 @@ async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
 
 def _said(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-async def patiently(
-    what: str, work: Callable[[], Awaitable[T]], *, longest: float = 5.0, until: Callable[[], bool] = lambda: False
-) -> T:
-    """Do something until it succeeds, backing off with jitter: while a cluster has no leader NATS fails at once."""
-    wait = 0.1
-    while True:
-        try:
-            return await work()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            if until():
-                raise
-            log.warning("nats_waits", what=what, error=_said(error), again_in=round(wait, 2))
-            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
-            wait = min(2 * wait, longest)

@@ -69,11 +69,12 @@ class SharedNode(Node):
     async def __aenter__(self) -> Self:
         given = self.settings
         timing = Timing(given.cluster_lease)
-        self.identity = Identity(given, "node", capacity=given.concurrency, counts=self._counts, problem=self._problem)
+        self.identity = Identity(given, "node", capacity=given.concurrency, counts=self._counts)
         try:
             self.store = await self._stack.enter_async_context(await Store.open(given.database_url))
             self.membership = Membership(self.store, "postgresql", timing)
             await self.membership.join()
+            self.identity.problems = [lambda: self.terminal.problem, lambda: self.membership.problem]
             await self.store.write(sharing.prepare)
             first, self._kept = given, KeptSettings(self.store, given)
             self.settings = given = await self._kept.at_start()
@@ -186,9 +187,6 @@ class SharedNode(Node):
 
     def _counts(self) -> Mapping[str, int]:
         return {**self.terminal.counts, **self.storer.counts, "held": len(self.terminal.tenancy.held)}
-
-    def _problem(self) -> str | None:
-        return self.terminal.problem or self.membership.problem
 
 
 @asynccontextmanager

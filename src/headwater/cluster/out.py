@@ -7,8 +7,6 @@ that fails is due later by the same back-off, and what never succeeds is dead th
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
 import time
 from functools import partial
 from typing import Any
@@ -16,8 +14,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from headwater.cluster.link import patiently
 from headwater.cluster.messages import encode
+from headwater.cluster.pulling import pulled
 from headwater.cluster.seat import pause
 from headwater.cluster.streams import KINDS, Streams
 from headwater.publish.deliver import LEASE, Deliverer
@@ -47,7 +45,8 @@ class Dispatch:
         while not over.is_set():
             batches = await store.publishing.claim(time.time(), LEASE)
             for batch in batches:
-                await patiently("delivery", partial(self._publish, batch), until=over.is_set)
+                publish = partial(self._publish, batch)
+                await self._streams.patience.until_done("deliveries", "OUT", publish, until=lambda problem: over.is_set())
             self.counts["dispatched"] += len(batches)
             if not batches:
                 await pause(over, LOOK)
@@ -70,23 +69,10 @@ class Publisher:
         await asyncio.gather(*(self._follow(kind, stop) for kind in KINDS))
 
     async def _follow(self, kind: str, stop: asyncio.Event) -> None:
-        subscription: Any = None
-        while not stop.is_set():
-            try:
-                if subscription is None:
-                    stream = self._streams.stream("OUT")
-                    subscription = await self._streams.context.pull_subscribe_bind(kind, stream)
-                messages = await subscription.fetch(AT_ONCE, timeout=1.0)
-            except TimeoutError:
-                continue
-            except Exception as error:
-                log.warning("deliveries_not_fetched", kind=kind, error=repr(error))
-                if subscription is not None:
-                    with contextlib.suppress(Exception):
-                        await subscription.unsubscribe()
-                subscription = None
-                await pause(stop, random.uniform(0.5, 1.5))
-                continue
+        async def fetch(subscription: Any) -> list[Any]:
+            return list(await subscription.fetch(AT_ONCE, timeout=1.0))
+
+        async for messages in pulled(self._streams, "OUT", kind, fetch, stop):
             await asyncio.gather(*map(self._send, messages))
 
     async def _send(self, message: Any) -> None:

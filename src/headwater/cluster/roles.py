@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import structlog
@@ -28,13 +28,14 @@ from headwater.cluster.membership import Membership
 from headwater.cluster.node import PROCESSOR
 from headwater.cluster.out import DISPATCHER, Dispatch, Publisher
 from headwater.cluster.reading_articles import ARTICLES, fetching
+from headwater.cluster.refusals import NoAnswer
 from headwater.cluster.seat import Seat
 from headwater.cluster.storer import Storer
 from headwater.cluster.storing import NatsStoring
 from headwater.cluster.streams import BUFFERS, Streams
 from headwater.cluster.terminal import Terminal
-from headwater.cluster.timing import Timing
-from headwater.errors import HeadwaterError, SettingsError, StoreError
+from headwater.cluster.timing import Timing, awake
+from headwater.errors import ClusterError, HeadwaterError, SettingsError, StoreError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.errand import Hop, Hopped
 from headwater.node import kept_settings
@@ -52,6 +53,7 @@ from headwater.store.problems import may_come_back
 from headwater.store.store import Store
 from headwater.when import zone
 
+T = TypeVar("T")
 Errands = Callable[[Hop], Awaitable[Hopped]]
 
 PATIENCE = 60.0  # seconds of the longest pause before a database that is away is given up
@@ -124,13 +126,12 @@ async def joined(settings: Settings, identity: Identity) -> AsyncIterator[Joined
     streams = Streams(link, settings.nats_prefix, timing)
     try:
         async with await opened(settings.database_url) as store:
-            name = await carrier(streams, store)
+            name = await _there(streams, partial(carrier, streams, store))
             membership = Membership(store, name, timing)
             await membership.join()
-            await streams.ensure(name)
+            await _there(streams, partial(streams.ensure, name))
             stop = asyncio.Event()
-            told = identity.problem
-            identity.problem = lambda: told() or membership.problem
+            identity.problems = [lambda: streams.patience.problem, lambda: membership.problem]
 
             async def stay() -> None:
                 await membership.stay()
@@ -154,6 +155,14 @@ async def joined(settings: Settings, identity: Identity) -> AsyncIterator[Joined
     log.info("stopped", member=identity.name)
 
 
+async def _there(streams: Streams, work: Callable[[], Awaitable[T]]) -> T:
+    """What needs the streams when we start; a JetStream that is out of service is waited for, but not for ever."""
+    end = awake() + PATIENCE
+    return await streams.patience.until_done(
+        "streams", "RESULTS", work, until=lambda problem: not isinstance(problem, NoAnswer) or awake() > end
+    )
+
+
 async def controller(settings: Settings, stop: asyncio.Event) -> None:
     """Decides, if it leads; else stands by."""
     identity = Identity(settings, "controller")
@@ -172,10 +181,14 @@ async def controller(settings: Settings, stop: asyncio.Event) -> None:
             for name in BUFFERS:
                 waiting[f"waiting_{name}"] = await here.streams.waiting(name)
 
+        async def look() -> None:
+            with suppress(ClusterError):  # which is said, and looked at again soon
+                await here.streams.patience.once("streams", "RESULTS", mend)
+
         def beside(store: Store, held: Lease, over: asyncio.Event) -> list[asyncio.Task[None]]:
             return [
                 asyncio.create_task(Desk(here.streams, store).run(over)),
-                asyncio.create_task(every(STREAMS, mend, over)),
+                asyncio.create_task(every(STREAMS, look, over)),
             ]
 
         leader = Leader(
@@ -193,7 +206,8 @@ async def controller(settings: Settings, stop: asyncio.Event) -> None:
         def problem() -> str | None:
             return None if leader.controller is None else leader.controller.problem
 
-        identity.counts, identity.problem = counts, problem
+        identity.counts = counts
+        identity.problems.append(problem)
         following = asyncio.create_task(every(kept_settings.LOOK, leader.follow, stop))
         await seat.run(leader.lead, stop)
         await following
@@ -219,7 +233,8 @@ async def terminal(settings: Settings, stop: asyncio.Event) -> None:
                 concurrency=settings.concurrency,
             )
             identity.counts = lambda: {**works.counts, "held": len(works.tenancy.held)}
-            identity.problem, identity.outage = lambda: works.problem, works.away
+            identity.problems = [lambda: streams.patience.problem, lambda: works.problem]
+            identity.outage = works.away
             log.info("joined", member=identity.name, role="terminal")
             await works.run(stop)
     finally:
@@ -237,7 +252,7 @@ async def storer(settings: Settings, stop: asyncio.Event) -> None:
         writes = Storer(here.store, courtesy, rows=False)
         storing = NatsStoring(here.streams, here.store, writes, relay.wake)
         identity.counts = lambda: {**writes.counts, **relay.counts, "put_aside": storing.put_aside}
-        identity.problem = lambda: storing.problem or here.membership.problem
+        identity.problems.append(lambda: storing.problem)
         seat = Seat(here.store, RELAY, identity.name, here.timing.lead)
 
         with suppress(HeadwaterError):  # the database may be away again already; it is looked again soon

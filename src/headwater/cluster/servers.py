@@ -17,11 +17,13 @@ from headwater.errors import ClusterError
 CONFIG = """\
 listen: "127.0.0.1:{port}"
 max_payload: 8MB
+"""
+JETSTREAM = """\
 jetstream {{
   store_dir: {folder}
   sync_interval: always
   max_memory_store: 16GB  # limits of what streams may reserve, not what they take
-  max_file_store: 256GB
+  max_file_store: {file_store}
 }}
 """
 
@@ -29,11 +31,15 @@ jetstream {{
 class NatsServer:
     """A NATS server with JetStream that can be killed and started again."""
 
-    def __init__(self, folder: Path, *, more: str = "") -> None:
+    def __init__(self, folder: Path, *, more: str = "", file_store: str | None = "256GB") -> None:
+        """`more` are lines of its configuration; `file_store` is what it may keep on disk, None for no JetStream."""
         self._folder = folder
         self.port = _free_port()
         self._config = folder / "nats.conf"
-        self._config.write_text(CONFIG.format(port=self.port, folder=folder / "jetstream") + more)
+        given = CONFIG.format(port=self.port)
+        if file_store is not None:
+            given += JETSTREAM.format(folder=folder / "jetstream", file_store=file_store)
+        self._config.write_text(given + more)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -72,8 +78,8 @@ class NatsServer:
 
 
 @contextmanager
-def nats_server(folder: Path, *, more: str = "") -> Iterator[NatsServer]:
-    server = NatsServer(folder, more=more)
+def nats_server(folder: Path, *, more: str = "", file_store: str | None = "256GB") -> Iterator[NatsServer]:
+    server = NatsServer(folder, more=more, file_store=file_store)
     server.start()
     try:
         yield server

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, func, select
 from headwater.cluster.membership import CLUSTER, SKEW
 from headwater.cluster.messages import Report
 from headwater.cluster.partition import PARTITIONS
+from headwater.cluster.refusals import NoAnswer
 from headwater.cluster.sharing import NAMES
 from headwater.cluster.streams import BUFFERS, Streams
 from headwater.store import jobs, leases
@@ -84,11 +85,7 @@ async def cluster_status(store: Store, streams: Streams | None = None) -> Cluste
     buffers: dict[str, int] = dict(found["buffers"])
     problems: list[str] = []
     if streams is not None:
-        for name in BUFFERS:
-            try:
-                buffers[name] = await streams.waiting(name)
-            except Exception as error:
-                problems.append(f"The stream {streams.stream(name)} cannot be asked ({error or type(error).__name__}).")
+        problems += await _filled(streams, buffers)
     now: float = found["now"]
     held = [one for one in found["leases"] if one.until > now and one.name in NAMES]
     by_holder: dict[str, list[int]] = {}
@@ -105,6 +102,20 @@ async def cluster_status(store: Store, streams: Streams | None = None) -> Cluste
         now, carrier, seats, by_holder, PARTITIONS - len(held), members, buffers, found["rates"], found["put_aside"],
         tuple(problems),
     )  # fmt: skip
+
+
+async def _filled(streams: Streams, buffers: dict[str, int]) -> list[str]:
+    """Add how full the streams are; what is in the way of knowing it."""
+    problems: list[str] = []
+    for name in BUFFERS:
+        try:
+            buffers[name] = await streams.waiting(name)
+        except Exception as error:
+            problem = await streams.patience.explained(name, error)
+            problems.append(str(problem))
+            if isinstance(problem, NoAnswer):  # nor would the others
+                break
+    return problems
 
 
 def _look(connection: Connection) -> dict[str, Any]:
@@ -164,7 +175,7 @@ def _problems(seats: Sequence[Seated], members: Sequence[Standing], unheld: int,
         said.append("Nobody leads: start a controller, or wait until one has taken over.")
     if unheld and (roles["terminal"] or roles["node"]):
         said.append(f"{unheld} partitions are held by nobody; their hosts are not asked until somebody takes them.")
-    said += [f"{one.name}: {one.problem}" for one in members if one.problem]
+    said += [f"{', '.join(names)}: {problem}" for problem, names in _by_problem(members).items()]
     said += [
         f"{one.name}: its clock is {abs(one.skew):.0f} s {'ahead of' if one.skew > 0 else 'behind'} the database's."
         for one in members
@@ -173,6 +184,15 @@ def _problems(seats: Sequence[Seated], members: Sequence[Standing], unheld: int,
     if found["put_aside"]:
         said.append(f"{found['put_aside']} messages were put aside: look at the table quarantine.")
     return said
+
+
+def _by_problem(members: Sequence[Standing]) -> dict[str, list[str]]:
+    """What several say alike is said once."""
+    found: dict[str, list[str]] = {}
+    for one in members:
+        if one.problem:
+            found.setdefault(one.problem, []).append(one.name)
+    return found
 
 
 def holdings(status: ClusterStatus) -> dict[str, str]:

@@ -17,6 +17,7 @@ import structlog
 from headwater.cluster import fail_points
 from headwater.cluster.carried import unpack
 from headwater.cluster.messages import Result, encode
+from headwater.cluster.pulling import pulled
 from headwater.cluster.seat import pause
 from headwater.cluster.storer import Storer
 from headwater.cluster.streams import MOST_DELIVERED, STORERS, Streams
@@ -48,24 +49,7 @@ class NatsStoring:
         self.put_aside = 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        subscription = None
-        while not stop.is_set():
-            try:
-                if subscription is None:
-                    stream = self._streams.stream("RESULTS")
-                    subscription = await self._streams.context.pull_subscribe_bind(STORERS, stream)
-                messages = await self._fetched(subscription)
-            except TimeoutError:
-                continue
-            except Exception as error:  # the stream is gone, or NATS is: it comes back
-                self.problem = f"Results cannot be fetched: {error or type(error).__name__}"
-                log.warning("results_not_fetched", error=repr(error))
-                if subscription is not None:
-                    with contextlib.suppress(Exception):
-                        await subscription.unsubscribe()
-                subscription = None
-                await pause(stop, random.uniform(0.5, 1.5))
-                continue
+        async for messages in pulled(self._streams, "RESULTS", STORERS, self._fetched, stop):
             await self._take(messages, stop)
 
     async def _fetched(self, subscription: Any) -> list[Any]:

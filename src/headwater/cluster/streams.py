@@ -10,13 +10,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
 
-from headwater.cluster.acks import Acks
+from headwater.cluster.acks import Acks, Message
 from headwater.cluster.partition import PARTITIONS
+from headwater.cluster.patience import Patience
+from headwater.cluster.refusals import Refused
 from headwater.cluster.timing import Timing
 from headwater.errors import ClusterError
 
@@ -40,7 +42,8 @@ class Streams:
     def __init__(self, link: Any, prefix: str, timing: Timing, replicas: int = 1) -> None:
         self.link = link
         self.context = link.jetstream(timeout=5)
-        self.acks = Acks(link)
+        self.patience = Patience(link)
+        self._acks = Acks(link)
         self.timing = timing
         self._prefix = prefix
         self._replicas = replicas
@@ -53,6 +56,15 @@ class Streams:
 
     def strip(self, subject: str) -> str:
         return subject.removeprefix(f"{self._prefix}.") if self._prefix else subject
+
+    async def publish(self, messages: Sequence[Message]) -> list[bool]:
+        """In their order; False for one whose subject has the one message that it may have. Refused with what else a
+        stream says against one; what else goes wrong is for `patience` to explain, too."""
+        said = await self._acks.publish(messages)
+        for one in said:
+            if one is not None and not one.one_is_there:
+                raise Refused(one)
+        return [one is None for one in said]
 
     async def identity(self) -> str | None:
         """Which cluster the streams belong to; None where there are none."""

@@ -1,0 +1,88 @@
+"""What NATS says against us, in sentences: what is full, where that is, and what to do.
+
+A disk that is really full is not said at all: NATS puts JetStream out of service, streams do not answer any more, and
+only whoever asks for JetStream itself hears that it is not there. Limits that are reached are said at once, by a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.errors import ClusterError
+
+# https://github.com/nats-io/nats-server/blob/main/server/errors.json
+ACCOUNT, RESOURCES, MEMORY, DISK, STORE = 10002, 10023, 10028, 10047, 10077
+OFF = frozenset({10039, 10076})  # for this account, at all
+NO_LEADER, NO_STREAM = 10008, 10059
+IN_MEMORY = "JOBS"
+READERS = {"RESULTS": "storers", "OUT": "publishers", "JOBS": "terminals"}
+SAFE = "Nothing is lost meanwhile."
+
+
+class NoAnswer(ClusterError):
+    """NATS does not answer, or nobody behind it: that can mend by itself."""
+
+
+class Refused(ClusterError):
+    """A stream does not take what it was given; `refusal` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(f"NATS refused it: {refusal.says} ({refusal.code}).")
+        self.refusal = refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer of JetStream that is an error."""
+
+    code: int
+    says: str
+
+    @property
+    def one_is_there(self) -> bool:
+        """The subject has the one message that it may have."""
+        return self.code == STORE and "per subject" in self.says
+
+
+def off(server: str) -> str:
+    return (
+        f"JetStream is out of service in NATS at {server}: the disk under its store_dir is full (NATS' own log says so), "
+        "or it is not switched on in NATS' configuration. Free some space, or switch it on, and restart NATS; we try "
+        f"again until then. {SAFE}"
+    )
+
+
+def sentence(refusal: Refusal, stream: str, server: str) -> str:
+    """About something that was meant for a stream of ours (JOBS, RESULTS, ITEMS, OUT)."""
+    code, says = refusal.code, refusal.says
+    if code in OFF:
+        return off(server)
+    if "no space left" in says:
+        return (
+            f"The disk under the store_dir of NATS at {server} is full. Free some space there and restart NATS, which "
+            f"has put JetStream out of service; we try again until then. {SAFE}"
+        )
+    if code in (RESOURCES, ACCOUNT):
+        limit = "max_memory_store" if stream == IN_MEMORY else "max_file_store"
+        whose = f"JetStream may keep ({limit})" if code == RESOURCES else "our account there may keep"
+        return (
+            f"NATS at {server} takes nothing more for {stream}: what {whose} is used up. Raise that limit in its "
+            "configuration and restart it, or empty the stream ITEMS (nats stream purge ITEMS), of which query "
+            f"processors find everything in the database; we try again until then. {SAFE}"
+        )
+    if code in (DISK, MEMORY):
+        limit = "max_memory_store" if code == MEMORY else "max_file_store"
+        return (
+            f"NATS at {server} has no room for our streams: its limit {limit} is below what they may take together with "
+            "others (ours take 1.1 GB on disk, 64 MB in memory). Raise it in NATS' configuration and restart NATS."
+        )
+    if code == STORE and "maximum bytes" in says and stream in READERS:
+        return (
+            f"The stream {stream} of NATS at {server} is full: {READERS[stream]} do not keep up, or there are none. Look "
+            f"at what they say, or start more of them; we try again until then. {SAFE}"
+        )
+    if code == NO_LEADER:
+        return f"JetStream in NATS at {server} has no leader at this moment; we try again until it has."
+    if code == NO_STREAM:
+        return f"The stream {stream} is not in NATS at {server}; whoever leads makes it anew within seconds."
+    return f"NATS at {server} refused what was meant for {stream}: {says} ({code})."
