@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -34,6 +35,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(0)]
 FEEDS, HOSTS = 24, 12
 WITH_DATABASE = ("controller1", "controller2", "storer1", "storer2", "processor1")
 ALL = (*WITH_DATABASE, "terminal1", "terminal2")
+FULL = "JetStream is out of service"
 AWAY = float(os.environ.get("HEADWATER_TEST_AWAY", "600"))  # seconds
 
 log = structlog.get_logger()
@@ -114,8 +116,8 @@ async def cluster(made: Farm, database: OwnPostgres, nats: NatsServer, eventuall
     assert found.at_once == 1
 
 
-def status(database: OwnPostgres) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "headwater", "cluster", "status", "--database", database.url]
+def status(database: OwnPostgres, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headwater", "cluster", "status", "--database", database.url, *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -208,12 +210,17 @@ async def test_a_full_disk_of_nats_is_said_and_loses_nothing(farm, place: Path, 
         with small_disk(place / "nats", 60) as disk, nats_server(disk) as broker:
             async with cluster(made, database, broker, eventually) as running:
                 ballast = fill(disk)
+
+                async def said() -> bool:
+                    told = await asyncio.to_thread(status, database, "--json")
+                    return any(FULL in one and broker.url in one for one in json.loads(told.stdout)["problems"])
+
+                await eventually(said, "the status says so", 300.0)
                 await asyncio.sleep(min(AWAY, 60.0))
                 assert all(running.alive(name) for name in ALL)
-                log.info("full", status=status(database).stdout)
-                for name in ALL:
-                    said = [line for line in running.said(name).splitlines() if "warning" in line]
-                    log.info("full", member=name, last=said[-3:])
+                log.info("full", status=status(database).stdout, said=sentences(running, FULL))
+                for role in ("controller", "storer", "terminal"):
+                    assert any(sentences(running, FULL)[name] for name in ALL if name.startswith(role)), role
                 ballast.unlink()
                 broker.kill()  # it has put JetStream out of service, and takes it up again at a start
                 await asyncio.to_thread(broker.start)

@@ -12,9 +12,10 @@ from contextlib import asynccontextmanager
 from sqlalchemy import Connection
 
 from headwater.cluster.errands import PostgresErrands, unanswered
+from headwater.cluster.fetchers import Errands
 from headwater.cluster.link import connect, shown
 from headwater.cluster.membership import CLUSTER
-from headwater.cluster.roles import Errands, by_terminals
+from headwater.cluster.roles import by_terminals
 from headwater.cluster.streams import Streams
 from headwater.cluster.timing import Timing
 from headwater.errors import ClusterError

@@ -121,8 +121,38 @@ class Leader:
         """Work of the seat."""
         began = time.monotonic()
         await self.follow()
-        given, store = self._settings, self._store.fenced(held)
-        controller = Controller(
+        store = self._store.fenced(held)
+        controller, standing = self._new_controller(store, held), StandingQueries(store)
+        upkeep = Upkeep(store, controller, self._settings)
+        await upkeep.begin()
+        await controller.inherit()
+        await standing.look()
+        await pushed.follow(store, controller.courtesy)
+        await self._count(store)
+        self.controller, self.upkeep = controller, upkeep
+        self.took = time.monotonic() - began
+        log.info("leads", epoch=held.epoch, feeds=len(controller.roster), seconds=round(self.took, 2))
+        tasks = [
+            *upkeep.tasks(standing, over),
+            *self._watching(store, controller, upkeep, standing, over),
+            *self._beside(store, held, over),
+        ]
+        try:
+            await upkeep.want(standing)
+            await controller.run(over)
+        finally:
+            over.set()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.controller = self.upkeep = None
+            try:
+                await upkeep.save()
+                await upkeep.report()
+            except HeadwaterError as error:  # another leads: what it learns counts
+                log.warning("not_saved", error=str(error))
+
+    def _new_controller(self, store: Store, held: Lease) -> Controller:
+        given = self._settings
+        return Controller(
             store,
             build_strategy(given),
             spending(given),
@@ -134,24 +164,16 @@ class Leader:
             capacity=lambda: self.capacity,
             on_learned=self._learned,
         )
-        upkeep, standing = Upkeep(store, controller, given), StandingQueries(store)
-        await upkeep.begin()
-        await controller.inherit()
-        await standing.look()
-        await pushed.follow(store, controller.courtesy)
-        await self._count(store)
-        self.controller, self.upkeep = controller, upkeep
-        self.took = time.monotonic() - began
-        log.info("leads", epoch=held.epoch, feeds=len(controller.roster), seconds=round(self.took, 2))
+
+    def _watching(
+        self, store: Store, controller: Controller, upkeep: Upkeep, standing: StandingQueries, over: asyncio.Event
+    ) -> list[asyncio.Task[None]]:
+        """What changes elsewhere, and what is told to those who watch."""
+        told_last = b""
 
         async def look() -> None:
             if await standing.look():
                 await upkeep.want(standing)
-
-        told_last = b""
-
-        async def count() -> None:
-            await self._count(store)
 
         async def tell() -> None:
             nonlocal told_last
@@ -168,27 +190,11 @@ class Leader:
         async def believe() -> None:
             await told.tell(store, controller)
 
-        tasks = [
-            *upkeep.tasks(standing, over),
-            asyncio.create_task(every(pushed.LOOK, hubs, over)),
-            asyncio.create_task(every(told.EVERY, believe, over)),
-            asyncio.create_task(every(LOOK, look, over)),
-            asyncio.create_task(every(LOOK, count, over)),
-            asyncio.create_task(every(TELL, tell, over)),
-            *self._beside(store, held, over),
-        ]
-        try:
-            await upkeep.want(standing)
-            await controller.run(over)
-        finally:
-            over.set()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self.controller = self.upkeep = None
-            try:
-                await upkeep.save()
-                await upkeep.report()
-            except HeadwaterError as error:  # another leads: what it learns counts
-                log.warning("not_saved", error=str(error))
+        async def count() -> None:
+            await self._count(store)
+
+        works = ((pushed.LOOK, hubs), (told.EVERY, believe), (LOOK, look), (LOOK, count), (TELL, tell))
+        return [asyncio.create_task(every(seconds, work, over)) for seconds, work in works]
 
     async def _count(self, store: Store) -> None:
         """How much the terminals that are there can fetch at once."""

@@ -19,25 +19,20 @@ import numpy as np
 import structlog
 
 from headwater.cluster import pushed, sharing
-from headwater.cluster.by_postgres import (
-    PostgresJobs,
-    PostgresLandlord,
-    PostgresOutgoing,
-    StoredAtOnce,
-    encode_json,
-)
+from headwater.cluster.by_postgres import PostgresJobs, PostgresLandlord, PostgresOutgoing, StoredAtOnce
 from headwater.cluster.errands import PostgresErrands
+from headwater.cluster.fetchers import fetcher
 from headwater.cluster.identity import Identity
 from headwater.cluster.leading import SEAT, Leader, last_status
 from headwater.cluster.membership import Membership
 from headwater.cluster.reading_articles import ARTICLES, fetching
 from headwater.cluster.seat import Seat
+from headwater.cluster.staying import on_the_list
 from headwater.cluster.storer import Storer
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing
 from headwater.cluster.told import last_told
 from headwater.cluster.wishing import Wishing
-from headwater.fetch.client import Fetcher
 from headwater.node.articles import pages_of_hits
 from headwater.node.buying import Sample
 from headwater.node.courtesy import Courtesy
@@ -53,7 +48,6 @@ from headwater.publish.live import Live
 from headwater.query.tongues import detector
 from headwater.schedule.base import Strategy
 from headwater.settings import Settings
-from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.store import Store
 from headwater.when import zone
@@ -78,18 +72,9 @@ class SharedNode(Node):
             await self.store.write(sharing.prepare)
             first, self._kept = given, KeptSettings(self.store, given)
             self.settings = given = await self._kept.at_start()
-            more: dict[str, Any] = {
-                "allow_private": given.allow_private,
-                "contact": given.contact,
-                "per_host": given.per_host,
-                "pause": given.host_pause,
-                "connections": 2 * given.concurrency,
-                "deadline": timing.fetch,
-                "clock": self._time,
-            }
-            self.fetcher = await self._stack.enter_async_context(Fetcher(**more))
+            self.fetcher = await self._stack.enter_async_context(fetcher(given, timing, self._time))
             errands = PostgresErrands(self.store).send  # another node may hold the host
-            self.scout = await self._stack.enter_async_context(Fetcher(**more, errands=errands))
+            self.scout = await self._stack.enter_async_context(fetcher(given, timing, self._time, errands))
             courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
             self.crawler = Wishing(self.store, self.fetcher, given, courtesy, PostgresOutgoing(self.store))
             self.storer = Storer(self.store, courtesy)
@@ -196,20 +181,8 @@ async def joined_by_postgres(settings: Settings, identity: Identity) -> AsyncIte
     async with await Store.open(settings.database_url) as store:
         membership = Membership(store, "postgresql", timing)
         await membership.join()
-
-        async def stay() -> None:
-            await membership.stay()
-            await store.statement(leases.greet, identity.name, identity.role, encode_json(identity.report()))
-
-        await stay()
-        stop = asyncio.Event()
-        staying = asyncio.create_task(every(timing.beat, stay, stop))
-        try:
+        async with on_the_list(store, membership, identity, timing):
             yield store
-        finally:
-            stop.set()
-            await asyncio.gather(staying, return_exceptions=True)
-            await store.write(leases.leave, identity.name)
 
 
 def shared(settings: Settings) -> bool:

@@ -18,8 +18,8 @@ import structlog
 
 from headwater.cluster import pushed, sharing
 from headwater.cluster.by_nats import Desk, NatsJobs, NatsLandlord, NatsOutgoing, NatsResults, carrier, offer_all
-from headwater.cluster.by_postgres import encode_json
 from headwater.cluster.errands import NatsErrands
+from headwater.cluster.fetchers import Errands, fetcher
 from headwater.cluster.identity import Identity
 from headwater.cluster.items import RELAY, Followed, Relay
 from headwater.cluster.leading import SEAT, Leader
@@ -30,14 +30,13 @@ from headwater.cluster.out import DISPATCHER, Dispatch, Publisher
 from headwater.cluster.reading_articles import ARTICLES, fetching
 from headwater.cluster.refusals import NoAnswer
 from headwater.cluster.seat import Seat
+from headwater.cluster.staying import on_the_list
 from headwater.cluster.storer import Storer
 from headwater.cluster.storing import NatsStoring
 from headwater.cluster.streams import BUFFERS, Streams
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.timing import Timing, awake
 from headwater.errors import ClusterError, HeadwaterError, SettingsError, StoreError
-from headwater.fetch.client import Fetcher
-from headwater.fetch.errand import Hop, Hopped
 from headwater.node import kept_settings
 from headwater.node.articles import pages_of_hits
 from headwater.node.courtesy import Courtesy
@@ -47,15 +46,12 @@ from headwater.node.upkeep import every
 from headwater.publish.duties import Duties
 from headwater.query.tongues import detector
 from headwater.settings import Settings
-from headwater.store import leases
 from headwater.store.leases import Lease
 from headwater.store.problems import may_come_back
 from headwater.store.store import Store
 from headwater.when import zone
 
 T = TypeVar("T")
-Errands = Callable[[Hop], Awaitable[Hopped]]
-
 PATIENCE = 60.0  # seconds of the longest pause before a database that is away is given up
 STREAMS = 5.0  # seconds between two looks whether the streams are still there
 
@@ -64,31 +60,12 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Joined:
-    """A process that has joined: its streams, and its store where it may have one."""
+    """A process that has joined, what it works with, and the name of what carries its cluster's jobs."""
 
-    settings: Settings
-    identity: Identity
     streams: Streams
     timing: Timing
     store: Store
-    membership: Membership
     carrier: str
-
-
-def fetcher(
-    settings: Settings, timing: Timing, clock: Callable[[], float] | None = None, errands: Errands | None = None
-) -> Fetcher:
-    more: dict[str, Any] = {} if clock is None else {"clock": clock}
-    return Fetcher(
-        allow_private=settings.allow_private,
-        contact=settings.contact,
-        per_host=settings.per_host,
-        pause=settings.host_pause,
-        connections=2 * settings.concurrency,
-        deadline=timing.fetch,
-        errands=errands,
-        **more,
-    )
 
 
 def by_terminals(streams: Streams) -> Errands:
@@ -130,25 +107,10 @@ async def joined(settings: Settings, identity: Identity) -> AsyncIterator[Joined
             membership = Membership(store, name, timing)
             await membership.join()
             await _there(streams, partial(streams.ensure, name))
-            stop = asyncio.Event()
             identity.problems = [lambda: streams.patience.problem, lambda: membership.problem]
-
-            async def stay() -> None:
-                await membership.stay()
-                await store.statement(leases.greet, identity.name, identity.role, encode_json(identity.report()))
-
-            await stay()
-            staying = asyncio.create_task(every(timing.beat, stay, stop))
-            log.info("joined", member=identity.name, role=identity.role)
-            try:
-                yield Joined(settings, identity, streams, timing, store, membership, name)
-            finally:
-                stop.set()
-                await asyncio.gather(staying, return_exceptions=True)
-                try:
-                    await store.write(leases.leave, identity.name)
-                except HeadwaterError as error:
-                    log.warning("not_taken_leave", error=str(error))
+            async with on_the_list(store, membership, identity, timing):
+                log.info("joined", member=identity.name, role=identity.role)
+                yield Joined(streams, timing, store, name)
     finally:
         if not link.is_closed:
             await link.close()

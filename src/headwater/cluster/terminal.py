@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 
 from headwater.cluster import outage
+from headwater.cluster.asking import Asking, Found
 from headwater.cluster.hands import Jobs, Landlord, Results, Taken
 from headwater.cluster.messages import Job, Result
 from headwater.cluster.outage import Outage
@@ -31,7 +32,6 @@ from headwater.fetch.client import Fetcher
 from headwater.fetch.errand import Hopped
 from headwater.fetch.journey import Way
 from headwater.model import Ending, Outcome
-from headwater.node.roster import host_of
 
 LARGEST_QUEUE = 4  # times the concurrency: jobs that wait in here
 
@@ -53,13 +53,13 @@ class Terminal:
         concurrency: int = 64,
     ) -> None:
         self.name = name
-        self._fetcher = fetcher
         self._landlord = landlord
         self._jobs = jobs
         self._results = results
         self.timing = timing
         self.concurrency = concurrency
         self.tenancy = Tenancy(timing.fetch)
+        self._hosts = Asking(fetcher, self.tenancy)
         self.changed = asyncio.Event()  # something is held that was not before, or there is room again
         self._leader = 0  # the epoch of the controller that leads, as far as we have heard
         self._clock = DatabaseClock()
@@ -191,7 +191,7 @@ class Terminal:
         """Until the fetch is over. What comes after it may take long, and the next fetch does not wait for that."""
         job = taken.job
         try:
-            await self._wait_after_a_move(job)
+            await self._hosts.wait_after_a_move(job)
             old, epoch = self._old(job), self.tenancy.epoch(job.partition, awake())
             if old or epoch is None:
                 self.counts["refused"] += 1
@@ -204,7 +204,7 @@ class Terminal:
                 nobody = Outcome(Ending.CONNECTION, job.url, job.url, self.clock(), 0.0)
                 self._bring(Result(job, nobody, self.name, epoch, unasked=True), taken)
                 return
-            found = await self._in_time(job)
+            found = await self._hosts.in_time(job)
             if isinstance(found, Outcome) and self._outage.untroubled(found):
                 self._bring(Result(job, found, self.name, epoch), taken)
             else:
@@ -213,7 +213,7 @@ class Terminal:
             self._failed(job, error)
             self._over(job)
 
-    async def _finish(self, taken: Taken, epoch: int, found: Outcome | Way | Hopped | None) -> None:
+    async def _finish(self, taken: Taken, epoch: int, found: Found | None) -> None:
         """Where there is more to do than to bring the result."""
         job, brought = taken.job, False
         try:
@@ -278,7 +278,7 @@ class Terminal:
                 continue
             self.tenancy.begin(job.partition)
             try:
-                found = await self._in_time(job)
+                found = await self._hosts.in_time(job)
                 if isinstance(found, Way):
                     self._outage.heard(self.clock())  # the feed is due again soon, and is followed then
                 elif isinstance(found, Outcome) and await self._outage.counts(job, found, self.clock()):
@@ -300,46 +300,6 @@ class Terminal:
         self._results.put(result, then)
         if (problem := await over) is not None:
             raise problem
-
-    async def _wait_after_a_move(self, job: Job) -> None:
-        """The last holder's pause between two fetches of a host holds for us too."""
-        left = self._quiet(job.partition, job.url if job.way is None else job.way.at)
-        if left > 0:
-            await asyncio.sleep(left)
-
-    def _quiet(self, partition: int, url: str) -> float:
-        """Seconds for which a host is left alone after its partition has become ours."""
-        return self.tenancy.quiet(partition, self._fetcher.gate.gap(host_of(url)), awake())
-
-    async def _in_time(self, job: Job) -> Outcome | Way | Hopped | None:
-        """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
-        try:
-            async with asyncio.timeout(self.tenancy.left(awake())):
-                return await self._fetch(job)
-        except TimeoutError:
-            return None
-
-    async def _fetch(self, job: Job) -> Outcome | Way | Hopped:
-        """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host. So is
-        one to a partition that has just become ours, which comes back to us as a job and waits its turn.
-        """
-        if job.errand is not None:
-            return await self._fetcher.run(job.errand.hop)
-        given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
-        led_to: list[int] = []
-
-        def mine(url: str) -> bool:
-            p = partition_of(url)
-            if p != job.partition and self.tenancy.epoch(p, awake()) is not None and not self._quiet(p, url):
-                led_to.append(p)  # worked on from here on, so that it is not let go meanwhile
-                self.tenancy.begin(p)
-            return p == job.partition or p in led_to
-
-        try:
-            return await self._fetcher.fetch_ours(job.url, job.validators, mine=mine, **given)
-        finally:
-            for p in led_to:
-                self.tenancy.end(p)
 
 
 async def _cancelled(*tasks: asyncio.Task[None]) -> None:

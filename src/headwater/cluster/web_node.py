@@ -14,10 +14,11 @@ from headwater.cluster.by_nats import NatsOutgoing
 from headwater.cluster.by_postgres import PostgresOutgoing
 from headwater.cluster.controller import Outgoing
 from headwater.cluster.errands import PostgresErrands
+from headwater.cluster.fetchers import Errands, fetcher
 from headwater.cluster.identity import Identity
 from headwater.cluster.leading import last_status
 from headwater.cluster.node import joined_by_postgres
-from headwater.cluster.roles import Errands, by_terminals, fetcher, joined
+from headwater.cluster.roles import by_terminals, joined
 from headwater.cluster.timing import Timing
 from headwater.cluster.told import last_told
 from headwater.cluster.wishing import Wishing

@@ -1,0 +1,66 @@
+"""Asking hosts under a tenancy: a fetch ends before its lease does, and goes to no host that another may talk to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from headwater.cluster.messages import Job
+from headwater.cluster.partition import partition_of
+from headwater.cluster.tenancy import Tenancy
+from headwater.cluster.timing import awake
+from headwater.fetch.client import Fetcher
+from headwater.fetch.errand import Hopped
+from headwater.fetch.journey import Way
+from headwater.model import Outcome
+from headwater.node.roster import host_of
+
+Found = Outcome | Way | Hopped  # of a refresh; where it leads, when others follow it; of an errand
+
+
+class Asking:
+    """A terminal's way to the hosts of its partitions."""
+
+    def __init__(self, fetcher: Fetcher, tenancy: Tenancy) -> None:
+        self._fetcher = fetcher
+        self._tenancy = tenancy
+
+    async def wait_after_a_move(self, job: Job) -> None:
+        """The last holder's pause between two fetches of a host holds for us too."""
+        left = self._quiet(job.partition, job.url if job.way is None else job.way.at)
+        if left > 0:
+            await asyncio.sleep(left)
+
+    async def in_time(self, job: Job) -> Found | None:
+        """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
+        try:
+            async with asyncio.timeout(self._tenancy.left(awake())):
+                return await self._ask(job)
+        except TimeoutError:
+            return None
+
+    async def _ask(self, job: Job) -> Found:
+        """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host. So is
+        one to a partition that has just become ours, which comes back to us as a job and waits its turn.
+        """
+        if job.errand is not None:
+            return await self._fetcher.run(job.errand.hop)
+        given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
+        led_to: list[int] = []
+
+        def mine(url: str) -> bool:
+            p = partition_of(url)
+            if p != job.partition and self._tenancy.epoch(p, awake()) is not None and not self._quiet(p, url):
+                led_to.append(p)  # worked on from here on, so that it is not let go meanwhile
+                self._tenancy.begin(p)
+            return p == job.partition or p in led_to
+
+        try:
+            return await self._fetcher.fetch_ours(job.url, job.validators, mine=mine, **given)
+        finally:
+            for p in led_to:
+                self._tenancy.end(p)
+
+    def _quiet(self, partition: int, url: str) -> float:
+        """Seconds for which a host is left alone after its partition has become ours."""
+        return self._tenancy.quiet(partition, self._fetcher.gate.gap(host_of(url)), awake())

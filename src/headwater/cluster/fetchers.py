@@ -1,0 +1,30 @@
+"""The client of a cluster's process: as the settings say, and so that a fetch ends while its partition is leased."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from headwater.cluster.timing import Timing
+from headwater.fetch.client import Fetcher
+from headwater.fetch.errand import Hop, Hopped
+from headwater.settings import Settings
+
+Errands = Callable[[Hop], Awaitable[Hopped]]
+
+
+def fetcher(
+    settings: Settings, timing: Timing, clock: Callable[[], float] | None = None, errands: Errands | None = None
+) -> Fetcher:
+    """`errands` makes its requests where another process holds the hosts."""
+    more: dict[str, Any] = {} if clock is None else {"clock": clock}
+    return Fetcher(
+        allow_private=settings.allow_private,
+        contact=settings.contact,
+        per_host=settings.per_host,
+        pause=settings.host_pause,
+        connections=2 * settings.concurrency,
+        deadline=timing.fetch,
+        errands=errands,
+        **more,
+    )
