@@ -11,7 +11,6 @@ when it goes on. What the controller before it had in flight is its own (`inheri
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import structlog
 
 from headwater.cluster.inherited import Buffers, Inherited
 from headwater.cluster.messages import EPOCH_SHIFT, Job, Taught, job_for, read_taught
+from headwater.cluster.seat import pause
 from headwater.cluster.timing import Timing, awake
 from headwater.model import Refresh
 from headwater.node.courtesy import Courtesy
@@ -33,7 +33,7 @@ from headwater.schedule.base import Strategy
 from headwater.store import jobs as job_rows
 from headwater.store.store import Store
 
-TICK = 0.25
+TICK, LONGEST = 0.25, 2.0  # seconds between two steps, and between two that fail again and again
 PACE = 0.1  # seconds between two steps under load; a step is a few transactions, however much it does
 IDLE = 1.0  # seconds between two looks for lessons while nothing of ours is in flight: of others' wishes, of before us
 LEARN_AT_ONCE = 64  # batches of storers, each of some hundred refreshes at most
@@ -114,21 +114,19 @@ class Controller(Decider):
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. A failure is logged and tried again; LeaseLost ends it through the seat."""
-        saying = Saying()
+        saying, tick = Saying(), TICK
         while not stop.is_set():
             started = time.perf_counter()
             try:
                 busy = await self.step(idle=IDLE) > self._capacity() // 8
-                self.problem = None
+                self.problem, tick = None, TICK
                 saying.over()
             except Exception as error:
-                self.problem = str(error)
+                self.problem, tick = str(error), min(2 * tick, LONGEST)
                 if saying.worth(repr(error)):
                     log.error("controller_failed", error=repr(error))
                 busy = False
-            wait = PACE if busy else max(TICK, 4 * (time.perf_counter() - started))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), wait)
+            await pause(stop, PACE if busy else max(tick, 4 * (time.perf_counter() - started)))
 
     async def step(self, idle: float = 0.0) -> int:
         """Learn what there is, expire, choose; how many refreshes were learned from or begun.
