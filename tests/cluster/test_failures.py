@@ -14,11 +14,12 @@ from sqlalchemy import Connection, text
 
 from databases import PostgresServer
 from headwater.cluster import sharing
-from headwater.cluster.by_nats import NatsJobs, NatsOutgoing, carrier, offer_all
+from headwater.cluster.by_nats import NatsOutgoing, carrier, offer_all
 from headwater.cluster.by_postgres import PostgresOutgoing
 from headwater.cluster.carried import packed, unpack
 from headwater.cluster.controller import Controller
 from headwater.cluster.hands import Taken, Then
+from headwater.cluster.hands_by_nats import NatsJobs
 from headwater.cluster.leading import Leader
 from headwater.cluster.messages import EPOCH_SHIFT, Grant, Job, Result, read_taught
 from headwater.cluster.partition import partition_of

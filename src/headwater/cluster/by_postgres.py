@@ -28,6 +28,7 @@ MOST_TRIES = 3
 LARGEST_BATCH = 256
 TOGETHER = 0.1  # seconds that a result waits for others to be written with, unless there are enough
 ENOUGH = 64
+GIVEN_UP = "Nobody who took it came back."
 
 log = structlog.get_logger()
 read_report = msgspec.json.Decoder(Report).decode
@@ -158,7 +159,7 @@ class PostgresJobs:
 
 
 def _put_aside(connection: Connection, row: JobRow) -> None:
-    jobs.put_aside(connection, f"jobs.{row.partition}.{row.feed_id}", row.body, "Nobody who took it came back.")
+    jobs.put_aside(connection, f"jobs.{row.partition}.{row.feed_id}", row.body, GIVEN_UP)
     jobs.finish(connection, [row.feed_id])
 
 

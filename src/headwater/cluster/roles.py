@@ -17,9 +17,10 @@ import numpy as np
 import structlog
 
 from headwater.cluster import pushed, sharing
-from headwater.cluster.by_nats import Desk, NatsJobs, NatsLandlord, NatsOutgoing, NatsResults, carrier, offer_all
+from headwater.cluster.by_nats import Desk, NatsOutgoing, carrier, offer_all
 from headwater.cluster.errands import NatsErrands
 from headwater.cluster.fetchers import Errands, fetcher
+from headwater.cluster.hands_by_nats import NatsJobs, NatsLandlord, NatsResults
 from headwater.cluster.identity import Identity
 from headwater.cluster.items import RELAY, Followed, Relay
 from headwater.cluster.leading import SEAT, Leader
