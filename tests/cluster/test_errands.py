@@ -64,7 +64,9 @@ async def test_by_postgresql_alone_a_host_never_sees_two_nodes_at_once(
         SharedNode(given.model_copy(update={"member": "a"})) as one,
         SharedNode(given.model_copy(update={"member": "b"})) as two,
     ):
-        await eventually(lambda: len(one.terminal.tenancy.held) == len(two.terminal.tenancy.held) == 128, "they have shared")
+        await eventually(
+            lambda: len(one.terminal.tenancy.held) == len(two.terminal.tenancy.held) == 128, "they have shared"
+        )
         await asyncio.gather(add(one, made.url(0)), add(two, made.url(1)))
         assert sorted(node.terminal.counts["errands"] for node in (one, two)) == [0, 2]
     assert set(made.log.most_at_once.values()) == {1}

@@ -34,7 +34,11 @@ MEGABYTE = 1 << 20
         (Refusal(10023, "insufficient resources"), "RESULTS", ("RESULTS", "max_file_store", "purge ITEMS", "restart")),
         (Refusal(10023, "insufficient resources"), "JOBS", ("JOBS", "max_memory_store", "restart")),
         (Refusal(10002, "resource limits exceeded for account"), "ITEMS", ("our account", "Raise")),
-        (Refusal(10047, "insufficient storage resources available"), "RESULTS", ("no room", "max_file_store", "1.1 GB")),
+        (
+            Refusal(10047, "insufficient storage resources available"),
+            "RESULTS",
+            ("no room", "max_file_store", "1.1 GB"),
+        ),
         (Refusal(10028, "insufficient memory resources available"), "JOBS", ("no room", "max_memory_store", "64 MB")),
         (Refusal(10077, "maximum bytes exceeded"), "RESULTS", ("RESULTS", "full", "storers", "start more")),
         (Refusal(10077, "maximum bytes exceeded"), "OUT", ("OUT", "full", "publishers")),
@@ -73,9 +77,12 @@ async def test_a_disk_that_is_really_full_is_said_and_all_goes_on_when_there_is_
             async def publish() -> list[bool]:
                 return await streams.publish([message] * 10)
 
-            with capture_logs() as said, pytest.raises(ClusterError) as caught:
+            async def publish_on() -> None:
                 for _ in range(20):
                     await streams.patience.once("results", "RESULTS", publish)
+
+            with capture_logs() as said, pytest.raises(ClusterError) as caught:
+                await publish_on()
             assert "disk under" in str(caught.value)
             assert broker.url in str(caught.value)
             assert streams.patience.problem == str(caught.value)
@@ -103,9 +110,13 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
         given = settings(database=url, nats=broker.url)
         async with streams_at(broker.url, "") as streams:
             await streams.ensure(await carrier(streams, store))
-            with pytest.raises(ClusterError, match="refused"):
+
+            async def publish_on() -> None:
                 for k in range(100):
                     await streams.publish([(f"it.0.{k}", bytes(200_000), None)])
+
+            with pytest.raises(ClusterError, match="refused"):
+                await publish_on()
             async with roles(given, "controller", "storer", "terminal") as running:
 
                 async def said() -> bool:
@@ -133,9 +144,9 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
 async def test_a_nats_with_too_little_room_for_the_streams_is_refused_with_a_sentence(
     url: str, store: Store, tmp_path: Path
 ) -> None:
-    with nats_server(tmp_path, file_store="100MB") as broker:
-        with pytest.raises(ClusterError, match=r"no room for our streams: its limit max_file_store .* 1\.1 GB"):
-            await asyncio.wait_for(ROLES["storer"](settings(database=url, nats=broker.url), asyncio.Event()), 30)
+    said = r"no room for our streams: its limit max_file_store .* 1\.1 GB"
+    with nats_server(tmp_path, file_store="100MB") as broker, pytest.raises(ClusterError, match=said):
+        await asyncio.wait_for(ROLES["storer"](settings(database=url, nats=broker.url), asyncio.Event()), 30)
 
 
 async def test_a_nats_without_jetstream_is_said_to_be_one(store: Store, tmp_path: Path) -> None:

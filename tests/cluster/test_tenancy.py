@@ -1,4 +1,4 @@
-"""A terminal's tenancy: nothing is begun that may not be, and however words are late or lost, no host sees two at once."""
+"""A terminal's tenancy: nothing is begun that may not be; however words are late or lost, no host sees two at once."""
 
 from __future__ import annotations
 

@@ -45,8 +45,9 @@ class Dispatch:
         while not over.is_set():
             batches = await store.publishing.claim(time.time(), LEASE)
             for batch in batches:
-                publish = partial(self._publish, batch)
-                await self._streams.patience.until_done("deliveries", "OUT", publish, until=lambda problem: over.is_set())
+                await self._streams.patience.until_done(
+                    "deliveries", "OUT", partial(self._publish, batch), until=lambda problem: over.is_set()
+                )
             self.counts["dispatched"] += len(batches)
             if not batches:
                 await pause(over, LOOK)

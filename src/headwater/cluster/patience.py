@@ -17,12 +17,14 @@ from headwater.cluster import refusals
 from headwater.cluster.acks import refusal
 from headwater.cluster.link import shown
 from headwater.cluster.refusals import NoAnswer, Refusal, Refused
+from headwater.cluster.timing import awake
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.node.saying import Saying
 
 T = TypeVar("T")
 
 FIRST, LONGEST = 0.1, 5.0  # seconds between two tries
+FORGOTTEN = 60.0  # seconds after which something is no trouble that is not tried any more
 ASK = 2.0  # seconds that JetStream is given to say that it is there
 
 log = structlog.get_logger()
@@ -34,13 +36,14 @@ class Patience:
     def __init__(self, link: Any) -> None:
         self._link = link
         self._at = ""
-        self._troubles: dict[str, str] = {}
+        self._troubles: dict[str, tuple[str, float]] = {}  # what was said, and when last
         self._saying: dict[str, Saying] = {}
 
     @property
     def problem(self) -> str | None:
-        """What is in the way at this moment."""
-        return next(iter(self._troubles.values()), None)
+        """What is in the way at this moment; nothing, if nobody has tried anything for a while."""
+        now = awake()
+        return next((said for said, at in self._troubles.values() if now < at + FORGOTTEN), None)
 
     async def once(self, what: str, stream: str, work: Callable[[], Awaitable[T]]) -> T:
         """Do something with a stream. What is in the way of it is said, and raised as a sentence."""
@@ -76,7 +79,7 @@ class Patience:
     async def trouble(self, what: str, stream: str, error: Exception) -> HeadwaterError:
         """Something has failed: it is said, and what it means is returned."""
         problem = await self.explained(stream, error)
-        self._troubles[what] = str(problem)
+        self._troubles[what] = str(problem), awake()
         if self._saying.setdefault(what, Saying()).worth(str(problem)):
             log.warning("nats_waits", what=what, error=str(problem))
         return problem
@@ -116,15 +119,15 @@ class Patience:
             return NoAnswer(refusals.off(self._server))
         except (Error, TimeoutError):
             return NoAnswer(
-                f"NATS at {self._server} did not answer about {stream} ({error or type(error).__name__}). Look at its log; "
-                "we try again until it does."
+                f"NATS at {self._server} did not answer about {stream} ({error or type(error).__name__}). Look at its "
+                "log; we try again until it does."
             )
         found = orjson.loads(answer.data).get("error")
         if found is not None:
             return NoAnswer(refusals.sentence(refusal(found), stream, self._server))
         return NoAnswer(
-            f"The stream {stream} of NATS at {self._server} does not answer: it is being made anew, or has no leader at "
-            "this moment. We try again until it does."
+            f"The stream {stream} of NATS at {self._server} does not answer: it is being made anew, or has no leader "
+            "at this moment. We try again until it does."
         )
 
     @property

@@ -1,7 +1,7 @@
 """What NATS says against us, in sentences: what is full, where that is, and what to do.
 
 A disk that is really full is not said at all: NATS puts JetStream out of service, streams do not answer any more, and
-only whoever asks for JetStream itself hears that it is not there. Limits that are reached are said at once, by a number.
+only whoever asks for JetStream itself hears that it is not there. Limits that are reached are said at once.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Refusal:
 
 def off(server: str) -> str:
     return (
-        f"JetStream is out of service in NATS at {server}: the disk under its store_dir is full (NATS' own log says so), "
-        "or it is not switched on in NATS' configuration. Free some space, or switch it on, and restart NATS; we try "
-        f"again until then. {SAFE}"
+        f"JetStream is out of service in NATS at {server}: the disk under its store_dir is full (NATS' own log says "
+        "so), or it is not switched on in NATS' configuration. Free some space, or switch it on, and restart NATS; we "
+        f"try again until then. {SAFE}"
     )
 
 
@@ -73,13 +73,13 @@ def sentence(refusal: Refusal, stream: str, server: str) -> str:
     if code in (DISK, MEMORY):
         limit = "max_memory_store" if code == MEMORY else "max_file_store"
         return (
-            f"NATS at {server} has no room for our streams: its limit {limit} is below what they may take together with "
-            "others (ours take 1.1 GB on disk, 64 MB in memory). Raise it in NATS' configuration and restart NATS."
+            f"NATS at {server} has no room for our streams: its limit {limit} is below what they may take together "
+            "with others (ours take 1.1 GB on disk, 64 MB in memory). Raise it in NATS' configuration and restart NATS."
         )
     if code == STORE and "maximum bytes" in says and stream in READERS:
         return (
-            f"The stream {stream} of NATS at {server} is full: {READERS[stream]} do not keep up, or there are none. Look "
-            f"at what they say, or start more of them; we try again until then. {SAFE}"
+            f"The stream {stream} of NATS at {server} is full: {READERS[stream]} do not keep up, or there are none. "
+            f"Look at what they say, or start more of them; we try again until then. {SAFE}"
         )
     if code == NO_LEADER:
         return f"JetStream in NATS at {server} has no leader at this moment; we try again until it has."

@@ -4,7 +4,7 @@
                  └───► the lease is nearly over: nothing more is begun
 
 It decides and does nothing: what time it is is said to it, by a clock that goes on while the machine sleeps, and so is
-what was begun and what has ended. A grant counts from when it was asked for, which is before the landlord's clock began.
+what was begun and what has ended. A grant counts from when it was asked for, before the landlord's clock began.
 """
 
 from __future__ import annotations
