@@ -11,6 +11,7 @@ from cluster_in_process import LEASE, all_matched, roles, settings, streams_at
 from full_disks import fill, needs_root, small_disk
 from structlog.testing import capture_logs
 
+from headwater.cluster import acks
 from headwater.cluster import streams as cluster_streams
 from headwater.cluster.by_nats import carrier
 from headwater.cluster.link import connect
@@ -65,8 +66,9 @@ def test_only_a_second_message_for_a_subject_is_no_trouble() -> None:
 
 @needs_root
 async def test_a_disk_that_is_really_full_is_said_and_all_goes_on_when_there_is_space_and_nats_is_restarted(
-    tmp_path: Path, store: Store, eventually
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(acks, "ANSWER", 2.0)
     with small_disk(tmp_path / "disk", 16) as disk, nats_server(disk) as broker:
         async with streams_at(broker.url, "") as streams:
             await streams.ensure("a cluster")
@@ -83,14 +85,13 @@ async def test_a_disk_that_is_really_full_is_said_and_all_goes_on_when_there_is_
 
             with capture_logs() as said, pytest.raises(ClusterError) as caught:
                 await publish_on()
-            assert "disk under" in str(caught.value)
-            assert broker.url in str(caught.value)
+            for words in ("RESULTS", "the disk under", "is full", "Free some space", "restart NATS", broker.url):
+                assert words in str(caught.value)
             assert streams.patience.problem == str(caught.value)
             assert [one["error"] for one in said if one["event"] == "nats_waits"] == [str(caught.value)]
-            assert any("JetStream is out of service" in one for one in (await cluster_status(store, streams)).problems)
             waiting = asyncio.create_task(streams.patience.until_done("results", "RESULTS", publish))
             ballast.unlink()
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(2.5)
             assert not waiting.done()  # NATS does not take it up again by itself
             broker.kill()
             await asyncio.to_thread(broker.start)

@@ -223,4 +223,4 @@ class Tenants(RuleBasedStateMachine):
 
 
 TestTenants = Tenants.TestCase
-TestTenants.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestTenants.settings = settings(max_examples=25, stateful_step_count=50, deadline=None)

@@ -19,6 +19,10 @@ ANSWER = 10.0  # seconds that the broker may take
 Message = tuple[str, bytes, Mapping[str, str] | None]  # subject, body, headers
 
 
+class Unanswered(TimeoutError):
+    """The broker has heard messages and says neither that it has taken them nor that it has not."""
+
+
 class Acks:
     """All answers come to one inbox."""
 
@@ -42,7 +46,7 @@ class Acks:
                 await self._link.publish(subject, body, reply=f"{self._inbox}.{token}", headers=headers)
             return await asyncio.wait_for(asyncio.gather(*sent.values()), ANSWER)
         except TimeoutError as error:
-            raise TimeoutError(f"no answer within {ANSWER:.0f} seconds") from error
+            raise Unanswered(f"no answer within {ANSWER:.0f} seconds") from error
         finally:
             for token in sent:
                 self._waiting.pop(token, None)

@@ -55,7 +55,7 @@ class Dispatch:
     async def _publish(self, batch: list[Delivery]) -> None:
         first = batch[0]
         identity = {"Nats-Msg-Id": f"{first.batch or first.id}-{first.attempts}"}
-        await self._streams.context.publish(self._streams.subject(f"out.{first.kind}"), encode(batch), headers=identity)
+        await self._streams.publish([(self._streams.subject(f"out.{first.kind}"), encode(batch), identity)])
 
 
 class Publisher:

@@ -14,7 +14,7 @@ import orjson
 import structlog
 
 from headwater.cluster import refusals
-from headwater.cluster.acks import refusal
+from headwater.cluster.acks import Unanswered, refusal
 from headwater.cluster.link import shown
 from headwater.cluster.refusals import NoAnswer, Refusal, Refused
 from headwater.cluster.timing import awake
@@ -125,6 +125,8 @@ class Patience:
         found = orjson.loads(answer.data).get("error")
         if found is not None:
             return NoAnswer(refusals.sentence(refusal(found), stream, self._server))
+        if isinstance(error, Unanswered):
+            return NoAnswer(refusals.stuck(stream, self._server))
         return NoAnswer(
             f"The stream {stream} of NATS at {self._server} does not answer: it is being made anew, or has no leader "
             "at this moment. We try again until it does."

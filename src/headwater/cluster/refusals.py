@@ -1,7 +1,8 @@
 """What NATS says against us, in sentences: what is full, where that is, and what to do.
 
-A disk that is really full is not said at all: NATS puts JetStream out of service, streams do not answer any more, and
-only whoever asks for JetStream itself hears that it is not there. Limits that are reached are said at once.
+A disk that is really full is not said at all, as seen with NATS 2.15: the stream answers nobody who publishes, tells
+about itself as if all were well, and does not take it up again when there is space. Older ones put all of JetStream out
+of service, and only who asks for it hears that it is not there. Limits that are reached are said at once, by numbers.
 """
 
 from __future__ import annotations
@@ -49,6 +50,15 @@ def off(server: str) -> str:
         f"JetStream is out of service in NATS at {server}: the disk under its store_dir is full (NATS' own log says "
         "so), or it is not switched on in NATS' configuration. Free some space, or switch it on, and restart NATS; we "
         f"try again until then. {SAFE}"
+    )
+
+
+def stuck(stream: str, server: str) -> str:
+    """A stream that is there and does not answer who publishes."""
+    return (
+        f"The stream {stream} of NATS at {server} takes nothing more and does not say why: most often the disk under "
+        "NATS' store_dir is full (its own log says “no space left on device”). Free some space there and restart NATS, "
+        f"which does not take it up again by itself; we try again until then. {SAFE}"
     )
 
 
