@@ -82,6 +82,9 @@ async def test_a_token_does_no_more_than_its_scopes(server: Any) -> None:
     more = await writer("POST", "/tokens", 400, json={"label": "more", "scopes": ["admin"]})
     assert more["field"] == "scopes"
     assert (await writer("POST", "/tokens", 201, json={"label": "same", "scopes": ["read"]}))["token"]
+    only_write = await server.client("olga", "write")
+    assert (await only_write("POST", "/tokens", 201, json={"label": "as much", "scopes": ["write"]}))["token"]
+    await only_write("POST", "/tokens", 400, json={"label": "more", "scopes": ["read"]})
 
 
 async def test_tokens_are_ones_own(server: Any) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from headwater.node.node import Node
-from headwater.store.people import User
 from headwater.web.api.endpoint import Call
 from headwater.web.forms import Refused
-from headwater.web.session import Forbidden, NotSignedIn, current
+from headwater.web.session import Forbidden, NotSignedIn, Who, who
 
 
-async def admitted(request: Request, scope: str) -> User:
+async def admitted(request: Request, scope: str) -> Who:
     """Who asks, if they may; Refused with 401 or 403."""
     try:
-        return await current(request, scope)
+        return await who(request, scope)
     except NotSignedIn as error:
         raise Refused(str(error), 401) from error
     except Forbidden as error:

@@ -116,7 +116,7 @@ def _methods(frame: Frame, endpoints: dict[str, Endpoint]) -> Any:
 
 
 async def _answer(frame: Frame, endpoint: Endpoint, request: Request) -> Response:
-    user = await admitted(request, endpoint.scope)
+    who = await admitted(request, endpoint.scope)
     given: dict[str, Any] = {}
     if endpoint.asked is not None:
         given["asked"] = parameters(endpoint, request)
@@ -124,7 +124,7 @@ async def _answer(frame: Frame, endpoint: Endpoint, request: Request) -> Respons
         raise InputError(f"There is no parameter “{next(iter(request.query_params))[:100]}” here; there is none.")
     if endpoint.given is not None:
         given["given"] = await body(endpoint, request)
-    result = await endpoint.handler(Call(frame, request, user, frame.clock()), **given)
+    result = await endpoint.handler(Call(frame, request, who, frame.clock()), **given)
     if isinstance(result, Document):
         return Response(result.body, endpoint.status, media_type=result.type)
     if endpoint.answer is None:

@@ -23,6 +23,7 @@ from headwater.node.node import Node
 from headwater.store.people import Remover, User
 from headwater.store.store import Store
 from headwater.web.frame import Frame
+from headwater.web.session import Who
 
 READ, WRITE, ADMIN = "read", "write", "admin"
 OPML = "text/x-opml"
@@ -53,8 +54,12 @@ class Call:
 
     frame: Frame
     request: Request
-    user: User
+    who: Who
     now: float
+
+    @property
+    def user(self) -> User:
+        return self.who.user
 
     @property
     def store(self) -> Store:

@@ -12,7 +12,6 @@ from headwater.errors import InputError
 from headwater.store.people import ApiToken, User
 from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
 from headwater.web.api.values import Line, Listed, One, Page, Removed, Time, page, place
-from headwater.web.session import who
 from headwater.when import zone
 
 noun = Noun("people", "Accounts, and the tokens by which programs use them.")
@@ -123,8 +122,7 @@ class Me(Answer, frozen=True):
 @noun.get("/me")
 async def show_me(call: Call) -> Me:
     """Say who you are."""
-    found = await who(call.request)
-    return Me(user=view(call.user), scopes=sorted(found.scopes), by=found.by)
+    return Me(user=view(call.user), scopes=sorted(call.who.scopes), by=call.who.by)
 
 
 class MyChange(Given, frozen=True):
@@ -193,8 +191,7 @@ class MadeToken(Answer, frozen=True):
 @noun.post("/tokens", status=201)
 async def make_token(call: Call, given: NewApiToken) -> MadeToken:
     """Make a token for a program. It can do no more than you can, and no more than what makes it."""
-    able = (await who(call.request)).scopes
-    if lacking := set(given.scopes) - able:
+    if lacking := set(given.scopes) - call.who.scopes:
         raise InputError(f"You cannot give what you do not have: {', '.join(sorted(lacking))}.", "scopes")
     secret = new_secret()
     made = await call.store.accounts.add_token(call.user.id, digest(secret), given.label, given.scopes, call.now)

@@ -7,9 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from headwater.store.people import Removal
-from headwater.web.api.endpoint import WRITE, Answer, Call, Given, Noun
+from headwater.web.api.endpoint import Answer, Call, Given, Noun
 from headwater.web.api.values import Id, Page, Time
-from headwater.web.session import who
 
 noun = Noun("removals", "What was removed and can be taken back, for a day.")
 
@@ -31,8 +30,7 @@ def view(one: Removal) -> RemovalView:
 @noun.get("/removals")
 async def list_removals(call: Call) -> Page[RemovalView]:
     """List what you can take back, the latest hundred first; owners also what was removed for everybody."""
-    scopes = (await who(call.request)).scopes
-    found = await call.store.removals.all(call.user.id, call.now, scopes=scopes)
+    found = await call.store.removals.all(call.user.id, call.now, scopes=call.who.scopes)
     return Page(items=[view(one) for one in found], next=None)
 
 
@@ -53,6 +51,5 @@ async def undo_removal(call: Call, given: UndoRemoval) -> TakenBack:
 
     Where its name or address has been taken meanwhile, nothing is changed and the answer says by what.
     """
-    scopes = (await who(call.request, WRITE)).scopes
-    back = await call.store.removals.undo(given.undo, call.user.id, call.now, scopes=scopes)
+    back = await call.store.removals.undo(given.undo, call.user.id, call.now, scopes=call.who.scopes)
     return TakenBack(kind=back.kind, label=back.label)
