@@ -56,6 +56,7 @@ class Upkeep:
         self._decider = decider
         self.settings = settings
         self._revision = 0
+        self._saved = False
         self.watch = Watch(store, decider, settings.least_interval)
         self.aims: tuple[Aim, ...] = ()
         self._floor = 0.0  # requests per minute that TARGETs of queries need, in target mode
@@ -96,14 +97,23 @@ class Upkeep:
     async def save(self) -> None:
         """Keep what was learned."""
         one = self._decider
+        self._saved = True
         await memory.save(self._store, one.roster, one.strategy, one.courtesy, time.time())
 
     async def quality(self) -> Quality:
         """How good the watching is at this moment."""
+        if self.settings.target is not None and self._decider.aim is None:
+            await self.retarget()  # at the start nothing was believed yet; who gave a target should not wait for long
         return await self.watch.report(time.time())
 
     async def report(self) -> None:
-        """Say how good the watching is, and keep it for those who ask from another process."""
+        """Say how good the watching is, and keep it for those who ask from another process.
+
+        The first time with what was learned: a command explains by that, and should know the price and the plan of a
+        server that has just started.
+        """
+        if not self._saved:
+            await self.save()
         report = await self.quality()
         hour = report.hour
         log.info(
