@@ -219,8 +219,7 @@ async def test_a_full_disk_of_nats_is_said_and_loses_nothing(farm, place: Path, 
                 await asyncio.sleep(min(AWAY, 60.0))
                 assert all(running.alive(name) for name in ALL)
                 log.info("full", status=status(database).stdout, said=sentences(running, FULL))
-                for role in ("storer", "terminal"):
-                    assert any(sentences(running, FULL)[name] for name in ALL if name.startswith(role)), role
+                assert sentences(running, FULL)["terminal1"] or sentences(running, FULL)["terminal2"]
                 ballast.unlink()
                 broker.kill()  # what it could not write it takes up again at a start
                 await asyncio.to_thread(broker.start)
