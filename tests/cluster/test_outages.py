@@ -25,6 +25,7 @@ from headwater.store.values import NewFeed
 from headwater.web.cluster_metrics import ClusterFigures
 
 FEEDS = 12
+WINDOW = 100  # so many items that a burst in the farm's hurried time does not look like dates made at the request
 
 
 async def standing(store: Store) -> dict[str, Standing]:
@@ -47,7 +48,7 @@ async def blamed(store: Store) -> list[int]:
 async def test_servers_that_all_fall_silent_are_not_blamed_and_are_asked_when_they_are_back(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
-    made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False)
+    made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
     await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with roles(given, "controller", "storer", "terminal"):
@@ -105,7 +106,7 @@ async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
         return Cut(allow_private=True, deadline=timing.fetch, clock=clock)
 
     monkeypatch.setattr(cluster_roles, "fetcher", fetcher)
-    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(20, 50), hints=False)
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
     await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with roles(given, "controller", "storer") as running, streams_at(nats.url, prefix) as streams:
@@ -137,7 +138,7 @@ async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
 
 
 async def test_nodes_that_share_a_database_know_an_outage_too(farm, url: str, store: Store, eventually) -> None:
-    made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False)
+    made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
     await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     async with SharedNode(settings(database=url, member="alone")) as node:
         await eventually(lambda: all_asked(store, 0.0), "all feeds refreshed once")
