@@ -74,7 +74,7 @@ def show(found: ClusterStatus) -> None:
 
 def members_table(found: ClusterStatus) -> Table:
     table = Table(box=None)
-    for head in ("member", "role", "partitions", "seen", "CPU s", "done", "problem"):
+    for head in ("member", "role", "partitions", "seen", "CPU s", "done"):  # problems stand below, in whole lines
         table.add_column(head, overflow="fold")  # a name that is cut is none
     for one in found.members:
         done = ", ".join(f"{name} {count:,}" for name, count in one.counts.items() if count)
@@ -85,7 +85,6 @@ def members_table(found: ClusterStatus) -> Table:
             f"{one.seen_ago:.0f} s ago",
             f"{one.cpu:.1f}",
             done,
-            one.problem or "",
         )
     return table
 
