@@ -237,6 +237,7 @@ def _picture(found: ClusterStatus, farm: Farm, mishaps: list[str], items: int) -
         f"most at once to a host: {max(farm.log.most_at_once.values(), default=0)}",
         "waiting: " + ", ".join(f"{name} {count}" for name, count in found.buffers.items()),
         *mishaps[-3:],
+        *(f"! {problem}" for problem in found.problems),
     ]
     return Group(members_table(found), Text("\n".join(lines)))
 
