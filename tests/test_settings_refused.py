@@ -18,7 +18,7 @@ from headwater.settings import load_settings
         ({"budget": 0}, "A budget of 0 requests per minute refreshes nothing: give a number above 0."),
         ({"budget": -3}, "A budget of -3 requests"),
         ({"budget": float("nan")}, "give a number above 0"),
-        ({"budget_bytes": 0}, "bytes per minute refreshes nothing"),
+        ({"budget_bytes": 0}, "0 bytes refreshes nothing"),
         ({"host_budget": 0}, "A host budget of 0"),
         ({"objective": "speed"}, "not understood at “speed”"),
         ({"target_completeness": 1.5}, "A completeness of 1.5 cannot be a target"),

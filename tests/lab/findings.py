@@ -20,7 +20,6 @@ _CUT = "the trace cuts the feeds' past off, so eq. 1 has no dates and an hour st
 SYNTHETIC: dict[str, Known] = {
     "advarss": {"synthetic feeds: with min_delay more items wait in all feeds together than with advarss": _LITTLE},
     "generic-feeds": {f"synthetic feeds: {_FEWEST}": "over polls post_rate needs fewer"},
-    "limit": {"b = 30: … with θ = .6 it still gets .04 more": "by .002, about what estimating the rates costs"},
     "network": {_LIKE: _DROPPED},
     "online": {"the hybrid model follows the better of the two": "it switches on one refresh's error"},
 }

@@ -24,7 +24,7 @@ class Cap:
     bytes: float | None = None
 
     def __post_init__(self) -> None:
-        for what, amount in (("requests per minute", self.requests), ("bytes per minute", self.bytes)):
+        for what, amount in (("requests per minute", self.requests), ("bytes", self.bytes)):
             if amount is not None and not (amount > 0 and math.isfinite(amount)):
                 raise SettingsError(f"A budget of {amount:g} {what} refreshes nothing: give a number above 0.")
 
