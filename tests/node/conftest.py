@@ -1,14 +1,16 @@
-"""A running node against a real farm and a real SQLite file."""
+"""A running node against a real farm and a real SQLite file; a query processor on both databases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processed import World
 
 from headwater.settings import Settings
+from headwater.store.store import Store
 
 
 @pytest.fixture
@@ -27,3 +29,11 @@ def given(tmp_path: Path) -> Callable[..., Settings]:
         return Settings(**usual | more)
 
     return make
+
+
+@pytest.fixture
+async def world(database_url: str) -> AsyncIterator[World]:
+    async with await Store.open(database_url) as store:
+        made = World(store)
+        await made.begin()
+        yield made

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-from test_processor import World
+from processed import World
 
 from headwater.store.people import Remover
-from headwater.store.store import Store
 
 LAVA = 'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST 2 ITEMS'
-
-
-@pytest.fixture
-async def world(database_url: str):
-    async with await Store.open(database_url) as store:
-        made = World(store)
-        await made.begin()
-        yield made
 
 
 async def dropped(world: World) -> int:
