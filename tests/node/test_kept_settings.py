@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+from headwater.node.kept_settings import in_force
 from headwater.node.node import Node
 from headwater.settings import Settings
 
@@ -49,3 +52,23 @@ async def test_a_change_that_no_longer_fits_what_is_given_by_hand_does_not_keep_
     async with Node(given(strategy="uniform")) as node:  # which believes nothing, so that nothing can be aimed at
         assert node.settings.target is None
         assert node.settings.keep_days == 30
+
+
+async def test_a_command_goes_by_the_options_of_the_server_but_for_what_it_is_given_itself(
+    given: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Node(given(strategy="top_utility", least_interval=7.0)) as node:
+        plain = Settings(data=node.settings.data)
+        await node.upkeep.report()
+        told = await in_force(node.store, plain)
+        assert (told.strategy, told.least_interval, told.budget) == ("top_utility", 7, 100_000)
+        other = await in_force(node.store, Settings(data=plain.data, strategy="value"))
+        assert (other.strategy, other.least_interval) == ("value", 7)
+        # A strategy of one's own may not be there where the command is.
+        with monkeypatch.context() as moment:
+            moment.setattr(node.upkeep, "settings", node.settings.model_copy(update={"strategy": "mine:Own"}))
+            await node.upkeep.report()
+        assert (await in_force(node.store, plain)).strategy == "value"
+        await node.change({"strategy": "uniform"})
+        await node.upkeep.report()
+        assert (await in_force(node.store, plain)).strategy == "uniform"

@@ -283,7 +283,7 @@ def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")
     for line in _explanation(told, time.time()):
         out.print(line)
     if report is not None and report.strategy != told.strategy:
-        # Options of another process are not known here; what was changed on its pages is (`in_force`).
+        # Other options were given here, or the strategy is a program of the server's own place (`in_force`).
         out.print(
             f"The server that reported {relative(report.at, time.time())} refreshes by {escape(report.strategy)}, with "
             "options of its own: give the same ones, by headwater.toml or the environment, or ask its page."

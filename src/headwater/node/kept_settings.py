@@ -1,4 +1,5 @@
-"""How a process follows the settings that were changed on a page or by the API, its own and those of other processes.
+"""How a process follows the settings that were changed on a page or by the API, its own and those of other processes;
+and how a command learns what a server goes by that was started with options.
 
 While processes run, the last change holds. At a start, what an option, the environment or headwater.toml gives wins:
 whoever writes it down there means it, and can so get out of anything that was changed.
@@ -10,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import structlog
 
 from headwater.errors import SettingsError
@@ -23,11 +25,31 @@ from headwater.store.store import Store
 log = structlog.get_logger()
 
 LOOK = 1.0  # seconds between two looks for what another process has changed
+OPTIONS, VERSION = "options", 1
+DECIDED_BY = ("strategy", "estimator")  # names, or package.module:Name
+# What decides when a feed is refreshed, and what is said about it.
+TOLD = (
+    *("public_url", "budget", "budget_bytes", "host_budget", "least_interval", "objective", *DECIDED_BY),
+    *("target_completeness", "target_freshness", "target_delay"),
+)
+
+
+async def tell(store: Store, settings: Settings, now: float) -> None:
+    """Leave word of what this server goes by."""
+    await store.save_state(OPTIONS, VERSION, msgspec.json.encode({name: getattr(settings, name) for name in TOLD}), now)
 
 
 async def in_force(store: Store, given: Settings) -> Settings:
-    """What a server with these settings would go by, for those who say why it does what it does."""
-    return await KeptSettings(store, given).at_start()
+    """What the server of this store goes by, for those who say why it does what it does. What is given is left as it
+    is; so is what only a program of the server's own place could make."""
+    saved = await store.load_state(OPTIONS)
+    told: dict[str, Any] = msgspec.json.decode(saved[1]) if saved is not None and saved[0] == VERSION else {}
+    heeded = {
+        name: value
+        for name, value in told.items()
+        if name in TOLD and name not in given.model_fields_set and not (name in DECIDED_BY and ":" in str(value))
+    }
+    return await KeptSettings(store, given.model_copy(update=heeded)).at_start()
 
 
 class KeptSettings:

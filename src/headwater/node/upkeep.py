@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from headwater.language.ast import Create
-from headwater.node import memory, targets
+from headwater.node import kept_settings, memory, targets
 from headwater.node.aim import Aim
 from headwater.node.deciding import Decider
 from headwater.node.quality import Quality, Watch
@@ -133,6 +133,7 @@ class Upkeep:
             problem=report.problem,
         )
         await self.watch.save(report.at, report)
+        await kept_settings.tell(self._store, self.settings, report.at)
 
     async def decide_by(self, strategy: Strategy) -> None:
         """Another strategy from now on; what there is to learn it learns from the log."""
