@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import StrategyError
 
+# NotImplementedError is what zipfile says of a compression that it does not know.
 _DAMAGE = (ValueError, KeyError, EOFError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 
 
