@@ -245,7 +245,7 @@ def _floor(feeds: Standing, least: float) -> tuple[Floats, Bools]:
     best = np.fmin(np.fmin(feeds.earned, feeds.wish), hinted)
     best = np.where(best > 0, best, np.nan)
     floor = np.fmax(np.fmin(best, FLOOR), least)
-    bare = ~feeds.validators & (feeds.change < feeds.last) & np.isfinite(feeds.last)
+    bare = ~feeds.validators & (feeds.change < feeds.last) & np.isfinite(feeds.success)
     # Without validators every poll costs a whole document: an hour at best, a day unless something was earned.
     return np.where(bare, np.fmax(np.fmin(best, DAY), FLOOR), floor), bare
 
