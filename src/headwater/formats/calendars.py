@@ -80,7 +80,9 @@ _WEEKDAY_ROWS = {
 WEEKDAYS: frozenset[str] = frozenset(name for row in _WEEKDAY_ROWS.values() for name in row.split())
 
 # What stands between the parts of a date and says nothing: `2nd of January`, `2 de enero de 2006`.
-FILLERS = frozenset({"-", "of", "the", "at", "de", "del", "den", "der", "um", "à", "às", "kl", "klo", "в", "г", "року"})
+FILLERS = frozenset({
+    "-", "of", "the", "at", "de", "del", "den", "der", "le", "el", "il", "um", "à", "às", "kl", "klo", "в", "г", "року",
+})  # fmt: skip
 
 MORNING = frozenset({"am", "a.m.", "오전", "上午", "午前"})
 AFTERNOON = frozenset({"pm", "p.m.", "오후", "下午", "午後"})

@@ -37,7 +37,7 @@ def raw_of(element: etree._Element, context: Context) -> tuple[str | None, str]:
         return text, kind or "unsaid"
     kind = (kind or "").strip().lower()
     if mode == "base64" or (_is_binary(kind) and not looks_like_html(text)):
-        text = _from_base64(text)
+        text = _from_base64(text, _is_binary(kind))
         return text, "html" if text and looks_like_html(text) else "text"
     if kind in _MARKUP_TYPES:
         return text, "html"
@@ -99,11 +99,16 @@ def _is_binary(kind: str) -> bool:
     return "/" in kind and not kind.startswith("text/") and not kind.endswith(("xml", "html", "json"))
 
 
-def _from_base64(text: str) -> str | None:
+def _from_base64(text: str, binary: bool) -> str | None:
+    """What was encoded, if it is text: of a picture or a piece of music nothing can be shown."""
     try:
-        return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
+        raw = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
         return text
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None if binary else raw.decode("utf-8", "replace")
 
 
 def address_in(element: etree._Element, context: Context) -> str | None:

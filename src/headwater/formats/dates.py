@@ -54,6 +54,9 @@ _COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
 _FRACTION = re.compile(r"\d{10}\.\d{1,9}")
 _DAY_FIRST = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
 _POINTED = re.compile(r"(?:(?<=\d{4} )|(?<=-\d\d ))(\d{1,2})\.(\d\d)(?:\.(\d\d))?(?![.\d])")  # 10.14.55 for 10:14:55
+_LOOSE = re.compile(r"(?<=\d)\s*T\s*(?=\d)|\s+(?=:\d)|(?<=\d:)\s+(?=\d)")  # blanks around what joins a time
+_TWICE = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
+_COMMENT = re.compile(r"\([^()]*\)")  # RFC 822 §3.4.3
 _YEAR_TWO = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
 
 
@@ -80,9 +83,12 @@ def _parsed(text: str) -> float | None:
     if len(text) > _LONGEST:
         return None
     try:
-        return _slowly(text.strip())
+        when = _slowly(text.strip())
     except (ValueError, OverflowError):
-        return None
+        when = None
+    if when is None and "(" in text and (said := _COMMENT.sub("", text)) != text:
+        return _parsed(said)
+    return when
 
 
 def _rfc822(text: str) -> float | None:
@@ -134,6 +140,9 @@ def _slowly(text: str) -> float | None:
     if found := _COMPACT.fullmatch(text):
         year, month, day, hours, minutes, seconds = found.groups("00")
         text = f"{year}-{month}-{day}T{hours}:{minutes}:{seconds}"
+    text = _LOOSE.sub(lambda found: found[0].strip(), text)
+    if text[-1:] == "Z":
+        text = _TWICE.sub(r"\1", text)
     if text[-1:] == "]":
         text = text.partition("[")[0]  # the place beside its offset (RFC 9557)
     if text[:1].isdigit() or text[:1] == "-":
@@ -235,7 +244,7 @@ def _word_by_word(text: str, home: int) -> float | None:
             month = MONTHS[word]
         elif word in MORNING or word in AFTERNOON:
             noon = word in AFTERNOON
-        elif clock is None and word[0].isdigit() and _TIME.fullmatch(word) and ":" in word:
+        elif clock is None and word[0].isdigit() and _TIME.fullmatch(word) and (":" in word or "h" in word):
             clock = word
         elif clock is not None and (zone := _zone(word)) is not None:
             offset = zone if offset is None else offset

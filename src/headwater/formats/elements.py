@@ -20,6 +20,7 @@ from headwater.formats.text import TITLE_LIMIT, cut, one_line, usual_line
 from headwater.model import Enclosure, Source
 
 _MOST_CATEGORIES = 1_000
+_FOAF_NAME = "{http://xmlns.com/foaf/0.1/}name"
 
 
 def nested(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -102,6 +103,11 @@ def content(draft: Draft, element: etree._Element, context: Context) -> None:
     if element.get("url") and context.names[element.tag] == "content":
         media_content(draft, element, context)
         return
+    if kind is not None and kind.lower().startswith("multipart/"):  # Atom .3: the same in several forms
+        for child in element:
+            if context.names[child.tag] == "content":
+                content(draft, child, context)
+        return
     if source := element.get("src"):
         draft.offer("link", 7, resolve(source, context.base_of(element)))
     rank = 1 if (kind or "").lower() in ("html", "xhtml", "text/html", "application/xhtml+xml") else 2
@@ -120,6 +126,8 @@ def link(draft: Draft, element: etree._Element, context: Context) -> None:
     address = element.get("href")
     if address is None:
         return
+    if len(element):  # the pictures of what it leads to, as a large broadcaster has them
+        media_group(draft, element, context)
     relation = element.get("rel") or "alternate"
     if relation == "alternate":
         kind = element.get("type")
@@ -175,26 +183,27 @@ def further_author(draft: Draft, element: etree._Element, context: Context) -> N
     draft.further += names_in(element, context)
 
 
-def names_in(element: etree._Element, context: Context) -> list[str]:
-    """The person an element names: by its text, or by name, email and address in elements of their own."""
+def names_in(element: etree._Element, context: Context) -> tuple[str, ...]:
+    """Whom an element names: by its text, or by name, email and address in elements of their own."""
     if len(element) == 0:
-        name = people.person(element.text)
-        return [name] if name else []
+        return people.named(element.text)
     names = context.names
     only = element[0]
     if len(element) == 1 and names[only.tag] == "name" and len(only) == 0:  # as Atom has it, and nearly everybody
-        name = people.person(only.text)
-        if name:
-            return [name]
+        found = people.named(only.text)
+        if found:
+            return found
     said: dict[str, str] = {}
     for child in element.iter(etree.Element):
         key = names[child.tag].rpartition(":")[2]
         if child is not element and key in ("name", "email", "uri", "url", "homepage") and (text := text_of(child)):
             said.setdefault("uri" if key in ("url", "homepage") else key, text)
-    name = people.person(said.get("name") or said.get("email")) or said.get("uri")
-    if name is None and not said:
-        name = people.person(text_of(element))
-    return [name] if name else []
+        elif key == "person" and (text := child.get(_FOAF_NAME)):
+            said.setdefault("name", text)
+    found = people.named(said.get("name") or said.get("email"))
+    if found or not said:
+        return found or people.named(text_of(element))
+    return (said["uri"],) if "uri" in said else ()
 
 
 def source(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -262,7 +271,7 @@ def media_group(draft: Draft, element: etree._Element, context: Context) -> None
 
 
 def picture(draft: Draft, element: etree._Element, context: Context) -> None:
-    found = media.enclosure(element, context)
+    found = media.enclosure(element, context, None if element.get("url") else text_of(element))
     if found:
         draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
 
@@ -309,6 +318,8 @@ _MEDIA: dict[str, Handler] = {
     "media:title": title(8),
     "media:description": html("summary", 8),
     "media:player": player,
+    "media:category": category,
+    "media:keywords": keywords,
     "media:group": media_group,
 }
 
@@ -366,11 +377,9 @@ HANDLERS: dict[str, Handler] = {
     "categories": categories,
     "dc:subject": category,
     "itunes:category": category,
-    "media:category": category,
     "keywords": keywords,
     "tags": keywords,
     "itunes:keywords": keywords,
-    "media:keywords": keywords,
     "enclosure": enclosure,
     "podcast:alternateenclosure": alternate_enclosure,
     "image": own_picture,

@@ -108,6 +108,11 @@ def _valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str, str, 
                 continue
             if _is_plausible(body, read):
                 return read, name, None
+    if b"\x1b$" in body:  # XML has no such character, and nothing but ISO-2022-JP begins its letters so
+        try:
+            return body.decode("iso2022_jp_ext"), "iso2022_jp_ext", None
+        except UnicodeDecodeError:
+            pass
     return text, "utf-8", None
 
 

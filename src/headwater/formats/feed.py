@@ -12,7 +12,7 @@ from headwater.formats.context import Context
 from headwater.formats.dates import parse_date
 from headwater.formats.elements import add_category, identity_of, names_in
 from headwater.formats.languages import language
-from headwater.formats.links import resolve
+from headwater.formats.links import is_web, resolve
 from headwater.formats.people import distinct
 from headwater.formats.text import TITLE_LIMIT, cut
 from headwater.model import Hints
@@ -45,6 +45,7 @@ class FeedDraft:
         held = {field: value for field, (_rank, value) in self.candidates.items()}
         identity = held.get("id")
         return {
+            "link": identity if is_web(identity) else None,  # of the feed, or of its site: better than nothing
             **held,
             "id": cut(identity, TITLE_LIMIT) if identity else None,
             "authors": distinct(self.authors or (self.further[min(self.further)] if self.further else [])),
@@ -104,6 +105,8 @@ def link(draft: FeedDraft, element: etree._Element, context: Context) -> None:
         draft.offer("link", 0, resolve(text_of(element), context.base_of(element)))
         return
     address = resolve(href, context.base_of(element))
+    if address is None and not href and element.get("rel") == "self":
+        address = context.base_of(element)  # an empty reference is to the document itself (RFC 3986 §4.4)
     for relation in (element.get("rel") or "alternate").strip().lower().split():
         relate(draft, relation.rpartition("/")[2], address, element.get("type"))
 
@@ -241,6 +244,7 @@ HANDLERS: dict[str, Handler] = {
     "subtitle": subtitle(1),
     "tagline": subtitle(2),
     "dc:description": subtitle(3),
+    "summary": subtitle(4),
     "itunes:summary": subtitle(5),
     "itunes:subtitle": subtitle(6),
     "googleplay:description": subtitle(6),
@@ -275,6 +279,7 @@ HANDLERS: dict[str, Handler] = {
     "itunes:category": category,
     "googleplay:category": category,
     "media:category": category,
+    "media:keywords": keywords,
     "itunes:keywords": keywords,
     "keywords": keywords,
     "tags": keywords,

@@ -6,6 +6,7 @@ import re
 
 _TAG = re.compile(r"([A-Za-z]{2,3}|[Xx](?=-))(?:-[A-Za-z0-9]{1,8})*")
 _LONGEST = 40
+_UNDERLINED = re.compile(r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]{1,8})+")  # as programs name what a tag joins by hyphens
 
 # ISO 639-1: “jp”, “us” and “xx” look like languages and are none. Three letters (ISO 639-2, -3) are too many to list.
 _CODES = (
@@ -41,7 +42,9 @@ def language(tag: str | None) -> str | None:
     """
     if not tag:
         return None
-    tag = tag.strip().replace("_", "-")[:_LONGEST]
+    tag = tag.strip()[:_LONGEST]
+    if "_" in tag and _UNDERLINED.fullmatch(tag):
+        tag = tag.replace("_", "-")
     if len(tag) < 4 and tag.isascii():  # a tag, not a name
         return tag or None
     return _NAMES.get(tag.lower(), tag)

@@ -16,7 +16,7 @@ from headwater.errors import NotAFeed
 from headwater.formats.html import Cleaner
 from headwater.formats.links import resolve
 from headwater.formats.media import whole
-from headwater.formats.people import distinct, person
+from headwater.formats.people import distinct, named
 from headwater.formats.text import fit, from_html
 from headwater.model import Document, Enclosure, Entry
 
@@ -70,8 +70,8 @@ def _entry(one: Any, cleaner: Cleaner, url: str | None) -> Entry:
 
 
 def _people(value: Any) -> tuple[str, ...]:
-    names = [person(one.get("name") or one.get("email")) for one in value.get("authors", ())]
-    return distinct([fit(name) for name in names if name])
+    found = (name for one in value.get("authors", ()) for name in named(one.get("name") or one.get("email")))
+    return distinct([fit(name) for name in found])
 
 
 def _seconds(moment: tuple[int, ...] | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from lxml import etree
@@ -12,6 +13,8 @@ from headwater.model import Enclosure
 
 _ENOUGH = 100  # of one item
 _GUESSES = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgt]?)b(?:ytes?)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
 
 
 def enclosure(element: etree._Element, context: Context, address: str | None = None) -> Enclosure | None:
@@ -25,11 +28,14 @@ def enclosure(element: etree._Element, context: Context, address: str | None = N
 
 
 def whole(text: str | None) -> int | None:
-    """A length in bytes that is one; publishers write `0`, `-1`, `12,345` and `unknown` too."""
+    """A length in bytes that is one; publishers write `0`, `-1`, `12,345`, `3.2 MB` and `unknown` too."""
     if not text:
         return None
     digits = text.strip().replace(",", "").replace(" ", "")
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None
+    if digits.isascii() and digits.isdigit():
+        return int(digits) if len(digits) < 16 else None
+    found = _SIZE.fullmatch(digits)
+    return round(float(found[1]) * _UNITS[found[2].lower()]) if found else None
 
 
 def distinct(found: Iterable[Enclosure]) -> tuple[Enclosure, ...]:

@@ -107,7 +107,7 @@ def short_name(tag: str) -> str:
 
 def prefix_of(namespace: str) -> str:
     """The short prefix of a namespace; `?` for those that mean nothing here."""
-    namespace = namespace.strip().lower()
+    namespace = "".join(namespace.split()).lower()  # some are broken by line ends
     found = NAMESPACES.get(namespace.rstrip("/#"))
     if found is None:
         found = NAMESPACES.get(namespace.replace("https://", "http://", 1).rstrip("/#"), "?")

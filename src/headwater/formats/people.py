@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from urllib.parse import unquote
 
 from headwater.formats.text import decoded, from_html
 
@@ -10,11 +11,23 @@ _LONGEST = 500
 _USUAL = 80  # characters; the same few people write most of what comes, so these are remembered
 
 
-def person(text: str | None) -> str | None:
-    """The name of the person that a text is about, in whatever form; None where it names nobody."""
+def named(text: str | None) -> tuple[str, ...]:
+    """The names of those that a text is about, in whatever form: one, unless it lists several with their addresses."""
     if not text:
-        return None
-    return _usual(text) if len(text) <= _USUAL else name_in(text)
+        return ()
+    return _usual(text) if len(text) <= _USUAL else _named(text)
+
+
+def _named(text: str) -> tuple[str, ...]:
+    found = [text]
+    if text.count("@") > 1:
+        found = text.replace(";", ",").split(",")
+        if not all(map(_has_address, found)):
+            found = [text]
+    return tuple(name for one in found if (name := name_in(one)))
+
+
+_usual = lru_cache(maxsize=4_096)(_named)
 
 
 def name_in(text: str) -> str | None:
@@ -26,14 +39,16 @@ def name_in(text: str) -> str | None:
     'Example editor'
     """
     text = " ".join(text[: _LONGEST * 4].split())
+    if text[:7].lower() == "mailto:":
+        text = unquote(text[7:].partition("?")[0])  # RFC 6068; some put the name in there as well
+    if "&" in text:
+        text = decoded(text)  # addresses hidden from collectors as references
     if "</" in text:
         text = from_html(text) or ""  # people marked up as links to their pages
-    elif "&" in text:
-        text = decoded(text)  # addresses hidden from collectors as references
     if _has_address(text):
-        for opening, closing in ("()", "<>", "[]"):
+        for opening, closing in ("<>", "()", "[]"):
             start = text.find(opening)
-            end = text.find(closing, start + 1)
+            end = _end_of(text, start, opening, closing)
             if start < 0 or end < 0:
                 continue
             inside, outside = text[start + 1 : end].strip(), f"{text[:start]} {text[end + 1 :]}".strip()
@@ -46,7 +61,17 @@ def name_in(text: str) -> str | None:
     return text[:_LONGEST] or None
 
 
-_usual = lru_cache(maxsize=4_096)(name_in)
+def _end_of(text: str, start: int, opening: str, closing: str) -> int:
+    """Where the bracket that opens at `start` closes, others in it being closed before; -1 when it never does."""
+    depth = 0
+    for at in range(max(start, 0), len(text)):
+        if text[at] == opening:
+            depth += 1
+        elif text[at] == closing and depth:
+            depth -= 1
+            if depth == 0:
+                return at
+    return -1
 
 
 def _has_address(text: str) -> bool:
