@@ -32,6 +32,13 @@ LATIN = {
 }
 
 
+@pytest.mark.parametrize("declaration", [b"", b'<?xml version="1.0" encoding="utf-8"?>'])
+def test_japanese_of_seven_bits_is_known_by_its_escapes(declaration: bytes) -> None:
+    sentence = SENTENCES["euc_jp"]
+    document = read(declaration + f"<rss><channel><title>{sentence}</title></channel></rss>".encode("iso2022_jp"))
+    assert (document.title, document.encoding) == (sentence, "iso2022_jp_ext")
+
+
 @pytest.mark.parametrize(("codec", "sentence"), SENTENCES.items())
 @pytest.mark.parametrize("declaration", [b"", b'<?xml version="1.0" encoding="utf-8"?>'])
 def test_what_is_not_utf_8_is_read_in_the_encoding_of_its_language(

@@ -230,11 +230,33 @@ def test_every_real_document_is_read_and_has_the_items_its_manifest_counts(share
         ("Ann (mailto:&amp;#97;&amp;#110;&amp;#110;&amp;#64;example.org)", "Ann"),
         ("Smith &amp; Sons (Ltd)", "Smith & Sons (Ltd)"),
         ("&lt;a href='https://example.org/a'>Ann&lt;/a> (Oslo)", "Ann (Oslo)"),
+        ("mailto:Ann%20Onym%20%3Cann%40example.org%3E?subject=Your%20piece", "Ann Onym"),
+        ("MAILTO:ann@example.org?subject=hello", "ann@example.org"),
+        ("ann@example.org (Ann (Annie) Onym)", "Ann (Annie) Onym"),
+        ("Ann (Annie) Onym &lt;ann@example.org&gt;", "Ann (Annie) Onym"),
+        ("Ann &lt;ann@example.org&gt; (editor)", "Ann (editor)"),
+        ("ann@example.org (Ann &amp;lt;i&amp;gt;Onym&amp;lt;/i&amp;gt;)", "Ann Onym"),
+        ("Ann Onym)", "Ann Onym)"),
+        ("ann@example.org (Ann", "Ann"),
     ],
 )
 def test_people_are_named_without_addresses_and_markup(written: str, name: str) -> None:
     body = f"<rss version='2.0'><channel><item><author>{written}</author></item></channel></rss>"
     assert read(body.encode()).items[0].authors == (name,)
+
+
+def test_several_people_in_one_element_are_told_apart_by_their_addresses() -> None:
+    body = "<rss version='2.0'><channel><item><author>{}</author></item></channel></rss>"
+    listed = body.format("ann@example.org (Ann); Bob &lt;bob@example.org&gt;, cy@example.org").encode()
+    assert read(listed).items[0].authors == ("Ann", "Bob", "cy@example.org")
+    assert read(body.format("Onym, Ann").encode()).items[0].authors == ("Onym, Ann",)
+
+
+def test_a_person_of_foaf_may_have_the_name_in_an_attribute() -> None:
+    body = b"""<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:f="http://xmlns.com/foaf/0.1/">
+    <channel><item><dc:creator><f:Person f:name="Ann"><f:homepage>https://ann.example/</f:homepage></f:Person>
+    </dc:creator></item></channel></rss>"""
+    assert read(body).items[0].authors == ("Ann",)
 
 
 def test_files_behind_feedburner_and_torrents_are_enclosures() -> None:
@@ -258,6 +280,78 @@ def test_what_is_said_of_a_file_may_stand_in_two_places() -> None:
         Enclosure("https://example.org/1.mp3", "audio/mpeg", 7),
         Enclosure("https://example.org/2.pdf", "application/pdf", 9),
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "length"),
+    [
+        ("1234567", 1_234_567),
+        ("12,345", 12_345),
+        ("3.2 MB", 3_200_000),
+        (" 1 kB ", 1_000),
+        ("7 bytes", 7),
+        ("1GB", 10**9),
+        ("2 MiB", None),
+        ("-1", None),
+        ("large", None),
+        ("9" * 20, None),
+        ("9" * 20 + "TB", None),
+    ],
+)
+def test_the_length_of_a_file_is_in_bytes_whatever_unit_it_is_given_in(said: str, length: int | None) -> None:
+    file = f"<enclosure url='https://example.org/1' length='{said}'/>"
+    body = f"<rss version='2.0'><channel><item>{file}</item></channel></rss>"
+    assert read(body.encode()).items[0].enclosures == (Enclosure("https://example.org/1", None, length),)
+
+
+def test_what_stands_in_a_media_group_or_in_a_link_is_found_there() -> None:
+    body = b"""<feed xmlns="http://www.w3.org/2005/Atom" xmlns:m="http://search.yahoo.com/mrss/"><entry>
+    <link href="https://example.org/1"><m:thumbnail>https://example.org/1.png</m:thumbnail></link>
+    <m:group><m:category>Music</m:category><m:keywords>loud, short</m:keywords></m:group></entry></feed>"""
+    (item,) = read(body).items
+    assert item.link == "https://example.org/1"
+    assert item.enclosures == (Enclosure("https://example.org/1.png", "image/*"),)
+    assert item.categories == ("Music", "loud", "short")
+
+
+def test_content_in_several_forms_is_shown_in_the_richest() -> None:
+    body = b"""<feed version="0.3" xmlns="http://purl.org/atom/ns#"><entry><content type="multipart/alternative">
+    <content type="text/plain">two  words</content>
+    <content type="text/html" mode="escaped">&lt;b>two&lt;/b> words</content></content></entry></feed>"""
+    assert read(body).items[0].content == "<b>two</b> words"
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "shown"),
+    [
+        ("image/png", "iVBORw0KGgoAAAAN", None),
+        ("application/octet-stream", "PGI+aGk8L2I+", "<b>hi</b>"),
+        ("image/svg+xml", "no picture", "no picture"),
+    ],
+)
+def test_content_that_is_no_text_is_not_shown_as_text(kind: str, held: str, shown: str | None) -> None:
+    body = f'<feed xmlns="http://www.w3.org/2005/Atom"><entry><content type="{kind}">{held}</content></entry></feed>'
+    assert read(body.encode()).items[0].content == shown
+
+
+def test_a_feed_without_a_link_goes_by_its_identity_where_that_is_an_address() -> None:
+    feed = '<feed xmlns="http://www.w3.org/2005/Atom"><id>{}</id><link rel="self" href="https://example.org/f"/></feed>'
+    assert read(feed.format("https://example.org/").encode()).link == "https://example.org/"
+    assert read(feed.format("urn:x:1").encode()).link is None
+
+
+def test_an_empty_self_link_is_the_address_of_the_document() -> None:
+    feed = (
+        b'<feed xmlns="http://www.w3.org/2005/Atom" xml:base="https://example.org/f"><link rel="self" href=""/></feed>'
+    )
+    assert read(feed).self == "https://example.org/f"
+    assert read(feed.replace(b"self", b"alternate")).link is None
+
+
+def test_a_namespace_broken_by_a_line_end_is_still_that_namespace() -> None:
+    body = b"""<rss version="2.0"><channel><a:link xmlns:a="http://www
+    .w3.org/2005/Atom" rel="hub" href="https://hub.example/"/></channel></rss>"""
+    assert read(body).hub == ("https://hub.example/",)
 
 
 def test_a_player_is_the_link_of_an_item_that_has_no_other() -> None:
@@ -430,7 +524,8 @@ def test_the_author_of_a_feed_is_who_comes_nearest_to_one(elements: str, authors
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"), [("English", "en"), ("hindi", "hi"), ("pt_BR", "pt-BR"), ("Sindarin", "Sindarin")]
+    ("said", "meant"),
+    [("English", "en"), ("hindi", "hi"), ("pt_BR", "pt-BR"), ("Sindarin", "Sindarin"), ("a_language", "a_language")],
 )
 def test_a_language_that_is_called_by_its_name_is_known(said: str, meant: str) -> None:
     rss = f'<rss version="2.0"><channel><title>t</title><language>{said}</language></channel></rss>'

@@ -51,12 +51,15 @@ def name_in(text: str) -> str | None:
             end = _end_of(text, start, opening, closing)
             if start < 0 or end < 0:
                 continue
-            inside, outside = text[start + 1 : end].strip(), f"{text[:start]} {text[end + 1 :]}".strip()
+            inside, outside = (
+                text[start + 1 : end].strip(),
+                f"{text[:start].rstrip()} {text[end + 1 :].lstrip()}".strip(),
+            )
             if _has_address(inside) and not _has_address(outside):
                 text = outside or inside
             elif _has_address(outside) and not _has_address(inside):
                 text = inside or outside
-        text = _without_address(text)
+        text = _without_address(text) if _has_address(text) else text.strip(" ,;-/|")
     text = text.removeprefix("mailto:").strip(" \"'")
     return text[:_LONGEST] or None
 
