@@ -21,9 +21,8 @@ def named(text: str | None) -> tuple[str, ...]:
 def _named(text: str) -> tuple[str, ...]:
     found = [text]
     if text.count("@") > 1:
-        found = text.replace(";", ",").split(",")
-        if not all(map(_has_address, found)):
-            found = [text]
+        parts = text[: _LONGEST * 4].replace(";", ",").split(",")
+        found = parts if all(map(_has_address, parts)) else found
     return tuple(name for one in found if (name := name_in(one)))
 
 
