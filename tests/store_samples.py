@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
+from headwater.store.people import Remover
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
 NOW = 1_700_000_000.0
+SOMEBODY = Remover(None, NOW)  # with the data folder at hand
 
 
 async def one_feed(store: Store, url: str = "https://example.org/feed", **more: Any) -> Feed:

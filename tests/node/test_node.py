@@ -14,7 +14,7 @@ from headwater.node.node import Node
 from headwater.store import compacting
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from store_samples import a_verdict, an_item, one_feed
+from store_samples import SOMEBODY, a_verdict, an_item, one_feed
 
 
 async def test_the_first_items_of_every_feed_are_stored_and_each_refresh_has_its_record(
@@ -87,7 +87,7 @@ async def test_feeds_removed_or_paused_by_another_process_are_left_alone(farm, g
             return (await other.summary(time.time())).never_refreshed == 0
 
         await eventually(all_refreshed, "feeds added elsewhere are noticed")
-        await other.remove_feed(feeds[0].id)
+        await other.remove_feed(feeds[0].id, by=SOMEBODY)
         await other.update_feed(feeds[1].id, paused=True)
         await eventually(lambda: node.status().feeds == 1, "only one feed is left active")
 

@@ -15,7 +15,7 @@ from headwater.node import definitions
 from headwater.query.text import Analysed
 from headwater.store.tables import query_feed
 from headwater.store.values import NewFeed, OutboxEntry, StoredHit
-from store_samples import NOW
+from store_samples import NOW, SOMEBODY
 
 
 def by_hand(connection: Connection, query_id: int, values: dict[str, object]) -> None:
@@ -137,10 +137,10 @@ async def test_dropping_refuses_while_others_read_and_cascade_takes_them_along(w
     await world.run("CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A; CREATE FEED C AS RETURN B")
     await world.process()
     with pytest.raises(InputError, match="A is used by B, C"):
-        await world.store.queries.drop("a")
+        await world.store.queries.drop("a", by=SOMEBODY)
     await world.publish("guardian", "One")
     await world.process()
-    assert set((await world.store.queries.drop("b", cascade=True)).names) == {"B", "C"}
+    assert set((await world.store.queries.drop("b", cascade=True, by=SOMEBODY)).names) == {"B", "C"}
     await world.publish("guardian", "Two")
     await world.process()
     assert [query.name for query in await world.store.queries.all()] == ["A"]
@@ -204,13 +204,13 @@ async def test_addresses_in_queries_become_feeds_that_only_queries_want(world: W
     await world.process()
     assert await world.titles("N") == ["From the new one"]
     assert await world.titles("Everything") == []  # ALL is what somebody has registered
-    await world.store.queries.drop("N")
+    await world.store.queries.drop("N", by=SOMEBODY)
     assert (await world.store.feed(address)).paused
     assert not (await world.store.feed(GUARDIAN)).paused
     await world.run(f'CREATE FEED M AS RETURN "{address}"')
     assert not (await world.store.feed(address)).paused
     await world.store.add_feeds([NewFeed(address, weight=2.0)], NOW)  # now a person wants it
-    await world.store.queries.drop("M")
+    await world.store.queries.drop("M", by=SOMEBODY)
     feed = await world.store.feed(address)
     assert (feed.paused, feed.weight, await world.store.queries.implicit()) == (False, 2.0, set())
 
@@ -347,7 +347,7 @@ async def test_removing_a_feed_takes_its_items_out_of_query_feeds(world: World) 
     await world.publish("guardian", "One")
     await world.publish("iris", "Two")
     await world.process()
-    await world.store.remove_feed(world.feeds["guardian"].id)
+    await world.store.remove_feed(world.feeds["guardian"].id, by=SOMEBODY)
     assert await world.titles("F") == ["Two"]
 
 

@@ -8,6 +8,7 @@ from headwater.node.node import Node
 from headwater.node.wants import SAFETY
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from store_samples import SOMEBODY
 
 
 async def test_a_query_given_by_another_process_comes_alive_and_its_items_come_out(farm, given, eventually) -> None:
@@ -28,7 +29,7 @@ async def test_a_query_given_by_another_process_comes_alive_and_its_items_come_o
             return bool(await other.queries.document(await other.queries.find("Far"), time.time()))
 
         await eventually(arrived, "a feed that only a query names is refreshed")
-        await other.queries.drop("Far")
+        await other.queries.drop("Far", by=SOMEBODY)
         await eventually(lambda: node.status().queries == 1 and node.status().feeds == 1, "dropped, and its feed left")
 
 

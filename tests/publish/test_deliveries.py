@@ -32,7 +32,7 @@ from headwater.publish.deliver import Deliverer
 from headwater.publish.duties import Duties, next_slot
 from headwater.publish.sinks import Hook, Mail, Notice
 from headwater.store.store import Store
-from store_samples import NOW, a_verdict, an_item, one_feed
+from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(  # or every child spends seconds on importing everything anew
@@ -333,7 +333,7 @@ async def test_a_digest_comes_by_the_time_zone_of_who_wrote_the_query(store: Sto
     for author, name in ((owner, "plain"), (ada, "early"), (bo, "late"), (bo, "gone")):
         await store.queries.execute(f"CREATE FEED {name} {digest}", NOW, subscriber=author.id)
     await store.queries.execute(f"CREATE OR REPLACE FEED gone {digest}", NOW, subscriber=ada.id)
-    await store.accounts.remove(ada.id)
+    await store.accounts.remove(ada.id, by=SOMEBODY)
     await store.queries.execute(f"CREATE OR REPLACE FEED early {digest}", NOW, subscriber=bo.id)
     await store.accounts.change(bo.id, time_zone="Asia/Kolkata")
     processor = Processor(store, writers=[Duties(ZoneInfo("Europe/Vienna"))])

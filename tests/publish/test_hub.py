@@ -21,7 +21,7 @@ from headwater.publish.cache import Documents
 from headwater.publish.hub import Hub
 from headwater.store.store import Store
 from headwater.web.app import create_app
-from store_samples import NOW
+from store_samples import NOW, SOMEBODY
 
 TOPIC = f"{BASE}/feeds/Lava.atom"
 
@@ -329,7 +329,7 @@ async def test_a_private_topic_needs_its_token_and_ends_with_it(bench: Bench, st
         await arrive(store, processor, feed, "fresh lava")
         await bench.work()
         assert read(subscriber.got[0][1]).self == f"{TOPIC}?token=t0ken"
-        await store.publishing.revoke("/feeds/Lava")
+        await store.publishing.revoke("/feeds/Lava", by=SOMEBODY)
         await asyncio.sleep(cache.LOOK)
         await arrive(store, processor, feed, "secret lava")
         await bench.work()

@@ -15,7 +15,7 @@ from headwater.model import Feed
 from headwater.node.processor import Processor
 from headwater.publish import cache
 from headwater.store.store import Store
-from store_samples import NOW, a_verdict, an_item, one_feed
+from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 CHANGED = cache.LOOK + 0.05
 
@@ -103,7 +103,8 @@ async def test_a_private_feed_is_only_for_those_with_a_token_until_it_is_revoked
     assert granted.status_code == 200
     assert granted.headers["cache-control"].startswith("private")
     assert (await ask("/tags/news.rss")).status_code == 200  # a token does not make a feed private
-    assert await store.publishing.revoke("/feeds/lava") == (1, None)
+    revoked, _ = await store.publishing.revoke("/feeds/lava", by=SOMEBODY)
+    assert revoked == 1
     await asyncio.sleep(CHANGED)
     assert (await ask("/feeds/Lava.rss?token=secret")).status_code == 404
 

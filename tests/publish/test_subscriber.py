@@ -20,6 +20,7 @@ from headwater.node.pushing import Pushing
 from headwater.node.subscribing import Subscriber
 from headwater.store.values import NewFeed, Subscription
 from headwater.web.websub import LONGEST_PUSH
+from store_samples import SOMEBODY
 
 
 async def follow(node: Node, origin: Source) -> Feed:
@@ -66,7 +67,7 @@ async def test_a_hub_is_found_and_asked_for_the_self_address(tmp_path: Path, whe
 async def test_a_hub_is_told_when_its_feed_is_removed_until_it_confirms(followed: Followed) -> None:
     node, _, origin, feed = followed
     secret = origin.asked[0]["hub.secret"]
-    await node.store.remove_feed(feed.id)
+    await node.store.remove_feed(feed.id, by=SOMEBODY)
     await until(lambda: len(origin.asked) == 2, "the hub is told")
     subscribed, parted = origin.asked
     assert parted == {**{name: subscribed[name] for name in ("hub.topic", "hub.callback")}, "hub.mode": "unsubscribe"}
@@ -81,7 +82,7 @@ async def test_a_hub_is_told_when_its_feed_is_removed_until_it_confirms(followed
 async def test_a_hub_that_does_not_take_a_farewell_is_told_again_and_then_no_more(followed: Followed) -> None:
     node, _, origin, feed = followed
     origin.answer = 500
-    await node.store.remove_feed(feed.id)
+    await node.store.remove_feed(feed.id, by=SOMEBODY)
     now = [time.time()]
     subscriber = Subscriber(node.store, node.fetcher, node.crawler, "https://here.example", clock=lambda: now[0])
     for _ in range(10):  # ten days: as long as the lease

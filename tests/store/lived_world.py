@@ -102,62 +102,62 @@ def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, memoryview) else value
 
 
-Removing = Callable[[World], Awaitable[int | None]]
+Removing = Callable[[World], Awaitable[int]]
 
 
-async def _feed(world: World) -> int | None:
+async def _feed(world: World) -> int:
     return await world.store.remove_feed(world.feeds[0], by=Remover(world.owner.id, NOW + 400))
 
 
-async def _merged(world: World) -> int | None:
+async def _merged(world: World) -> int:
     _, undo = await world.store.pages.merge(world.feeds[1], world.feeds[0], by=Remover(world.owner.id, NOW + 400))
     return undo
 
 
-async def _subscription(world: World) -> int | None:
+async def _subscription(world: World) -> int:
     return await world.store.reading.unsubscribe(world.ada.id, world.feeds[0], by=Remover(world.ada.id, NOW + 400))
 
 
-async def _last_subscription(world: World) -> int | None:
+async def _last_subscription(world: World) -> int:
     return await world.store.reading.unsubscribe(world.ada.id, world.feeds[2], by=Remover(world.ada.id, NOW + 400))
 
 
-async def _query_subscription(world: World) -> int | None:
+async def _query_subscription(world: World) -> int:
     lava = await world.store.queries.find("Lava")
     return await world.store.reading.unsubscribe_query(world.ada.id, lava.id, by=Remover(world.ada.id, NOW + 400))
 
 
-async def _query(world: World) -> int | None:
+async def _query(world: World) -> int:
     return (await world.store.queries.drop("Far", by=Remover(world.owner.id, NOW + 400))).undo
 
 
-async def _queries(world: World) -> int | None:
+async def _queries(world: World) -> int:
     return (await world.store.queries.drop("Lava", cascade=True, by=Remover(world.owner.id, NOW + 400))).undo
 
 
-async def _by_script(world: World) -> int | None:
+async def _by_script(world: World) -> int:
     done = await world.store.queries.execute("DROP FEED Red; DROP FEED Lava", NOW + 400, subscriber=world.owner.id)
     (undo,) = done.undo
     return undo
 
 
-async def _user(world: World) -> int | None:
+async def _user(world: World) -> int:
     return await world.store.accounts.remove(world.ada.id, by=Remover(world.owner.id, NOW + 400))
 
 
-async def _token(world: World) -> int | None:
+async def _token(world: World) -> int:
     return await world.store.accounts.revoke_token(world.ada.id, world.token.id, by=Remover(world.ada.id, NOW + 400))
 
 
-async def _tag(world: World) -> int | None:
-    return await world.store.reading.remove_tag(world.ada.id, "own", Remover(world.ada.id, NOW + 400))
+async def _tag(world: World) -> int:
+    return await world.store.reading.remove_tag(world.ada.id, "own", by=Remover(world.ada.id, NOW + 400))
 
 
-async def _tag_of_owner(world: World) -> int | None:
-    return await world.store.reading.remove_tag(world.owner.id, "news", Remover(world.owner.id, NOW + 400))
+async def _tag_of_owner(world: World) -> int:
+    return await world.store.reading.remove_tag(world.owner.id, "news", by=Remover(world.owner.id, NOW + 400))
 
 
-async def _published_tokens(world: World) -> int | None:
+async def _published_tokens(world: World) -> int:
     _, undo = await world.store.publishing.revoke("/feeds/lava", by=Remover(world.owner.id, NOW + 400))
     return undo
 

@@ -21,7 +21,7 @@ from headwater.store.backup_file import FORMAT, Manifest, reading, writing
 from headwater.store.migrate import HEAD
 from headwater.store.restoring import restore
 from headwater.store.store import Store
-from store_samples import NOW, a_verdict, an_item, one_feed
+from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 
 def silent(done: int, total: int) -> None:
@@ -36,8 +36,8 @@ async def filled(url: str, items: int = 30) -> None:
         await store.update_feed(feed.id, paused=True, weight=2.5)
         await store.save([a_verdict(feed, *(an_item(feed.id, f"item {n}") for n in range(items)))])
         last = await one_feed(store, "https://last.example/feed")
-        await store.remove_feed(gone.id)
-        await store.remove_feed(last.id)
+        await store.remove_feed(gone.id, by=SOMEBODY)
+        await store.remove_feed(last.id, by=SOMEBODY)
         await store.save_state("odd", 3, bytes(range(256)), NOW)
         await store.index()
         async with store.transaction() as transaction:

@@ -10,7 +10,7 @@ from headwater.errors import InputError, NotFound
 from headwater.model import Known, Validators
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from store_samples import NOW, a_verdict, an_item, one_feed
+from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 
 async def test_feeds_get_ids_in_the_order_given_and_are_found_by_id_address_and_name(store: Store) -> None:
@@ -123,7 +123,7 @@ async def test_removing_a_feed_leaves_nothing_of_it(store: Store) -> None:
     feed, other = await one_feed(store), await one_feed(store, "https://other.org/")
     await store.save([a_verdict(feed, an_item(feed.id)), a_verdict(other, an_item(other.id))])
     await store.index()
-    await store.remove_feed(feed.id)
+    await store.remove_feed(feed.id, by=SOMEBODY)
     assert await store.known([feed.id]) == {}
     assert [item.feed_id for item in await store.items()] == [other.id]
     assert [item.feed_id for item in (await store.search("title")).items] == [other.id]
@@ -131,7 +131,7 @@ async def test_removing_a_feed_leaves_nothing_of_it(store: Store) -> None:
     assert [one.feed_id for one in await store.refreshes()] == [other.id]
     assert await store.identities(feed.id, ["a"]) == {}
     with pytest.raises(NotFound):
-        await store.remove_feed(feed.id)
+        await store.remove_feed(feed.id, by=SOMEBODY)
     again = await one_feed(store)
     assert again.id not in (feed.id, other.id)  # an id is never given twice
 

@@ -11,7 +11,7 @@ from headwater.errors import InputError, NotFound
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from store_samples import NOW, a_verdict, an_item
+from store_samples import NOW, SOMEBODY, a_verdict, an_item
 
 
 @pytest.fixture
@@ -70,7 +70,8 @@ async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> 
     await store.save([a_verdict(keep, an_item(keep.id, "both"), an_item(keep.id, "mine"), at=NOW)])
     await store.save([a_verdict(other, an_item(other.id, "both"), an_item(other.id, "theirs"), at=NOW)])
     assert [feed.id for feed in await store.pages.alike(keep.id)] == [other.id]
-    assert await store.pages.merge(keep.id, other.id) == (1, None)
+    moved, _ = await store.pages.merge(keep.id, other.id, by=SOMEBODY)
+    assert moved == 1
     assert {item.identity for item in await store.items(feed_id=keep.id)} == {"both", "mine", "theirs"}
     assert (await store.feed(keep.id)).tags == ("x", "y")
     assert set(await store.identities(keep.id, ["both", "mine", "theirs"])) == {"both", "mine", "theirs"}
@@ -78,7 +79,7 @@ async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> 
     with pytest.raises(NotFound):
         await store.feed(other.id)
     with pytest.raises(InputError):
-        await store.pages.merge(keep.id, keep.id)
+        await store.pages.merge(keep.id, keep.id, by=SOMEBODY)
 
 
 async def test_times_windows_and_published_are_bounded(store: Store) -> None:
@@ -101,7 +102,7 @@ async def test_feeds_are_suggested_only_where_several_others_read_them(store: St
     others = [await store.accounts.add(f"other{k}", None, NOW) for k in range(3)]
     owner = await store.accounts.owner()
     for feed in (shared, liked, secret):
-        await store.reading.unsubscribe(owner.id, feed.id)
+        await store.reading.unsubscribe(owner.id, feed.id, by=SOMEBODY)
     await store.reading.subscribe(me.id, shared.id, NOW)
     for other in others:
         await store.reading.subscribe(other.id, shared.id, NOW)

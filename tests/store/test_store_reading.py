@@ -24,7 +24,7 @@ from headwater.store import compacting, outbox, positions, sql, streams
 from headwater.store.people import HIT, Part, Reading, Stream, Subscription, User
 from headwater.store.store import Store
 from headwater.store.values import Keep, NewFeed, Saved
-from store_samples import NOW, a_verdict, an_item, one_feed
+from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 BIG = 10_000
 
@@ -161,7 +161,7 @@ async def live_on(store: Store, user: User, oracle: Oracle, turn: int, dice: ran
     oracle.tags[tagged] = {"few"}
     of_gone = [id for id, feed_id in oracle.feed_of.items() if feed_id == gone]
     await store.reading.mark(user.id, of_gone, NOW, starred=False)  # what is starred would stay
-    await store.reading.unsubscribe(user.id, gone)
+    await store.reading.unsubscribe(user.id, gone, by=SOMEBODY)
     del oracle.tags[gone]
     oracle.feed_of = {id: feed_id for id, feed_id in oracle.feed_of.items() if feed_id != gone}
     oracle.read -= set(of_gone)
@@ -379,7 +379,7 @@ async def test_what_is_not_subscribed_is_not_reachable(store: Store) -> None:
     assert (await store.reading.search(other.id, "title"))[1] == []
     for work in (
         store.reading.stream(other.id, Stream(feed=feed.id)),
-        store.reading.unsubscribe(other.id, feed.id),
+        store.reading.unsubscribe(other.id, feed.id, by=SOMEBODY),
         store.reading.retitle(other.id, "mine", feed_id=feed.id),
         store.reading.retag(other.id, feed_id=feed.id, add=["x"]),
         store.reading.mark_all_read(other.id, Stream(feed=feed.id), now=NOW),
@@ -427,13 +427,13 @@ async def test_what_nobody_reads_is_left_alone_and_comes_back(store: Store) -> N
     owner = await store.accounts.owner()
     other = await store.accounts.add("Other", None, NOW)
     await store.reading.subscribe(other.id, feed.id, NOW)
-    await store.reading.unsubscribe(owner.id, feed.id)
+    await store.reading.unsubscribe(owner.id, feed.id, by=SOMEBODY)
     assert not (await store.feed(feed.id)).paused
     before = await store.revision()
-    await store.accounts.remove(other.id)
+    await store.accounts.remove(other.id, by=SOMEBODY)
     assert (await store.feed(feed.id)).paused
     assert await store.revision() > before
-    await store.reading.unsubscribe(owner.id, named.id)
+    await store.reading.unsubscribe(owner.id, named.id, by=SOMEBODY)
     assert not (await store.feed(named.id)).paused  # a query names it
     assert await store.count_items() == 1
     await store.reading.subscribe(owner.id, feed.id, NOW)
@@ -454,7 +454,7 @@ async def test_the_owners_tags_are_the_feeds_and_nobody_elses_are(store: Store) 
     assert tags == {owner.id: ("c", "d"), other.id: ("mine",)}
     await store.reading.rename_tag(owner.id, "c", "d")
     assert (await store.feed(feed.id)).tags == ("d",)
-    await store.reading.rename_tag(owner.id, "d", None)
+    await store.reading.remove_tag(owner.id, "d", by=SOMEBODY)
     assert (await store.feed(feed.id)).tags == ()
     with pytest.raises(NotFound):
         await store.reading.rename_tag(other.id, "c", "x")
@@ -473,7 +473,7 @@ async def test_what_is_starred_survives_retention_and_other_marks_go_with_their_
     left = (await store.reading.stream(owner.id)).items
     assert [(one.item.id, one.starred) for one in left] == [(ids[0], True)]
     assert (await store.reading.counts(owner.id)).total == 0
-    await store.reading.unsubscribe(owner.id, feed.id)
+    await store.reading.unsubscribe(owner.id, feed.id, by=SOMEBODY)
     assert len((await store.reading.stream(owner.id, starred=True)).items) == 1
     assert len(await store.reading.items(owner.id, ids)) == 1
 

@@ -18,7 +18,7 @@ from headwater.store.people import Remover
 from headwater.store.removed_tables import removal, removed
 from headwater.store.store import Store
 from headwater.store.values import Keep, NewFeed
-from store_samples import NOW, a_verdict, an_item
+from store_samples import NOW, SOMEBODY, a_verdict, an_item
 
 LATER = NOW + 500
 NOTHING = "There is nothing to take back here, or no longer: what is removed is kept for a day."
@@ -29,9 +29,8 @@ async def world(store: Store) -> World:
     return await lived_world(store)
 
 
-async def taken_back(world: World, undo: int | None) -> None:
+async def taken_back(world: World, undo: int) -> None:
     """By whoever has the data folder."""
-    assert undo is not None
     await world.store.removals.undo(undo, None, LATER)
 
 
@@ -39,7 +38,6 @@ async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(wor
     before = await everything(world.store)
     for name, remove in REMOVALS.items():
         undo = await remove(world)
-        assert undo is not None
         assert await everything(world.store) != before, name
         await taken_back(world, undo)
         assert await everything(world.store) == before, name
@@ -90,7 +88,6 @@ async def test_a_removed_feed_is_not_found_by_search_nor_polled_and_both_again_w
 async def test_of_two_who_take_the_same_back_at_once_one_does(world: World, database_url: str) -> None:
     before = await everything(world.store)
     undo = await REMOVALS["an account"](world)
-    assert undo is not None
     async with await Store.open(database_url) as other:
         tried = [one.removals.undo(undo, world.owner.id, LATER) for one in (world.store, other)]
         answers = await asyncio.gather(*tried, return_exceptions=True)
@@ -129,8 +126,6 @@ async def test_only_who_may_takes_something_back(world: World) -> None:
     second = await store.accounts.add("second", None, NOW, role="owner")
     token = await REMOVALS["a token"](world)
     feed = await REMOVALS["a feed"](world)
-    assert token is not None
-    assert feed is not None
     reader = ("read", "write")
     for user, scopes in ((world.owner, None), (world.bob, reader)):
         with pytest.raises(NotFound, match=NOTHING):
@@ -166,7 +161,6 @@ async def test_after_a_day_nothing_is_taken_back_and_retention_forgets_the_rows(
 
 async def test_what_is_forgotten_is_removed_for_good(world: World) -> None:
     undo = await REMOVALS["an account"](world)
-    assert undo is not None
     assert await world.store.removals.forget([undo + 1]) == 0
     assert await world.store.removals.forget([undo]) == 1
     assert await world.store.read(counted) == (0, 0)
@@ -195,8 +189,8 @@ async def test_where_a_name_or_an_address_is_taken_a_sentence_says_so_and_nothin
             await taken_back(world, undo[name])
     assert await everything(store) == before
     await store.accounts.change(again.id, name="another ada")
-    await store.remove_feed(feed.feed.id)
-    await store.queries.drop("far")
+    await store.remove_feed(feed.feed.id, by=SOMEBODY)
+    await store.queries.drop("far", by=SOMEBODY)
     for name in reversed(undo):
         await taken_back(world, undo[name])
     assert await store.accounts.find("ada") == world.ada
@@ -270,7 +264,7 @@ async def test_marks_follow_items_that_were_merged_into_another_feed_meanwhile(w
     store, (first, _, third) = world.store, world.feeds
     undo = await REMOVALS["an account"](world)
     await store.reading.subscribe(world.bob.id, third, NOW)
-    assert (await store.pages.merge(first, third))[0] > 0
+    assert (await store.pages.merge(first, third, by=SOMEBODY))[0] > 0
     await taken_back(world, undo)
     rows = await everything(store)
     feeds = {row[0]: row[1] for row in rows["item"]}
@@ -291,7 +285,6 @@ async def test_what_was_removed_moves_with_the_database_and_is_taken_back_there(
     await move(database_url, target, time.time(), lambda *_: None)
     async with await Store.open(target) as moved:
         for number in reversed(undo):
-            assert number is not None
             await moved.removals.undo(number, None, LATER)
         assert await everything(moved) == before
         assert await moved.accounts.token_user(PHONE) is not None

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from headwater.model import Enclosure, Ending, Hints, Known, Validators
 from headwater.store import known, save
 from headwater.store.store import Store
-from store_samples import NOW, a_verdict, an_item, one_feed
+from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 
 async def test_a_verdict_is_read_back_as_it_was_written(store: Store) -> None:
@@ -118,7 +118,7 @@ async def test_an_update_replaces_the_item_counts_its_version_and_is_announced(s
 
 async def test_a_removed_feed_in_the_batch_does_not_stop_the_others(store: Store) -> None:
     feed, other = await one_feed(store), await one_feed(store, "https://other.org/")
-    await store.remove_feed(feed.id)
+    await store.remove_feed(feed.id, by=SOMEBODY)
     gone, kept = await store.save([a_verdict(feed, an_item(feed.id)), a_verdict(other, an_item(other.id))])
     assert "removed" in (gone.skipped or "")
     assert len(kept.new_ids) == 1

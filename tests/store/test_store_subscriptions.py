@@ -7,7 +7,7 @@ from dataclasses import replace
 from headwater.model import Feed
 from headwater.store.store import Store
 from headwater.store.values import Subscription
-from store_samples import NOW, a_verdict, one_feed
+from store_samples import NOW, SOMEBODY, a_verdict, one_feed
 
 
 async def offered(store: Store, hub: str = "https://hub.example/") -> Feed:
@@ -65,5 +65,5 @@ async def test_a_silent_hub_that_pushes_is_active_again_and_a_removed_feed_leave
     await store.subscriptions.pushed(feed.id, NOW + 1)
     one = (await store.subscriptions.by_feed([feed.id]))[feed.id]
     assert (one.state, one.pushes, one.pushed, one.message) == ("active", 1, NOW + 1, None)
-    await store.remove_feed(feed.id)
+    await store.remove_feed(feed.id, by=SOMEBODY)
     assert await store.subscriptions.by_key("key") is None

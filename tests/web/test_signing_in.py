@@ -22,6 +22,7 @@ from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.peers import Peers
 from headwater.web.session import COOKIE, Access, current, safe_next
+from store_samples import SOMEBODY
 
 NOW = 1_800_000_000.0
 STATUS = Status(0, 0, "uniform", 60.0, 60, None, 0)
@@ -259,7 +260,7 @@ async def test_tokens_do_what_their_scopes_say_and_no_more(clients: Clients, web
     assert (await client.get("/whoami", headers={"Authorization": "Basic eDp5"})).status_code == 401
     token = (await web_store.accounts.tokens(owner.id))[1]
     assert token.last_used == NOW
-    await web_store.accounts.revoke_token(owner.id, token.id)
+    await web_store.accounts.revoke_token(owner.id, token.id, by=SOMEBODY)
     assert await status("owner-all", "read") == 401
     assert (await clients().get("/whoami", headers={"Authorization": "Bearer x"})).status_code == 401
 

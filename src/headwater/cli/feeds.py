@@ -191,7 +191,7 @@ def _refresh_text(refresh: Refresh) -> str:
 def remove(feeds: Annotated[list[str], typer.Argument(metavar="FEED…", help="Ids, addresses or names.")]) -> None:
     """Remove feeds and everything that came of them. For a day they can be brought back (headwater removed)."""
 
-    async def work() -> list[tuple[Feed, int | None]]:
+    async def work() -> list[tuple[Feed, int]]:
         async with opened(settings()) as store:
             found = [await store.feed(ref) for ref in feeds]  # all must exist before any is removed
             by = Remover(None, time.time())

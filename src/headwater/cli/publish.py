@@ -82,7 +82,7 @@ def revoke(
 ) -> None:
     """Make tokens of a feed worthless."""
 
-    async def work() -> tuple[int, int | None]:
+    async def work() -> tuple[int, int]:
         async with opened(settings()) as store:
             return await store.publishing.revoke(tokens.named(where), label, by=Remover(None, time.time()))
 

@@ -24,11 +24,10 @@ def register(app: typer.Typer) -> None:
     app.add_typer(removed, name="removed")
 
 
-def how_to_undo(numbers: Sequence[object]) -> None:
+def how_to_undo(numbers: Sequence[int]) -> None:
     """After a removal: how it is taken back."""
-    kept = " ".join(str(number) for number in numbers if number is not None)
-    if kept:
-        out.print(f"For a day, this brings it back: headwater removed undo {kept}")
+    if numbers:
+        out.print(f"For a day, this brings it back: headwater removed undo {' '.join(map(str, numbers))}")
 
 
 def list_() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -122,7 +122,7 @@ def remove(name: Name) -> None:
     For a day the account can be brought back (headwater removed).
     """
 
-    async def work() -> tuple[User, int | None]:
+    async def work() -> tuple[User, int]:
         async with opened(settings()) as store:
             user = await store.accounts.find(name)
             return user, await store.accounts.remove(user.id, by=Remover(None, time.time()))
@@ -144,7 +144,7 @@ def token(
     """Make an API token and print it. It is shown this once and kept only as a hash."""
     secret = new_secret()
 
-    async def work(store: Store) -> dict[str, object]:
+    async def work(store: Store) -> dict[str, Any]:
         user = await store.accounts.find(name)
         if revoke is not None:
             undo = await store.accounts.revoke_token(user.id, revoke, by=Remover(None, time.time()))
@@ -152,7 +152,7 @@ def token(
         made = await store.accounts.add_token(user.id, digest(secret), label, scope or [READ, WRITE], time.time())
         return {"id": made.id, "user": user.name, "scopes": made.scopes, "token": secret}
 
-    async def with_store() -> dict[str, object]:
+    async def with_store() -> dict[str, Any]:
         async with opened(settings()) as store:
             return await work(store)
 
@@ -161,7 +161,7 @@ def token(
         print_json(done)
     else:
         out.print(done.get("token") or f"Token {revoke} was revoked.", markup=False)
-        how_to_undo([done.get("undo")])
+        how_to_undo([done["undo"]] if "undo" in done else [])
 
 
 def _password(from_input: bool) -> str:
@@ -177,7 +177,7 @@ def _password(from_input: bool) -> str:
     return first
 
 
-def _plain(user: User) -> dict[str, object]:
+def _plain(user: User) -> dict[str, Any]:
     return {
         "id": user.id,
         "name": user.name,

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection
-
-from headwater.store import accounts, removing, subscribing
+from headwater.store import accounts, removing
 from headwater.store.database import Database
 from headwater.store.people import READER, ApiToken, Remover, Session, User
 
@@ -49,15 +47,12 @@ class AccountStore:
         """name, role, password (all sessions end), time_zone or settings. The last owner stays one: InputError."""
         return await self._database.write(accounts.change, user_id, changes)
 
-    async def remove(self, user_id: int, *, by: Remover | None = None) -> int | None:
+    async def remove(self, user_id: int, *, by: Remover) -> int:
         """The account and all that is only theirs; feeds that nobody else reads are left alone.
 
-        With `by` it is kept, but for its sessions: the number by which it is taken back.
+        It is kept, but for its sessions: the number by which it is taken back.
         """
-        if by is not None:
-            return await self._database.write(removing.remove_user, user_id, by)
-        await self._database.write(_remove, user_id)
-        return None
+        return await self._database.write(removing.remove_user, user_id, by)
 
     # sessions
 
@@ -97,13 +92,6 @@ class AccountStore:
     async def tokens(self, user_id: int) -> list[ApiToken]:
         return await self._database.read(accounts.tokens, user_id)
 
-    async def revoke_token(self, user_id: int, token_id: int, *, by: Remover | None = None) -> int | None:
-        """NotFound also where it is somebody else's. With `by`, the number by which it is taken back."""
-        if by is not None:
-            return await self._database.write(removing.revoke_token, user_id, token_id, by)
-        await self._database.write(accounts.revoke_token, user_id, token_id)
-        return None
-
-
-def _remove(connection: Connection, user_id: int) -> None:
-    subscribing.leave_alone(connection, accounts.remove(connection, user_id))
+    async def revoke_token(self, user_id: int, token_id: int, *, by: Remover) -> int:
+        """The number by which it is taken back; NotFound also where it is somebody else's."""
+        return await self._database.write(removing.revoke_token, user_id, token_id, by)

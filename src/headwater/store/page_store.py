@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from headwater.model import Ending, Feed
-from headwater.store import feeds, merge, removing, suggesting
+from headwater.store import feeds, removing, suggesting
 from headwater.store.clean import clean
 from headwater.store.database import Database
 from headwater.store.people import Remover
@@ -86,14 +86,12 @@ class PageStore:
         """Other feeds that are perhaps the same: with its title, or of the same web page."""
         return await self._database.read(_alike, feed_id, limit)
 
-    async def merge(self, into: int, gone: int, *, by: Remover | None = None) -> tuple[int, int | None]:
-        """Give the items of one feed to another and remove it; how many items moved. Tags are put together.
+    async def merge(self, into: int, gone: int, *, by: Remover) -> tuple[int, int]:
+        """Give the items of one feed to another and remove it; tags are put together.
 
-        With `by`, also the number by which it is taken back.
+        How many items moved, and the number by which it is taken back.
         """
-        if by is not None:
-            return await self._database.write(removing.merge_feeds, into, gone, by)
-        return await self._database.write(merge.merge, into, gone), None
+        return await self._database.write(removing.merge_feeds, into, gone, by)
 
     # suggestions
 

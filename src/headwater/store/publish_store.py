@@ -43,9 +43,9 @@ class PublishStore:
         """Keep the SHA-256 of a token that may read a private feed."""
         await self._database.write(_add_token, path.casefold(), hash, label, now)
 
-    async def revoke(self, path: str, label: str | None = None, *, by: Remover | None = None) -> tuple[int, int | None]:
-        """Forget tokens of a feed (those with a label): how many there were, and with `by` the number by which they
-        are taken back. NotFound if none."""
+    async def revoke(self, path: str, label: str | None = None, *, by: Remover) -> tuple[int, int]:
+        """Forget tokens of a feed (those with a label): how many there were, and the number by which they are taken
+        back. NotFound if none."""
         return await self._database.write(_revoke, path.casefold(), label, by)
 
     async def tokens(self) -> list[Token]:
@@ -151,17 +151,16 @@ def _add_token(connection: Connection, path: str, hash: bytes, label: str, now: 
     state.changed(connection, state.PUBLISHED)
 
 
-def _revoke(connection: Connection, path: str, label: str | None, by: Remover | None) -> tuple[int, int | None]:
+def _revoke(connection: Connection, path: str, label: str | None, by: Remover) -> tuple[int, int]:
     which = [token.c.path == path] + ([] if label is None else [token.c.label == label])
-    keep = None if by is None else Keeper(connection, by, PUBLISHED_TOKENS, path)
-    if keep is not None:
-        keep.rows(token, *which)
+    keep = Keeper(connection, by, PUBLISHED_TOKENS, path)
+    keep.rows(token, *which)
     number: int = connection.execute(delete(token).where(*which)).rowcount
     if not number:
         named = "" if label is None else f" called “{label}”"
         raise NotFound(f"{path} has no token{named}. “headwater publish list” shows all.")
     state.changed(connection, state.PUBLISHED)
-    return number, None if keep is None else keep.id
+    return number, keep.id
 
 
 def _tokens(connection: Connection) -> list[Token]:

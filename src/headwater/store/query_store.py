@@ -45,11 +45,11 @@ class QueryStore:
         """
         return await self._database.write(scripts.execute, script, now, subscriber, replacing)
 
-    async def drop(self, name: str, cascade: bool = False, *, by: Remover | None = None) -> Dropped:
+    async def drop(self, name: str, cascade: bool = False, *, by: Remover) -> Dropped:
         """Drop a query feed and what came of it; InputError names those that read it, unless `cascade` drops them too.
 
-        Feeds that were here only for its sake are no longer refreshed; what they brought stays. With `by` it is kept,
-        to be taken back.
+        Feeds that were here only for its sake are no longer refreshed; what they brought stays. It is kept, to be
+        taken back.
         """
         return await self._database.write(scripts.drop, name, cascade, by)
 

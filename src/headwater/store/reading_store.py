@@ -70,22 +70,16 @@ class ReadingStore:
     async def subscribe_query(self, user_id: int, query_id: int, now: float) -> None:
         await self._database.write(subscribing.subscribe_queries, user_id, [query_id], now)
 
-    async def unsubscribe(self, user_id: int, feed_id: int, *, by: Remover | None = None) -> int | None:
+    async def unsubscribe(self, user_id: int, feed_id: int, *, by: Remover) -> int:
         """What is starred stays. A feed that nobody else reads and no query names is no longer refreshed.
 
-        With `by`, the number by which it is taken back.
+        The number by which it is taken back.
         """
-        if by is not None:
-            return await self._database.write(removing.unsubscribe, user_id, feed_id, by)
-        await self._database.write(subscribing.unsubscribe, user_id, [feed_id])
-        return None
+        return await self._database.write(removing.unsubscribe, user_id, feed_id, by)
 
-    async def unsubscribe_query(self, user_id: int, query_id: int, *, by: Remover | None = None) -> int | None:
-        """The query feed itself stays. With `by`, the number by which it is taken back."""
-        if by is not None:
-            return await self._database.write(removing.unsubscribe_query, user_id, query_id, by)
-        await self._database.write(subscribing.unsubscribe_query, user_id, query_id)
-        return None
+    async def unsubscribe_query(self, user_id: int, query_id: int, *, by: Remover) -> int:
+        """The query feed itself stays. The number by which it is taken back."""
+        return await self._database.write(removing.unsubscribe_query, user_id, query_id, by)
 
     async def retitle(
         self, user_id: int, title: str | None, *, feed_id: int | None = None, query_id: int | None = None
@@ -108,11 +102,11 @@ class ReadingStore:
         elif feed_id is not None:
             await self._database.write(subscribing.retag, user_id, feed_id, add, remove)
 
-    async def rename_tag(self, user_id: int, old: str, new: str | None) -> None:
-        """None takes the tag off everything; NotFound if nothing has it."""
+    async def rename_tag(self, user_id: int, old: str, new: str) -> None:
+        """Maybe to one that is there already; NotFound if nothing has it."""
         await self._database.write(subscribing.rename_tag, user_id, old, new)
 
-    async def remove_tag(self, user_id: int, tag: str, by: Remover) -> int:
+    async def remove_tag(self, user_id: int, tag: str, *, by: Remover) -> int:
         """Take a tag off everything; the number by which that is taken back. NotFound if nothing has it."""
         return await self._database.write(removing.remove_tag, user_id, tag, by)
 

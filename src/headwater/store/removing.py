@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, Table, select
 
-from headwater.errors import NotFound
 from headwater.store import accounts, feeds, merge, outbox, queries, subscribing
 from headwater.store.clean import clean
 from headwater.store.kept_rows import Keeper, Row
@@ -103,15 +102,14 @@ def _keep_feed(connection: Connection, kind: str, feed_id: int, by: Remover) -> 
 
 def unsubscribe(connection: Connection, user_id: int, feed_id: int, by: Remover) -> int:
     """One person's subscription to a feed; NotFound if there is none."""
-    mine = subscribing.some(connection, user_id, [feed_id], ())
-    if not mine:
-        raise NotFound(f"There is no subscription to feed {feed_id}.")
-    keep = Keeper(connection, by, SUBSCRIPTION, mine[0].title)
+    subscribing.require(connection, user_id, feed_id)
+    (mine,) = subscribing.some(connection, user_id, [feed_id], ())
+    keep = Keeper(connection, by, SUBSCRIPTION, mine.title)
     for table in (subscribed, subscribed_tag):
         keep.rows(table, table.c.user_id == user_id, table.c.feed_id == feed_id)
     keep.rows(mark, mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.starred.is_(None))
     keep.note(WANTED, _wanted(connection, [feed_id]))
-    subscribing.unsubscribe(connection, user_id, [feed_id])
+    subscribing.unsubscribe(connection, user_id, feed_id)
     return keep.id
 
 

@@ -51,7 +51,7 @@ def execute(
     return Executed(tuple(done), script.warnings, tuple(undo))
 
 
-def drop(connection: Connection, name: str, cascade: bool, by: Remover | None) -> Dropped:
+def drop(connection: Connection, name: str, cascade: bool, by: Remover) -> Dropped:
     """Drop a query feed; with `cascade` those that read it too."""
     found = queries.find(connection, name)
     users = queries.readers(connection, [name])
@@ -62,7 +62,7 @@ def drop(connection: Connection, name: str, cascade: bool, by: Remover | None) -
     done = _drop(connection, [(found.name, cascade)], by, undo)
     if queries.release(connection):
         changed(connection)
-    return Dropped(tuple(one.name for one in done), undo[0] if undo else None)
+    return Dropped(tuple(one.name for one in done), undo[0])
 
 
 def _create(connection: Connection, statements: Sequence[Create], now: float, subscriber: int | None) -> list[Done]:
@@ -104,26 +104,22 @@ def _feeds_at(connection: Connection, addresses: dict[str, str], now: float) -> 
     return {address: one.feed.id for address, one in zip(addresses, added, strict=True)}
 
 
-def _drop(connection: Connection, drops: Sequence[tuple[str, bool]], by: Remover | None, undo: list[int]) -> list[Done]:
-    """(name, cascade) of each. With `by` they are kept: query feeds together, each source by itself."""
+def _drop(connection: Connection, drops: Sequence[tuple[str, bool]], by: Remover, undo: list[int]) -> list[Done]:
+    """(name, cascade) of each. What is kept is numbered in `undo`: query feeds together, each source by itself."""
     gone: dict[int, str] = {}
     done: list[Done] = []
     for name, cascade in drops:
         row = connection.execute(select(query_feed.c.id).where(query_feed.c.key == name.casefold())).first()
         users = queries.readers(connection, [name]) if cascade else []
         source = _named(connection, name) if row is None else None
-        if source is not None and by is not None:  # as with “feeds remove”, all it brought goes with it
+        if source is not None:  # as with “feeds remove”, all it brought goes with it
             undo.append(removing.remove_feed(connection, source, by))
-        elif source is not None:
-            feeds.remove(connection, source)
         ids = sorted(({row.id} if row is not None else set()) | {user.id for user in users} - gone.keys())
         new = {query.id: query.name for query in queries.by_ids(connection, ids)}
         done += [Done("dropped", each) for each in new.values() or [name]]
         gone |= new
-    if gone and by is not None:
+    if gone:
         undo.append(removing.drop_queries(connection, list(gone), by))
-    elif gone:
-        queries.drop(connection, list(gone))
     return done
 
 

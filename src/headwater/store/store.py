@@ -187,15 +187,12 @@ class Store:
         """
         return await self._database.write(feeds.change, feed_id, changes)
 
-    async def remove_feed(self, feed_id: int, *, by: Remover | None = None) -> int | None:
+    async def remove_feed(self, feed_id: int, *, by: Remover) -> int:
         """Delete the feed and everything that came of it; NotFound if it is not there.
 
-        With `by` it is kept for a day: the number by which `removals.undo` brings it back.
+        It is kept for a day: the number by which `removals.undo` brings it back.
         """
-        if by is not None:
-            return await self._database.write(removing.remove_feed, feed_id, by)
-        await self._database.write(feeds.remove, feed_id)
-        return None
+        return await self._database.write(removing.remove_feed, feed_id, by)
 
     async def revision(self) -> int:
         """Grows whenever anybody adds, changes or removes feeds: a running process looks whether it has to."""

@@ -88,17 +88,14 @@ def subscribe_queries(connection: Connection, user_id: int, query_ids: Iterable[
         connection.execute(insert_new(connection.dialect.name, query_subscription), rows)
 
 
-def unsubscribe(connection: Connection, user_id: int, feed_ids: Collection[int]) -> None:
-    """NotFound if one is not subscribed. What is starred stays starred."""
-    for id in feed_ids:
-        require(connection, user_id, id)
-    for chunk in chunks(feed_ids, CHUNK):
-        for table in (subscribed, subscribed_tag):
-            connection.execute(delete(table).where(table.c.user_id == user_id, table.c.feed_id.in_(chunk)))
-        theirs = (mark.c.user_id == user_id, mark.c.feed_id.in_(chunk))
-        connection.execute(delete(mark).where(*theirs, mark.c.starred.is_(None)))
+def unsubscribe(connection: Connection, user_id: int, feed_id: int) -> None:
+    """What is starred stays starred."""
+    for table in (subscribed, subscribed_tag):
+        connection.execute(delete(table).where(table.c.user_id == user_id, table.c.feed_id == feed_id))
+    theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id)
+    connection.execute(delete(mark).where(*theirs, mark.c.starred.is_(None)))
     changed(connection, PUBLISHED)
-    leave_alone(connection, feed_ids)
+    leave_alone(connection, [feed_id])
 
 
 def unsubscribe_query(connection: Connection, user_id: int, query_id: int) -> None:

@@ -245,10 +245,10 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The names of the query feeds that went, and the number by which they are taken back, if they were kept."""
+    """The names of the query feeds that went, and the number by which they are taken back."""
 
     names: tuple[str, ...]
-    undo: int | None = None
+    undo: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ async def rename_tag(call: Call, asked: OneTag, given: TagName) -> None:
 @noun.delete("/tags/{name}")
 async def remove_tag(call: Call, asked: OneTag) -> Removed:
     """Take a tag off everything of yours."""
-    return Removed(undo=await call.store.reading.remove_tag(call.user.id, asked.name, call.remover))
+    return Removed(undo=await call.store.reading.remove_tag(call.user.id, asked.name, by=call.remover))
 
 
 # lists

@@ -52,7 +52,7 @@ class Page(Answer, Generic[T], frozen=True):
 class Removed(Answer, frozen=True):
     """Something was removed; it can be taken back for a day."""
 
-    undo: Annotated[int | None, Meta(description="the number for POST /removals/undo")]
+    undo: Annotated[int, Meta(description="the number for POST /removals/undo")]
 
 
 def cursor(*parts: Any) -> str:

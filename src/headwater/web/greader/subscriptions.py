@@ -160,5 +160,5 @@ class SubscriptionPart:
     async def disable_tag(self, call: Call) -> Response:
         for given in call.given.all("s") or [f"{ids.LABEL}{call.given.get('t') or ''}"]:
             by = Remover(call.user.id, self._shared.now())
-            await self._store.reading.remove_tag(call.user.id, ids.label(given), by)
+            await self._store.reading.remove_tag(call.user.id, ids.label(given), by=by)
         return ok()

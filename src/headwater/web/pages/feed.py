@@ -191,7 +191,7 @@ async def act(frame: Frame, feed_id: int, form: dict[str, str]) -> str:
     raise InputError("The form does not say what is to be done: load the page again.")
 
 
-async def _merge(frame: Frame, feed_id: int, form: dict[str, str], by: Remover) -> int | None:
+async def _merge(frame: Frame, feed_id: int, form: dict[str, str], by: Remover) -> int:
     """The other feed becomes a part of this one; the number by which it becomes itself again."""
     other = integer(form.get("other"))
     if other is None:
