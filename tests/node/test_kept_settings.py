@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.node.kept_settings import in_force
+from headwater.node.kept_settings import OPTIONS, in_force, tell
 from headwater.node.node import Node
 from headwater.settings import Settings
+from headwater.store import state
+from headwater.store.store import Store
 
 CHANGES = {"keep_days": 30.0, "objective": "delay", "readers_add": "7"}
 
@@ -72,3 +74,12 @@ async def test_a_command_goes_by_the_options_of_the_server_but_for_what_it_is_gi
         await node.change({"strategy": "uniform"})
         await node.upkeep.report()
         assert (await in_force(node.store, plain)).strategy == "uniform"
+
+
+async def test_word_of_the_options_is_left_again_only_when_they_are_others(given: Callable[..., Settings]) -> None:
+    settings, saved = given(), []
+    async with await Store.open(settings.database_url) as store:
+        for now, told in ((1.0, 60.0), (2.0, 60.0), (3.0, 90.0), (4.0, 90.0), (5.0, 60.0)):
+            await tell(store, settings.model_copy(update={"budget": told}), now)
+            saved.append(await store.read(state.saved, OPTIONS))
+    assert saved == [1.0, 1.0, 3.0, 3.0, 5.0]

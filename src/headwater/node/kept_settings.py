@@ -35,8 +35,10 @@ TOLD = (
 
 
 async def tell(store: Store, settings: Settings, now: float) -> None:
-    """Leave word of what this server goes by."""
-    await store.save_state(OPTIONS, VERSION, msgspec.json.encode({name: getattr(settings, name) for name in TOLD}), now)
+    """Leave word of what this server goes by, where the last word was another."""
+    word = msgspec.json.encode({name: getattr(settings, name) for name in TOLD})
+    if await store.load_state(OPTIONS) != (VERSION, word):
+        await store.save_state(OPTIONS, VERSION, word, now)
 
 
 async def in_force(store: Store, given: Settings) -> Settings:
