@@ -9,6 +9,7 @@ import pytest
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
+from headwater.store.people import Stream
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import NOW, SOMEBODY, a_verdict, an_item
@@ -59,6 +60,11 @@ async def test_feeds_are_listed_by_state_cause_tag_and_words(store: Store) -> No
     assert (trouble.ending, trouble.feeds, trouble.since) == (Ending.TIMEOUT, 1, NOW - 100)
     assert [row.feed.id for row in trouble.some] == [slow.id]
     assert new.id in await pages.by_ids([new.id, 999])
+    owner = await store.accounts.owner()
+    assert await pages.states(owner.id, Stream()) == {"well": 1, "failing": 1, "paused": 1, "new": 1}
+    assert await pages.states(owner.id, Stream(tag="news")) == {"well": 1}
+    assert await pages.states(owner.id, Stream(feed=slow.id)) == {"failing": 1}
+    assert await pages.states(owner.id + 1, Stream()) == {}
 
 
 async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> None:

@@ -13,7 +13,7 @@ from at_the_field import said_at
 
 from headwater.credentials import hash_password
 from headwater.errors import InputError
-from headwater.model import Ending, Refresh
+from headwater.model import Ending, Feed, Known, Refresh, Verdict
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.images import Images, kind_of
@@ -212,13 +212,14 @@ async def test_the_same_story_in_two_feeds_is_one_row(site: Start, web_store: St
     assert page.count(">Correction<") == 2
 
 
+def missing(feed: Feed) -> Verdict:
+    refresh = Refresh(feed.id, NOW - 5, Ending.MISSING, 404, message="a.example has nothing there (404).")
+    return Verdict(refresh, Known(feed.id, feed.url, last_refresh=NOW - 5, failures=3, failing_since=NOW - 7200))
+
+
 async def test_errors_are_grouped_by_cause_with_what_helps(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
-    feed = await web_store.feed(1)
-    refresh = Refresh(feed.id, NOW - 5, Ending.MISSING, 404, message="a.example has nothing there (404).")
-    verdict = a_verdict(feed, at=NOW - 5, refresh=refresh)
-    known = type(verdict.known)(feed.id, feed.url, last_refresh=NOW - 5, failures=3, failing_since=NOW - 7200)
-    await web_store.save([type(verdict)(refresh, known)])
+    await web_store.save([missing(await web_store.feed(1))])
     async with visiting(await site()) as visitor:
         _, page = await visitor.get("/settings")
         assert "1 feed of 2 is in trouble" in page
@@ -388,3 +389,33 @@ async def test_who_reads_nothing_yet_is_told_how_to_begin(site: Start) -> None:
         _, page = await visitor.get("/read/all")
     assert "You read no feeds yet." in page
     assert "first refresh" not in page
+
+
+async def test_where_nothing_has_come_yet_the_page_says_what_is_the_case(site: Start, web_store: Store) -> None:
+    new = [NewFeed(f"https://{k}.example/f", tags=("even",) if k % 2 == 0 else ()) for k in range(4)]
+    async with visiting(await site()) as visitor:
+
+        async def said(path: str = "/read/all") -> str:
+            _, page = await visitor.get(path)
+            found = re.search(r'<p class="empty">(.*?)</p>', page, re.DOTALL)
+            assert found, page
+            return found[1].strip()
+
+        [first] = [added.feed for added in await web_store.add_feeds(new[:1], NOW)]
+        waiting = "No items yet: the first come with the first refresh, within moments."
+        assert await said() == waiting
+        await web_store.save([missing(first)])
+        assert await said() == f'No items yet: <a href="/feed/{first.id}">the feed fails</a>.'
+        others = [added.feed for added in await web_store.add_feeds(new[1:], NOW)]
+        look = '<a href="/feeds?state={}">{}</a>'
+        fail, unasked = look.format("failing", "1 of 4 feeds fails"), look.format("new", "3 have not been asked yet")
+        assert await said() == f"No items yet: {fail}, {unasked}."
+        assert await said(f"/read/feed/{others[0].id}") == waiting
+        await web_store.save([missing(others[0]), missing(others[1])])
+        assert await said("/read/tag/even") == f"No items yet: {look.format('failing', 'all 2 feeds fail')}."
+        await web_store.save([a_verdict(others[2], at=NOW)])
+        await web_store.update_feed(others[0].id, paused=True)
+        fail, paused = look.format("failing", "2 of 4 feeds fail"), look.format("paused", "1 is paused")
+        assert await said() == f"No items yet: {fail}, {paused}, 1 has answered but shows none."
+        await web_store.save([a_verdict(others[2], an_item(others[2].id), at=NOW)])
+        assert await said("/read/all?before=1.0,1") == "There is nothing older."

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Select, and_, func, or_, select
+from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from headwater.model import Ending, Feed
 from headwater.store import feeds, removing, suggesting
 from headwater.store.clean import clean
 from headwater.store.database import Database
-from headwater.store.people import Remover
+from headwater.store.people import Remover, Stream
 from headwater.store.people_tables import subscribed
+from headwater.store.streams import subscribed_feeds
 from headwater.store.tables import feed, feed_tag, item, known, refresh
 
 STATES = ("failing", "gone", "paused", "new")
@@ -65,6 +66,10 @@ class PageStore:
         """Feeds beyond the id `after`, in the order of ids; `state` is one of STATES, `ending` how the last fetch of a
         failing feed ended, `subscriber` the number of a user who reads them."""
         return await self._database.read(_feeds, after, limit, tag, search, state, ending, subscriber)
+
+    async def states(self, user_id: int, which: Stream) -> dict[str, int]:
+        """How many feeds of a person's stream are in each of STATES, by the first that holds, or "well"."""
+        return await self._database.read(_states, user_id, which)
 
     async def troubles(self, each: int = 5) -> list[Trouble]:
         """Failing feeds by cause, the most frequent first, with `each` of them."""
@@ -187,6 +192,19 @@ def _rows(connection: Connection, query: Select[tuple[object, ...]]) -> list[Fee
         )
         for row in rows
     ]
+
+
+def _states(connection: Connection, user_id: int, which: Stream) -> dict[str, int]:
+    state = case(
+        (feed.c.gone_since.is_not(None), "gone"),
+        (feed.c.paused, "paused"),
+        (known.c.failures > 0, "failing"),
+        (known.c.last_refresh.is_(None), "new"),
+        else_="well",
+    ).label("state")
+    query = select(state, func.count()).select_from(feed).join(known, known.c.feed_id == feed.c.id)
+    query = query.where(feed.c.id.in_(subscribed_feeds(user_id, which))).group_by("state")
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def _troubles(connection: Connection, each: int) -> list[Trouble]:

@@ -15,7 +15,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 
 from headwater.store import positions
 from headwater.store.people import HIT, Part, Stream
@@ -142,15 +142,20 @@ def query_feeds(connection: Connection, user_id: int) -> list[tuple[int, tuple[s
 _QUERY_FEEDS = "SELECT query_id, tags FROM query_subscription WHERE user_id = :user"
 
 
+def subscribed_feeds(user_id: int, which: Stream) -> Select[tuple[int]]:
+    """What asks for the feeds of a stream."""
+    if which.tag is not None:
+        tagged = (subscribed_tag.c.user_id == user_id, subscribed_tag.c.tag == which.tag)
+        return select(subscribed_tag.c.feed_id).where(*tagged)
+    mine = select(subscribed.c.feed_id).where(subscribed.c.user_id == user_id)
+    return mine if which.feed is None else mine.where(subscribed.c.feed_id == which.feed)
+
+
 def feed_ids(connection: Connection, user_id: int, which: Stream) -> list[int]:
     """The feeds of a stream."""
     if which.feed is not None:
         return [which.feed]
-    query = select(subscribed.c.feed_id).where(subscribed.c.user_id == user_id)
-    if which.tag is not None:
-        query = select(subscribed_tag.c.feed_id)
-        query = query.where(subscribed_tag.c.user_id == user_id, subscribed_tag.c.tag == which.tag)
-    return list(connection.execute(query).scalars())
+    return list(connection.execute(subscribed_feeds(user_id, which)).scalars())
 
 
 class _Order:

@@ -23,6 +23,7 @@ from headwater.web.frame import Frame, as_json, back, integer, wants_json
 from headwater.web.images import Images
 from headwater.web.pages.folding import folded
 from headwater.web.pages.searching import Search, search
+from headwater.web.pages.silence import Silence, silence
 from headwater.web.pages.streams import Mine, Sidebar, Subscribed, Where, sidebar, unread, where
 from headwater.web.session import current
 
@@ -86,6 +87,7 @@ class ReadPage:
     said: str = ""
     settled: int = 0  # before it was loaded, all items were stored up to this one
     beyond: tuple[int, ...] = ()  # what is shown of those that came after it, and unread
+    silence: Silence | None = None  # where nothing stands in it
 
 
 class Reader:
@@ -174,6 +176,7 @@ class Reader:
             view=_view(request, article),
             settled=settled,
             beyond=tuple(one.id for one in found.items if not one.read and (one.item.id or 0) > settled),
+            silence=None if found.items else await silence(self._store, user.id, mine, place.stream),
         )
         return self._answer(request, page)
 
