@@ -157,6 +157,16 @@ def test_several_lists_come_in_together_or_not_at_all(headwater, tmp_path: Path)
     assert [one["tags"] for one in headwater("feeds", "list", "--json").json] == [["news"], []]
 
 
+def test_what_had_to_be_recovered_is_said_with_the_name_of_its_file(headwater, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.opml"
+    damaged.write_text('<opml><body><outline xmlUrl="http://a.example/?x=1&y=2"/><outline text="c" xm')
+    said = headwater("feeds", "import", str(damaged))
+    assert "1 feed added" in said.out
+    assert f"note: {damaged}: the XML is not well formed and was recovered" in said.out.replace("\n", "")
+    report = headwater("feeds", "import", "-", "--json", input=damaged.read_text()).json
+    assert report["problems"] == ["standard input: the XML is not well formed and was recovered"]
+
+
 @pytest.mark.parametrize("text", ["", "<html><body>hello</body></html>", "\x00\x01", "<opml><body><outline"])
 def test_a_broken_list_is_one_sentence_and_adds_nothing(headwater, text: str) -> None:
     answer = headwater("feeds", "import", "-", input=text)

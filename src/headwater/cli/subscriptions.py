@@ -39,7 +39,7 @@ def import_(
     tag: Annotated[list[str] | None, typer.Option(help="A tag for all of them; may be given several times.")] = None,
 ) -> None:
     """Add all feeds of one or more lists; folders become tags. All of it or, where something goes wrong, nothing."""
-    lists = joined([_list(file, of_several=len(files) > 1) for file in files])
+    lists = joined([_list(file) for file in files])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *(tag or ()))) for one in lists.feeds]
     _report(lists, run(_add(new)))
 
@@ -114,13 +114,13 @@ def export(
         out.print(f"{count(len(feeds), 'feed')} written to {escape(file)}.")
 
 
-def _list(file: str, *, of_several: bool) -> Subscriptions:
+def _list(file: str) -> Subscriptions:
     name, body = "standard input" if file == "-" else file, _read(file)
     try:
         found = read_opml(body)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-    return replace(found, problems=tuple(f"{name}: {one}" for one in found.problems)) if of_several else found
+    return replace(found, problems=tuple(f"{name}: {one}" for one in found.problems))
 
 
 def _read(file: str) -> bytes:
