@@ -20,7 +20,8 @@ from sqlalchemy.util import await_only
 from databases import PostgresServer, sqlite_url
 from headwater.errors import InputError, NotFound
 from headwater.model import Verdict
-from headwater.store import compacting, outbox, positions, sql, streams
+from headwater.store import compacting, outbox, positions, sql
+from headwater.store.habits import DENSE, FAR, NEAR, Habits, Step
 from headwater.store.people import HIT, Part, Reading, Stream, Subscription, User
 from headwater.store.store import Store
 from headwater.store.values import Keep, NewFeed, Saved
@@ -169,27 +170,23 @@ async def live_on(store: Store, user: User, oracle: Oracle, turn: int, dice: ran
 
 
 @pytest.mark.parametrize(
-    ("near", "far", "line", "each"),
-    [(streams.NEAR, streams.FAR, 0, 2), ((2, 0), streams.FAR, 100, 20), ((0, 0), (0, 0), 1000, 1000)],
+    ("steps", "line", "each"),
+    [
+        ((DENSE, NEAR, FAR, FAR), 0, 2),
+        ((Step(2, 0), Step(2, 0), FAR, FAR), 100, 20),
+        ((Step(0, 0), Step(0, 0), Step(0, 0), Step(0, 0)), 1000, 1000),
+    ],
 )
 async def test_streams_and_counts_say_what_was_marked(
-    store: Store,
-    near: tuple[int, int],
-    far: tuple[int, int],
-    line: int,
-    each: int,
-    monkeypatch: pytest.MonkeyPatch,
+    store: Store, steps: tuple[Step, ...], line: int, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With few items near by, the ways that are taken where wanted items are rare; with positions that count as far
     back, as mixed, and as near."""
-    monkeypatch.setattr(streams, "DENSE", streams.DENSE if near == streams.NEAR else near)
-    monkeypatch.setattr(streams, "NEAR", near)
-    monkeypatch.setattr(streams, "WIDE", far)
-    monkeypatch.setattr(streams, "FAR", far)
+    monkeypatch.setattr(store.reading, "_habits", Habits(steps=steps))
     monkeypatch.setattr(positions, "NEAR", line)
     monkeypatch.setattr(positions, "EACH", each)
     monkeypatch.setattr(compacting, "WORTH_MOVING", 5)
-    user, oracle = await lived_in(store, seed=far[0])
+    user, oracle = await lived_in(store, seed=steps[-1].least)
     dice = random.Random(5)
     undos: list[tuple[int, set[int]]] = []
     await agree(store, user, oracle)

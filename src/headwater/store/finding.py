@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from headwater.store import reading, search
 from headwater.store.people import HIT, Reading, Stream
 from headwater.store.sql import rows
-from headwater.store.streams import Wanted, with_columns
+from headwater.store.stream_items import Wanted, with_columns
 from headwater.store.values import Found
 from headwater.store.words import Term, fts5_query, tsquery
 

@@ -14,7 +14,7 @@ from headwater.store.people import HIT, Marked, Stream
 from headwater.store.people_tables import mark, query_subscription, subscribed, undo
 from headwater.store.reading import visible
 from headwater.store.sql import ByIds, Prepared, chunks, horizon, rows, upsert
-from headwater.store.streams import feed_ids, query_ids
+from headwater.store.stream_sources import feed_ids, query_ids
 from headwater.store.subscribing import require, require_query
 from headwater.store.tables import hit, item
 

@@ -16,7 +16,7 @@ from headwater.store.clean import clean
 from headwater.store.database import Database
 from headwater.store.people import Remover, Stream
 from headwater.store.people_tables import subscribed
-from headwater.store.streams import subscribed_feeds
+from headwater.store.stream_sources import subscribed_feeds
 from headwater.store.tables import feed, feed_tag, item, known, refresh
 
 STATES = ("failing", "gone", "paused", "new")

@@ -9,12 +9,14 @@ import orjson
 from sqlalchemy import Connection, and_, bindparam, select
 
 from headwater.store import hits
+from headwater.store.habits import Habits
 from headwater.store.items import ITEM_COLUMNS, item_of
 from headwater.store.people import HIT, Counts, Page, Part, Reading, Stream, Unread
 from headwater.store.people_tables import mark, query_subscription, subscribed
 from headwater.store.positions import line_and
 from headwater.store.sql import ByIds, chunks, rows
-from headwater.store.streams import Habits, Wanted, has_columns, places
+from headwater.store.stream_items import Wanted, has_columns
+from headwater.store.streams import places
 from headwater.store.subscribing import query_tags
 from headwater.store.tables import hit
 

@@ -11,8 +11,10 @@ from dataclasses import replace
 
 from headwater.store import compacting, finding, marks, reading, removing, search, shown, streams, subscribing
 from headwater.store.database import Database
+from headwater.store.habits import Habits
 from headwater.store.people import Counts, Marked, Page, Part, Reading, Remover, Stream, Subscription
 from headwater.store.sql import horizon
+from headwater.store.stream_items import Place
 from headwater.store.values import Found
 
 ALL = Stream()
@@ -24,7 +26,7 @@ class ReadingStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._habits = streams.Habits()
+        self._habits = Habits()
 
     # subscriptions
 
@@ -140,7 +142,7 @@ class ReadingStore:
         part = Part(unread, starred, since, until, before, limit, oldest_first, by_arrival, queries)
         return await self._database.read(reading.stream, user_id, which, part, self._habits)
 
-    async def places(self, user_id: int, which: Stream, part: Part) -> list[streams.Place]:
+    async def places(self, user_id: int, which: Stream, part: Part) -> list[Place]:
         """(time, id) of a part of a stream; one more than its limit, where there are more."""
         return await self._database.read(streams.places, user_id, which, replace(part, limit=max(1, part.limit)))
 

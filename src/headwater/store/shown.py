@@ -12,9 +12,11 @@ import orjson
 from sqlalchemy import Connection
 
 from headwater.store import reading, subscribing
+from headwater.store.habits import Habits
 from headwater.store.people import HIT, Part, Reading, Stream, Subscription
 from headwater.store.sql import ByIds, chunks, to_json
-from headwater.store.streams import Habits, Wanted, has_columns, of_feeds, with_queries
+from headwater.store.stream_items import Wanted, has_columns
+from headwater.store.streams import of_feeds, with_queries
 
 CHUNK = 10_000
 
