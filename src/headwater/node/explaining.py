@@ -19,7 +19,7 @@ from headwater.node import memory
 from headwater.node.roster import Roster
 from headwater.node.setting_up import build_strategy
 from headwater.schedule.base import Strategy
-from headwater.schedule.manners import Reason, next_allowed
+from headwater.schedule.manners import FLOOR, Reason, next_allowed
 from headwater.schedule.wishes import sy_period
 from headwater.settings import Settings
 from headwater.store.store import Store
@@ -101,7 +101,7 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
         asked=tuple(asked(known, now)),
         push=push_said(known, subscription, settings.public_url, now),
         held_until=allowed if allowed > now and math.isfinite(allowed) else None,
-        held_by=_held_by(reason, settings.least_interval),
+        held_by=_held_by(reason, known, allowed, settings.least_interval),
         value=told.value,
         price=told.price,
         why=told.reason,
@@ -111,9 +111,19 @@ async def explain(store: Store, settings: Settings, ref: int | str, now: float) 
     )
 
 
-def _held_by(reason: Reason, least: float) -> str:
+def _held_by(reason: Reason, known: Known, allowed: float, least: float) -> str:
+    """The rule in words; where its interval depends on the feed, with the one that holds for this feed."""
+    pause = allowed - (known.last_refresh or allowed)
     if reason is Reason.LEAST:
         return f"no feed is asked twice within {span(least)}"
+    if reason is Reason.UNCHANGING:
+        return f"a feed that answers without validators and without change is asked once in {span(pause)}"
+    if reason is Reason.FLOOR:
+        if known.last_success is None:
+            return f"a feed that has never answered is asked once in {span(pause)}"
+        if pause < FLOOR:
+            return f"its pace, or what its server asks for, has earned one poll in {span(pause)}"
+        return f"it is asked once in {span(pause)} until it has earned more"
     return "" if reason is Reason.FREE else reason.said
 
 

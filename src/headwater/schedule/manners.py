@@ -23,7 +23,7 @@ from headwater.estimate.slots import chunks
 from headwater.model import Known
 from headwater.schedule.wishes import day_mask, hour_mask, sy_interval, wished_interval
 
-FLOOR = HOUR  # an unproven feed gets one conditional poll an hour
+FLOOR = HOUR  # an unproven feed gets one poll an hour
 LEAST = 2 * MINUTE  # and no feed ever more than one in two minutes
 LONGEST_WISH = DAY  # a year of max-age must not silence a feed
 SAFETY = 12 * HOUR  # a pushed feed is still looked at, in case the hub has forgotten us
@@ -65,7 +65,7 @@ _SAID = {
     Reason.SKIPPED: "the feed asks to be left alone at this hour or day (skipHours, skipDays)",
     Reason.PUSHED: "a hub pushes this feed; only a slow safety poll remains",
     Reason.UNCHANGING: "it answers without validators and without change: once a day",
-    Reason.FLOOR: "one conditional poll an hour until the feed has earned more",
+    Reason.FLOOR: "one poll an hour, unless the feed has earned more",
     Reason.LEAST: "no feed is asked twice within its shortest interval",
 }
 

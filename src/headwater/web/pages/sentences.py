@@ -52,7 +52,8 @@ def _next(told: Explanation, now: float) -> str:
     if not soon:
         said += f", {relative(told.next_refresh, now)}"
     if told.held_until is not None and told.held_by:
-        return f"{said}; until then {told.held_by}."
+        earlier = told.next_refresh - told.held_until > 1
+        return f"{said}{f'; not within the next {span(told.held_until - now)}' if earlier else ''}: {told.held_by}."
     if told.value is not None and told.price is not None:
         scale, unit = (1440, " item-minutes of waiting") if told.strategy == "value" else (1, "")
         worth = f"a refresh is worth {scale * told.value:.2g}{unit} now and costs {scale * told.price:.2g}"
