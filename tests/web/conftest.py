@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
+from anyio.from_thread import start_blocking_portal
 from lived import live
 from playwright.async_api import Browser, async_playwright
 
@@ -91,12 +93,27 @@ async def lived_site(lived_store: Store) -> AsyncIterator[Callable[..., Awaitabl
         yield start
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[str]:
+    """A Chromium of this test process, by the address it is driven at: starting one costs more than most tests do."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
         pytest.skip("no Chromium on this machine")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    args = ["--no-sandbox", "--disable-gpu", f"--remote-debugging-port={port}"]
+    with start_blocking_portal() as portal:  # its connection lives in a loop of its own, which no test's is
+        playwright = portal.call(async_playwright().start)
+        opened = portal.call(partial(playwright.chromium.launch, executable_path=program, args=args))
+        yield f"http://127.0.0.1:{port}"
+        portal.call(opened.close)
+        portal.call(playwright.stop)
+
+
+@pytest.fixture
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    """Its windows are this test's own and close with it."""
     async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        opened = await playwright.chromium.connect_over_cdp(chromium)
         yield opened
         await opened.close()

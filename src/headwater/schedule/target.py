@@ -21,6 +21,8 @@ from headwater.estimate.poisson import at_least, mean_shown
 from headwater.schedule.bounds import LONGEST, SHORTEST
 from headwater.schedule.frequencies import for_delay
 
+_LOW = -46.0  # the logarithm of a price at which requests are as good as free
+FREE = float(np.exp(_LOW))
 _MU = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 1600)])  # expected items per interval
 
 
@@ -64,16 +66,29 @@ def reach(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> tup
     >>> (c, round(f, 3), d)
     (1.0, 1.0, 300.0)
     """
+    return (
+        _completeness(rates, windows, weights, every),
+        _freshness(rates, windows, weights, every),
+        _delay(rates, windows, weights, every),
+    )
+
+
+def _completeness(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> float:
     mu = rates * every
     kept = mean_shown(windows, mu) / np.maximum(mu, 1e-12)
     worth = weights * rates
+    return float((worth / worth.sum() * np.minimum(kept, 1.0)).sum())
+
+
+def _freshness(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> float:
+    mu = rates * every
     stale = np.mean([mean_shown(windows, mu * (k + 0.5) / 16) for k in range(16)], axis=0) / windows
-    share = worth / worth.sum()
-    return (
-        float((share * np.minimum(kept, 1.0)).sum()),
-        float(1 - (weights / weights.sum() * stale).sum()),
-        float((share * every / 2).sum()),
-    )
+    return float(1 - (weights / weights.sum() * stale).sum())
+
+
+def _delay(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> float:
+    worth = weights * rates
+    return float((worth / worth.sum() * every / 2).sum())
 
 
 def least_budget(
@@ -97,24 +112,31 @@ def least_budget(
     def outcome(every: Floats) -> tuple[float, float, float]:
         return reach(rates, windows, weights, every)
 
-    def bounded(every: Floats) -> Floats:
-        return np.clip(every, shortest, LONGEST)
-
     needed = np.full(len(rates), LONGEST)
     short: list[str] = []
-    aims: list[tuple[str, float | None, int, Callable[[float], Floats]]] = [
-        ("completeness", target.completeness, 0, lambda p: _by_loss(p, rates, windows, weights)),
-        ("freshness", target.freshness, 1, lambda p: _by_utility(p, rates, windows, weights)),
-        ("delay", target.delay, 2, lambda p: 1 / np.maximum(for_delay(rates, weights, 1.0 / p), 1e-30)),
+    # By a price: how often each feed is then asked, and what of the target that brings.
+    aims: list[tuple[str, Callable[[float], Floats], Callable[..., float]]] = [
+        ("completeness", lambda p: _by_loss(p, rates, windows, weights), _completeness),
+        ("freshness", lambda p: _by_utility(p, rates, windows, weights), _freshness),
+        ("delay", lambda p: 1 / np.maximum(for_delay(rates, weights, 1.0 / p), 1e-30), _delay),
     ]
-    for name, wanted, which, intervals in aims:
+    for name, intervals, measure in aims:
+        wanted: float | None = getattr(target, name)
         if wanted is None:
             continue
-        every, good = _cheapest(intervals, bounded, outcome, which, wanted)
-        if not good:
-            best = outcome(every)[which]
-            said = f"{best:.0f} s" if name == "delay" else f"{best:.4f}"
-            short.append(f"{name} reaches {said} at best")
+
+        def made(price: float, intervals: Callable[[float], Floats] = intervals) -> Floats:
+            return np.clip(intervals(price), shortest, LONGEST)
+
+        def good(every: Floats, wanted: float = wanted, measure: Callable[..., float] = measure) -> bool:
+            got = measure(rates, windows, weights, every)
+            return got <= wanted * (1 + 1e-9) if measure is _delay else got >= wanted - 1e-12
+
+        every = _cheapest(made, good)
+        if every is None:
+            every = made(FREE)
+            best = measure(rates, windows, weights, every)
+            short.append(f"{name} reaches {f'{best:.0f} s' if measure is _delay else f'{best:.4f}'} at best")
         needed = np.minimum(needed, every)
     return _reported(target, needed, outcome, short, most, shortest)
 
@@ -150,29 +172,15 @@ def _reported(
     return Reach(True, per_minute, c, f, d, every, message)
 
 
-def _cheapest(
-    intervals: Callable[[float], Floats],
-    bounded: Callable[[Floats], Floats],
-    outcome: Callable[[Floats], tuple[float, float, float]],
-    which: int,
-    wanted: float,
-) -> tuple[Floats, bool]:
-    """The intervals at the highest price (so the lowest cost) that still reach `wanted`; price by halving."""
-
-    def good(every: Floats) -> bool:
-        got = outcome(every)[which]
-        return got <= wanted * (1 + 1e-9) if which == 2 else got >= wanted - 1e-12
-
-    def make(price: float) -> Floats:
-        return bounded(intervals(price))
-
-    low, high = -46.0, 46.0  # logarithms
-    if not good(make(float(np.exp(low)))):
-        return make(float(np.exp(low))), False
+def _cheapest(made: Callable[[float], Floats], good: Callable[[Floats], bool]) -> Floats | None:
+    """The intervals at the highest price (so the lowest cost) that are still good; price by halving."""
+    if not good(made(FREE)):
+        return None
+    low, high = _LOW, -_LOW
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if good(make(float(np.exp(middle)))) else (low, middle)
-    return make(float(np.exp(low))), True
+        low, high = (middle, high) if good(made(float(np.exp(middle)))) else (low, middle)
+    return made(float(np.exp(low)))
 
 
 @lru_cache(maxsize=1000)

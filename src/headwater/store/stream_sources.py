@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import Connection, Select, select
 
 from headwater.store.people import Stream
@@ -10,7 +12,7 @@ from headwater.store.sql import rows
 from headwater.store.subscribing import query_tags
 
 
-def subscribed_feeds(user_id: int, which: Stream) -> Select[tuple[int]]:
+def subscribed_feeds(user_id: int, which: Stream) -> Select[Any]:
     """What asks for the feeds."""
     if which.tag is not None:
         tagged = (subscribed_tag.c.user_id == user_id, subscribed_tag.c.tag == which.tag)

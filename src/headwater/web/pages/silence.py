@@ -39,7 +39,7 @@ async def silence(store: Store, user_id: int, mine: Mine, which: Stream) -> Sile
     states = await store.pages.states(user_id, which) if which.query is None else {}
     every = sum(states.values())
     only = which.feed if which.feed is not None else next(iter(mine.feeds)) if len(mine.feeds) == 1 else None
-    cases = []
+    cases: list[Case] = []
     for state, (one, several) in WORDS.items():
         if number := states.get(state, 0):
             who = _who(number, every, first=not cases)
