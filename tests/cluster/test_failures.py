@@ -509,7 +509,7 @@ async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blo
 async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
     farm, url: str, store: Store, tmp_path, eventually
 ) -> None:
-    made = await farm(feeds=12, hosts=12, speed=2000, hints=False, latency=0.02)
+    made = await farm(feeds=12, hosts=12, speed=2000, rates=(20, 50), window=100, hints=False, latency=0.02)
     await store.add_feeds([NewFeed(made.url(k)) for k in range(12)], time.time())
     await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
     with nats_server(tmp_path) as broker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from cluster_in_process import all_matched
+from cluster_in_process import LEASE, all_matched
 from cluster_processes import processes
 
 from headwater.cluster.reckoning import reckon
@@ -16,7 +16,7 @@ from headwater.store.values import NewFeed
 async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_on(
     farm, url: str, store: Store, eventually
 ) -> None:
-    made = await farm(feeds=24, hosts=12, speed=2000, latency=0.05, hints=False, seed=3)
+    made = await farm(feeds=24, hosts=12, speed=2000, rates=(20, 50), window=100, latency=0.05, hints=False, seed=3)
     await store.add_feeds([NewFeed(made.url(k)) for k in range(24)], time.time())
     await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
 
@@ -25,7 +25,7 @@ async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_o
         held = [one.holder for one in await store.read(leases.read, "partition/") if one.until > now]
         return {name: held.count(name) for name in set(held)}
 
-    with processes(DATABASE=url) as running:
+    with processes(DATABASE=url, CLUSTER_LEASE=LEASE) as running:
         running.start("a", "serve", "--port", "0", "--log-level", "info")
         running.start("b", "serve", "--port", "0", "--log-level", "info")
 
