@@ -1,7 +1,8 @@
 """One decision over many feeds, beside the floor: one numpy pass over the bytes of beliefs and table.
 
 `python -m bench.schedule [--small]` prints, for 10k, 100k and 1M feeds with 24 and 168 slots, the CPU time of one
-decision (score every feed, take the best), its ratio to the floor, and the bytes per feed. `value`, the server's
+decision (score every feed, take the best), its ratio to the floor, and the bytes per feed; floor and decisions are
+measured in turn. `value`, the server's
 default, has slots of its own (336 shared by all feeds, 48 factors for each) and has its line at 0 slots.
 """
 
@@ -11,10 +12,12 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from statistics import median
 
 import numpy as np
 
-from headwater.estimate.base import DAY, WEEK
+from headwater.estimate.base import DAY, HOUR, WEEK, Bools
 from headwater.estimate.periodic import Periodic
 from headwater.schedule.advarss import AdvaRSS
 from headwater.schedule.base import Budget, Strategy, Table
@@ -44,14 +47,18 @@ class Line:
         return self.seconds / self.floor
 
 
-def best_of(times: int, act: Callable[[], object]) -> float:
-    """The shortest of several runs, in CPU time: what the machine can do when nobody else uses it."""
-    spent = []
-    for _ in range(times):
-        start = time.process_time()
+def in_turn(rounds: int, *acts: Callable[[], object]) -> list[float]:
+    """The middle of the CPU times of each, taken in turn: none finds the memory as it left it, and whatever slows the
+    machine down for a while slows all of them. What is compiled or made at a first call is not in it."""
+    for act in acts:
         act()
-        spent.append(time.process_time() - start)
-    return min(spent)
+    spent: list[list[float]] = [[] for _ in acts]
+    for _ in range(rounds):
+        for act, times in zip(acts, spent, strict=True):
+            start = time.process_time()
+            act()
+            times.append(time.process_time() - start)
+    return [median(times) for times in spent]
 
 
 def table_of(feeds: int) -> Table:
@@ -69,57 +76,82 @@ def beliefs(feeds: int, slots: int) -> Periodic:
     return estimator
 
 
-def measure(feeds: int, slots: int, repeats: int) -> list[Line]:
-    table, budget, lines = table_of(feeds), Budget(max(feeds // 1000, 1), feeds / DAY), []
+def measure(feeds: int, slots: int, rounds: int) -> list[Line]:
+    table, budget = table_of(feeds), Budget(max(feeds // 1000, 1), feeds / DAY)
     estimator = beliefs(feeds, slots)
     state = estimator._columns["upto"]
     columns = [table.last, table.window, table.weight, table.selectivity, table.cost, table.divergence]
-    floor = best_of(repeats, lambda: [state.sum(), *(column.sum() for column in columns)])
     asked = TopUtility(estimator=estimator)
     asked.choose(table, NOW, budget)
     price = asked.price  # where a threshold would have settled
-    kinds: list[tuple[str, Callable[[], Strategy]]] = [
-        ("advarss", lambda: AdvaRSS(estimator=estimator)),
-        ("top_utility", lambda: TopUtility(estimator=estimator)),
-        ("two_steps", lambda: TwoSteps(estimator=estimator)),
-        ("only_tau", lambda: OnlyTau(estimator=estimator, tau=price)),
+    strategies: list[Strategy] = [
+        AdvaRSS(estimator=estimator),
+        TopUtility(estimator=estimator),
+        TwoSteps(estimator=estimator),
+        OnlyTau(estimator=estimator, tau=price),
     ]
-    for name, make in kinds:
-        strategy = make()
-        strategy.resize(feeds)
-        seconds = best_of(repeats, lambda chosen=strategy: chosen.choose(table, NOW, budget))  # type: ignore[misc]
-        lines.append(Line(name, feeds, slots, seconds, floor, strategy.bytes_per_feed))
-    return lines
+    for one in strategies:
+        one.resize(feeds)
+    floor, *seconds = in_turn(
+        rounds,
+        lambda: [state.sum(), *(column.sum() for column in columns)],
+        *(partial(one.choose, table, NOW, budget) for one in strategies),
+    )
+    return [
+        Line(one.name, feeds, slots, spent, floor, one.bytes_per_feed)
+        for one, spent in zip(strategies, seconds, strict=True)
+    ]
 
 
-def measure_value(feeds: int, repeats: int) -> Line:
+def measure_value(feeds: int, rounds: int) -> Line:
     table, strategy = table_of(feeds), Value(price=0.1)
     strategy.resize(feeds)
     strategy.due[:] = table.last + np.random.default_rng(3).uniform(DAY, 4 * DAY, feeds)
-    state = list(strategy.beliefs._columns.values())
-    floor = best_of(repeats, lambda: [column.sum() for column in (*state, strategy.due, table.divergence)])
+    arrays = [*strategy.beliefs._columns.values(), strategy.due, table.divergence]
     budget = Budget(max(feeds // 1000, 1), feeds / DAY)
-    seconds = best_of(repeats, lambda: strategy.choose(table, NOW, budget))
+    floor, seconds = in_turn(
+        rounds, lambda: [array.sum() for array in arrays], lambda: strategy.choose(table, NOW, budget)
+    )
     return Line("value", feeds, 0, seconds, floor, strategy.bytes_per_feed)
 
 
-def measure_manners(feeds: int, repeats: int) -> Line:
-    standing = Standing.of(feeds)
-    standing.last[:] = standing.success[:] = table_of(feeds).last
+def measure_manners(feeds: int, rounds: int) -> Line:
+    standing = standing_of(feeds)
     arrays = [getattr(standing, name) for name in Standing.__slots__]
-    floor = best_of(repeats, lambda: [array.sum() for array in arrays])
-    seconds = best_of(repeats, lambda: candidates(standing, NOW))
+    floor, seconds = in_turn(rounds, lambda: [array.sum() for array in arrays], lambda: candidates(standing, NOW))
     return Line("manners", feeds, 0, seconds, floor, sum(a.nbytes for a in arrays) / feeds)
 
 
+def standing_of(feeds: int) -> Standing:
+    """As in a server's life: a tenth fails, a third names a time in headers or document, few skip hours or are pushed,
+    and half have earned an interval of their own."""
+    rng, standing = np.random.default_rng(4), Standing.of(feeds)
+
+    def some(share: float) -> Bools:
+        return rng.random(feeds) < share
+
+    standing.last[:] = standing.success[:] = table_of(feeds).last
+    standing.change[:] = standing.success - rng.exponential(DAY, feeds)
+    standing.jitter[:] = rng.random(feeds)
+    standing.failures[some(0.1)] = 2
+    standing.validators[some(0.2)] = False
+    standing.pushed[some(0.02)] = True
+    standing.skip_hours[some(0.01)] = 0b11111111
+    fresh, wishing, earning = some(0.2), some(0.15), some(0.5)
+    standing.fresh_until[fresh] = standing.success[fresh] + HOUR
+    standing.wish[wishing] = HOUR
+    standing.earned[earning] = rng.exponential(HOUR, int(earning.sum()))
+    return standing
+
+
 def main(small: bool = False) -> list[Line]:
-    sizes, repeats = ((1_000, 10_000), 3) if small else (SIZES, 15)
+    sizes, rounds = ((1_000, 10_000), 3) if small else (SIZES, 15)
     lines = []
     print(f"{'decision':12} {'feeds':>9} {'slots':>5} {'ms':>9} {'floor ms':>9} {'ratio':>6} {'bytes/feed':>10}")
     for feeds in sizes:
         for slots in (24, 168):
-            lines += measure(feeds, slots, repeats)
-        lines += [measure_value(feeds, repeats), measure_manners(feeds, repeats)]
+            lines += measure(feeds, slots, rounds)
+        lines += [measure_value(feeds, rounds), measure_manners(feeds, rounds)]
     for one in lines:
         print(
             f"{one.what:12} {one.feeds:9,} {one.slots:5} {one.seconds * 1e3:9.2f} {one.floor * 1e3:9.2f}"

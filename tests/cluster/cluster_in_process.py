@@ -56,6 +56,11 @@ class Roles:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
+    async def stop_storing(self) -> None:
+        """Ends everybody up to the storers, so that what is stored stays all there is."""
+        for name in ("controller", "terminal", "storer"):
+            await self.stop(name)
+
     def failures(self) -> list[BaseException]:
         """What has ended that should not have."""
         done = [task for task, _ in self._running.values() if task.done()]

@@ -47,8 +47,7 @@ async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsSe
             return (await store.summary(time.time())).never_refreshed == 0
 
         await eventually(all_refreshed, "the rest follows")
-        await running.stop("controller")
-
+        await running.stop_storing()
         await eventually(lambda: all_matched(store), "everything stored has met the query")
     assert (await reckon(made, store, "Everything")).whole
 

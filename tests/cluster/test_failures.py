@@ -522,9 +522,7 @@ async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
             broker.start()
             asked = len(made.log)
             await eventually(lambda: len(made.log) > asked + 4, "it goes on by itself")
-            await running.stop("controller")
-            await asyncio.sleep(1.0)
-
+            await running.stop_storing()
             await eventually(lambda: all_matched(store), "everything stored has met the query")
     found = await reckon(made, store, "Everything")
     assert found.whole, found

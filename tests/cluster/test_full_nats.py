@@ -136,7 +136,7 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
                     return not [one for one in found.problems if "NATS" in one]
 
                 await eventually(well, "and nobody complains")
-                await running.stop("controller")
+                await running.stop_storing()
                 await eventually(lambda: all_matched(store), "what came since, too")
     found = await reckon(made, store, "Everything")
     assert found.whole, found

@@ -49,6 +49,8 @@ async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_o
         await eventually(lambda: len(made.log) > asked + 5, "all goes on")
 
         assert running.stop(other) == 0
+        for feed in await store.feeds():
+            await store.update_feed(feed.id, paused=True)
         running.start("c", "serve", "--port", "0", "--log-level", "info")
         await eventually(lambda: all_matched(store), "a third one catches up with the queries")
     found = await reckon(made, store, "Everything")

@@ -21,7 +21,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     fast: Callable[..., Any]
     try:
-        fast = numba.njit(cache=True)(function)
+        fast = numba.njit(cache=True, error_model="numpy")(function)
     except RuntimeError:  # numba finds no folder to keep it in
-        fast = numba.njit(function)
+        fast = numba.njit(error_model="numpy")(function)
     return fast

@@ -149,59 +149,66 @@ def between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: 
 def _between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats) -> None:
     """`running` at both ends, line by line, without arrays in between; the same operations in the same order."""
     slots = upto.shape[1]
+    scale = slots / period
     until, laps, far, last = np.nan, 0.0, 0.0, 0
     for k in range(len(lines)):
-        line = upto[lines[k]]
+        line = lines[k]
         if not (np.isfinite(start[k]) and np.isfinite(end[k])):
             found[k] = np.nan
             continue
         if end[k] != until:  # in a decision it is the same for all
             until = end[k]
             laps = np.floor(until / period)
-            far = (until - laps * period) * (slots / period)
+            far = (until - laps * period) * scale
             last = min(int(far), slots - 1)
-        before = line[last - 1] if last > 0 else np.float32(0.0)
-        high = line[slots - 1] * laps + before + (line[last] - before) * (far - last)
+        full = upto[line, slots - 1]
+        before = upto[line, last - 1] if last > 0 else np.float32(0.0)
+        high = full * laps + before + (upto[line, last] - before) * (far - last)
         periods = np.floor(start[k] / period)
-        inside = (start[k] - periods * period) * (slots / period)
+        inside = (start[k] - periods * period) * scale
         slot = min(int(inside), slots - 1)
-        before = line[slot - 1] if slot > 0 else np.float32(0.0)
-        low = line[slots - 1] * periods + before + (line[slot] - before) * (inside - slot)
+        before = upto[line, slot - 1] if slot > 0 else np.float32(0.0)
+        low = full * periods + before + (upto[line, slot] - before) * (inside - slot)
         found[k] = max(high - low, 0.0)
 
 
 def _waited(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats) -> None:
-    """`Slotted._delay` line by line: the area under the running sum is added up only as far as it is needed."""
+    """`Slotted._delay` line by line, in one walk over the slots."""
     slots = upto.shape[1]
-    width = period / slots
+    width, scale = period / slots, slots / period
     for k in range(len(lines)):
         line = upto[lines[k]]
         if not (np.isfinite(start[k]) and np.isfinite(end[k])):
             found[k] = np.nan
             continue
-        origin = np.floor(start[k] / period)
-        first = (start[k] - origin * period) * (slots / period)
-        last_period = np.floor(end[k] / period)
-        last = (end[k] - last_period * period) * (slots / period)
+        origin, last_period = np.floor(start[k] / period), np.floor(end[k] / period)
+        first, last = (start[k] - origin * period) * scale, (end[k] - last_period * period) * scale
         from_slot, to_slot = min(int(first), slots - 1), min(int(last), slots - 1)
-        total = earlier = area_from = area_to = 0.0
-        for slot in range(slots):
-            if slot == from_slot:
-                area_from = (total + earlier) * (width / 2)
-            if slot == to_slot:
-                area_to = (total + earlier) * (width / 2)
-            earlier = total
+        # Three walks, each without a question in it, to the earlier slot, the later one and the end.
+        total = 0.0
+        for slot in range(min(from_slot, to_slot)):
             total += np.float64(line[slot])
-        whole = (total + earlier) * (width / 2)
+        sum_from = sum_to = total
+        for slot in range(min(from_slot, to_slot), max(from_slot, to_slot)):
+            total += np.float64(line[slot])
+        if from_slot < to_slot:
+            sum_to = total
+        else:
+            sum_from = total
+        for slot in range(max(from_slot, to_slot), slots):
+            total += np.float64(line[slot])
+        # By trapezia, (u₀ + … + uₙ₋₁) − uₙ₋₁/2 is the area up to slot n in slots' widths.
         full = np.float64(line[slots - 1])
         before = np.float64(line[from_slot - 1]) if from_slot > 0 else 0.0
         low = before + (np.float64(line[from_slot]) - before) * (first - from_slot)
-        under_from = area_from + (before + low) / 2 * (first - from_slot) * width
+        under_from = (sum_from - before / 2 + (before + low) / 2 * (first - from_slot)) * width
         before = np.float64(line[to_slot - 1]) if to_slot > 0 else 0.0
         height = before + (np.float64(line[to_slot]) - before) * (last - to_slot)
+        under_to = (sum_to - before / 2 + (before + height) / 2 * (last - to_slot)) * width
         periods = last_period - origin
-        stairs = periods * whole + full * period * periods * (periods - 1) / 2
-        after = area_to + (before + height) / 2 * (last - to_slot) * width + stairs + periods * full * last * width
+        # Each period adds its own area on top of the step that all earlier periods left behind.
+        stairs = periods * (total - full / 2) * width + full * period * periods * (periods - 1) / 2
+        after = under_to + stairs + periods * full * last * width
         found[k] = max(after - under_from - low * (end[k] - start[k]), 0.0)
 
 

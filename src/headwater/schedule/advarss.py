@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.estimate.base import MINUTE, Bools, Estimator, Floats, Rows
+from headwater.estimate.base import MINUTE, Estimator, Floats, Rows
 from headwater.estimate.hourly import Hourly
 from headwater.schedule.base import Table
 from headwater.schedule.ranking import Ranking, divergence
@@ -43,6 +43,6 @@ class AdvaRSS(Ranking):
         people = 1 + self.c * asked.subscribers
         return np.asarray(articles * people * asked.weight * asked.selectivity / asked.cost)
 
-    def eligible(self, table: Table, now: float, candidates: Bools | None) -> Rows:
-        rows = super().eligible(table, now, candidates)
-        return rows[now - table.last[rows] >= self.politeness]
+    def ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
+        rested = np.flatnonzero(now - table.last[rows] >= self.politeness)
+        return rows[rested], value[rested]

@@ -25,12 +25,13 @@ from headwater.schedule.wishes import day_mask, hour_mask, sy_interval, wished_i
 
 FLOOR = HOUR  # an unproven feed gets one poll an hour
 LEAST = 2 * MINUTE  # and no feed ever more than one in two minutes
-LONGEST_WISH = DAY  # a year of max-age must not silence a feed
+LONGEST_WISH = DAY
 SAFETY = 12 * HOUR  # a pushed feed is still looked at, in case the hub has forgotten us
 BACK_OFF = 10 * MINUTE  # first pause after an error, doubled up to one a day: always recovers
 BACK_OFFS = np.array([0.0, *(min(BACK_OFF * 2.0**errors, DAY) for errors in range(9))])
 
-BLOCK = 16_384  # feeds judged at a time
+EVERY_HOUR, EVERY_DAY = (1 << 24) - 1, (1 << 7) - 1  # as masks of what is skipped
+BLOCK = 32_768  # feeds judged at a time: what is computed on the way of so many stays in the cache
 
 
 class Reason(IntEnum):
@@ -127,7 +128,7 @@ def allowed_from(
     names = [f.name for f in fields(Standing)]
     blocks = [
         _allowed_from(Standing(**{name: getattr(feeds, name)[part] for name in names}), now, host_not_before, least)
-        for part in chunks(len(feeds), BLOCK)  # so that what is computed on the way stays in the cache
+        for part in chunks(len(feeds), BLOCK)
     ]
     return np.concatenate([at for at, _ in blocks]), np.concatenate([why for _, why in blocks])
 
@@ -135,34 +136,41 @@ def allowed_from(
 def _allowed_from(
     feeds: Standing, now: float, host_not_before: Floats | None, least: float
 ) -> tuple[Floats, NDArray[np.int8]]:
+    """Each rule looks only at the feeds it concerns: most concern few, and all feeds are judged at every decision."""
     at = np.full(len(feeds), now)
     why = np.zeros(len(feeds), np.int8)
 
-    def hold(until: Floats, reason: Reason, where: Bools | None = None) -> None:
-        later = np.flatnonzero(until > at if where is None else (until > at) & where)
-        at[later] = until[later]
-        why[later] = reason
+    def hold(until: Floats, reason: Reason, rows: Rows | None = None) -> None:
+        """Not before `until`, a moment for each of `rows`, or of all feeds."""
+        later = np.flatnonzero(until > (at if rows is None else at[rows]))
+        held = later if rows is None else rows[later]
+        at[held] = until[later]
+        why[held] = reason
 
-    alone = ~feeds.asked
-    stretch = 1 + 0.1 * feeds.jitter
     hold(feeds.last + least, Reason.LEAST)
+    asked = np.flatnonzero(feeds.asked)
+    for_a_person = at[asked], why[asked]
+    stretch = 1 + 0.1 * feeds.jitter
     floor, bare = _floor(feeds, least)
-    earned = feeds.last + floor * stretch
-    hold(earned, Reason.FLOOR, alone & ~bare)
-    hold(earned, Reason.UNCHANGING, alone & bare)
-    hold(feeds.last + SAFETY * stretch, Reason.PUSHED, alone & feeds.pushed)
-    wish = np.fmax(feeds.fresh_until, feeds.success + feeds.wish)
-    hold(np.minimum(wish, feeds.success + LONGEST_WISH), Reason.FRESH, alone & np.isfinite(feeds.success))
-    hold(feeds.last + back_off(feeds.failures, feeds.jitter), Reason.BACK_OFF, alone & (feeds.failures > 0))
-    awake = _awake(feeds, at)
-    hold(awake, Reason.SKIPPED, alone)
+    hold(feeds.last + floor * stretch, Reason.FLOOR)
+    why[bare[why[bare] == Reason.FLOOR]] = Reason.UNCHANGING
+    pushed = np.flatnonzero(feeds.pushed)
+    hold(feeds.last[pushed] + SAFETY * stretch[pushed], Reason.PUSHED, pushed)
+    wishing = np.flatnonzero(
+        ((feeds.fresh_until > now) | (feeds.success + feeds.wish > now)) & (feeds.success > -np.inf)
+    )
+    hold(_fresh_until(feeds, wishing), Reason.FRESH, wishing)
+    failing = np.flatnonzero(feeds.failures > 0)
+    hold(feeds.last[failing] + back_off(feeds.failures[failing], feeds.jitter[failing]), Reason.BACK_OFF, failing)
+    skipping = np.flatnonzero((feeds.skip_hours | feeds.skip_days) != 0)
+    hold(_awake(feeds, skipping, at[skipping]), Reason.SKIPPED, skipping)
+    at[asked], why[asked] = for_a_person  # wishes and our own restraint give way to a person, the rest does not
     hold(feeds.not_before, Reason.RETRY_AFTER)
     if host_not_before is not None:
         hold(host_not_before[feeds.host], Reason.HOST)
-    forever = np.full(len(feeds), np.inf)
-    hold(forever, Reason.PAUSED, feeds.paused & alone)
-    gone = np.flatnonzero(feeds.gone & alone)
-    at[gone], why[gone] = np.inf, Reason.GONE
+    for ended, reason in ((feeds.paused, Reason.PAUSED), (feeds.gone, Reason.GONE)):
+        rows = np.flatnonzero(ended & ~feeds.asked)
+        at[rows], why[rows] = np.inf, reason
     return at, why
 
 
@@ -237,31 +245,49 @@ def earned_interval(rate: Floats, least: float = LEAST) -> Floats:
     return np.maximum(1.0 / np.maximum(rate, 1e-12), least)
 
 
-def _floor(feeds: Standing, least: float) -> tuple[Floats, Bools]:
+def _floor(feeds: Standing, least: float) -> tuple[Floats, Rows]:
     """The shortest interval each feed has earned, and which feeds stand under the once-a-day rule."""
-    hinted = np.full(len(feeds), np.nan)
-    told = np.isfinite(feeds.fresh_until) & np.isfinite(feeds.success)
-    hinted[told] = feeds.fresh_until[told] - feeds.success[told]
-    best = np.fmin(np.fmin(feeds.earned, feeds.wish), hinted)
-    best = np.where(best > 0, best, np.nan)
+    best = np.fmin(feeds.earned, feeds.wish)
+    hinted = np.flatnonzero((feeds.fresh_until > -np.inf) & (feeds.success > -np.inf))
+    best[hinted] = np.fmin(best[hinted], feeds.fresh_until[hinted] - feeds.success[hinted])
+    best[best <= 0] = np.nan
     floor = np.fmax(np.fmin(best, FLOOR), least)
-    bare = ~feeds.validators & (feeds.change < feeds.last) & np.isfinite(feeds.success)
+    bare = np.flatnonzero(~feeds.validators)
+    bare = bare[(feeds.change[bare] < feeds.last[bare]) & np.isfinite(feeds.success[bare])]
     # Without validators every poll costs a whole document: an hour at best, a day unless something was earned.
-    return np.where(bare, np.fmax(np.fmin(best, DAY), FLOOR), floor), bare
+    floor[bare] = np.fmax(np.fmin(best[bare], DAY), FLOOR)
+    return floor, bare
 
 
-def _awake(feeds: Standing, at: Floats) -> Floats:
-    """The first moment from `at` that lies in no skipped hour or day; `at` itself if all are skipped."""
+def _fresh_until(feeds: Standing, rows: Rows) -> Floats:
+    """Until when the server's wishes reach; a year of max-age must not silence a feed."""
+    success = feeds.success[rows]
+    wish = np.fmax(feeds.fresh_until[rows], success + feeds.wish[rows])
+    return np.asarray(np.minimum(wish, success + LONGEST_WISH))
+
+
+def _awake(feeds: Standing, rows: Rows, at: Floats) -> Floats:
+    """The first moment from `at` that lies in no hour or day that `rows` skip. A feed that skips every hour or every
+    day asks for nothing sensible, and gets `at` itself."""
     moment = at.copy()
-    rows = np.flatnonzero((feeds.skip_hours != 0) | (feeds.skip_days != 0))
-    rows = rows[np.isfinite(at[rows])]
-    for _ in range(7 * 24 + 1):
-        if not len(rows):
-            return moment
-        hour = np.floor(moment[rows] / HOUR).astype(np.int64)
-        weekday = (hour // 24 + 3) % 7  # 1 January 1970 was a Thursday
-        asleep = ((feeds.skip_hours[rows] >> (hour % 24)) | (feeds.skip_days[rows] >> weekday)) & 1 == 1
-        moment[rows[asleep]] = (hour[asleep] + 1) * HOUR
-        rows = rows[asleep]
-    moment[rows] = at[rows]  # a feed that skips every hour of the week asks for nothing sensible
+    hours, days = feeds.skip_hours[rows], feeds.skip_days[rows]
+    left = np.flatnonzero(np.isfinite(at) & (hours != EVERY_HOUR) & (days != EVERY_DAY))
+    while len(left):
+        hour = np.floor(moment[left] / HOUR).astype(np.int64)
+        of_day, weekday = hour % 24, (hour // 24 + 3) % 7  # 1 January 1970 was a Thursday
+        day_off = (days[left] >> weekday) & 1 == 1
+        asleep = np.where(day_off, 24 - of_day, _hours_on_end(hours[left], of_day))
+        moment[left] = np.where(asleep > 0, (hour + asleep) * HOUR, moment[left])
+        left = left[(asleep > 0) & (days[left] != 0)]  # where it woke up may be a day off, or an hour
     return moment
+
+
+def _hours_on_end(skipped: NDArray[np.int32], hour: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many skipped hours follow each other from `hour` on, over midnight if need be.
+
+    >>> _hours_on_end(np.array([0b111, 0b1 | 0b11 << 22, 0]), np.array([1, 22, 0])).tolist()
+    [2, 3, 0]
+    """
+    turned = ((skipped | (skipped.astype(np.int64) << 24)) >> hour) & EVERY_HOUR
+    first_free = ~turned & (turned + 1)  # its lowest bit that is not set
+    return np.asarray(np.frexp(first_free)[1] - 1, np.int64)

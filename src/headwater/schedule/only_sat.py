@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.estimate.base import Bools, Floats, Rows
+from headwater.estimate.base import Floats, Rows
 from headwater.schedule.base import Table
 from headwater.schedule.ranking import divergence, worth
 from headwater.schedule.utility import Utilitarian
@@ -29,6 +29,6 @@ class OnlySat(Utilitarian):
         published = divergence(self.estimator, asked, rows, now)
         return np.where(published >= asked.window, worth(asked, published), 0.0)
 
-    def eligible(self, table: Table, now: float, candidates: Bools | None) -> Rows:
-        rows = super().eligible(table, now, candidates)
-        return rows[self.value(table, rows, now) > 0]
+    def ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
+        full = np.flatnonzero(value > 0)
+        return rows[full], value[full]

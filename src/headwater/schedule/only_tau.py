@@ -48,7 +48,7 @@ class OnlyTau(Utilitarian):
         return {"price": self._tau}
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, now, candidates)
+        rows = self.eligible(table, candidates)
         rows, value = self.at_least(table, rows, now, self.price)
         if budget.now > 0:
             keep(self._shared["price"], adjusted(self.price, len(rows), budget.now))

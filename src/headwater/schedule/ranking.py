@@ -63,8 +63,9 @@ class Ranking(Strategy):
         return value
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, now, candidates)
-        return self.taken(best(rows, self.value(table, rows, now), budget, self._rng), budget)
+        rows = self.eligible(table, candidates)
+        ready, value = self.ready(table, rows, self.value(table, rows, now), now)
+        return self.taken(best(ready, value, budget, self._rng), budget)
 
     def taken(self, choice: Choice, budget: Budget) -> Choice:
         """Remember the price that a choice has set: what its last feed was worth, if the budget was used up."""
@@ -73,9 +74,13 @@ class Ranking(Strategy):
             self._shared["price"][...] = lowest if np.isfinite(lowest) else 0.0
         return choice
 
-    def eligible(self, table: Table, now: float, candidates: Bools | None) -> Rows:
-        """The rows to be valued; a strategy with a pause of its own narrows them further."""
+    def eligible(self, table: Table, candidates: Bools | None) -> Rows:
+        """The rows to be valued."""
         return np.arange(len(table)) if candidates is None else np.flatnonzero(candidates)
+
+    def ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
+        """Those of `rows` that may be taken, with their value; a strategy with a pause of its own leaves some out."""
+        return rows, value
 
     def why(self, table: Table, row: int, now: float) -> str:
         told = self.explain(table, row, now)

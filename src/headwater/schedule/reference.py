@@ -20,5 +20,5 @@ class Reference(Uniform):
     within_budget = False
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, now, candidates)
+        rows = self.eligible(table, candidates)
         return Choice(rows, np.asarray(now - table.last[rows]))

@@ -25,7 +25,7 @@ class TopUtility(Utilitarian):
     monotone = True
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, now, candidates)
+        rows = self.eligible(table, candidates)
         value = None
         if budget.host is None and len(rows) > 8 * budget.now > 0:
             # What was good enough last time, or nearly, is a good guess at what is now; too few, and it was none.

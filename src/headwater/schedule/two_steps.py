@@ -31,7 +31,7 @@ class TwoSteps(OnlyTau):
     name = "two_steps"
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, now, candidates)
+        rows = self.eligible(table, candidates)
         known = np.isfinite(table.last[rows])
         new, rows = rows[~known], rows if known.all() else rows[known]
         full, gain = sifted(lambda part: self._saturated(table, part, now), rows)
@@ -58,7 +58,7 @@ class TwoSteps(OnlyTau):
         asked = table.part(rows)
         published = divergence(self.estimator, asked, rows, now)
         brings = worth(asked, published)
-        full = (published >= asked.window) & (brings > 0)
+        full = np.flatnonzero((published >= asked.window) & (brings > 0))
         return rows[full], brings[full]
 
     def _adjust(self, used: int, budget: Budget) -> None:

@@ -30,19 +30,26 @@ def utility(estimator: Estimator | None, table: Table, rows: Rows, now: float) -
     """
     asked = table.part(rows)
     published = divergence(estimator, asked, rows, now)
-    return np.asarray((now - asked.last) * worth(asked, published) * lateness(estimator, asked, rows, published, now))
+    late = lateness(estimator, rows, asked.last, asked.divergence, published, now)
+    return np.asarray((now - asked.last) * worth(asked, published) * late)
 
 
-def lateness(estimator: Estimator | None, asked: Table, rows: Rows, published: Floats, now: float) -> Floats:
-    """Uti / (age·Div), at most 1: ½ for a constant rate, more where the items came late."""
-    share = np.full(len(rows), 0.5)
-    believed = np.isnan(asked.divergence)
-    if estimator is not None and believed.any():
-        last = asked.last[believed]
-        waited = estimator.delay(rows[believed], last, np.full(len(last), now))
-        whole = (now - last) * published[believed]
-        share[believed] = np.where(whole > 0, 1 - np.minimum(waited / np.where(whole > 0, whole, 1.0), 1.0), 0.5)
-    return share
+def lateness(
+    estimator: Estimator | None, rows: Rows, last: Floats, told: Floats, published: Floats, now: float
+) -> Floats:
+    """Uti / (age·Div), at most 1: ½ for a constant rate or a divergence that is told, more where items came late."""
+    believed = np.isnan(told)
+    if estimator is None or not believed.any():
+        return np.full(len(rows), 0.5)
+    if not believed.all():
+        share = np.full(len(rows), 0.5)
+        few = rows[believed], last[believed], told[believed], published[believed]
+        share[believed] = lateness(estimator, *few, now)
+        return share
+    waited = estimator.delay(rows, last, np.full(len(rows), now))
+    whole = (now - last) * published
+    some = whole > 0
+    return np.where(some, 1 - np.minimum(waited / np.where(some, whole, 1.0), 1.0), 0.5)
 
 
 class Utilitarian(Ranking):
@@ -80,6 +87,7 @@ class Utilitarian(Ranking):
         """
         ceiling = (now - asked.last) * worth
         few = np.flatnonzero(ceiling >= least)
-        value = ceiling[few] * lateness(self.estimator, asked.part(few), rows[few], published[few], now)
-        good = value >= least
+        some = rows[few], asked.last[few], asked.divergence[few], published[few]
+        value = ceiling[few] * lateness(self.estimator, *some, now)
+        good = np.flatnonzero(value >= least)
         return rows[few[good]], value[good]
