@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import NotAFeed
-from headwater.formats import read
+from headwater.formats import read, read_to_keep
 from headwater.model import Enclosure, Hints
 
 RSS = b"""<?xml version="1.0"?>
@@ -312,6 +312,31 @@ def test_what_stands_in_a_media_group_or_in_a_link_is_found_there() -> None:
     assert item.link == "https://example.org/1"
     assert item.enclosures == (Enclosure("https://example.org/1.png", "image/*"),)
     assert item.categories == ("Music", "loud", "short")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '<feed xmlns="http://www.w3.org/2005/Atom"><entry>%s<content type="html">long</content></entry></feed>',
+        '<rss version="2.0"><channel><item>%s<content:encoded>long</content:encoded></item></channel></rss>',
+    ],
+)
+def test_content_is_the_summary_of_an_item_without_one_but_is_not_kept_twice(body: str) -> None:
+    (item,) = read((body % "").encode()).items
+    assert (item.summary, item.content) == ("long", "long")
+    (item,) = read((body % "<summary>short</summary>").encode()).items
+    assert (item.summary, item.content) == ("short", "long")
+    (item,) = read_to_keep((body % "").encode()).items
+    assert (item.summary, item.content) == (None, "long")
+
+
+def test_content_of_json_is_the_summary_of_an_item_without_one_but_is_not_kept_twice() -> None:
+    feed = {"version": "https://jsonfeed.org/version/1.1", "title": "t", "items": [{"id": "1", "content_html": "long"}]}
+    rss = {"rss": {"channel": {"item": [{"content:encoded": "long"}]}}}
+    for value in (feed, rss):
+        body = json.dumps(value).encode()
+        assert (read(body).items[0].summary, read(body).items[0].content) == ("long", "long")
+        assert (read_to_keep(body).items[0].summary, read_to_keep(body).items[0].content) == (None, "long")
 
 
 def test_content_in_several_forms_is_shown_in_the_richest() -> None:

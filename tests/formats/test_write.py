@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from headwater.formats import read
+from headwater.formats import read_to_keep as read
 from headwater.formats.text import fit
 from headwater.formats.write import write_atom, write_json, write_rss
 from headwater.model import Document, Enclosure, Entry, Hints, Source

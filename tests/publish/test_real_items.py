@@ -16,7 +16,7 @@ import pytest
 from validity import problems
 
 from headwater.errors import InputError
-from headwater.formats import read
+from headwater.formats import read_to_keep as read
 from headwater.model import Ending, Entry, Feed, Item, Known, Outcome
 from headwater.novelty import judge
 from headwater.publish.documents import Place, compose, entries, render

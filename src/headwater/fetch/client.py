@@ -26,7 +26,7 @@ from headwater.fetch.journey import Elsewhere, Journey, Redirects, Way
 from headwater.fetch.push import with_links
 from headwater.fetch.reader import Read, Reader
 from headwater.fetch.transport import Failure, Limits, Reply, Transport
-from headwater.formats import read as read_feed
+from headwater.formats import read_to_keep
 from headwater.model import Document, Ending, Outcome, Validators
 
 _SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # decoded at once; anything larger in a thread
@@ -77,7 +77,7 @@ class Fetcher:
         gap: float = 1.0,
         pause: float | None = None,
         connections: int = 512,
-        read: Read = read_feed,
+        read: Read = read_to_keep,
         tls: ssl.SSLContext | None = None,
         lookup: Lookup = look_up,
         clock: Callable[[], float] = time.time,

@@ -15,7 +15,7 @@ import numpy as np
 
 from headwater.errors import NotAFeed
 from headwater.fetch.workers import Workers
-from headwater.formats import read as read_feed
+from headwater.formats import read_to_keep
 from headwater.model import Document
 
 Read = Callable[[bytes, str | None, Mapping[str, str] | None], Document]
@@ -52,7 +52,7 @@ class Reader:
 
     def __init__(
         self,
-        read: Read = read_feed,
+        read: Read = read_to_keep,
         *,
         workers: int = 2,
         cpu_seconds: int = 5,

@@ -1,8 +1,9 @@
 """bytes ⇄ Document: rss, atom, rdf, json feed, cdf; opml; dates; html cleaning. Pure.
 
-`read` understands a document, `headwater.formats.write` writes one, `headwater.formats.opml` handles lists of feeds.
+`read` understands a document (`read_to_keep` for who stores or rewrites it), `headwater.formats.write` writes one,
+`headwater.formats.opml` handles lists of feeds.
 """
 
-from headwater.formats.reader import read
+from headwater.formats.reader import read, read_to_keep
 
-__all__ = ["read"]
+__all__ = ["read", "read_to_keep"]

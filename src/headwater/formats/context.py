@@ -19,7 +19,8 @@ XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 class Context:
     """What can be known beforehand is, because asking an element for an attribute costs more than reading its text:
     `has_base` and `has_lang` say whether any xml:base or xml:lang is in there below the root, `modes` whether text
-    constructs may have a `mode` (Atom .3), `rdf` whether elements may have an rdf:about.
+    constructs may have a `mode` (Atom .3), `rdf` whether elements may have an rdf:about. `summaries`: whether an item
+    that has none shall have its content as one.
     """
 
     names: Names
@@ -30,6 +31,7 @@ class Context:
     atom: bool = False
     modes: bool = False
     rdf: bool = False
+    summaries: bool = True
     nested: list[etree._Element] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

@@ -30,7 +30,9 @@ _HAS_BASE = etree.XPath("boolean(/*/descendant::*/@xml:base)")
 _HAS_LANG = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
 
 
-def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mapping[str, str], clean: bool) -> Document:
+def read_xml(
+    body: bytes, charset: str | None, base: str | None, headers: Mapping[str, str], clean: bool, summaries: bool
+) -> Document:
     """The Document an XML body holds."""
     parsed = parse(body, charset)
     root = _find(parsed.root, body)
@@ -49,6 +51,7 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
         atom=kind in ("feed", "entry"),
         modes=kind in ("feed", "entry") and not namespace.endswith("2005/Atom"),
         rdf=kind == "rdf",
+        summaries=summaries,
     )
     if kind == "channel" and cdf.is_cdf(root, names):
         return replace(cdf.read_cdf(root, context), encoding=parsed.encoding, problems=parsed.problems)
@@ -58,10 +61,10 @@ def read_xml(body: bytes, charset: str | None, base: str | None, headers: Mappin
 
 
 def read_elements(
-    root: etree._Element, base: str | None, clean: bool, encoding: str, problems: tuple[str, ...]
+    root: etree._Element, base: str | None, clean: bool, summaries: bool, encoding: str, problems: tuple[str, ...]
 ) -> Document:
     """The Document that the elements of RSS say which did not come as XML."""
-    context = Context(names=USUAL, cleaner=Cleaner(clean), base=base)
+    context = Context(names=USUAL, cleaner=Cleaner(clean), base=base, summaries=summaries)
     context.problems.extend(problems)
     return _read(root, "rss", context, {}, encoding)
 

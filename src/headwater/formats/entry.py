@@ -59,6 +59,9 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited, 
         draft.offer("id", 5, resolve(about, context.base_of(element)) or about.strip() or None)
     get = draft.values.get
     identity = get("id")
+    summary, content = get("summary"), get("content")
+    if summary is None and context.summaries:
+        summary = content
     updated = get("updated")
     published = get("published")
     authors = draft.authors or draft.further
@@ -73,8 +76,8 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited, 
         updated if published is None else published,
         updated,
         people.distinct(authors) if authors else inherited.authors,
-        get("summary"),
-        get("content"),
+        summary,
+        content,
         people.distinct(draft.categories) if draft.categories else (),
         media.distinct(draft.enclosures + draft.pictures) if draft.enclosures or draft.pictures else (),
         spoken or otherwise,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -22,13 +23,13 @@ from headwater.model import Document, Enclosure, Entry, Source
 _ITEM_LIMIT = 5_000
 
 
-def read_json(body: bytes, charset: str | None, base: str | None, clean: bool) -> Document:
+def read_json(body: bytes, charset: str | None, base: str | None, clean: bool, summaries: bool) -> Document:
     """The Document a JSON body holds; raises NotAFeed when it holds none."""
     value, codec, problems = _load(body, charset)
     if not isinstance(value, dict):
         raise NotAFeed("This is JSON but no JSON Feed: it is not an object.", "json")
     if rssjson.is_rss(value):
-        return read_elements(rssjson.elements(value), base, clean, codec, tuple(problems))
+        return read_elements(rssjson.elements(value), base, clean, summaries, codec, tuple(problems))
     version = _string(value.get("version")) or ""
     items = value.get("items")
     if "jsonfeed.org" not in version and not (
@@ -40,7 +41,8 @@ def read_json(body: bytes, charset: str | None, base: str | None, clean: bool) -
     base = feed_url if base is None else base
     spoken = language(_string(value.get("language")))
     authors = _authors(value)
-    cleaner = Cleaner(clean)
+    shown = _Shown(Cleaner(clean), authors, spoken, summaries)
+    cleaner = shown.cleaner
     items = items if isinstance(items, list) else []
     if len(items) > _ITEM_LIMIT:
         problems.append(f"{len(items)} items, of which the first {_ITEM_LIMIT} were read")
@@ -56,9 +58,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, clean: bool) -
         self=feed_url,
         icon=resolve(_string(value.get("icon")), base) or resolve(_string(value.get("favicon")), base),
         next=resolve(_string(value.get("next_url")), base),
-        items=tuple(
-            _entry(item, base, cleaner, authors, spoken) for item in items[:_ITEM_LIMIT] if isinstance(item, dict)
-        ),
+        items=tuple(_entry(item, base, shown) for item in items[:_ITEM_LIMIT] if isinstance(item, dict)),
         encoding=codec,
         problems=tuple(problems),
     )
@@ -83,9 +83,19 @@ def _load(body: bytes, charset: str | None) -> tuple[Any, str, list[str]]:
         raise NotAFeed("This is no valid JSON, and nothing else that is a feed.", "json") from error
 
 
-def _entry(
-    item: Mapping[str, Any], base: str | None, cleaner: Cleaner, feed_authors: tuple[str, ...], spoken: str | None
-) -> Entry:
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """How the items of a document are made: what cleans them, whom and which language they have when they say nothing,
+    and whether their content stands for a summary that they lack."""
+
+    cleaner: Cleaner
+    authors: tuple[str, ...]
+    language: str | None
+    summaries: bool
+
+
+def _entry(item: Mapping[str, Any], base: str | None, shown: _Shown) -> Entry:
+    cleaner = shown.cleaner
     identity = item.get("id")
     link = resolve(_string(item.get("url")), base) or resolve(_string(item.get("external_url")), base)
     identity = _string(identity) or link
@@ -106,12 +116,12 @@ def _entry(
         title=_title(item),
         published=updated if published is None else published,
         updated=updated,
-        authors=_authors(item) or feed_authors,
-        summary=summary,
+        authors=_authors(item) or shown.authors,
+        summary=content if summary is None and shown.summaries else summary,
         content=content,
         categories=distinct(_tags(item.get("tags"))),
         enclosures=media.distinct(_enclosures(item, base)),
-        language=language(_string(item.get("language"))) or spoken,
+        language=language(_string(item.get("language"))) or shown.language,
         source=_source(more),
     )
 

@@ -18,13 +18,20 @@ _BLANK = b" \t\r\n\0"
 
 
 def read(
-    body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None, *, clean: bool = True
+    body: bytes,
+    url: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    clean: bool = True,
+    summaries: bool = True,
 ) -> Document:
     """What a feed document says.
 
     `url` is where it came from (relative addresses are resolved against it) and `headers` what the server said about
     it (Content-Type, Content-Location, Content-Language, Link). HTML is cleaned unless `clean` is off, which is for
-    callers who clean later. Raises NotAFeed, whose `what` says what the document is instead.
+    callers who clean later. An item without a summary has its content as one, as other readers have it, unless
+    `summaries` is off, which is for callers who keep both. Raises NotAFeed, whose `what` says what the document is
+    instead.
     """
     if not isinstance(body, bytes):
         if not isinstance(body, bytearray | memoryview):
@@ -39,24 +46,29 @@ def read(
     charset = from_header(heard.get("content-type"))
     base = base_from(url, heard)
     if start[:1] in b"{[":
-        return read_json(body, charset, base, clean)
+        return read_json(body, charset, base, clean, summaries)
     if b"<" not in body and not body.startswith(EBCDIC):
         raise NotAFeed(f"This is {_described(body)}, not a feed.", "unknown")
     if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _holds_feed(body):
         raise not_a_feed("html", body)
     try:
-        return read_xml(body, charset, base, heard, clean)
+        return read_xml(body, charset, base, heard, clean, summaries)
     except NotAFeed as error:
         later = _START.search(body, 1)
         if later is None or error.what not in ("html", "xml", "unknown"):
             raise
         try:
-            found = read_xml(body[later.start() :], charset, base, heard, clean)
+            found = read_xml(body[later.start() :], charset, base, heard, clean, summaries)
         except (NotAFeed, UnicodeDecodeError):
             raise error from None
         return replace(found, problems=(*found.problems, "what stood before the document was left out"))
     except UnicodeDecodeError as error:  # libxml2 let bytes through, while recovering, that are no characters
         raise NotAFeed("The document is damaged beyond recovery.", "unknown") from error
+
+
+def read_to_keep(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
+    """What a feed document says, for who stores it: no content stands there a second time for want of a summary."""
+    return read(body, url, headers, summaries=False)
 
 
 def _holds_feed(body: bytes) -> bool:
