@@ -237,6 +237,8 @@ def test_every_real_document_is_read_and_has_the_items_its_manifest_counts(share
         ("Ann &lt;ann@example.org&gt; (editor)", "Ann (editor)"),
         ("ann@example.org (Ann &amp;lt;i&amp;gt;Onym&amp;lt;/i&amp;gt;)", "Ann Onym"),
         ("Ann Onym)", "Ann Onym)"),
+        (" (Ann Onym)", "Ann Onym"),
+        ("(Ann) and (Bob)", "(Ann) and (Bob)"),
         ("ann@example.org (Ann", "Ann"),
     ],
 )

@@ -50,16 +50,16 @@ def name_in(text: str) -> str | None:
             end = _end_of(text, start, opening, closing)
             if start < 0 or end < 0:
                 continue
-            inside, outside = (
-                text[start + 1 : end].strip(),
-                f"{text[:start].rstrip()} {text[end + 1 :].lstrip()}".strip(),
-            )
+            inside = text[start + 1 : end].strip()
+            outside = f"{text[:start].rstrip()} {text[end + 1 :].lstrip()}".strip()
             if _has_address(inside) and not _has_address(outside):
                 text = outside or inside
             elif _has_address(outside) and not _has_address(inside):
                 text = inside or outside
         text = _without_address(text) if _has_address(text) else text.strip(" ,;-/|")
     text = text.removeprefix("mailto:").strip(" \"'")
+    if text[:1] == "(" and _end_of(text, 0, "(", ")") == len(text) - 1:
+        text = text[1:-1].strip()  # `address (name)` of somebody who gives no address
     return text[:_LONGEST] or None
 
 
