@@ -9,8 +9,9 @@ DATA   ?= data
 run: $(VENV)/.run            ## start Headwater on a SQLite file in ./data
 	$(BIN)/headwater serve --data $(DATA)
 
+# Three processes, also on two cores: many tests wait for leases and servers, and two leave a quarter of the time idle.
 test: $(VENV)/.dev           ## the whole test-suite
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not soak"
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not soak"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
