@@ -158,6 +158,10 @@ class Outcome:
     message: str = ""
     pushed: bool = False  # a hub sent it; nobody was asked
 
+    @property
+    def ended(self) -> float:
+        return self.started + self.elapsed
+
 
 @dataclass(frozen=True, slots=True)
 class Feed:

@@ -1,0 +1,63 @@
+"""Items that passed unread between two refreshes: as long as a fetched window reaches back to something we knew,
+nothing was missed. When it does not, the window was saturated, and the items between what we knew and what it shows are
+estimated from the dates it carries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from headwater.model import Entry
+
+
+def reaches_back(new: Sequence[float | None], old: Sequence[Entry]) -> bool:
+    """Whether the document shows something known behind its new items.
+
+    An item pinned to the top is known too but proves nothing: where dates tell, a known item must be as old as the
+    oldest new one.
+    """
+    dates = [entry.published for entry in old if entry.published is not None]
+    if not old:
+        return False
+    known = [date for date in new if date is not None]
+    if len(dates) < len(old) or len(known) < len(new):
+        return True
+    return min(dates) <= min(known)
+
+
+def estimated_loss(new: Sequence[float | None], last: float, now: float, rate: float | None) -> float:
+    """How many items passed unread, when a window of only new items came back after the refresh at `last`.
+
+    `new` holds the believable dates of those items, None where there is none.
+
+    With dates: the pace inside the window, continued over the gap before it. Without: the mean excess of a Poisson
+    count over the window, at the believed rate, or at the least rate that fills a window.
+
+    >>> ten = [1000.0 + 10 * k for k in range(10)]
+    >>> estimated_loss(ten, last=900.0, now=2000.0, rate=None)  # one item per 10 s, 100 s not shown
+    9.0
+    """
+    dates = sorted(date for date in new if date is not None)
+    if len(dates) == len(new) and len(dates) > 1 and dates[-1] > dates[0]:
+        pace = (len(dates) - 1) / (dates[-1] - dates[0])
+        return max(0.0, pace * (dates[0] - last) - 1.0)
+    width = len(new)
+    mean = max((rate or 0.0) * (now - last), float(width))
+    return _excess(mean, width)
+
+
+def _excess(mean: float, width: int) -> float:
+    """E[N − width | N ≥ width] for N ~ Poisson(mean)."""
+    if mean > 50 * width:
+        return mean - width
+    term = total = 1.0  # P(N = width + k) relative to P(N = width)
+    weighted = 0.0
+    k = 0
+    while k < 10 or term > 1e-9 * total:
+        k += 1
+        term *= mean / (width + k)
+        total += term
+        weighted += k * term
+        if not math.isfinite(total):
+            return mean - width
+    return weighted / total
