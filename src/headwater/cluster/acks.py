@@ -23,45 +23,66 @@ class Unanswered(TimeoutError):
     """The broker has heard messages and says neither that it has taken them nor that it has not."""
 
 
+class _Sent:
+    """Messages that went together: what was said of each, and when something has been said of all."""
+
+    def __init__(self, number: int) -> None:
+        self.said: list[Refusal | None] = [None] * number
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open = set(range(number))
+
+    def heard(self, place: int, said: Refusal | None) -> None:
+        self.said[place] = said
+        self._open.discard(place)
+        if not self._open and not self.over.done():
+            self.over.set_result(None)
+
+    def nobody(self, error: Exception) -> None:
+        """No stream is there to answer."""
+        if not self.over.done():
+            self.over.set_exception(error)
+
+
 class Acks:
-    """All answers come to one inbox."""
+    """All answers come to one inbox. A future for each would cost more than the message."""
 
     def __init__(self, link: Any) -> None:
         self._link = link
         self._inbox: str | None = None
         self._numbers = itertools.count()
-        self._waiting: dict[str, asyncio.Future[Refusal | None]] = {}
+        self._waiting: dict[str, _Sent] = {}
 
     async def publish(self, messages: Sequence[Message]) -> list[Refusal | None]:
         """In their order; for each None, or what the stream said against it. An error where no stream answers."""
+        if not messages:
+            return []
         if self._inbox is None:
             self._inbox = self._link.new_inbox()
-            await self._link.subscribe(f"{self._inbox}.*", cb=self._heard)
-        loop = asyncio.get_running_loop()
-        sent: dict[str, asyncio.Future[Refusal | None]] = {}
+            await self._link.subscribe(f"{self._inbox}.*.*", cb=self._heard)
+        token = f"{next(self._numbers):x}"
+        sent = self._waiting[token] = _Sent(len(messages))
         try:
-            for subject, body, headers in messages:
-                token = f"{next(self._numbers):x}"
-                sent[token] = self._waiting[token] = loop.create_future()
-                await self._link.publish(subject, body, reply=f"{self._inbox}.{token}", headers=headers)
-            return await asyncio.wait_for(asyncio.gather(*sent.values()), ANSWER)
+            for place, (subject, body, headers) in enumerate(messages):
+                await self._link.publish(subject, body, reply=f"{self._inbox}.{token}.{place}", headers=headers)
+            await asyncio.wait_for(sent.over, ANSWER)
         except TimeoutError as error:
             raise Unanswered(f"no answer within {ANSWER:.0f} seconds") from error
         finally:
-            for token in sent:
-                self._waiting.pop(token, None)
+            del self._waiting[token]
+        return sent.said
 
     async def _heard(self, message: Any) -> None:
-        from nats.js.errors import NoStreamResponseError
-
-        future = self._waiting.get(message.subject.rpartition(".")[2])
-        if future is None or future.done():
+        _, token, place = message.subject.rsplit(".", 2)
+        sent = self._waiting.get(token)
+        if sent is None:
             return
         if not message.data:  # no responders
-            future.set_exception(NoStreamResponseError())
+            from nats.js.errors import NoStreamResponseError
+
+            sent.nobody(NoStreamResponseError())
             return
         error = orjson.loads(message.data).get("error")
-        future.set_result(None if error is None else refusal(error))
+        sent.heard(int(place), None if error is None else refusal(error))
 
 
 def refusal(error: Mapping[str, Any]) -> Refusal:

@@ -25,11 +25,9 @@ class Asking:
         self._fetcher = fetcher
         self._tenancy = tenancy
 
-    async def wait_after_a_move(self, job: Job) -> None:
-        """The last holder's pause between two fetches of a host holds for us too."""
-        left = self._quiet(job.partition, job.url if job.way is None else job.way.at)
-        if left > 0:
-            await asyncio.sleep(left)
+    def quiet_after_a_move(self, job: Job) -> float:
+        """Seconds: the last holder's pause between two fetches of a host holds for us too."""
+        return self._quiet(job.partition, job.url if job.way is None else job.way.at)
 
     async def in_time(self, job: Job) -> Found | None:
         """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
@@ -63,4 +61,7 @@ class Asking:
 
     def _quiet(self, partition: int, url: str) -> float:
         """Seconds for which a host is left alone after its partition has become ours."""
-        return self._tenancy.quiet(partition, self._fetcher.gate.gap(host_of(url)), awake())
+        now, gate = awake(), self._fetcher.gate
+        if not self._tenancy.quiet(partition, gate.longest_gap, now):  # as nearly always: whichever host it is
+            return 0.0
+        return self._tenancy.quiet(partition, gate.gap(host_of(url)), now)

@@ -22,12 +22,11 @@ from headwater.store import jobs, leases
 from headwater.store.jobs import JobRow
 from headwater.store.store import Store
 
-LOOK = 0.25  # seconds between two looks for jobs while there are none
+LOOK, LONGEST = 0.25, 1.0  # seconds between two looks for jobs while there are none, and have been none for a while
 SOON = 0.02  # between two looks whether there is room for more of them
 MOST_TRIES = 3
 LARGEST_BATCH = 256
-TOGETHER = 0.1  # seconds that a result waits for others to be written with, unless there are enough
-ENOUGH = 64
+TOGETHER, ENOUGH = 0.2, 128  # seconds that a result waits for others to be written with, unless there are so many
 GIVEN_UP = "Nobody who took it came back."
 
 log = structlog.get_logger()
@@ -110,7 +109,7 @@ class PostgresJobs:
         self._woken.set()
 
     async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
-        more = False  # than there was room for: looked for again as soon as there is some, not one by one
+        more, wait = False, LOOK  # more than there was room for: looked for as soon as there is some, not one by one
         while not stop.is_set():
             self._woken.clear()
             mine, room = terminal.mine, min(terminal.room, 2 * terminal.concurrency)
@@ -121,8 +120,9 @@ class PostgresJobs:
             for row in rows:
                 await self._hand_over(terminal, row)
             more = 0 < len(rows) == room
+            wait = LOOK if rows else min(2 * wait, LONGEST)
             if not more:
-                await pause(self._woken, LOOK)
+                await pause(self._woken, wait)
 
     async def _taken(self, mine: Sequence[int], room: int, seconds: float) -> list[JobRow]:
         try:
@@ -170,9 +170,12 @@ class StoredAtOnce:
         self._storer = storer
         self._on_saved = on_saved
         self._queue: asyncio.Queue[tuple[Result, Then]] = asyncio.Queue()
+        self._enough = asyncio.Event()
 
     def put(self, result: Result, then: Then) -> None:
         self._queue.put_nowait((result, then))
+        if self._queue.qsize() >= ENOUGH:
+            self._enough.set()
 
     def abandon(self) -> None:
         """Whoever runs us ends us, after those who bring results."""
@@ -181,10 +184,11 @@ class StoredAtOnce:
         """Until cancelled. A batch that cannot be written is tried again until it can: nothing is thrown away."""
         while True:
             batch = [await self._queue.get()]
-            if self._queue.qsize() < ENOUGH:
-                await asyncio.sleep(TOGETHER)
+            await pause(self._enough, TOGETHER)
             while len(batch) < LARGEST_BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
+            if self._queue.qsize() < ENOUGH:
+                self._enough.clear()
             await self._settle(batch)
 
     async def _settle(self, batch: Sequence[tuple[Result, Then]]) -> None:

@@ -34,7 +34,7 @@ from headwater.store import jobs as job_rows
 from headwater.store.store import Store
 
 TICK, LONGEST = 0.25, 2.0  # seconds between two steps, and between two that fail again and again
-PACE = 0.1  # seconds between two steps under load; a step is a few transactions, however much it does
+PACE = 0.1  # seconds between two steps while much is done or on its way; each is a few statements, however much it does
 IDLE = 1.0  # seconds between two looks for lessons while nothing of ours is in flight: of others' wishes, of before us
 LEARN_AT_ONCE = 64  # batches of storers, each of some hundred refreshes at most
 
@@ -118,7 +118,7 @@ class Controller(Decider):
         while not stop.is_set():
             started = time.perf_counter()
             try:
-                busy = await self.step(idle=IDLE) > self._capacity() // 8
+                busy = await self.step(idle=IDLE) + len(self.flights) > self._capacity() // 8
                 self.problem, tick = None, TICK
                 saying.over()
             except Exception as error:
@@ -126,7 +126,8 @@ class Controller(Decider):
                 if saying.worth(repr(error)):
                     log.error("controller_failed", error=repr(error))
                 busy = False
-            await pause(stop, PACE if busy else max(tick, 4 * (time.perf_counter() - started)))
+            took = time.perf_counter() - started
+            await pause(stop, max(PACE, took) if busy else max(tick, 4 * took))
 
     async def step(self, idle: float = 0.0) -> int:
         """Learn what there is, expire, choose; how many refreshes were learned from or begun.

@@ -34,7 +34,7 @@ RELAY = "relay"
 BATCH = 500  # entries that are read at once
 PIECE = 128 << 10  # bytes of a message, unless one entry is larger
 MESSAGES = 16  # that are fetched at once by who follows
-LOOK = 0.25
+LOOK, LONGEST = 0.25, 1.0  # seconds between two looks at the outbox, of which other storers do not wake us
 BEFORE = 60.0  # seconds before an entry's time from which the stream is read: clocks differ
 
 
@@ -101,12 +101,15 @@ class Relay:
         store = self._store.fenced(held)
         await store.write(Store.advance, RELAY, 0)  # from here on retention spares what was not relayed
         position = await store.checkpoint(RELAY)
+        wait = LOOK
         while not over.is_set():
             self._woken.clear()
             entries = await store.outbox(position, BATCH)
             if not entries:
-                await pause(self._woken, LOOK)
+                await pause(self._woken, wait)
+                wait = min(2 * wait, LONGEST)
                 continue
+            wait = LOOK
             fail_points.here("relay.read")
             publish = partial(self._publish, entries, position)
             await self._streams.patience.until_done("items", "ITEMS", publish, until=lambda problem: over.is_set())

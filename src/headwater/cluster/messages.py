@@ -11,11 +11,14 @@ from headwater.fetch.errand import Hop, Hopped
 from headwater.fetch.journey import Way
 from headwater.model import Outcome, Validators
 from headwater.node.learning import Lesson
+from headwater.quick import quick
 from headwater.store.values import Asking
 
+NO_VALIDATORS = Validators()
 EPOCH_SHIFT = 32  # a generation begins with the epoch of the controller that gave it out
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Errand:
     """One request for somebody who waits for what it brings: where an address that a person gave leads."""
@@ -24,6 +27,7 @@ class Errand:
     reply: str  # where the answer goes
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Job:
     """A refresh to be made. `rate` is what the controller believes of the feed, for the estimate of a loss."""
@@ -33,7 +37,7 @@ class Job:
     generation: int
     url: str
     reason: str
-    validators: Validators = field(default_factory=Validators)
+    validators: Validators = NO_VALIDATORS
     body_hash: str | None = None
     delta: bool = False
     rate: float | None = None
@@ -48,6 +52,7 @@ class Job:
         return self.generation >> EPOCH_SHIFT
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Result:
     """What came of a job, by whom, under which epoch of the partition's lease. `unasked`: the terminal reached nobody
@@ -60,6 +65,7 @@ class Result:
     unasked: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Taught:
     """What the controller learns from a result that was stored; `late` results teach nothing but that they came.

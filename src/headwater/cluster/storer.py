@@ -48,7 +48,7 @@ class Storer:
     async def settle(self, results: Sequence[Result]) -> list[Saved]:
         """When this returns, everything new is safe and the jobs are gone."""
         fail_points.here("storer.taken")
-        known = await self._store.known({one.job.feed_id for one in results})
+        known = await self._known(results)
         there = [(one, known[one.job.feed_id]) for one in results if one.job.feed_id in known]
         here = [pair for pair in there if not pair[0].unasked]
         unasked = [pair for pair in there if pair[0].unasked]
@@ -61,12 +61,22 @@ class Storer:
         verdicts = self._planned(here, verdicts)
         fail_points.here("storer.judged")
         done = {one.job.feed_id for one in results} if self._rows else set()
-        saved = await self._store.write(_settle, here, verdicts, unasked, done)
+        try:
+            saved = await self._store.write(_settle, here, verdicts, unasked, done, save.save_at_once)
+        except save.Refused:
+            saved = await self._store.write(_settle, here, verdicts, unasked, done, save.save)
         fail_points.here("storer.saved")
         self._count(verdicts, saved)
         if self._pushed:
             await self._watch_hubs(here, verdicts)
         return saved
+
+    async def _known(self, results: Sequence[Result]) -> dict[int, Known]:
+        """Of each feed; most bring no document, and windows are most of what is kept."""
+        documents = {one.job.feed_id for one in results if one.outcome.document is not None}
+        others = {one.job.feed_id for one in results} - documents
+        whole = await self._store.known(documents) if documents else {}
+        return whole | (await self._store.outlines(others) if others else {})
 
     async def follow_hubs(self) -> None:
         """Learn from the store which feeds are pushed: who talks with hubs is another process."""
@@ -99,7 +109,7 @@ class Storer:
             dates = ragged([refresh.published for refresh in refreshes])
             told = first_rate(dates, np.array([refresh.at for refresh in refreshes]))
             rates[first] = np.where(np.isnan(told), rates[first], told)
-        allowed, _ = self._courtesy.allowed([verdict.known for verdict in verdicts], rates, self._clock())
+        allowed = self._courtesy.allowed([verdict.known for verdict in verdicts], rates, self._clock())
         return [
             changed(verdict, known=changed(verdict.known, next_refresh=at))
             for verdict, at in zip(verdicts, allowed.tolist(), strict=True)
@@ -118,6 +128,7 @@ def _settle(
     verdicts: Sequence[Verdict],
     unasked: Sequence[tuple[Result, Known]],
     done: set[int],
+    write: Callable[[Connection, Sequence[Verdict]], list[Saved]],
 ) -> list[Saved]:
     epochs = leases.epochs(connection, {LEASES[one.job.partition] for one, _ in (*here, *unasked)})
 
@@ -130,7 +141,7 @@ def _settle(
     ]
     late = {one.job.feed_id for one, _ in (*here, *unasked) if is_late(one)}
     jobs.finish(connection, done - late)
-    saved = save.save(connection, judged)
+    saved = write(connection, judged)
     taught = [
         Taught(one.job.generation, _taught(before, one, verdict), verdict.late)
         for (one, before), verdict in zip(here, judged, strict=True)

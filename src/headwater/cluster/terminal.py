@@ -191,7 +191,8 @@ class Terminal:
         """Until the fetch is over. What comes after it may take long, and the next fetch does not wait for that."""
         job = taken.job
         try:
-            await self._hosts.wait_after_a_move(job)
+            if (quiet := self._hosts.quiet_after_a_move(job)) > 0:
+                await asyncio.sleep(quiet)
             old, epoch = self._old(job), self.tenancy.epoch(job.partition, awake())
             if old or epoch is None:
                 self.counts["refused"] += 1

@@ -94,6 +94,11 @@ class Pace:
         """Seconds between two starts."""
         return self._gap if self._gap and (self._everywhere or not is_local(domain)) else 0.0
 
+    @property
+    def longest_gap(self) -> float:
+        """Of all domains."""
+        return self._gap
+
     def wait(self, domain: str, now: float) -> float | None:
         """What `enter` would answer, without entering: for a scheduler that prefers another feed meanwhile."""
         host = self._hosts.get(domain)
@@ -147,6 +152,11 @@ class HostGate:
     def gap(self, domain: str) -> float:
         """Seconds between the starts of two fetches."""
         return self._pace.gap(domain)
+
+    @property
+    def longest_gap(self) -> float:
+        """Of all domains."""
+        return self._pace.longest_gap
 
     def try_enter(self, domain: str) -> bool:
         """Enter if nobody has to wait."""

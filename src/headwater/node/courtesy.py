@@ -15,7 +15,7 @@ from headwater.estimate.base import Floats
 from headwater.model import Ending, Known, Refresh
 from headwater.node.roster import host_of
 from headwater.schedule.hosts import GAP, Host, answered, refused
-from headwater.schedule.manners import LEAST, Reason, Standing, allowed_from, earned_interval, fill
+from headwater.schedule.manners import LEAST, Standing, allowed_from, earned_interval, fill
 
 _ANSWERED = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.GONE, Ending.MISSING})
 
@@ -29,16 +29,15 @@ class Courtesy:
         self.pushed: set[int] = set()  # feeds that a hub pushes: only a slow safety poll remains
         self._hosts: dict[str, Host] = {}  # only hosts that have refused something lately
 
-    def allowed(self, known: Sequence[Known], rate: Floats, now: float) -> tuple[Floats, list[Reason]]:
+    def allowed(self, known: Sequence[Known], rate: Floats, now: float) -> Floats:
         """When each of these feeds, just refreshed, may be asked again. `rate` is what we believe (NaN: nothing)."""
         standing = Standing.of(len(known))
-        fill(standing, np.arange(len(known)), list(known))
+        fill(standing, np.arange(len(known)), known)
         believed = np.isfinite(rate)
         standing.earned[believed] = earned_interval(rate[believed], self.least)
         standing.pushed[:] = [one.feed_id in self.pushed for one in known]
         standing.jitter = self._rng.random(len(known))
-        at, why = allowed_from(standing, now, least=self.least)
-        return at, [Reason(code) for code in why.tolist()]
+        return allowed_from(standing, now, least=self.least)[0]
 
     def heard(self, refresh: Refresh, url: str, retry_after: float | None) -> tuple[str, float] | None:
         """Learn what an answer says about the host; the domain and until when it is to be left alone, if it changed."""

@@ -198,7 +198,7 @@ class Decider:
         self._learn([one for one in here if one[1].refresh.ending.ok and one[1].refresh.at > late[one[0]]])
         self._fail([one for one in here if not one[1].refresh.ending.ok])
         rows = np.array([row for row, _ in here], np.intp)
-        allowed, _ = self.courtesy.allowed([lesson.known for _, lesson in here], self._rates(rows), self._clock())
+        allowed = self.courtesy.allowed([lesson.known for _, lesson in here], self._rates(rows), self._clock())
         self.roster.allowed[rows] = allowed
         due = self.strategy.due
         next_at = allowed if due is None else np.maximum(allowed, due[rows])
@@ -247,7 +247,7 @@ class Decider:
         here = [(row, one) for one in known if (row := self.roster.row(one.feed_id)) is not None]
         if here:
             rows = np.array([row for row, _ in here], np.intp)
-            allowed, _ = self.courtesy.allowed([one for _, one in here], self._rates(rows), self._clock())
+            allowed = self.courtesy.allowed([one for _, one in here], self._rates(rows), self._clock())
             self.roster.allowed[rows] = allowed
 
     def believed_rate(self, feed_id: int) -> float | None:

@@ -12,6 +12,7 @@ is ever asked twice within two minutes. A wish can slow us to one poll a day, ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, HOUR, MINUTE, Bools, Floats, Rows
 from headwater.estimate.slots import chunks
-from headwater.model import Known
+from headwater.model import Hints, Known, Validators
 from headwater.schedule.wishes import day_mask, hour_mask, sy_interval, wished_interval
 
 FLOOR = HOUR  # an unproven feed gets one poll an hour
@@ -32,6 +33,7 @@ BACK_OFFS = np.array([0.0, *(min(BACK_OFF * 2.0**errors, DAY) for errors in rang
 
 EVERY_HOUR, EVERY_DAY = (1 << 24) - 1, (1 << 7) - 1  # as masks of what is skipped
 BLOCK = 32_768  # feeds judged at a time: what is computed on the way of so many stays in the cache
+NO_HINTS, NO_VALIDATORS = Hints(), Validators()
 
 
 class Reason(IntEnum):
@@ -195,7 +197,7 @@ def next_allowed(
 ) -> tuple[float, Reason]:
     """When one feed may next be asked, and why not earlier; `(now, FREE)` if at once, `(inf, …)` if never."""
     one = Standing.of(1)
-    _fill(one, 0, known)
+    fill(one, np.array([0]), [known])
     one.paused[0], one.gone[0], one.pushed[0], one.asked[0], one.jitter[0] = paused, gone, pushed, asked, jitter
     one.earned[0] = np.nan if earned is None else earned
     host = None if host_not_before is None else np.array([host_not_before])
@@ -203,28 +205,32 @@ def next_allowed(
     return float(at[0]), Reason(int(why[0]))
 
 
-def fill(feeds: Standing, rows: Rows, known: list[Known]) -> None:
-    """Copy what the store keeps of some feeds into the arrays; once per refresh, not per decision."""
-    for row, what in zip(rows.tolist(), known, strict=True):
-        _fill(feeds, row, what)
+def fill(feeds: Standing, rows: Rows, known: Sequence[Known]) -> None:
+    """Copy what the store keeps of some feeds into the arrays, column by column; once per refresh, not per decision."""
+    feeds.last[rows] = [_moment(one.last_refresh) for one in known]
+    feeds.success[rows] = [_moment(one.last_success) for one in known]
+    feeds.change[rows] = [_moment(one.last_change) for one in known]
+    feeds.not_before[rows] = [_moment(one.not_before) for one in known]
+    feeds.fresh_until[rows] = [_moment(one.fresh_until) for one in known]
+    feeds.failures[rows] = [one.failures for one in known]
+    feeds.validators[rows] = [one.validators != NO_VALIDATORS for one in known]
+    feeds.wish[rows], feeds.skip_hours[rows], feeds.skip_days[rows] = np.nan, 0, 0
+    for row, one in zip(rows.tolist(), known, strict=True):
+        if one.hints != NO_HINTS:
+            _wishes(feeds, row, one)
 
 
-def _fill(feeds: Standing, row: int, known: Known) -> None:
-    def moment(time: float | None) -> float:
-        return -np.inf if time is None else time
-
-    feeds.last[row] = moment(known.last_refresh)
-    feeds.success[row] = moment(known.last_success)
-    feeds.change[row] = moment(known.last_change)
-    feeds.not_before[row] = moment(known.not_before)
+def _wishes(feeds: Standing, row: int, known: Known) -> None:
+    """What the document asks for; most ask for nothing."""
     wish = wished_interval(known.hints)
-    at = sy_interval(known.hints, known.last_success)
-    feeds.fresh_until[row] = max(moment(known.fresh_until), moment(at))
     feeds.wish[row] = np.nan if wish is None else wish
-    feeds.failures[row] = known.failures
-    feeds.validators[row] = known.validators.etag is not None or known.validators.last_modified is not None
+    feeds.fresh_until[row] = max(feeds.fresh_until[row], _moment(sy_interval(known.hints, known.last_success)))
     feeds.skip_hours[row] = hour_mask(known.hints.skip_hours)
     feeds.skip_days[row] = day_mask(known.hints.skip_days)
+
+
+def _moment(time: float | None) -> float:
+    return -np.inf if time is None else time
 
 
 def back_off(failures: NDArray[np.int32], jitter: Floats) -> Floats:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from headwater.store.cluster_tables import job, quarantine, settled
 from headwater.store.leases import clock
-from headwater.store.sql import InsertMany, InsertNew, chunks
+from headwater.store.sql import InsertMany, InsertNew, OfIds, asked
 
 CHUNK = 1000
 _OFFER = InsertNew(job, ["feed_id", "partition", "body", "taken_until", "tries"], ["feed_id"])
@@ -27,7 +27,11 @@ WHERE feed_id IN (
 )
 RETURNING feed_id, "partition", body, tries
 """
-_ANYTHING = text("SELECT EXISTS (SELECT FROM settled)")
+_FINISH = OfIds("DELETE FROM job WHERE feed_id IN {ids}")
+_LEARN = """
+DELETE FROM settled WHERE id IN (SELECT id FROM settled ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING id, body
+"""
+_ANYTHING = "SELECT EXISTS (SELECT FROM settled)"
 
 
 class JobRow(NamedTuple):
@@ -47,7 +51,7 @@ def offer(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
 
 def take(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
     """Jobs of these partitions that nobody has, or whose taker has let its time pass. One statement."""
-    rows = connection.exec_driver_sql(_TAKE, (list(partitions), limit, seconds)).all()
+    rows = asked(connection, _TAKE, (list(partitions), limit, seconds))
     return [JobRow(feed, partition, bytes(body), tries) for feed, partition, body, tries in rows]
 
 
@@ -64,8 +68,8 @@ def hand_on(connection: Connection, one: JobRow) -> None:
 
 
 def finish(connection: Connection, feed_ids: Collection[int]) -> None:
-    for chunk in chunks(sorted(feed_ids), CHUNK):
-        connection.execute(delete(job).where(job.c.feed_id.in_(chunk)))
+    if feed_ids:
+        _FINISH.run(connection, sorted(feed_ids))
 
 
 def put_down(connection: Connection, one: JobRow) -> None:
@@ -92,14 +96,12 @@ def learn(connection: Connection, limit: int) -> list[bytes]:
 
     `limit` counts batches.
     """
-    first = select(settled.c.id).order_by(settled.c.id).limit(limit).with_for_update(skip_locked=True)
-    rows = connection.execute(delete(settled).where(settled.c.id.in_(first)).returning(settled.c.id, settled.c.body))
-    return [bytes(body) for _, body in sorted((row.id, row.body) for row in rows)]
+    return [bytes(body) for _, body in sorted(map(tuple, asked(connection, _LEARN, (limit,))))]
 
 
 def anything_to_learn(connection: Connection) -> bool:
     """Asked several times a second while nothing happens: one statement that locks nothing."""
-    return bool(connection.execute(_ANYTHING).scalar_one())
+    return bool(asked(connection, _ANYTHING, ())[0][0])
 
 
 def to_learn(connection: Connection) -> int:

@@ -45,6 +45,11 @@ _KNOWN = OfIds(
     "ON feed.id = known.feed_id LEFT JOIN feed_window ON feed_window.feed_id = known.feed_id "
     "WHERE known.feed_id IN {ids}"
 )
+_OUTLINE = OfIds(
+    f'SELECT known.feed_id, url, etag, last_modified, known."window", {", ".join(_LATER)} FROM known JOIN feed '
+    "ON feed.id = known.feed_id WHERE known.feed_id IN {ids}"
+)
+_UNREAD = (("", ""),)
 _SEEN = OfPairs(seen, "content_hash")
 _ASKING = OfIds(
     'SELECT known.feed_id, url, etag, last_modified, body_hash, known."window", last_success, failures '
@@ -53,7 +58,12 @@ _ASKING = OfIds(
 
 
 def load(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
-    return {row[0]: _known(row) for row in _KNOWN.run(connection, feed_ids)}
+    return {row[0]: _known(row, _entries(row[4])) for row in _KNOWN.run(connection, feed_ids)}
+
+
+def outlines(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
+    """What is known of feeds whose windows nobody will compare: those are as long as they are, and blank."""
+    return {row[0]: _known(row, _UNREAD * row[4]) for row in _OUTLINE.run(connection, feed_ids)}
 
 
 def asking(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Asking]:
@@ -65,11 +75,14 @@ def asking(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Asking]
     }
 
 
-def _known(row: Sequence[Any]) -> Known:
-    feed_id, url, etag, last_modified, entries, *others, hints, hub, topic = row
-    window = tuple(map(tuple, orjson.loads(entries))) if entries else ()
+def _known(row: Sequence[Any], window: tuple[tuple[str, ...], ...]) -> Known:
+    feed_id, url, etag, last_modified, _, *others, hints, hub, topic = row
     made: Any = Known  # by place: some hundred are made in a second
     return made(feed_id, url, Validators(etag, last_modified), window, *others, _hints(hints), hub, topic)  # type: ignore[no-any-return]
+
+
+def _entries(stored: str | None) -> tuple[tuple[str, ...], ...]:
+    return tuple(map(tuple, orjson.loads(stored))) if stored else ()
 
 
 def _hints(stored: str | None) -> Hints:

@@ -11,15 +11,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Float, Row, bindparam, delete, func, literal_column, select, text, update
+from sqlalchemy import Connection, Float, Row, bindparam, delete, func, literal_column, select, update
 
 from headwater.errors import LeaseLost
 from headwater.store.cluster_tables import lease, member
-from headwater.store.sql import insert_new, upsert
+from headwater.store.sql import asked, insert_new, upsert
 
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 _now = literal_column(_NOW, Float)
-_CLOCK = text(f"SELECT {_NOW}")
+_CLOCK = f"SELECT {_NOW}"
 # What every process asks several times a second, or every few seconds whatever it does, is one statement by hand.
 _AGAIN = f"UPDATE lease SET until = {_NOW} + $3 WHERE name = $1 AND holder = $2 AND until > 0 RETURNING epoch, until"
 _KEEP = f"UPDATE lease SET until = {_NOW} + $4 WHERE name = $1 AND holder = $2 AND epoch = $3 RETURNING until"
@@ -54,15 +54,15 @@ class Member:
 
 def clock(connection: Connection) -> float:
     """The database's clock, in seconds since 1970."""
-    now: float = connection.execute(_CLOCK).scalar_one()
+    now: float = asked(connection, _CLOCK, ())[0][0]
     return now
 
 
 def take(connection: Connection, name: str, holder: str, seconds: float) -> Lease | None:
     """Take a lease that is free or was ours; None while another holds it."""
-    ours = connection.exec_driver_sql(_AGAIN, (name, holder, seconds)).first()
-    if ours is not None:
-        return Lease(name, holder, ours.epoch, ours.until)
+    ours = asked(connection, _AGAIN, (name, holder, seconds))
+    if ours:
+        return Lease(name, holder, *ours[0])
     blank = {"name": name, "holder": "", "epoch": 0, "until": 0.0}
     connection.execute(insert_new(connection.dialect.name, lease), blank)
     row = connection.execute(select(lease).where(lease.c.name == name).with_for_update()).one()
@@ -86,8 +86,8 @@ def left(connection: Connection, name: str) -> float:
 
 def renew(connection: Connection, held: Lease, seconds: float) -> Lease | None:
     """Keep a lease; None when it has passed to another. One statement."""
-    kept = connection.exec_driver_sql(_KEEP, (held.name, held.holder, held.epoch, seconds)).first()
-    return None if kept is None else Lease(held.name, held.holder, held.epoch, kept.until)
+    kept = asked(connection, _KEEP, (held.name, held.holder, held.epoch, seconds))
+    return Lease(held.name, held.holder, held.epoch, *kept[0]) if kept else None
 
 
 def release(connection: Connection, held: Lease) -> None:
@@ -98,7 +98,7 @@ def release(connection: Connection, held: Lease) -> None:
 
 def require(connection: Connection, held: Lease) -> None:
     """LeaseLost unless this is still held; nobody else takes it before the caller's transaction ends."""
-    if connection.exec_driver_sql(_REQUIRE, (held.name, held.epoch)).first() is None:
+    if not asked(connection, _REQUIRE, (held.name, held.epoch)):
         raise LeaseLost(f"The lease “{held.name}” of {held.holder} has passed to another: this write was refused.")
 
 
@@ -109,8 +109,7 @@ def read(connection: Connection, prefix: str) -> list[Lease]:
 
 def epochs(connection: Connection, names: Collection[str]) -> dict[str, int]:
     """The present epochs of these leases; nobody takes one over before the caller's transaction ends."""
-    found = connection.exec_driver_sql(_EPOCHS, (list(names),)).all()
-    return {row.name: row.epoch for row in found}
+    return dict(map(tuple, asked(connection, _EPOCHS, (list(names),))))
 
 
 # many at once: partitions

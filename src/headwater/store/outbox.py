@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select
 
 from headwater.store.items import ITEM_COLUMNS, item_of
-from headwater.store.sql import InsertMany, rows, upsert
+from headwater.store.sql import InsertMany, asked, rows, upsert
 from headwater.store.tables import checkpoint, outbox
 from headwater.store.values import OutboxEntry
 
@@ -23,13 +23,13 @@ _READ = (
     f"SELECT outbox.position, outbox.kind, outbox.at, {', '.join(f'item.{name}' for name in ITEM_COLUMNS)} FROM outbox "
     "JOIN item ON item.id = outbox.item_id WHERE outbox.position > :after ORDER BY outbox.position LIMIT :limit"
 )
-_IN_TURN = text("SELECT pg_advisory_xact_lock(:lock)")
+_IN_TURN = "SELECT pg_advisory_xact_lock($1)"
 
 
 def in_turn(connection: Connection) -> None:
     """From here to the end of the transaction nobody else appends."""
     if connection.dialect.name == "postgresql":
-        connection.execute(_IN_TURN, {"lock": _LOCK})
+        asked(connection, _IN_TURN, (_LOCK,))
 
 
 def append(connection: Connection, kind: str, entries: Iterable[tuple[int, float]]) -> None:

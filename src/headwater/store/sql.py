@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import chain, islice
 from operator import itemgetter
@@ -53,11 +53,17 @@ def bare(connection: Connection, sql: str, given: Mapping[str, Any] | Sequence[A
 
 def asked(connection: Connection, sql: str, given: Sequence[Any]) -> Sequence[Any]:
     """By PostgreSQL's driver, in the transaction of the connection: half of what SQLAlchemy takes for a small one."""
-    held = connection.connection
-    cursor = held.cursor()
-    try:
+    with _past_sqlalchemy(connection, sql) as cursor:
         cursor.execute(sql, given)
-        return cursor.fetchall()
+        return cursor.fetchall()  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _past_sqlalchemy(connection: Connection, sql: str) -> Iterator[Any]:
+    """A cursor of PostgreSQL's driver, whose errors are told as SQLAlchemy tells them."""
+    held = connection.connection
+    try:
+        yield held.cursor()
     except Exception as error:
         driver: Any = held.driver_connection
         # Tables that changed under a prepared statement: a new connection prepares it anew.
@@ -129,7 +135,8 @@ class Prepared:
             driver: Any = connection.connection.dbapi_connection
             driver.executemany(statement, given)
         elif given:
-            connection.exec_driver_sql(statement, given)
+            with _past_sqlalchemy(connection, statement) as cursor:
+                cursor.executemany(statement, given)
 
     def _for(self, connection: Connection) -> tuple[str, list[str]]:
         """The statement, and the names of its parameters in the order in which the driver takes them."""
@@ -178,8 +185,7 @@ class InsertMany:
         given = tuple(chain.from_iterable(rows))
         if dialect == "sqlite":
             return bare(connection, statement, given)
-        answer = connection.exec_driver_sql(statement, given)
-        return answer.all() if answer.returns_rows else ()
+        return asked(connection, statement, given)
 
     def _marks(self, dialect: str, size: int) -> str:
         if dialect == "sqlite":
@@ -238,8 +244,7 @@ class OfIds:
     def run(self, connection: Connection, ids: Iterable[int]) -> Sequence[Any]:
         if connection.dialect.name == "sqlite":
             return bare(connection, self._sqlite, (orjson.dumps(list(ids)).decode(),))
-        answer = connection.exec_driver_sql(self._postgres, (list(ids),))
-        return answer.all() if answer.returns_rows else ()
+        return asked(connection, self._postgres, (list(ids),))
 
 
 class OfPairs:
@@ -260,7 +265,7 @@ class OfPairs:
             driver: Any = connection.connection.dbapi_connection
             return [row for pair in pairs for row in driver.execute(self._sqlite, pair)]
         numbers, keys = [number for number, _ in pairs], [key for _, key in pairs]
-        return [tuple(row) for row in connection.exec_driver_sql(self._postgres, (numbers, keys))]
+        return [tuple(row) for row in asked(connection, self._postgres, (numbers, keys))]
 
 
 class ByIds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, select
 
-from headwater.store.sql import insert_new, upsert
+from headwater.store.sql import insert_new, rows, upsert
 from headwater.store.tables import state
 
 
@@ -45,13 +45,14 @@ def changed(connection: Connection, what: str = FEEDS) -> int:
 
 
 def revision(connection: Connection, what: str = FEEDS) -> int:
-    return connection.execute(select(state.c.version).where(state.c.name == what)).scalar() or 0
+    found = rows(connection, "SELECT version FROM state WHERE name = :what", {"what": what})
+    return found[0][0] if found else 0
 
 
-_REVISIONS = select(state.c.name, state.c.version).where(state.c.name.in_((FEEDS, QUERIES)))
+_REVISIONS = "SELECT name, version FROM state WHERE name IN (:feeds, :queries)"
 
 
 def revisions(connection: Connection) -> tuple[int, int]:
     """Counters of changes, of feeds and of queries; asked every second by several."""
-    found = {row.name: row.version for row in connection.execute(_REVISIONS)}
+    found = dict(map(tuple, rows(connection, _REVISIONS, {"feeds": FEEDS, "queries": QUERIES})))
     return found.get(FEEDS, 0), found.get(QUERIES, 0)

@@ -207,6 +207,10 @@ class Store:
         """
         return await self._database.read(known.load, list(feed_ids))
 
+    async def outlines(self, feed_ids: Iterable[int]) -> dict[int, Known]:
+        """The same for refreshes that brought no document, to which no window is compared: their windows are blank."""
+        return await self._database.read(known.outlines, list(feed_ids))
+
     async def asking(self, feed_ids: Iterable[int]) -> dict[int, Asking]:
         """What it takes to ask for these feeds; removed ones are left out."""
         return await self._database.read(known.asking, list(feed_ids))
