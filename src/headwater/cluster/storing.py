@@ -27,8 +27,8 @@ from headwater.store.store import Store
 
 MOST_MESSAGES, MOST_RESULTS = 64, 256  # that are fetched at once; that are written in one transaction, or a few more
 WAIT = 1.0
-TOGETHER, LINGER = 0.1, 0.03  # seconds that a message waits for others to be written with, and these for the last
-ENOUGH = 4  # messages that are there already: nothing is waited for
+TOGETHER, ENOUGH = 0.1, 4  # seconds that a message waits for others to be written with, unless there are so many
+LINGER = 0.03  # seconds within which those come that are there
 
 Carried = tuple[Any, Sequence[Result]]  # a message, and the results in it
 
@@ -55,10 +55,12 @@ class NatsStoring:
     async def _fetched(self, subscription: Any) -> list[Any]:
         """The first message, and those that come within a moment of it."""
         messages = list(await subscription.fetch(1, timeout=WAIT))
-        if messages[0].metadata.num_pending < ENOUGH:
-            await asyncio.sleep(TOGETHER)
+        there = messages[0].metadata.num_pending
         with contextlib.suppress(Exception):  # what is wrong shows at the next one; these are to be dealt with
-            messages += await subscription.fetch(MOST_MESSAGES, timeout=LINGER)
+            if there < ENOUGH:
+                messages += await subscription.fetch(ENOUGH - 1, timeout=TOGETHER)
+            else:
+                messages += await subscription.fetch(min(there, MOST_MESSAGES), timeout=LINGER)
         return messages
 
     async def _take(self, messages: Sequence[Any], stop: asyncio.Event) -> None:

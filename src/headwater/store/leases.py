@@ -25,6 +25,7 @@ _AGAIN = f"UPDATE lease SET until = {_NOW} + $3 WHERE name = $1 AND holder = $2 
 _KEEP = f"UPDATE lease SET until = {_NOW} + $4 WHERE name = $1 AND holder = $2 AND epoch = $3 RETURNING until"
 _REQUIRE = "SELECT epoch FROM lease WHERE name = $1 AND epoch = $2 FOR KEY SHARE"
 _EPOCHS = "SELECT name, epoch FROM lease WHERE name = ANY($1::text[]) ORDER BY name FOR KEY SHARE"
+_MEMBERS = f"SELECT name, role, seen, info FROM member WHERE seen > {_NOW} - $1 ORDER BY role, name"
 _RENEW = (
     update(lease)
     .where(lease.c.name == bindparam("of_name"), lease.c.holder == bindparam("of_holder"))
@@ -162,8 +163,7 @@ def greet(connection: Connection, name: str, role: str, info: str) -> float:
 
 def members(connection: Connection, within: float) -> list[Member]:
     """Who was seen within so many seconds."""
-    query = select(member).where(member.c.seen > _now - within).order_by(member.c.role, member.c.name)
-    return [Member(row.name, row.role, row.seen, row.info) for row in connection.execute(query)]
+    return [Member(*row) for row in asked(connection, _MEMBERS, (within,))]
 
 
 def leave(connection: Connection, name: str, older: float = 3600.0) -> None:

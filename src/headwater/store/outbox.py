@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from headwater.store.items import ITEM_COLUMNS, item_of
 from headwater.store.sql import InsertMany, asked, rows, upsert
@@ -43,7 +43,8 @@ def read(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:
 
 
 def end(connection: Connection) -> int:
-    return connection.execute(select(func.max(outbox.c.position))).scalar() or 0
+    ((last,),) = rows(connection, "SELECT MAX(position) FROM outbox", {})
+    return last or 0
 
 
 def read_checkpoint(connection: Connection, consumer: str) -> int:

@@ -24,8 +24,8 @@ def keep(connection: Connection, name: str, version: int, blob: bytes, now: floa
 
 
 def load(connection: Connection, name: str) -> tuple[int, bytes] | None:
-    row = connection.execute(select(state.c.version, state.c.blob).where(state.c.name == name)).first()
-    return None if row is None else (row.version, bytes(row.blob))
+    found = rows(connection, "SELECT version, blob FROM state WHERE name = :name", {"name": name})
+    return (found[0][0], bytes(found[0][1])) if found else None
 
 
 def saved(connection: Connection, name: str) -> float | None:
