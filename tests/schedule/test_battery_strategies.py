@@ -66,18 +66,13 @@ class World:
         size = np.array([len(s) for s in shown], float)
         return Observed(
             rows, last, np.full(len(rows), now), count, size,
-            (count >= 10) & np.isfinite(last), ragged(fresh), ragged(shown), np.full(len(rows), 2000.0),
+            (count >= 10) & np.isfinite(last), Ragged.of(fresh), Ragged.of(shown), np.full(len(rows), 2000.0),
         )  # fmt: skip
 
     def run(self, ticks: int, every: float = HOUR, now: int = 3, rate: float | None = None) -> World:
         for k in range(ticks):
             self.tick(EPOCH + k * every, Budget(now, now / every if rate is None else rate))
         return self
-
-
-def ragged(lists: list[np.ndarray]) -> Ragged:
-    offsets = np.concatenate([[0], np.cumsum([len(x) for x in lists])]).astype(np.intp)
-    return Ragged(offsets, np.concatenate([*lists, np.empty(0)]))
 
 
 RATES = np.array([0.01, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 0.02, 6.0, 0.3, 12.0]) / DAY * 4

@@ -16,10 +16,11 @@ from sqlalchemy import Connection
 from headwater.cluster import fail_points
 from headwater.cluster.messages import Result, Taught, encode
 from headwater.cluster.sharing import LEASES
+from headwater.estimate.base import Ragged
 from headwater.estimate.learner import first_rate
 from headwater.model import Known, Verdict
 from headwater.node.courtesy import Courtesy
-from headwater.node.learning import Lesson, lesson, ragged
+from headwater.node.learning import Lesson, lesson
 from headwater.node.refresher import Fetched, Settled
 from headwater.node.subscribing import NOT_PUSHED, SILENCE, missed
 from headwater.novelty import judge, unknown
@@ -106,7 +107,7 @@ class Storer:
         first = [k for k, (_, before) in enumerate(here) if before.last_success is None]
         if first:
             refreshes = [verdicts[k].refresh for k in first]
-            dates = ragged([refresh.published for refresh in refreshes])
+            dates = Ragged.of([refresh.published for refresh in refreshes])
             told = first_rate(dates, np.array([refresh.at for refresh in refreshes]))
             rates[first] = np.where(np.isnan(told), rates[first], told)
         allowed = self._courtesy.allowed([verdict.known for verdict in verdicts], rates, self._clock())

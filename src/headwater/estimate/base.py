@@ -8,7 +8,7 @@ State is float32 unless a column says otherwise; rows are only ever appended, ne
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,6 +35,17 @@ class Ragged:
 
     offsets: Rows
     times: Floats
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[float]]) -> Ragged:
+        """One list of times a row, in any order.
+
+        >>> Ragged.of([[2.0, 1.0], [], [5.0]]).times.tolist()
+        [1.0, 2.0, 5.0]
+        """
+        counts = np.array([len(times) for times in rows], np.intp)
+        times: Floats = np.array([time for row in rows for time in sorted(row)], np.float64)
+        return cls(np.concatenate([[0], np.cumsum(counts)]).astype(np.intp), times)
 
     @property
     def counts(self) -> Rows:

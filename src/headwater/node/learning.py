@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.estimate.base import Floats, Ragged, Rows
+from headwater.estimate.base import Ragged, Rows
 from headwater.estimate.kinds import AHEAD, EARLIEST, named
 from headwater.model import Known, Outcome, Refresh, Verdict
 from headwater.node.roster import Roster
@@ -62,8 +62,8 @@ def observed(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
         new=np.array([float(refresh.new) for refresh in refreshes]),
         window=np.array([float(refresh.window or 0) for refresh in refreshes]),
         saturated=np.array([refresh.saturated for refresh in refreshes], bool),
-        published=ragged([refresh.published for refresh in refreshes]),
-        shown=ragged([lesson.shown for lesson in lessons]),
+        published=Ragged.of([refresh.published for refresh in refreshes]),
+        shown=Ragged.of([lesson.shown for lesson in lessons]),
         bytes=np.array([float(refresh.bytes) for refresh in refreshes]),
         hint=np.array([np.nan if lesson.fresh_for is None else lesson.fresh_for for lesson in lessons]),
     )
@@ -105,9 +105,3 @@ def _shown(outcome: Outcome, refresh: Refresh) -> tuple[float, ...]:
     last = refresh.at + AHEAD
     dates = [entry.published for entry in outcome.document.items]
     return tuple(sorted([min(date, refresh.at) for date in dates if date is not None and EARLIEST <= date <= last]))
-
-
-def ragged(rows: Sequence[Sequence[float]]) -> Ragged:
-    counts = np.array([len(times) for times in rows], np.intp)
-    times: Floats = np.array([time for row in rows for time in row], np.float64)
-    return Ragged(np.concatenate([[0], np.cumsum(counts)]).astype(np.intp), times)
