@@ -86,16 +86,16 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited, 
 
 
 def _link_otherwise(draft: Draft, about: str | None, context: Context) -> str | None:
-    """The link of an item without one: its guid, its rdf:about, its player, its first file, its id if that is on the
-    web."""
+    """The link of an item without one: its guid, its rdf:about, its player, its first file (a picture is rather the
+    cover of another one), its id if that is on the web."""
     if draft.guid is not None and (link := permanent(draft.guid, context)) is not None:
         return link
     if is_web(about):
         return about
     if (page := draft.values.get("player")) is not None:
         return str(page)
-    if draft.enclosures and is_web(draft.enclosures[0].url):
-        return draft.enclosures[0].url
+    if files := [one for one in draft.enclosures if is_web(one.url)]:
+        return min(files, key=lambda one: (one.type or "").startswith("image/")).url
     return resolve(draft.values["id"], None) if draft.guid is None and is_web(draft.values.get("id")) else None
 
 
