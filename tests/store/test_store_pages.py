@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
+from headwater.store.page_store import Which
 from headwater.store.people import Stream
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -42,11 +44,11 @@ async def test_feeds_are_listed_by_state_cause_tag_and_words(store: Store) -> No
     await store.update_feed(gone.id, paused=True)
     pages = store.pages
 
-    async def titles(**wish: object) -> list[str | None]:
-        return [row.feed.title for row in await pages.feeds(**wish)]  # type: ignore[arg-type]
+    async def titles(**which: Any) -> list[str | None]:
+        return [row.feed.title for row in await pages.feeds(Which(**which))]
 
     assert await titles() == ["Well", "Slow", "Paused", "New 100% _"]
-    assert await titles(after=well.id, limit=2) == ["Slow", "Paused"]
+    assert [row.feed.title for row in await pages.feeds(after=well.id, limit=2)] == ["Slow", "Paused"]
     assert await titles(state="failing") == ["Slow"]
     assert await titles(state="paused") == ["Paused"]
     assert await titles(state="new") == ["Paused", "New 100% _"]
@@ -54,7 +56,7 @@ async def test_feeds_are_listed_by_state_cause_tag_and_words(store: Store) -> No
     assert await titles(ending=Ending.DNS) == []
     assert await titles(tag="news") == ["Well"]
     assert await titles(search="100% _") == ["New 100% _"]
-    (row,) = await pages.feeds(search="well")
+    (row,) = await pages.feeds(Which(search="well"))
     assert (row.items, row.window) == (1, 1)
     (trouble,) = await pages.troubles()
     assert (trouble.ending, trouble.feeds, trouble.since) == (Ending.TIMEOUT, 1, NOW - 100)

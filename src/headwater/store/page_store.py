@@ -15,11 +15,10 @@ from headwater.store import feeds, removing, suggesting
 from headwater.store.clean import clean
 from headwater.store.database import Database
 from headwater.store.people import Remover, Stream
-from headwater.store.people_tables import subscribed
 from headwater.store.stream_sources import subscribed_feeds
 from headwater.store.tables import feed, feed_tag, item, known, refresh
 
-STATES = ("failing", "gone", "paused", "new")
+STATES = ("failing", "gone", "paused", "new")  # in the order in which a person chooses among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +45,34 @@ class Trouble:
     some: tuple[FeedRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which feeds a list shows: with a tag, with words in title, name or address, in one of STATES, whose last fetch
+    failed and ended so, that somebody (the number of a user) reads."""
+
+    tag: str | None = None
+    search: str | None = None
+    state: str | None = None
+    ending: Ending | None = None
+    subscriber: int | None = None
+
+
+ALL = Which()
+
+
 class PageStore:
     """What only pages ask."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def feeds(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 100,
-        tag: str | None = None,
-        search: str | None = None,
-        state: str | None = None,
-        ending: Ending | None = None,
-        subscriber: int | None = None,
-    ) -> list[FeedRow]:
-        """Feeds beyond the id `after`, in the order of ids; `state` is one of STATES, `ending` how the last fetch of a
-        failing feed ended, `subscriber` the number of a user who reads them."""
-        return await self._database.read(_feeds, after, limit, tag, search, state, ending, subscriber)
+    async def feeds(self, which: Which = ALL, *, after: int = 0, limit: int = 100) -> list[FeedRow]:
+        """Feeds beyond the id `after`, in the order of ids."""
+        return await self._database.read(_feeds, which, after, limit)
 
     async def states(self, user_id: int, which: Stream) -> dict[str, int]:
-        """How many feeds of a person's stream are in each of STATES, by the first that holds, or "well"."""
+        """How many feeds of a person's stream are in each state, one of STATES or "well". What is gone is not
+        counted as paused too, nor what is paused as failing, nor that as new."""
         return await self._database.read(_states, user_id, which)
 
     async def troubles(self, each: int = 5) -> list[Trouble]:
@@ -137,36 +141,28 @@ _ROW = select(
 _LAST = and_(refresh.c.feed_id == known.c.feed_id, refresh.c.at == known.c.last_refresh)
 
 
-def _feeds(
-    connection: Connection,
-    after: int,
-    limit: int,
-    tag: str | None,
-    search: str | None,
-    state: str | None,
-    ending: Ending | None,
-    subscriber: int | None = None,
-) -> list[FeedRow]:
+_STATE = {
+    "gone": feed.c.gone_since.is_not(None),
+    "paused": feed.c.paused,
+    "failing": known.c.failures > 0,
+    "new": known.c.last_refresh.is_(None),
+}
+
+
+def _feeds(connection: Connection, which: Which, after: int, limit: int) -> list[FeedRow]:
     query = _ROW.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
-    if tag is not None:
-        query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == clean(tag))))
-    if search is not None:
+    if which.tag is not None:
+        query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == clean(which.tag))))
+    if which.search is not None:
         columns = (feed.c.given_title, feed.c.title, feed.c.name, feed.c.url)
-        query = query.where(or_(*(column.icontains(clean(search), autoescape=True) for column in columns)))
-    if state == "failing":
-        query = query.where(known.c.failures > 0)
-    elif state == "gone":
-        query = query.where(feed.c.gone_since.is_not(None))
-    elif state == "paused":
-        query = query.where(feed.c.paused)
-    elif state == "new":
-        query = query.where(known.c.last_refresh.is_(None))
-    if subscriber is not None:
-        mine = select(subscribed.c.feed_id).where(subscribed.c.user_id == subscriber)
-        query = query.where(feed.c.id.in_(mine))
-    if ending is not None:
+        query = query.where(or_(*(column.icontains(clean(which.search), autoescape=True) for column in columns)))
+    if which.state is not None:
+        query = query.where(_STATE[which.state])
+    if which.subscriber is not None:
+        query = query.where(feed.c.id.in_(subscribed_feeds(which.subscriber, Stream())))
+    if which.ending is not None:
         failing = select(known.c.feed_id).join(refresh, _LAST)
-        failing = failing.where(known.c.failures > 0, refresh.c.ending == ending.value)
+        failing = failing.where(known.c.failures > 0, refresh.c.ending == which.ending.value)
         query = query.where(feed.c.id.in_(failing))
     return _rows(connection, query)
 
@@ -195,13 +191,7 @@ def _rows(connection: Connection, query: Select[tuple[object, ...]]) -> list[Fee
 
 
 def _states(connection: Connection, user_id: int, which: Stream) -> dict[str, int]:
-    state = case(
-        (feed.c.gone_since.is_not(None), "gone"),
-        (feed.c.paused, "paused"),
-        (known.c.failures > 0, "failing"),
-        (known.c.last_refresh.is_(None), "new"),
-        else_="well",
-    ).label("state")
+    state = case(*((holds, name) for name, holds in _STATE.items()), else_="well").label("state")
     query = select(state, func.count()).select_from(feed).join(known, known.c.feed_id == feed.c.id)
     query = query.where(feed.c.id.in_(subscribed_feeds(user_id, which))).group_by("state")
     return {row[0]: row[1] for row in connection.execute(query)}
@@ -219,7 +209,7 @@ def _troubles(connection: Connection, each: int) -> list[Trouble]:
     found = []
     for ending, number, since in connection.execute(counted).all():
         kind = Ending(ending)
-        found.append(Trouble(kind, number, since, tuple(_feeds(connection, 0, each, None, None, None, kind))))
+        found.append(Trouble(kind, number, since, tuple(_feeds(connection, Which(ending=kind), 0, each))))
     return found
 
 

@@ -10,7 +10,7 @@ from headwater.errors import InputError
 from headwater.fetch.discover import discover
 from headwater.model import Feed
 from headwater.node.adding import subscribe
-from headwater.store.page_store import FeedRow
+from headwater.store.page_store import FeedRow, Which
 from headwater.web.api.access import see_feed, the_node, the_owner
 from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
 from headwater.web.api.values import (
@@ -92,14 +92,9 @@ class FeedsAsked(Listed, frozen=True):
 async def list_feeds(call: Call, asked: FeedsAsked) -> Page[FeedView]:
     """List feeds in the order of their numbers."""
     after = place(asked.cursor, int)
-    rows = await call.store.pages.feeds(
-        after=after[0] if after else 0,
-        limit=asked.limit + 1,
-        tag=asked.tag,
-        search=asked.search,
-        state=asked.state,
-        subscriber=None if call.user.is_owner else call.user.id,
-    )
+    mine = None if call.user.is_owner else call.user.id
+    which = Which(asked.tag, asked.search, asked.state, subscriber=mine)
+    rows = await call.store.pages.feeds(which, after=after[0] if after else 0, limit=asked.limit + 1)
     return page(rows, asked.limit, view, lambda row: (row.feed.id,))
 
 

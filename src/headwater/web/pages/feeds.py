@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from headwater.errors import HeadwaterError, InputError, StoreError
 from headwater.model import Ending
-from headwater.store.page_store import STATES, FeedRow
+from headwater.store.page_store import STATES, FeedRow, Which
 from headwater.store.store import Store
 from headwater.web.forms import Refused
 from headwater.web.frame import Frame, back, integer
@@ -45,15 +45,8 @@ async def look(
 ) -> FeedsPage:
     """`state` is one of STATES or how the last refresh ended ("timeout"); `subscriber` sees only what they read."""
     ending = next((one for one in Ending if one.value == state and not one.ok), None)
-    found = await store.pages.feeds(
-        after=after,
-        limit=SIZE + 1,
-        tag=tag or None,
-        search=find or None,
-        state=state if state in STATES else None,
-        ending=ending,
-        subscriber=subscriber,
-    )
+    which = Which(tag or None, find or None, state if state in STATES else None, ending, subscriber)
+    found = await store.pages.feeds(which, after=after, limit=SIZE + 1)
     wish = {"find": find, "tag": tag, "state": state}
     more = f"/feeds?{urlencode(wish | {'after': found[SIZE - 1].feed.id})}" if len(found) > SIZE else None
     return FeedsPage(
