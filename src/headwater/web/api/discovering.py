@@ -5,7 +5,7 @@ from __future__ import annotations
 from headwater.web.api.endpoint import Answer, Call, Noun
 from headwater.web.api.feeds import Alike
 from headwater.web.api.items import number_name
-from headwater.web.pages.discover import Linked, Suggestion, discoveries
+from headwater.web.pages.suggestions import Linked, Suggestion, suggestions
 
 noun = Noun(
     "discover", "Feeds you might like, with the reason, and rising topics. /feeds/discover looks at an address."
@@ -42,7 +42,7 @@ def _suggested(one: Suggestion) -> Suggested:
 @noun.get("/discover")
 async def show_discoveries(call: Call) -> Discovered:
     """Suggest feeds, from what similar readers read and from what your items link to, and name rising topics."""
-    found = await discoveries(call.frame, call.user.id)
+    found = await suggestions(call.frame, call.user.id)
     return Discovered(
         also_read=[_suggested(one) for one in found.also],
         popular=[_suggested(one) for one in found.popular],
