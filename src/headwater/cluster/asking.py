@@ -24,6 +24,8 @@ class Asking:
     def __init__(self, fetcher: Fetcher, tenancy: Tenancy) -> None:
         self._fetcher = fetcher
         self._tenancy = tenancy
+        self._under_way: dict[asyncio.Task[Any], float] = {}  # until when each may take
+        self._late: set[asyncio.Task[Any]] = set()
 
     def quiet_after_a_move(self, job: Job) -> float:
         """Seconds: the last holder's pause between two fetches of a host holds for us too."""
@@ -31,11 +33,27 @@ class Asking:
 
     async def in_time(self, job: Job) -> Found | None:
         """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way[task] = self._tenancy.until
         try:
-            async with asyncio.timeout(self._tenancy.left(awake())):
-                return await self._ask(job)
-        except TimeoutError:
-            return None
+            return await self._ask(job)
+        except asyncio.CancelledError:
+            if task in self._late and not task.uncancel():  # nobody else has ended us too
+                return None
+            raise
+        finally:
+            del self._under_way[task]
+            self._late.discard(task)
+
+    def end_late(self, within: float) -> None:
+        """End what has not ended so many seconds before its lease does. Called as often as that: a timer for each fetch
+        would cost a twentieth of the fetch."""
+        soon = awake() + within
+        for task, until in self._under_way.items():
+            if until < soon and task not in self._late:
+                self._late.add(task)
+                task.cancel()
 
     async def _ask(self, job: Job) -> Found:
         """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host. So is

@@ -49,6 +49,11 @@ class Tenancy:
         """All that the landlord may take for ours, when we leave."""
         return {**self._held, **self._let_go}
 
+    @property
+    def until(self) -> float:
+        """When the lease ends."""
+        return self._until
+
     def left(self, now: float) -> float:
         """Seconds of the lease."""
         return self._until - now

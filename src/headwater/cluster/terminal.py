@@ -34,6 +34,7 @@ from headwater.fetch.journey import Way
 from headwater.model import Ending, Outcome
 
 LARGEST_QUEUE = 4  # times the concurrency: jobs that wait in here
+SWEEPS = 30  # within the longest fetch: looks for fetches whose lease is nearly over
 
 log = structlog.get_logger()
 
@@ -99,6 +100,7 @@ class Terminal:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set: then what is under way ends, and the partitions are free for others."""
         following = asyncio.create_task(self._jobs.follow(self, stop))
+        watching = asyncio.create_task(self._watch())
         try:
             while not stop.is_set():
                 await self._tend()
@@ -106,10 +108,16 @@ class Terminal:
             self._outage.end()
             await self._rest()
         finally:
-            await _cancelled(following, *filter(None, [self._trying]))
+            await _cancelled(following, watching, *filter(None, [self._trying]))
             await _cancelled(*self._tasks)  # no more of them begin
             self._results.abandon()
             await self._leave()
+
+    async def _watch(self) -> None:
+        """No fetch lasts longer than the lease it began under, which a machine that was asleep finds over."""
+        while True:
+            await asyncio.sleep(self.timing.fetch / SWEEPS)
+            self._hosts.end_late(2 * self.timing.fetch / SWEEPS)
 
     async def _rest(self) -> None:
         """Until nothing is in our hands, but not for ever."""

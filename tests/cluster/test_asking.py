@@ -1,0 +1,62 @@
+"""A fetch under a tenancy: it is over before its lease is, and whoever ends it for another reason is obeyed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from headwater.cluster.asking import Asking
+from headwater.cluster.messages import Grant, Job
+from headwater.cluster.partition import partition_of
+from headwater.cluster.tenancy import Tenancy
+from headwater.cluster.timing import awake
+from headwater.fetch.client import Fetcher
+
+URL = "http://127.0.0.1:9/feed"
+JOB = Job(1, partition_of(URL), 1, URL, "a test")
+
+
+@pytest.fixture
+async def busy() -> AsyncIterator[Fetcher]:
+    """Somebody else talks to the host, and does not stop."""
+    async with Fetcher(allow_private=True, ports=(9,)) as fetcher:
+        assert fetcher.gate.try_enter("127.0.0.1")
+        yield fetcher
+
+
+def asking(fetcher: Fetcher, seconds: float) -> Asking:
+    tenancy = Tenancy(seconds / 2)
+    tenancy.granted(Grant({JOB.partition: 1}, (), seconds, 1, 0.0), awake(), awake())
+    return Asking(fetcher, tenancy)
+
+
+async def test_a_fetch_whose_turn_does_not_come_ends_before_its_lease_and_nothing_else_does(busy: Fetcher) -> None:
+    hosts = asking(busy, 60.0)
+    after: list[str] = []
+
+    async def work() -> None:
+        after.append(str(await hosts.in_time(JOB)))
+        await asyncio.sleep(0)
+        after.append("the next one")
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    hosts.end_late(1.0)
+    await asyncio.sleep(0.01)
+    assert not task.done()  # most of the lease is left
+    hosts.end_late(61.0)
+    hosts.end_late(61.0)  # it is looked again before the first has come to its end
+    await task
+    assert after == ["None", "the next one"]
+
+
+async def test_who_is_ended_by_another_too_ends(busy: Fetcher) -> None:
+    hosts = asking(busy, 60.0)
+    task = asyncio.create_task(hosts.in_time(JOB))
+    await asyncio.sleep(0)
+    hosts.end_late(61.0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
