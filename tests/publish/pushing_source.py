@@ -115,7 +115,7 @@ async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterat
                 listener.close()
 
 
-async def until(holds: Callable[[], Any | Awaitable[Any]], what: str, seconds: float = 90.0) -> None:
+async def until(holds: Callable[[], Any | Awaitable[Any]], what: str, seconds: float = 150.0) -> None:
     """Wait until something holds; fails with what it was waiting for."""
     try:
         async with asyncio.timeout(seconds):
