@@ -116,18 +116,18 @@ class Controller(Decider):
         """Until `stop` is set. A failure is logged and tried again; LeaseLost ends it through the seat."""
         saying, tick = Saying(), TICK
         while not stop.is_set():
-            started = time.perf_counter()
+            started, much = time.perf_counter(), self._capacity() // 8
             try:
-                busy = await self.step(idle=IDLE) + len(self.flights) > self._capacity() // 8
-                self.problem, tick = None, TICK
+                busy = await self.step(idle=IDLE) > much
+                self.problem, tick = None, PACE if len(self.flights) > much else TICK
                 saying.over()
             except Exception as error:
-                self.problem, tick = str(error), min(2 * tick, LONGEST)
+                self.problem, tick = str(error), min(2 * max(tick, TICK), LONGEST)
                 if saying.worth(repr(error)):
                     log.error("controller_failed", error=repr(error))
                 busy = False
-            took = time.perf_counter() - started
-            await pause(stop, max(PACE, took) if busy else max(tick, 4 * took))
+            # With a million feeds a step takes a while: most of the time is left to others, unless much is to be done.
+            await pause(stop, PACE if busy else max(tick, 4 * (time.perf_counter() - started)))
 
     async def step(self, idle: float = 0.0) -> int:
         """Learn what there is, expire, choose; how many refreshes were learned from or begun.
