@@ -21,18 +21,32 @@ from headwater.cluster.pulling import pulled
 from headwater.cluster.seat import pause
 from headwater.cluster.storer import Storer
 from headwater.cluster.streams import MOST_DELIVERED, STORERS, Streams
+from headwater.cluster.timing import awake
 from headwater.errors import HeadwaterError
 from headwater.store import jobs
 from headwater.store.store import Store
 
 MOST_MESSAGES, MOST_RESULTS = 64, 256  # that are fetched at once; that are written in one transaction, or a few more
 WAIT = 1.0
-TOGETHER, ENOUGH = 0.1, 4  # seconds that a message waits for others to be written with, unless there are so many
-LINGER = 0.03  # seconds within which those come that are there
+TOGETHER, LEAST = 0.2, 0.01  # seconds that results wait for others to be written with, unless there are enough
+SOME = 3  # messages that are waited for at once
 
 Carried = tuple[Any, Sequence[Result]]  # a message, and the results in it
+Opened = tuple[Any, Sequence[Result] | Exception]  # or why it cannot be read
 
 log = structlog.get_logger()
+
+
+def opened(message: Any) -> Opened:
+    try:
+        return message, unpack(message.data)
+    except Exception as error:
+        return message, error
+
+
+def number(found: Sequence[Opened]) -> int:
+    """Of results."""
+    return sum(len(results) for _, results in found if not isinstance(results, Exception))
 
 
 class NatsStoring:
@@ -49,33 +63,30 @@ class NatsStoring:
         self.put_aside = 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        async for messages in pulled(self._streams, "RESULTS", STORERS, self._fetched, stop):
-            await self._take(messages, stop)
+        async for found in pulled(self._streams, "RESULTS", STORERS, self._fetched, stop):
+            await self._take(found, stop)
 
-    async def _fetched(self, subscription: Any) -> list[Any]:
-        """The first message, and those that come within a moment of it."""
-        messages = list(await subscription.fetch(1, timeout=WAIT))
-        there = messages[0].metadata.num_pending
+    async def _fetched(self, subscription: Any) -> list[Opened]:
+        """The first message, and those that come within a moment of it, until there is enough for a transaction."""
+        found = [opened(message) for message in await subscription.fetch(1, timeout=WAIT)]
+        end = awake() + TOGETHER
         with contextlib.suppress(Exception):  # what is wrong shows at the next one; these are to be dealt with
-            if there < ENOUGH:
-                messages += await subscription.fetch(ENOUGH - 1, timeout=TOGETHER)
-            else:
-                messages += await subscription.fetch(min(there, MOST_MESSAGES), timeout=LINGER)
-        return messages
+            while number(found) < MOST_RESULTS and len(found) < MOST_MESSAGES and (left := end - awake()) > LEAST:
+                there, room = found[-1][0].metadata.num_pending, MOST_MESSAGES - len(found)
+                found += map(opened, await subscription.fetch(min(max(there, SOME), room), timeout=left))
+        return found
 
-    async def _take(self, messages: Sequence[Any], stop: asyncio.Event) -> None:
+    async def _take(self, found: Sequence[Opened], stop: asyncio.Event) -> None:
         batch: list[Carried] = []
-        for message in messages:
-            try:
-                one = message, unpack(message.data)
-            except Exception as error:
-                await self._failed(message, message.data, f"It cannot be read: {error}")
+        for message, results in found:
+            if isinstance(results, Exception):
+                await self._failed(message, message.data, f"It cannot be read: {results}")
                 continue
             if message.metadata.num_delivered > MOST_DELIVERED:  # whoever had it did not live to tell, or failed
-                await self._settle([one], stop)
+                await self._settle([(message, results)], stop)
                 continue
-            batch.append(one)
-            if sum(len(results) for _, results in batch) >= MOST_RESULTS:
+            batch.append((message, results))
+            if number(batch) >= MOST_RESULTS:
                 await self._settle(batch, stop)
                 batch = []
         if batch:
