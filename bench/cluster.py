@@ -3,8 +3,8 @@ that means for a million feeds.
 
 Rung 0 (one process, SQLite) is the peer of everything here, on the same farm in the same run. CPU is counted for each
 role by itself, without what starting takes but with what it takes to be there; PostgreSQL and NATS are counted apart.
-The rungs are measured in turn, three times, and the ratios are those of the medians. Lines come as they are known, and
-what is under way is said on standard error; at full size it takes some ten minutes on a quiet machine of two cores.
+The rungs are measured in turn, five times, and the ratios are those of the medians. Lines come as they are known, and
+what is under way is said on standard error; at full size it takes a quarter of an hour on a quiet machine of two cores.
 Run: `python -m bench.cluster [--small]`.
 """
 
@@ -395,7 +395,7 @@ def main(small: bool) -> dict[str, float]:
         folder = Path(place)
         (folder / "nats").mkdir()
         with farm(feeds, "--hosts", str(HOSTS)) as base:
-            found = in_turn(base, feeds, terminals, folder, *((3, 1) if small else (6, 3)))
+            found = in_turn(base, feeds, terminals, folder, *((3, 1) if small else (6, 5)))
         ratios = report(found)
         with postgres_server(folder / "postgres") as url, nats_server(folder / "nats") as broker:
             now("jobs")
