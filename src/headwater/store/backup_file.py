@@ -121,7 +121,7 @@ class BackupReader:
             before = self._sum.hexdigest()
             record = self._record()
             if isinstance(record, Seal):
-                if record.sha256 != before or record.counts != counts or self._stream.read(1):
+                if record.sha256 != before or record.counts != counts or self._piece(1):
                     raise self._damaged("its checksum or its number of rows is not what was written")
                 return
             if not isinstance(record, Rows) or record.table not in counts:
@@ -157,16 +157,19 @@ class BackupReader:
         """Piece by piece, so that a damaged length does not ask for memory that nothing will fill."""
         pieces = []
         while length:
-            try:
-                piece = self._stream.read(min(length, _PIECE))
-            except zstandard.ZstdError as error:
-                raise self._damaged("a part of it cannot be unpacked") from error
+            piece = self._piece(min(length, _PIECE))
             if not piece:
                 raise self._damaged("it ends too early")
             self._sum.update(piece)
             pieces.append(piece)
             length -= len(piece)
         return b"".join(pieces)
+
+    def _piece(self, most: int) -> bytes:
+        try:
+            return self._stream.read(most)
+        except zstandard.ZstdError as error:
+            raise self._damaged("a part of it cannot be unpacked") from error
 
     def _damaged(self, how: str) -> InputError:
         return InputError(f"The backup {self._name} is damaged: {how}. Nothing was restored from it; use another one.")
