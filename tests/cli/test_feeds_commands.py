@@ -105,6 +105,14 @@ def test_explain_tells_why_and_what_the_server_asked(headwater, farm_url: str) -
     assert headwater("feeds", "explain", "1", "--json").json["last"]["reason"] == "added"
 
 
+def test_what_went_wrong_is_explained_in_one_sentence(headwater, farm_url: str) -> None:
+    headwater("feeds", "import", "-", input="http://nowhere.invalid/feed\n")
+    headwater("feeds", "refresh", "1")
+    told = headwater("feeds", "explain", "1").out
+    assert "The name nowhere.invalid has no address: is it spelled right?\n" in told
+    assert "never read yet" in told
+
+
 def test_a_feed_can_be_removed_by_its_address(headwater, farm_url: str) -> None:
     headwater("feeds", "add", f"{farm_url}/feeds/0")
     assert headwater("feeds", "remove", f"{farm_url}/feeds/0").code == 0

@@ -293,9 +293,9 @@ def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")
 def _explanation(told: Explanation, now: float) -> list[str]:
     lines = [f"[bold]{escape(told.feed.title or told.feed.url)}[/bold] is {_state(told.feed, told.known)}."]
     if told.last:
-        lines.append(
-            f"Last refreshed {relative(told.last.at, now)} ({exactly(told.last.at)}): {_refresh_text(told.last)}."
-        )
+        ended = _refresh_text(told.last)
+        stop = "" if ended.endswith((".", "?")) else "."  # what went wrong is mostly said in a sentence of its own
+        lines.append(f"Last refreshed {relative(told.last.at, now)} ({exactly(told.last.at)}): {ended}{stop}")
         lines.append(f"Why then: {escape(told.last.reason or 'no reason was recorded')}.")
     if told.belief:
         lines += _belief(told.belief)

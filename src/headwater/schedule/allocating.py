@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.estimate.base import DAY, Bools, Column, Estimator, Floats
 from headwater.estimate.pattern import Pattern
-from headwater.schedule.base import Budget, Choice, Explained, Observed, Strategy, Table, best
+from headwater.schedule.base import NEVER_READ, Budget, Choice, Explained, Observed, Strategy, Table, best
 
 
 class Allocating(Strategy):
@@ -74,7 +74,7 @@ class Allocating(Strategy):
     def explain(self, table: Table, row: int, now: float) -> Explained:
         every = float(self._columns["every"][row])
         if not np.isfinite(table.last[row]) or np.isnan(every):
-            return Explained("never refreshed: first in line", np.inf, 1.0, now)
+            return Explained(NEVER_READ, np.inf, 1.0, now)
         due = float(table.last[row]) + every
         value = (now - float(table.last[row])) / every
         return Explained(f"allotted one refresh in {every / 60:.0f} min, {value:.2f} of it has passed", value, 1.0, due)

@@ -19,6 +19,7 @@ import numpy as np
 
 from headwater.estimate.base import Bools, Column, Estimator, Floats, Ragged, Rows, Rowwise
 
+NEVER_READ = "never read yet: first in line"  # why a feed is taken that has not once answered
 _FEW = 4  # times as many as are wanted: where the feeds with room are looked for first
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, Bools, Estimator, Floats, Rows
 from headwater.estimate.slots import chunks
-from headwater.schedule.base import Budget, Choice, Explained, Observed, Strategy, Table, best
+from headwater.schedule.base import NEVER_READ, Budget, Choice, Explained, Observed, Strategy, Table, best
 
 BLOCK = 16_384  # rows valued at a time: eight columns of them in float64 fit into a megabyte
 
@@ -95,7 +95,7 @@ class Ranking(Strategy):
 
     def explain(self, table: Table, row: int, now: float) -> Explained:
         if not np.isfinite(table.last[row]):
-            return Explained("never refreshed: first in line", np.inf, self.price, now)
+            return Explained(NEVER_READ, np.inf, self.price, now)
         value = float(self.value(table, np.array([row]), now)[0])
         due = self.probably(table, row, now)
         when = "not within 60 days" if due is None else "now" if due <= now else f"in about {(due - now) / 60:.0f} min"

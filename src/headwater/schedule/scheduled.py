@@ -11,7 +11,7 @@ from headwater.errors import SettingsError
 from headwater.estimate.base import Bools, Column, Floats, Rows
 from headwater.estimate.pattern import Pattern
 from headwater.schedule.allocating import Allocating
-from headwater.schedule.base import Budget, Choice, Explained, Observed, Table, best
+from headwater.schedule.base import NEVER_READ, Budget, Choice, Explained, Observed, Table, best
 from headwater.schedule.retrieval_times import retrieval_times
 
 MOST = 96  # retrievals a day that are planned one by one
@@ -127,7 +127,7 @@ class Scheduled(Allocating):
     def explain(self, table: Table, row: int, now: float) -> Explained:
         due, many = float(self.due[row]), int(self._columns["today"][row])
         if due == -np.inf:
-            return Explained("never refreshed: first in line", np.inf, 0.0, now)
+            return Explained(NEVER_READ, np.inf, 0.0, now)
         if due == np.inf:
             return Explained(f"planned {many} times today, no more of them to come", -np.inf, 0.0, None)
         if self._columns["shape"][row] == 0:

@@ -16,7 +16,7 @@ import numpy as np
 
 from headwater.estimate.base import DAY, Bools, Floats, Rows
 from headwater.estimate.bayes import Bayes, cumulated
-from headwater.schedule.base import Budget, Choice, Explained, Interval, Observed, Table
+from headwater.schedule.base import NEVER_READ, Budget, Choice, Explained, Interval, Observed, Table
 from headwater.schedule.plan import Task, next_refresh, overflow
 from headwater.schedule.price import Control, believed_price, steered
 from headwater.schedule.ranking import in_blocks
@@ -203,7 +203,7 @@ class Value(Interval):
     def _explained(self, table: Table, rows: Rows, now: float) -> list[Explained]:
         known = np.isfinite(table.last[rows])
         told = self._told(table, rows[known], now) if known.any() else iter(())
-        new = Explained("never refreshed: first in line", np.inf, self.price, now)
+        new = Explained(NEVER_READ, np.inf, self.price, now)
         return [next(told) if one else new for one in known.tolist()]
 
     def _told(self, table: Table, rows: Rows, now: float) -> Iterator[Explained]:
