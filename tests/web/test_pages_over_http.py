@@ -419,3 +419,11 @@ async def test_where_nothing_has_come_yet_the_page_says_what_is_the_case(site: S
         assert await said() == f"No items yet: {fail}, {paused}, 1 has answered but shows none."
         await web_store.save([a_verdict(others[2], an_item(others[2].id), at=NOW)])
         assert await said("/read/all?before=1.0,1") == "There is nothing older."
+
+
+async def test_the_icon_is_where_browsers_look_when_a_document_names_none(site: Start) -> None:
+    base = await site()
+    async with aiohttp.ClientSession() as session, session.get(base + "/favicon.ico") as answer:
+        assert (answer.status, answer.content_type) == (200, "image/svg+xml")
+        assert (await answer.text()).startswith("<svg")
+        assert "max-age" in answer.headers["Cache-Control"]

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -102,6 +102,7 @@ def create_app(
             Route("/health", site.health),
             Route("/metrics", site.metrics),
             Route("/quality.json", site.quality),
+            Route("/favicon.ico", mark),
             api(frame),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
@@ -197,6 +198,11 @@ class Site:
 
     def _problem(self, request: Request, status: int, title: str, message: str) -> Response:
         return self._frame.bare("problem.html", status, request=request, title=title, message=message)
+
+
+async def mark(request: Request) -> Response:
+    """Our icon where browsers look for one when a document names none, as /health does."""
+    return FileResponse(HERE / "static" / "mark.svg", headers={"Cache-Control": "max-age=3600"})
 
 
 def _as_it_stands(store: Store, clock: Callable[[], float]) -> AddWithin:
