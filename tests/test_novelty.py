@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model import Document, Ending, Entry, Hints, Known, Outcome, Validators, Verdict
+from headwater.model import Document, Enclosure, Ending, Entry, Hints, Known, Outcome, Validators, Verdict
 from headwater.novelty import estimated_loss, identities, judge, unknown
 
 NOW = 1_700_000_000.0
@@ -71,6 +71,14 @@ def test_a_changed_text_under_the_same_identity_is_an_update() -> None:
     assert verdict.new == ()
     assert [item.title for item in verdict.updated] == ["Corrected"]
     assert verdict.refresh.updated == 1
+
+
+def test_hashes_of_texts_are_those_that_stores_hold() -> None:
+    """Other hashes would make every item of every feed an update."""
+    files = (Enclosure("http://f.example/1.mp3"), Enclosure("http://f.example/2.mp3"))
+    texts = Entry(id="1", title="Título", summary="short", content="<p>long</p>", enclosures=files)
+    verdict = after(fetched(texts, Entry(id="2"), Entry(id="3", title="\ud800")))
+    assert [item.content_hash for item in verdict.new] == ["a2dbf8788e354d95", "cae6694171d0aacb", "0c26add671d0aacb"]
 
 
 def test_identity_is_the_guid_else_the_normalised_link_else_a_hash() -> None:

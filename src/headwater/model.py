@@ -119,7 +119,10 @@ class Ending(StrEnum):
 
     @property
     def ok(self) -> bool:
-        return self in (Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL)
+        return self in _WELL
+
+
+_WELL = (Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL)
 
 
 @quick

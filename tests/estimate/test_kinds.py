@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.estimate.base import DAY, HOUR, MINUTE
-from headwater.estimate.kinds import AHEAD, EARLIEST, Kind, Sighting, believable, recognise
+from headwater.estimate.kinds import AHEAD, EARLIEST, Kind, Sighting, believable, dating, ordinary, recognise
 
 NOW = 1_700_000_000.0
 
@@ -84,3 +84,20 @@ def test_what_is_believed_was_said_and_is_possible(dates: list[float | None], no
     assert len(answer) == len(dates)
     for said, believed in zip(dates, answer, strict=True):
         assert believed is None or (believed == said and EARLIEST <= believed <= now + AHEAD)
+
+
+NEAR = st.floats(-DAY, DAY).map(lambda seconds: NOW + seconds)
+
+
+@given(st.lists(st.none() | NEAR | st.floats(0, 4e9)), st.none() | NEAR)
+def test_where_dates_are_ordinary_all_are_believed_and_none_is_odd(
+    dates: list[float | None], last: float | None
+) -> None:
+    if ordinary(dates, NOW):
+        assert believable(dates, NOW, last) == tuple(dates)
+        assert dating(dates, NOW, last) is None
+
+
+def test_a_document_with_different_dates_in_the_past_is_ordinary() -> None:
+    assert ordinary(steady(NOW - HOUR), NOW)
+    assert not ordinary([], NOW)

@@ -52,6 +52,19 @@ class Sighting:
     new: int
 
 
+def ordinary(published: Sequence[float | None], now: float) -> bool:
+    """Whether every item has a date and nothing is odd about them, told at a glance: then all of them are `believable`.
+
+    >>> ordinary([1e9, 1.1e9], now=1.5e9), ordinary([1e9, None], now=1.5e9), ordinary([1e9, 2e9], now=1.5e9)
+    (True, False, False)
+    """
+    dates = [date for date in published if date is not None]
+    if not dates or len(dates) < len(published):
+        return False
+    first, last = min(dates), max(dates)
+    return EARLIEST <= first < last <= now + AHEAD and first < now - ALL_NOW
+
+
 def believable(
     published: Sequence[float | None], now: float, last_seen: float | None = None
 ) -> tuple[float | None, ...]:

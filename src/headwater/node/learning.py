@@ -12,6 +12,7 @@ from headwater.estimate.base import Ragged, Rows
 from headwater.estimate.kinds import AHEAD, EARLIEST, named
 from headwater.model import Known, Outcome, Refresh, Verdict
 from headwater.node.roster import Roster
+from headwater.novelty.dating import in_order
 from headwater.quick import quick
 from headwater.schedule.base import Observed, Strategy, Table
 
@@ -104,4 +105,4 @@ def _shown(outcome: Outcome, refresh: Refresh) -> tuple[float, ...]:
         return ()
     last = refresh.at + AHEAD
     dates = [entry.published for entry in outcome.document.items]
-    return tuple(sorted([min(date, refresh.at) for date in dates if date is not None and EARLIEST <= date <= last]))
+    return in_order([date for date in dates if date is not None and EARLIEST <= date <= last], refresh.at)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.estimate.kinds import ALL_NOW, Kind, believable, dating
+from headwater.estimate.kinds import ALL_NOW, Kind, believable, dating, ordinary
 from headwater.formats.dates import parse_date
-from headwater.model import Document, Ending, Known, Outcome
+from headwater.model import Ending, Known, Outcome
 
 AT_ONCE = 5.0  # seconds within which all items of a document are dated when it is made at the request
 
 
 def dates_of(
-    known: Known, outcome: Outcome, document: Document, names: Sequence[str], at: float
-) -> tuple[tuple[float | None, ...], str]:
+    known: Known, outcome: Outcome, dates: Sequence[float | None], names: Sequence[str], at: float
+) -> tuple[Sequence[float | None], str]:
     """The date of each item where it can be believed, and in words what is odd about them (a `Kind`), if anything."""
-    dates = [entry.published if entry.published is not None else entry.updated for entry in document.items]
+    if ordinary(dates, at):
+        return dates, ""
     if outcome.ending is Ending.PARTIAL:  # a few new items of one moment are no forgery: only the whole window tells
-        return tuple(believable([date], at)[0] for date in dates), ""
+        return [believable([date], at)[0] for date in dates], ""
     last = known.last_success
     kind = dating(dates, at, last)
     if kind is Kind.ON_THE_FLY and not _made_now(known, names, dates):
@@ -48,3 +49,15 @@ def by_last_modified(known: Known, outcome: Outcome, new: int, at: float) -> tup
     if not new or since is None or changed is None or not since < changed < at - ALL_NOW:
         return ()
     return tuple(since + (changed - since) * (place + 1) / new for place in range(new))
+
+
+def in_order(dates: Sequence[float | None], at: float) -> tuple[float, ...]:
+    """The dates there are, oldest first, none of them after the refresh: clocks differ.
+
+    >>> in_order([30.0, None, 10.0, 25.0], 20.0)
+    (10.0, 20.0, 20.0)
+    """
+    told = sorted([date for date in dates if date is not None])
+    if told and told[-1] > at:
+        told = [min(date, at) for date in told]
+    return tuple(told)

@@ -12,6 +12,7 @@ from headwater.model import Document, Entry, Known
 
 UNSTABLE_AFTER = 2  # windows whose identities changed under the same texts before guids are no longer believed
 LONGEST_IDENTITY = 500
+_BLANK = blake2b(digest_size=16)  # copied for each text: making one takes longer than hashing a title
 
 
 def identities(document: Document, unstable: int = 0) -> list[str]:
@@ -41,8 +42,10 @@ def _short(identity: str) -> str:
 def content_hash(entry: Entry) -> str:
     """Two halves, the title's and the text's, so that a changed identity can still be recognised by the title."""
     files = "\0".join([enclosure.url for enclosure in entry.enclosures]) if entry.enclosures else ""
-    text = f"{entry.summary or ''}\0{entry.content or ''}\0{files}"
-    return _digest(entry.title or "")[:8] + _digest(text)[:8]
+    title, text = _BLANK.copy(), _BLANK.copy()
+    title.update((entry.title or "").encode("utf-8", "replace"))
+    text.update(f"{entry.summary or ''}\0{entry.content or ''}\0{files}".encode("utf-8", "replace"))
+    return title.hexdigest()[:8] + text.hexdigest()[:8]
 
 
 def _digest(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
-from headwater.novelty.dating import by_last_modified, dates_of
+from headwater.novelty.dating import by_last_modified, dates_of, in_order
 from headwater.novelty.identity import UNSTABLE_AFTER, content_hash, identities, mostly, renamed
 from headwater.novelty.keeping import failed, moved, succeeded, unasked
 from headwater.novelty.loss import estimated_loss, reaches_back
@@ -66,25 +66,28 @@ class _Sorted:
 
 
 def _sorted(known: Known, outcome: Outcome, document: Document, seen: Mapping[str, str], at: float) -> _Sorted:
+    entries = document.items
     names = identities(document, known.unstable)
-    hashes = [content_hash(entry) for entry in document.items]
-    before = dict(known.window)
+    hashes = [content_hash(entry) for entry in entries]
     again = renamed(names, hashes, known, seen)
-    names = [again.get(name, name) for name in names]
-    dates, odd = dates_of(known, outcome, document, names, at)
+    if again:
+        names = [again.get(name, name) for name in names]
+    told = [entry.published if entry.published is not None else entry.updated for entry in entries]
+    dates, odd = dates_of(known, outcome, told, names, at)
     found = _Sorted(odd=odd, unstable=mostly(again, names))
-    for name, digest, entry, date in zip(names, hashes, document.items, dates, strict=True):
-        if name in found.window:  # the same item twice in one document: the first stands
+    window, had = found.window, {**seen, **dict(known.window)}
+    for name, digest, entry, said, date in zip(names, hashes, entries, told, dates, strict=True):
+        if name in window:  # the same item twice in one document: the first stands
             continue
-        found.window[name] = digest
-        last = before.get(name) or seen.get(name)
+        window[name] = digest
+        last = had.get(name)
         if last is None:
-            found.new.append(_item(known.feed_id, name, digest, entry, at))
+            found.new.append(_item(known.feed_id, name, digest, entry, said, at))
             found.believed.append(date)
         else:
             found.old.append(entry)
             if last != digest:
-                found.updated.append(_item(known.feed_id, name, digest, entry, at))
+                found.updated.append(_item(known.feed_id, name, digest, entry, said, at))
     return found
 
 
@@ -113,8 +116,7 @@ def _judge_document(
         lost=lost or 0.0,
         reason=reason,
         message="; ".join(filter(None, [outcome.message, found.odd])),
-        published=tuple(sorted(min(date, at) for date in found.believed if date is not None))
-        or by_last_modified(known, outcome, len(found.new), at),
+        published=in_order(found.believed, at) or by_last_modified(known, outcome, len(found.new), at),
     )
     after = changed(
         succeeded(known, outcome, at),
@@ -137,9 +139,8 @@ def _with_what_was(known: Known, window: dict[str, str], *, bounded: bool) -> di
     return dict(islice({**window, **dict(known.window)}.items(), most))
 
 
-def _item(feed_id: int, identity: str, digest: str, entry: Entry, at: float) -> Item:
+def _item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:
     """A reader sees the publisher's date even where nothing may be learned from it, unless it lies in the future."""
-    date = entry.published if entry.published is not None else entry.updated
     if date is not None and not 0 < date <= at + FUTURE:
         date = None
     return Item(  # by place, which takes a fifth of the time: a first refresh makes as many as the window is long
