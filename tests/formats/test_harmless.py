@@ -44,6 +44,7 @@ ORDINARY = [
     '<p><video controls poster="/p.png"><source src="https://example.org/v.mp4" type="video/mp4"></video> a film</p>',
     "<letter-body><p>one</p><letter-part>two <b>three</b></letter-part></letter-body>",
     '<p>to <a href="#（設定）">a heading</a>, to <a href="ftp://example.org/pub">a server</a></p>',
+    "one<br>two\n<p>three</p>\n\n<h2>four</h2> <blockquote></blockquote><em>five</em>",
     "<table>\n<tbody>\n<tr><th>a</th><td><p>b</td></tr></tbody></table>",
 ]
 # What nh3 has to see: overlaps, tricks of parsers, addresses that may be none.
@@ -56,7 +57,7 @@ DOUBTFUL = [
     "<!-- a > b <i>x</i>", "<p><?x> y", "<domain>x", "<table><</table>",
     "<x-y><p>a</x-y>b", "<x-y><b>a</x-y>b</b>", "<p><x-y>a<div>b</div></x-y>c", "<div><x-y></div><b></x-y>z", "</x-y>",
     '<a href="/a/..">x</a>', '<a href="/..html">x</a>', '<a href="/.">x</a>',
-    "<b>\0</b>", "<p/>", "<select><b>x</select>", "<b x=`y`>",
+    "<b>\0</b>", "\ufeff<b>x</b>", "<p/>", "<select><b>x</select>", "<b x=`y`>",
     "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>", "<a href='jav&#x09;ascript:alert(1)'>x</a>",
     "<a href='https://example.org&#47;&#x0;'>x</a>", "<a href='https://example.org/' href='javascript:x'>x</a>",
     "<img src='https://example.org/\"onerror=alert(1)'>", "<a title='&quot;><script>alert(1)</script>'>x</a>",
@@ -142,6 +143,13 @@ def test_any_tags_in_any_order_agree(html: str) -> None:
 @given(st.lists(_nested, max_size=5).map("".join))
 def test_well_nested_elements_agree(html: str) -> None:
     agrees(html)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["p", "div", "h2", "blockquote", "b", "code"]), st.text(max_size=9)), min_size=1)
+)
+def test_elements_one_after_another_agree_whatever_is_written_in_them(elements: list[tuple[str, str]]) -> None:
+    agrees("".join(f"{text[::-1]}<{name}>{text}</{name}>" for name, text in elements))
 
 
 @given(st.sampled_from(ORDINARY + DOUBTFUL), st.lists(st.tuples(st.integers(0, 99), _tag | _text), max_size=3))

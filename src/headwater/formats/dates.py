@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from headwater.formats.calendars import AFTERNOON, FILLERS, LONG_ZONES, MONTHS, MORNING, PLACES, WEEKDAYS, ZONES
+from headwater.formats.remembered import Remembered
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = 86400.0
@@ -64,6 +64,12 @@ def parse_date(text: str | None) -> float | None:
     """UTC epoch seconds of a date in any of the documented forms, or None."""
     if not text:
         return None
+    if text[3:5] == ", " and 26 < len(text) < 33:
+        usual = text if text[6] != " " else f"{text[:5]}0{text[5:]}"
+        try:  # `Thu, 01 Jan 2004 19:48:21 GMT`, every part in its place
+            return _DAYS[usual[5:17]] + _CLOCK[usual[17:22]] + _SECONDS[usual[22:25]] - _ZONES[usual[25:]]
+        except KeyError:
+            pass
     when = _parsed(text)
     return when if when is None or when > _YEAR_TWO else None
 
@@ -76,10 +82,6 @@ def _parsed(text: str) -> float | None:
             pass
         else:
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    elif text[3:5] == ", " and 26 < len(text) < 33:
-        fast = _rfc822(text if text[6] != " " else f"{text[:5]}0{text[5:]}")
-        if fast is not None:
-            return fast
     if len(text) > _LONGEST:
         return None
     try:
@@ -87,49 +89,39 @@ def _parsed(text: str) -> float | None:
     except (ValueError, OverflowError):
         when = None
     if when is None and "(" in text and (said := _COMMENT.sub("", text)) != text:
-        return _parsed(said)
+        return parse_date(said)
     return when
 
 
-def _rfc822(text: str) -> float | None:
-    """`Thu, 01 Jan 2004 19:48:21 GMT`, every part in its place, or None for the slower reader to try.
-
-    Days and zones recur, so they are remembered; of the clock there are not many.
-    """
-    day, minute, second, zone = (
-        _usual_day(text[5:16]),
-        _CLOCK.get(text[17:22]),
-        _SECONDS.get(text[22:25]),
-        _usual_zone(text[26:]),
-    )
-    if day is None or minute is None or second is None or zone is None or text[16] != " " or text[25] != " ":
-        return None
-    return day + minute + second - zone
+def _day(text: str) -> float:
+    """The start of `01 Jan 2004 `."""
+    try:
+        day = datetime.fromisoformat(f"{text[7:11]}-{_MONTHS[text[3:6]]}-{text[:2]}T00:00:00+00:00").timestamp()
+    except ValueError:
+        raise KeyError(text) from None
+    if text[11] != " " or day <= _YEAR_TWO:
+        raise KeyError(text)
+    return day
 
 
+def _ahead(text: str) -> float:
+    """How many seconds a zone is ahead of Greenwich: ` GMT`, ` +0100`, ` EST`."""
+    name = text[1:]
+    if text[0] != " ":
+        raise KeyError(text)
+    if name in _GREENWICH:
+        return 0.0
+    if name[0] not in "+-":
+        return ZONES[name.lower()] * 60.0
+    found = _HOURS.fullmatch(name)
+    if found is None:
+        raise KeyError(text)
+    return float(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60)
+
+
+_DAYS, _ZONES = Remembered(_day, most=4_096), Remembered(_ahead, most=512)
 _CLOCK = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
 _SECONDS = {f":{second:02}": second for second in range(60)}
-
-
-@lru_cache(maxsize=4_096)
-def _usual_day(text: str) -> float | None:
-    """The start of `01 Jan 2004`."""
-    try:
-        return datetime.fromisoformat(f"{text[7:]}-{_MONTHS[text[3:6]]}-{text[:2]}T00:00:00+00:00").timestamp()
-    except (KeyError, ValueError):
-        return None
-
-
-@lru_cache(maxsize=512)
-def _usual_zone(text: str) -> float | None:
-    """How many seconds a zone is ahead of Greenwich: `GMT`, `+0100`, `EST`."""
-    if text in _GREENWICH:
-        return 0.0
-    if text[0] not in "+-":
-        minutes = ZONES.get(text.lower())
-        return None if minutes is None else minutes * 60.0
-    found = _HOURS.fullmatch(text)
-    return None if found is None else float(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60)
 
 
 def _slowly(text: str) -> float | None:

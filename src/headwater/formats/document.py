@@ -12,7 +12,7 @@ from lxml import etree
 from headwater.errors import NotAFeed
 from headwater.formats import cdf
 from headwater.formats.context import XML_BASE, XML_LANG, Context
-from headwater.formats.entry import Inherited, handlers_of, read_entry
+from headwater.formats.entry import Inherited, read_entry, table_of
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
 from headwater.formats.html import Cleaner
 from headwater.formats.languages import language
@@ -130,10 +130,10 @@ def _read(root: etree._Element, kind: str, context: Context, headers: Mapping[st
     if len(elements) > ITEM_LIMIT:
         context.problems.append(f"{len(elements)} items, of which the first {ITEM_LIMIT} were read")
     inherited = Inherited(fields.get("language"), fields["authors"])
-    handlers = handlers_of(context.names)
-    items = [read_entry(element, context, inherited, handlers) for element in elements[:ITEM_LIMIT]]
+    table = table_of(context.names)
+    items = [read_entry(element, context, inherited, table) for element in elements[:ITEM_LIMIT]]
     while context.nested and len(items) < ITEM_LIMIT:
-        items.append(read_entry(context.nested.pop(0), context, inherited, handlers))
+        items.append(read_entry(context.nested.pop(0), context, inherited, table))
     if context.base is None:
         items = _linked_from(items, fields)
     return Document(

@@ -1,14 +1,19 @@
-"""An item while its element is read: the best value of each field so far."""
+"""An item while its elements are read: the best value of each field so far, and the table of what is looked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lxml import etree
 
-from headwater.formats.context import Context
+from headwater.formats.context import XML_LANG, Context
+from headwater.formats.languages import language
+from headwater.formats.names import MOST_TAGS, Names
+from headwater.formats.remembered import Remembered
 from headwater.model import Enclosure, Source
+
+_SPOKEN = frozenset({"title", "summary", "content"})  # fields that may be in a language of their own
 
 
 class Draft:
@@ -37,6 +42,49 @@ class Draft:
             self.ranks[field] = rank
             self.values[field] = value
 
+    def note_language(self, field: str, element: etree._Element) -> None:
+        """The xml:lang of an element itself, or of the one `div` in it."""
+        said = element.get(XML_LANG)
+        if said is None and len(element) == 1:
+            said = element[0].get(XML_LANG)
+        if said is not None:
+            self.languages = {**(self.languages or {}), field: language(said) or ""}
+
 
 Handler = Callable[[Draft, etree._Element, Context], None]
 """Adds what an element says to the draft of its item."""
+
+Value = Callable[[etree._Element, Context], str | float | None]
+"""What an element says, where that is the value of a field."""
+
+
+def field(name: str, rank: int, value: Value, *, last: bool = False) -> Handler:
+    """An element that gives one field; of equal ones the first holds, or the `last`."""
+    beats = rank - 0.5 if last else rank  # ranks above this
+    may_speak = name in _SPOKEN
+
+    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
+        if beats < draft.ranks.get(name, 99):
+            found = value(element, context)
+            if found is not None:
+                draft.ranks[name] = rank
+                draft.values[name] = found
+            if may_speak and context.has_lang:
+                draft.note_language(name, element)
+
+    return handle
+
+
+class Table(Remembered[object, Handler | None]):
+    """Raw tag → what its element says, by its short name."""
+
+    def __init__(self, names: Names, says: Mapping[str, Handler]) -> None:
+        super().__init__(lambda tag: says.get(names[tag]), most=MOST_TAGS)
+
+
+def take(draft: Draft, parent: etree._Element, table: Table, context: Context) -> None:
+    """Add what the elements within another say."""
+    for element in parent:
+        handler = table[element.tag]
+        if handler is not None:
+            handler(draft, element, context)

@@ -11,12 +11,13 @@ from lxml import etree
 
 from headwater.formats import media, people
 from headwater.formats.constructs import address_in, html_of, text_of, title_of
-from headwater.formats.context import XML_LANG, Context
+from headwater.formats.context import Context
 from headwater.formats.dates import parse_date
-from headwater.formats.draft import Draft, Handler
+from headwater.formats.draft import Draft, Handler, Table, field, take
 from headwater.formats.languages import language
 from headwater.formats.links import is_web, resolve
-from headwater.formats.text import TITLE_LIMIT, cut, one_line, usual_line
+from headwater.formats.names import USUAL
+from headwater.formats.text import TITLE_LIMIT, USUAL_LINES, cut, one_line
 from headwater.model import Enclosure, Source
 
 _MOST_CATEGORIES = 1_000
@@ -28,23 +29,8 @@ def nested(draft: Draft, element: etree._Element, context: Context) -> None:
     context.nested.append(element)
 
 
-def title(rank: int) -> Handler:
-    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
-        draft.offer("title", rank, title_of(element, context))
-        if context.has_lang:
-            note_language(draft, "title", element)
-
-    return handle
-
-
-def date(field: str, rank: int) -> Handler:
-    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
-        when = parse_date(element.text)
-        if when is not None and rank <= draft.ranks.get(field, 99):  # said twice: the last holds
-            draft.ranks[field] = rank
-            draft.values[field] = when
-
-    return handle
+def date_of(element: etree._Element, context: Context) -> float | None:
+    return parse_date(element.text)
 
 
 def dublin_date(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -54,28 +40,14 @@ def dublin_date(draft: Draft, element: etree._Element, context: Context) -> None
     draft.offer("updated", 5, when)
 
 
-def html(field: str, rank: int) -> Handler:
-    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
-        if rank < draft.ranks.get(field, 99):
-            draft.offer(field, rank, html_of(element, context))
-            if context.has_lang:
-                note_language(draft, field, element)
-
-    return handle
-
-
-def note_language(draft: Draft, field: str, element: etree._Element) -> None:
-    """The xml:lang of an element itself, or of the one `div` in it."""
-    said = element.get(XML_LANG)
-    if said is None and len(element) == 1:
-        said = element[0].get(XML_LANG)
-    if said is not None:
-        draft.languages = {**(draft.languages or {}), field: language(said) or ""}
-
-
 def summary(draft: Draft, element: etree._Element, context: Context) -> None:
     """Atom's summary. RSS has none of that name, so beside a description the later of the two is the long one."""
-    (_atom_summary if context.atom else description)(draft, element, context)
+    if not context.atom:
+        description(draft, element, context)
+    elif draft.ranks.get("summary", 99) > 1:
+        draft.offer("summary", 1, html_of(element, context))
+        if context.has_lang:
+            draft.note_language("summary", element)
 
 
 def description(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -85,10 +57,7 @@ def description(draft: Draft, element: etree._Element, context: Context) -> None
     else:
         draft.offer("summary", 0, value)
         if context.has_lang:
-            note_language(draft, "summary", element)
-
-
-_atom_summary = html("summary", 1)
+            draft.note_language("summary", element)
 
 
 def content(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -114,7 +83,7 @@ def content(draft: Draft, element: etree._Element, context: Context) -> None:
     if rank < draft.ranks.get("content", 99):
         draft.offer("content", rank, html_of(element, context))
         if context.has_lang:
-            note_language(draft, "content", element)
+            draft.note_language("content", element)
 
 
 def link(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -158,13 +127,6 @@ def permanent(element: etree._Element, context: Context) -> str | None:
     if is_web(text) or (base and " " not in text and ":" not in text and "/" in text):
         return resolve(text, base)
     return None
-
-
-def identity(rank: int) -> Handler:
-    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
-        draft.offer("id", rank, identity_of(element, context))
-
-    return handle
 
 
 def identity_of(element: etree._Element, context: Context) -> str | None:
@@ -248,7 +210,7 @@ def categories(draft: Draft, element: etree._Element, context: Context) -> None:
 
 
 def add_category(categories: list[str], text: str | None) -> None:
-    if text and len(categories) < _MOST_CATEGORIES and (text := usual_line(text)):
+    if text and len(categories) < _MOST_CATEGORIES and (text := USUAL_LINES[text]):
         categories.append(text)
 
 
@@ -264,10 +226,7 @@ def media_content(draft: Draft, element: etree._Element, context: Context) -> No
 
 
 def media_group(draft: Draft, element: etree._Element, context: Context) -> None:
-    for child in element:
-        handler = _MEDIA.get(context.names[child.tag])
-        if handler is not None:
-            handler(draft, child, context)
+    take(draft, element, _USUAL_MEDIA if context.names is USUAL else Table(context.names, _MEDIA), context)
 
 
 def picture(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -276,9 +235,9 @@ def picture(draft: Draft, element: etree._Element, context: Context) -> None:
         draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
 
 
-def player(draft: Draft, element: etree._Element, context: Context) -> None:
+def page_of(element: etree._Element, context: Context) -> str | None:
     """The page on which a film or a piece can be played: where there is no other, the item's."""
-    draft.offer("player", 0, resolve(element.get("url"), context.base_of(element)))
+    return resolve(element.get("url"), context.base_of(element))
 
 
 def own_picture(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -303,10 +262,6 @@ def original_enclosure(draft: Draft, element: etree._Element, context: Context) 
         draft.enclosures[-1] = replace(draft.enclosures[-1], url=address)
 
 
-def original_link(draft: Draft, element: etree._Element, context: Context) -> None:
-    draft.offer("link", 3, address_in(element, context))
-
-
 def spoken(draft: Draft, element: etree._Element, context: Context) -> None:
     draft.language = language(text_of(element)) or draft.language
 
@@ -315,56 +270,57 @@ _MEDIA: dict[str, Handler] = {
     "media:content": media_content,
     "media:thumbnail": picture,
     "media:peerlink": enclosure,
-    "media:title": title(8),
-    "media:description": html("summary", 8),
-    "media:player": player,
+    "media:title": field("title", 8, title_of),
+    "media:description": field("summary", 8, html_of),
+    "media:player": field("player", 0, page_of),
     "media:category": category,
     "media:keywords": keywords,
     "media:group": media_group,
 }
+_USUAL_MEDIA = Table(USUAL, _MEDIA)
 
 # Element → what it gives. Ranks: lower wins.
-HANDLERS: dict[str, Handler] = {
+ELEMENTS: dict[str, Handler] = {
     "item": nested,
     "entry": nested,
-    "title": title(0),
-    "dc:title": title(3),
-    "itunes:title": title(4),
+    "title": field("title", 0, title_of),
+    "dc:title": field("title", 3, title_of),
+    "itunes:title": field("title", 4, title_of),
     "link": link,
     "url": link,
-    "feedburner:origlink": original_link,
+    "feedburner:origlink": field("link", 3, address_in),
     "feedburner:origenclosurelink": original_enclosure,
     "guid": guid,
-    "id": identity(1),
-    "dc:identifier": identity(6),
-    "pubdate": date("published", 0),
-    "published": date("published", 1),
-    "issued": date("published", 2),
-    "dcterms:issued": date("published", 3),
-    "dcterms:available": date("published", 6),
-    "created": date("published", 7),
-    "dcterms:created": date("published", 7),
-    "prism:publicationdate": date("published", 6),
+    "id": field("id", 1, identity_of),
+    "dc:identifier": field("id", 6, identity_of),
+    "pubdate": field("published", 0, date_of, last=True),
+    "published": field("published", 1, date_of, last=True),
+    "issued": field("published", 2, date_of, last=True),
+    "dcterms:issued": field("published", 3, date_of, last=True),
+    "dcterms:available": field("published", 6, date_of, last=True),
+    "created": field("published", 7, date_of, last=True),
+    "dcterms:created": field("published", 7, date_of, last=True),
+    "prism:publicationdate": field("published", 6, date_of, last=True),
     "date": dublin_date,
     "dc:date": dublin_date,
-    "updated": date("updated", 0),
-    "modified": date("updated", 1),
-    "dcterms:modified": date("updated", 2),
-    "lastbuilddate": date("updated", 4),
+    "updated": field("updated", 0, date_of, last=True),
+    "modified": field("updated", 1, date_of, last=True),
+    "dcterms:modified": field("updated", 2, date_of, last=True),
+    "lastbuilddate": field("updated", 4, date_of, last=True),
     "description": description,
     "summary": summary,
-    "abstract": html("summary", 2),
-    "dc:description": html("summary", 3),
-    "itunes:summary": html("summary", 5),
-    "googleplay:description": html("summary", 6),
-    "itunes:subtitle": html("summary", 7),
-    "content:encoded": html("content", 0),
+    "abstract": field("summary", 2, html_of),
+    "dc:description": field("summary", 3, html_of),
+    "itunes:summary": field("summary", 5, html_of),
+    "googleplay:description": field("summary", 6, html_of),
+    "itunes:subtitle": field("summary", 7, html_of),
+    "content:encoded": field("content", 0, html_of),
     "content": content,
-    "xhtml:body": html("content", 3),
-    "body": html("content", 4),
-    "xhtml:div": html("content", 4),
-    "fullitem": html("content", 5),
-    "encoded": html("content", 5),
+    "xhtml:body": field("content", 3, html_of),
+    "body": field("content", 4, html_of),
+    "xhtml:div": field("content", 4, html_of),
+    "fullitem": field("content", 5, html_of),
+    "encoded": field("content", 5, html_of),
     "author": author,
     "dc:creator": author,
     "dc:author": author,

@@ -8,10 +8,10 @@ from lxml import etree
 
 from headwater.formats import media, people
 from headwater.formats.context import Context
-from headwater.formats.draft import Draft, Handler
-from headwater.formats.elements import HANDLERS, permanent
+from headwater.formats.draft import Draft, Table, take
+from headwater.formats.elements import ELEMENTS, permanent
 from headwater.formats.links import is_web, resolve
-from headwater.formats.names import MOST_TAGS, USUAL, Names
+from headwater.formats.names import USUAL, Names
 from headwater.formats.text import TITLE_LIMIT, cut
 from headwater.model import Entry
 
@@ -26,34 +26,17 @@ class Inherited:
     authors: tuple[str, ...] = ()
 
 
-class Handlers(dict[object, Handler | None]):
-    """Raw tag → what its element contributes to an item, worked out once for each tag."""
-
-    def __init__(self, names: Names) -> None:
-        super().__init__()
-        self._names = names
-
-    def __missing__(self, tag: str) -> Handler | None:
-        if len(self) >= MOST_TAGS:
-            self.clear()
-        self[tag] = found = HANDLERS.get(self._names[tag])
-        return found
+_USUAL = Table(USUAL, ELEMENTS)
 
 
-_USUAL = Handlers(USUAL)
+def table_of(names: Names) -> Table:
+    return _USUAL if names is USUAL else Table(names, ELEMENTS)
 
 
-def handlers_of(names: Names) -> Handlers:
-    return _USUAL if names is USUAL else Handlers(names)
-
-
-def read_entry(element: etree._Element, context: Context, inherited: Inherited, handlers: Handlers) -> Entry:
+def read_entry(element: etree._Element, context: Context, inherited: Inherited, table: Table) -> Entry:
     """The item an element describes."""
     draft = Draft()
-    for child in element:
-        handler = handlers[child.tag]
-        if handler is not None:
-            handler(draft, child, context)
+    take(draft, element, table, context)
     about = element.get(_RDF_ABOUT) if context.rdf else None
     if about:
         draft.offer("id", 5, resolve(about, context.base_of(element)) or about.strip() or None)

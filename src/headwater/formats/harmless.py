@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Set
 from html.entities import html5
 
 from headwater.formats.joining import HOST, PLACE, as_cleaned, joined, marked
+from headwater.formats.remembered import Remembered
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _PHRASING = frozenset({
@@ -61,8 +62,14 @@ _OF_HTML = _NAMES | _HIDDEN_NAMES | frozenset({
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _ADDRESSES = frozenset({"href", "src", "cite", "poster"})
 _DEEPEST = 100
-_MANY, _LONG = 8_192, 500  # tags remembered, and characters of the longest of them
+_MANY = 8_192  # tags remembered
 
+# Elements without attributes one after another, none within another: a quarter of all that comes, and nh3 writes it
+# just as it is.
+_FLAT_TEXT = r"[^<>&\x00\x01\r\xa0]*+"
+_FLAT = re.compile(
+    rf"(?!\ufeff){_FLAT_TEXT}(?:<(?:(p|div|h[1-6]|blockquote|b|i|em|strong|code)>{_FLAT_TEXT}</\1>|br>){_FLAT_TEXT})*+"
+)
 # Values in quotes only: then a tag ends where it seems to.
 _ATTRIBUTE = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='([^']*+)')?""")
 _TAG = re.compile(r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)""")
@@ -95,7 +102,9 @@ class Plain:
 
     def cleaned(self, html: str, base: str | None) -> str | None:
         """The markup as nh3 writes it, its addresses joined to the base; None when it takes nh3 to know."""
-        if PLACE in html or "\0" in html:
+        if _FLAT.fullmatch(html):
+            return html
+        if PLACE in html or "\0" in html or html[:1] == "\ufeff":
             return None
         if "\r" in html:
             html = html.replace("\r\n", "\n").replace("\r", "\n")
@@ -189,26 +198,20 @@ class Plain:
         return written
 
 
-class _Tags(dict[str, Tag]):
-    """What stands between angle brackets → its kind, its name, and how nh3 writes it. Remembered, since most recur."""
+class _Tags(Remembered[str, Tag]):
+    """What stands between angle brackets → its kind, its name, and how nh3 writes it. Most recur."""
 
     def __init__(self, kept: Mapping[str, Set[str]], clean: Callable[[str], str]) -> None:
-        super().__init__()
+        super().__init__(self._tag, most=_MANY)
         self._kept = kept
         self._clean = clean
 
-    def __missing__(self, raw: str) -> Tag:
+    def _tag(self, raw: str) -> Tag:
         if link := _LINK.fullmatch(raw):  # by far the most
-            found: Tag = (_START, "a", f'<a {link[1]} rel="noopener noreferrer">', None, "/a")
-        elif link := _LINK_FROM_ROOT.fullmatch(raw):
-            found = (_START, "a", f'<a href="{PLACE}{link[1]}" rel="noopener noreferrer">', None, "/a")
-        else:
-            found = self._end(raw) if raw[:1] == "/" else self._start(raw)
-        if len(raw) < _LONG:
-            if len(self) >= _MANY:
-                self.clear()
-            self[raw] = found
-        return found
+            return _START, "a", f'<a {link[1]} rel="noopener noreferrer">', None, "/a"
+        if link := _LINK_FROM_ROOT.fullmatch(raw):
+            return _START, "a", f'<a href="{PLACE}{link[1]}" rel="noopener noreferrer">', None, "/a"
+        return self._end(raw) if raw[:1] == "/" else self._start(raw)
 
     def _end(self, raw: str) -> Tag:
         name = raw[1:].lower()
@@ -339,35 +342,25 @@ def _after(name: str, following: str) -> str:
     return text
 
 
-class _References(dict[str, str]):
-    """A character reference, or a lonely ampersand and the letters after it → as nh3 writes it."""
-
-    def __missing__(self, raw: str) -> str:
-        found = self._written(raw[1:])
-        if len(self) >= _MANY:
-            self.clear()
-        self[raw] = found
-        return found
-
-    def _written(self, name: str) -> str:
-        if name[:1] == "#":
-            number = name[1:-1]
-            if not number:
-                raise Unsure
-            code = int(number[1:], 16) if number[:1] in "xX" else int(number)
-            if not (
-                0x20 <= code < 0x7F or 0xA0 <= code < 0xD800 or 0xE000 <= code < 0xFDD0 or 0x1F000 <= code < 0x1FB00
-            ):
-                raise Unsure
-            return chr(code).translate(_ESCAPED)
-        if name[-1:] == ";" and name in html5:
-            return html5[name].translate(_ESCAPED)
-        if name.startswith(_UNENDED):
+def _reference(raw: str) -> str:
+    """A character reference, or a lonely ampersand and the letters after it, as nh3 writes it."""
+    name = raw[1:]
+    if name[:1] == "#":
+        number = name[1:-1]
+        if not number:
             raise Unsure
-        return f"&amp;{name}"
+        code = int(number[1:], 16) if number[:1] in "xX" else int(number)
+        if not (0x20 <= code < 0x7F or 0xA0 <= code < 0xD800 or 0xE000 <= code < 0xFDD0 or 0x1F000 <= code < 0x1FB00):
+            raise Unsure
+        return chr(code).translate(_ESCAPED)
+    if name[-1:] == ";" and name in html5:
+        return html5[name].translate(_ESCAPED)
+    if name.startswith(_UNENDED):
+        raise Unsure
+    return f"&amp;{name}"
 
 
-_REFERENCES = _References()
+_REFERENCES = Remembered(_reference, most=_MANY)
 
 
 def _prose(text: str) -> str:

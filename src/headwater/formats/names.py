@@ -6,8 +6,9 @@ Atom, in their namespaces or in none, have no prefix at all.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
+
+from headwater.formats.remembered import Remembered
 
 # Namespace (lower case, without a final slash or hash) → prefix. The empty prefix is the core of RSS and Atom.
 NAMESPACES: Final[dict[str, str]] = {
@@ -64,7 +65,7 @@ MOST_TAGS: Final = 2_048  # remembered
 _CORE_PREFIXES: Final = frozenset({"atom", "atom10", "a10", "rss", "rss1"})
 
 
-class Names(dict[str, str]):
+class Names(Remembered[object, str]):
     """Raw tag → short name, worked out once for each tag.
 
     `core` is a namespace to take for the core besides the known ones: a root element called `rss` or `feed` means
@@ -72,26 +73,21 @@ class Names(dict[str, str]):
     """
 
     def __init__(self, core: str | None = None) -> None:
-        super().__init__()
+        super().__init__(self._name, most=MOST_TAGS)
         self._core = core
 
-    def __missing__(self, tag: object) -> str:
+    def _name(self, tag: object) -> str:
         if not isinstance(tag, str):  # an entity that could not be resolved, a comment
             return "?"
         core = self._core
-        name = tag[len(core) + 2 :].lower() if core and tag.startswith(f"{{{core}}}") else short_name(tag)
-        if len(self) >= MOST_TAGS:
-            self.clear()
-        self[tag] = name
-        return name
+        return tag[len(core) + 2 :].lower() if core and tag.startswith(f"{{{core}}}") else short_name(tag)
 
 
 USUAL: Final = Names()  # of all documents without a core of their own, since all feeds use the same few dozen
 
 
-@lru_cache(maxsize=MOST_TAGS)
 def short_name(tag: str) -> str:
-    """The short name of a raw tag; remembered, because all feeds use the same few dozen."""
+    """The short name of a raw tag."""
     if tag[0] == "{":
         namespace, _, local = tag[1:].rpartition("}")
         prefix = prefix_of(namespace)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from urllib.parse import unquote
 
+from headwater.formats.remembered import Remembered
 from headwater.formats.text import decoded, from_html
 
 _LONGEST = 500
-_USUAL = 80  # characters; the same few people write most of what comes, so these are remembered
 
 
 def named(text: str | None) -> tuple[str, ...]:
     """The names of those that a text is about, in whatever form: one, unless it lists several with their addresses."""
-    if not text:
-        return ()
-    return _usual(text) if len(text) <= _USUAL else _named(text)
+    return _USUAL[text] if text else ()
 
 
 def _named(text: str) -> tuple[str, ...]:
@@ -26,7 +23,7 @@ def _named(text: str) -> tuple[str, ...]:
     return tuple(name for one in found if (name := name_in(one)))
 
 
-_usual = lru_cache(maxsize=4_096)(_named)
+_USUAL = Remembered(_named, most=4_096, longest=80)  # the same few people write most of what comes
 
 
 def name_in(text: str) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from html import escape, unescape
 from html.entities import html5
+
+from headwater.formats.remembered import Remembered
 
 TITLE_LIMIT = 2_048  # bytes of UTF-8
 LINE_LIMIT = 500
 CONTENT_LIMIT = 1_048_576
-_USUAL = 80  # characters of what is remembered
 
 # What XML 1.0 §2.2 forbids, less tab and line ends; PostgreSQL refuses NUL and surrogates, readers dislike the rest.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -93,14 +93,11 @@ def one_line(text: str, limit: int = TITLE_LIMIT) -> str | None:
     return text or None
 
 
-@lru_cache(maxsize=4_096)
-def _remembered_line(text: str) -> str | None:
+def _line(text: str) -> str | None:
     return one_line(text, LINE_LIMIT)
 
 
-def usual_line(text: str) -> str | None:
-    """One line of something short that recurs, as categories do; remembered."""
-    return _remembered_line(text) if len(text) <= _USUAL else one_line(text, LINE_LIMIT)
+USUAL_LINES = Remembered(_line, most=4_096, longest=80)  # of something short that recurs, as categories do
 
 
 def from_html(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | None:
