@@ -14,10 +14,12 @@ from headwater.formats.links import is_web, resolve
 from headwater.formats.names import USUAL, Names
 from headwater.formats.text import TITLE_LIMIT, cut
 from headwater.model import Entry
+from headwater.quick import quick
 
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Inherited:
     """What an item takes from its feed when it says nothing itself: language, and authors (RFC 4287 §4.2.1)."""

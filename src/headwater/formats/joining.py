@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from urllib.parse import quote
+
+from headwater.formats.remembered import Remembered
 
 PLACE = "\1"  # where the base belongs; harmless markup has none of its own
 # Behind it stands a path from the root (/), a fragment (#), nothing, or one of these: a path from the document, a path
@@ -71,11 +72,10 @@ def joined(html: str, base: str | None) -> str | None:
         if _ENCODED in html:
             return None
         return html.replace(_BESIDE, "").replace(_ABOVE, "").replace(_HOSTED, "").replace(PLACE, "")
-    parts = _parts(base)
-    if parts is None:
+    places = _PLACES[base]
+    if places is None:
         return None
-    site, scheme, here, beside = parts
-    instead = {"/": f"{site}/", "#": f"{here}#", "@": beside, ":": scheme, "%": here}
+    site, here, beside, instead = places
     start, *following = html.split(PLACE)
     written = [start]
     for piece in following:
@@ -97,12 +97,16 @@ def _above(site: str, folder: str, path: str) -> str:
     return "/".join([site, *names[: max(len(names) - at // 3, 0)], path[at:]])
 
 
-@lru_cache(maxsize=256)
-def _parts(base: str) -> tuple[str, str, str, str] | None:
-    """Site, scheme, the base itself and the folder it is in, written as in an attribute; None when it is not plain."""
+def _places(base: str) -> tuple[str, str, str, dict[str, str]] | None:
+    """Site, the base itself and the folder it is in, written as in an attribute, and what stands for which mark; None
+    when it is not plain."""
     found = _BASE.fullmatch(base)
     if found is None:
         return None
     site, scheme, path = found[1], found[2], found[3] or "/"
     folder = path.partition("?")[0].rpartition("/")[0]
-    return site, scheme, f"{site}{path}".replace("&", "&amp;"), f"{site}{folder}/"
+    here, beside = f"{site}{path}".replace("&", "&amp;"), f"{site}{folder}/"
+    return site, here, beside, {"/": f"{site}/", "#": f"{here}#", "@": beside, ":": scheme, "%": here}
+
+
+_PLACES = Remembered(_places, most=256)

@@ -136,9 +136,11 @@ def _source(extension: Any) -> Source | None:
 
 def _string(value: Any) -> str | None:
     """Strings, and numbers where strings should be; stripped, None when empty."""
+    if value is None:
+        return None
     if isinstance(value, str):
         return fit(value).strip() or None
-    if isinstance(value, bool) or value is None or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return str(value)[:100]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urljoin
 
+from headwater.formats.remembered import Remembered
 from headwater.formats.text import decoded
 
 # What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
@@ -34,7 +35,8 @@ def _resolve_rare(address: str, base: str | None) -> str | None:
     if address[:1] == "<":
         found = _HREF.search(address[:_LONGEST])
         address = decoded(found[1]) if found else ""  # the whole element of a page, where only its address belongs
-    address = address.translate(_DROPPED).strip()
+    if not address.isprintable():
+        address = address.translate(_DROPPED).strip()
     if not address or len(address) > _LONGEST:
         return None
     scheme = _scheme(address)
@@ -54,11 +56,19 @@ def _resolve_rare(address: str, base: str | None) -> str | None:
 
 def _scheme(address: str) -> str | None:
     head, colon, _ = address.partition(":")
-    if not colon or "/" in head or "?" in head or "#" in head:
+    return _SCHEMES[head] if colon else None
+
+
+def _scheme_of(head: str) -> str | None:
+    """The scheme that stands before a colon, "unknown" for what may be one, None for a path."""
+    if "/" in head or "?" in head or "#" in head:
         return None
     if not head[:1].isalpha() or not all(c.isalnum() or c in "+-." for c in head):
         return None if head[:1].isdigit() else "unknown"
     return head.lower()
+
+
+_SCHEMES = Remembered(_scheme_of, most=256, longest=20)
 
 
 def absolute(base: str | None, further: str | None) -> str | None:

@@ -15,6 +15,7 @@ from lxml import etree
 from headwater.errors import NotAFeed
 from headwater.formats import encoding
 from headwater.formats.text import WINDOWS, fit
+from headwater.quick import quick
 
 _OPTIONS = {
     "resolve_entities": False,
@@ -42,6 +43,7 @@ _BROKEN_OFF = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # the start of a CDATA section, 
 _XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A tree, what it was encoded in, and what had to be done to get it."""
@@ -55,7 +57,7 @@ def parse(body: bytes, charset: str | None = None) -> Parsed:
     """The document's tree; raises NotAFeed when there is nothing to recover."""
     head = body[:4096]
     declared = encoding.declared(head)
-    if b"\0" not in head[:4] and b"<!DOCTYPE" not in head and b"<!doctype" not in head:
+    if b"\0" not in head[:4] and b"<!DOCTYPE" not in head:
         if (declared or "utf-8") == "utf-8" and (charset or "utf-8") == "utf-8":
             try:
                 return Parsed(etree.fromstring(body, _UTF8), "utf-8")
