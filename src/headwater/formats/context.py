@@ -10,30 +10,42 @@ from headwater.formats.html import Cleaner
 from headwater.formats.languages import language
 from headwater.formats.links import absolute
 from headwater.formats.names import Names
+from headwater.quick import quick
 
 XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody wants of a document: its HTML cleaned, and content for the summary where an item has none."""
+
+    clean: bool = True
+    summaries: bool = True
 
 
 @dataclass(slots=True)
 class Context:
     """What can be known beforehand is, because asking an element for an attribute costs more than reading its text:
     `has_base` and `has_lang` say whether any xml:base or xml:lang is in there below the root, `modes` whether text
-    constructs may have a `mode` (Atom .3), `rdf` whether elements may have an rdf:about. `summaries`: whether an item
-    that has none shall have its content as one.
+    constructs may have a `mode` (Atom .3), `rdf` whether elements may have an rdf:about.
     """
 
     names: Names
-    cleaner: Cleaner
+    wanted: Wanted
     base: str | None = None
     has_base: bool = False
     has_lang: bool = False
     atom: bool = False
     modes: bool = False
     rdf: bool = False
-    summaries: bool = True
     nested: list[etree._Element] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    cleaner: Cleaner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cleaner = Cleaner(self.wanted.clean)
 
     def base_of(self, element: etree._Element) -> str | None:
         """The base address in force at an element (XML Base §4)."""

@@ -11,10 +11,9 @@ from lxml import etree
 
 from headwater.errors import NotAFeed
 from headwater.formats import cdf
-from headwater.formats.context import XML_BASE, XML_LANG, Context
+from headwater.formats.context import XML_BASE, XML_LANG, Context, Wanted
 from headwater.formats.entry import Inherited, read_entry, table_of
 from headwater.formats.feed import FeedDraft, about, read_feed_element, relate
-from headwater.formats.html import Cleaner
 from headwater.formats.languages import language
 from headwater.formats.links import absolute, is_web, resolve
 from headwater.formats.names import USUAL, Names, local_name, prefix_of
@@ -31,7 +30,7 @@ _HAS_LANG = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
 
 
 def read_xml(
-    body: bytes, charset: str | None, base: str | None, headers: Mapping[str, str], clean: bool, summaries: bool
+    body: bytes, charset: str | None, base: str | None, headers: Mapping[str, str], wanted: Wanted
 ) -> Document:
     """The Document an XML body holds."""
     parsed = parse(body, charset)
@@ -44,14 +43,13 @@ def read_xml(
     has_base = marked and bool(_HAS_BASE(parsed.root))
     context = Context(
         names=names,
-        cleaner=Cleaner(clean),
+        wanted=wanted,
         base=base if has_base else absolute(base, root.get(XML_BASE)),
         has_base=has_base,
         has_lang=marked and bool(_HAS_LANG(parsed.root)),
         atom=kind in ("feed", "entry"),
         modes=kind in ("feed", "entry") and not namespace.endswith("2005/Atom"),
         rdf=kind == "rdf",
-        summaries=summaries,
     )
     if kind == "channel" and cdf.is_cdf(root, names):
         return replace(cdf.read_cdf(root, context), encoding=parsed.encoding, problems=parsed.problems)
@@ -61,10 +59,10 @@ def read_xml(
 
 
 def read_elements(
-    root: etree._Element, base: str | None, clean: bool, summaries: bool, encoding: str, problems: tuple[str, ...]
+    root: etree._Element, base: str | None, wanted: Wanted, encoding: str, problems: tuple[str, ...]
 ) -> Document:
     """The Document that the elements of RSS say which did not come as XML."""
-    context = Context(names=USUAL, cleaner=Cleaner(clean), base=base, summaries=summaries)
+    context = Context(USUAL, wanted, base)
     context.problems.extend(problems)
     return _read(root, "rss", context, {}, encoding)
 

@@ -45,7 +45,7 @@ def read_entry(element: etree._Element, context: Context, inherited: Inherited, 
     get = draft.values.get
     identity = get("id")
     summary, content = get("summary"), get("content")
-    if summary is None and context.summaries:
+    if summary is None and context.wanted.summaries:
         summary = content
     updated = get("updated")
     published = get("published")

@@ -11,6 +11,7 @@ import orjson
 
 from headwater.errors import NotAFeed
 from headwater.formats import encoding, media, rssjson
+from headwater.formats.context import Wanted
 from headwater.formats.dates import parse_date
 from headwater.formats.document import read_elements
 from headwater.formats.html import Cleaner
@@ -23,13 +24,13 @@ from headwater.model import Document, Enclosure, Entry, Source
 _ITEM_LIMIT = 5_000
 
 
-def read_json(body: bytes, charset: str | None, base: str | None, clean: bool, summaries: bool) -> Document:
+def read_json(body: bytes, charset: str | None, base: str | None, wanted: Wanted) -> Document:
     """The Document a JSON body holds; raises NotAFeed when it holds none."""
     value, codec, problems = _load(body, charset)
     if not isinstance(value, dict):
         raise NotAFeed("This is JSON but no JSON Feed: it is not an object.", "json")
     if rssjson.is_rss(value):
-        return read_elements(rssjson.elements(value), base, clean, summaries, codec, tuple(problems))
+        return read_elements(rssjson.elements(value), base, wanted, codec, tuple(problems))
     version = _string(value.get("version")) or ""
     items = value.get("items")
     if "jsonfeed.org" not in version and not (
@@ -41,7 +42,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, clean: bool, s
     base = feed_url if base is None else base
     spoken = language(_string(value.get("language")))
     authors = _authors(value)
-    shown = _Shown(Cleaner(clean), authors, spoken, summaries)
+    shown = _Shown(Cleaner(wanted.clean), authors, spoken, wanted.summaries)
     cleaner = shown.cleaner
     items = items if isinstance(items, list) else []
     if len(items) > _ITEM_LIMIT:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headwater.errors import NotAFeed
+from headwater.formats.context import Wanted
 from headwater.formats.document import base_from, not_a_feed, read_xml
 from headwater.formats.encoding import EBCDIC, from_header
 from headwater.formats.jsonfeed import read_json
@@ -43,22 +44,23 @@ def read(
         if not body.strip(_BLANK):
             raise NotAFeed("The document is empty.", "empty")
         start = body.lstrip(_BLANK)[:64]
+    wanted = Wanted(clean, summaries)
     charset = from_header(heard.get("content-type"))
     base = base_from(url, heard)
     if start[:1] in b"{[":
-        return read_json(body, charset, base, clean, summaries)
+        return read_json(body, charset, base, wanted)
     if b"<" not in body and not body.startswith(EBCDIC):
         raise NotAFeed(f"This is {_described(body)}, not a feed.", "unknown")
     if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _holds_feed(body):
         raise not_a_feed("html", body)
     try:
-        return read_xml(body, charset, base, heard, clean, summaries)
+        return read_xml(body, charset, base, heard, wanted)
     except NotAFeed as error:
         later = _START.search(body, 1)
         if later is None or error.what not in ("html", "xml", "unknown"):
             raise
         try:
-            found = read_xml(body[later.start() :], charset, base, heard, clean, summaries)
+            found = read_xml(body[later.start() :], charset, base, heard, wanted)
         except (NotAFeed, UnicodeDecodeError):
             raise error from None
         return replace(found, problems=(*found.problems, "what stood before the document was left out"))
