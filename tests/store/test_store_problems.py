@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,22 @@ async def test_connections_that_were_cut_are_made_anew(postgres: PostgresServer)
         postgres.disconnect(name)
         assert (await store.reading.counts(owner)).total == 0
     postgres.drop(name)
+
+
+@pytest.mark.parametrize("missing", ["asyncpg", "greenlet"])
+def test_postgresql_without_its_packages_says_what_to_install(missing: str) -> None:
+    opening = f"""
+import asyncio, sys
+sys.modules["{missing}"] = None
+from headwater.store.store import Store
+asyncio.run(Store.open("postgresql://nobody@127.0.0.1:1/x"))
+"""
+    run = subprocess.run([sys.executable, "-c", opening], capture_output=True, text=True, check=False)
+    assert "StoreError: PostgreSQL needs more packages: install headwater[postgres]." in run.stderr.splitlines()[-1]
+
+
+def test_the_extra_for_postgresql_brings_what_sqlalchemy_needs_to_wait() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert any(one.startswith("sqlalchemy[asyncio]") for one in extras["postgres"])
+    assert "headwater[postgres]" in extras["cluster"]

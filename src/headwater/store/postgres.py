@@ -40,10 +40,6 @@ class Postgres(Database):
 
     @classmethod
     async def open(cls, url: URL, *, tables: str = HEAD) -> Postgres:
-        try:
-            import asyncpg  # noqa: F401  only asked whether it is there
-        except ImportError as error:
-            raise StoreError("PostgreSQL needs one more package: install headwater[postgres].") from error
         database = cls(url)
         try:
             await database.read(_refuse_old, database._server)

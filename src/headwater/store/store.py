@@ -88,8 +88,12 @@ class Store:
         if backend == "sqlite":
             return cls(await Sqlite.open(parsed, create=create, tables=tables))
         if backend in ("postgresql", "postgres"):
-            from headwater.store.postgres import Postgres  # loads half of SQLAlchemy that SQLite does not need
+            try:
+                import asyncpg  # noqa: F401  only asked whether it is there
 
+                from headwater.store.postgres import Postgres  # loads half of SQLAlchemy that SQLite does not need
+            except ImportError as error:
+                raise StoreError("PostgreSQL needs more packages: install headwater[postgres].") from error
             return cls(await Postgres.open(parsed, tables=tables))
         raise StoreError(_WANTED.format(url=parsed.render_as_string(hide_password=True)))
 
