@@ -34,10 +34,17 @@ def is_heavy(body: bytes) -> bool:
         return size > LARGE
     signs = np.frombuffer(body, np.uint8)  # counted three times as fast as `bytes.count` does
     opening = signs == ord("<")
-    tags = int(np.count_nonzero(opening)) + body.count(b"&lt;")
+    unescaped = int(np.count_nonzero(opening))
+    most = unescaped + int(np.count_nonzero(signs == ord("&")))  # as if every & began a tag: usually that tells enough
+    if most <= _FEW_TAGS:
+        return False
+    closing = int(np.count_nonzero(opening[:-1] & (signs[1:] == ord("/"))))
+    if most <= _MANY_TAGS and most - 2 * closing <= _MANY_UNCLOSED:
+        return False
+    tags = unescaped + body.count(b"&lt;")
     if not _FEW_TAGS < tags <= _MANY_TAGS:
         return tags > _MANY_TAGS
-    unclosed = tags - 2 * int(np.count_nonzero(opening[:-1] & (signs[1:] == ord("/"))))
+    unclosed = tags - 2 * closing
     if unclosed <= _MANY_UNCLOSED:
         return False
     return unclosed - 2 * body.count(b"&lt;/") - body.count(b"/>") - body.count(b"/&gt;") > _MANY_UNCLOSED
