@@ -20,6 +20,7 @@ from aiohttp import hdrs
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from headwater.fetch.deadlines import Deadlines
 from headwater.fetch.encodings import ACCEPTED
 from headwater.fetch.etiquette import FEED_TYPES
 from headwater.fetch.guard import REFUSAL, Blocked, Guard, GuardedResolver, Lookup, look_up
@@ -29,6 +30,7 @@ from headwater.model import Ending
 _HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp's 8 kB would lose their feeds
 _HEADER_COUNT = 256
 _KEEP_ALIVE = 5.0  # seconds: thousands of hosts are visited once an hour, and each idle connection is a file
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0)  # the deadline of the whole is our own
 
 
 class Failure(Exception):
@@ -93,7 +95,7 @@ class Transport:
         self._tls = tls
         self._lookup = lookup
         self._connections = connections
-        self._timeout = self._timeout_of(limits.deadline)
+        self._deadlines = Deadlines()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -125,10 +127,8 @@ class Transport:
         if self._session is not None:
             await self._session.close()
             await self._resolver.close()
+            self._deadlines.close()
             self._session = None
-
-    def _timeout_of(self, seconds: float) -> aiohttp.ClientTimeout:
-        return aiohttp.ClientTimeout(total=seconds, sock_connect=min(10.0, seconds), ceil_threshold=60)
 
     def check(self, url: str) -> None:
         """Raises `Blocked` where the guard says no before any name is resolved."""
@@ -165,7 +165,7 @@ class Transport:
                 target,
                 headers,
                 data,
-                self._timeout if seconds is None else self._timeout_of(seconds),
+                self._limits.deadline if seconds is None else seconds,
                 max_wire or self._limits.max_wire,
                 every_body,
             )
@@ -180,32 +180,32 @@ class Transport:
         target: URL,
         headers: Mapping[str, str],
         data: bytes | None,
-        time_limit: aiohttp.ClientTimeout,
+        seconds: float,
         max_wire: int,
         every_body: bool | None,
     ) -> Reply:
         if self._session is None:
             raise RuntimeError("the transport is used as an async context manager")
+        response, size = None, 0
         try:
-            response = await self._session.request(
-                method, target, headers=headers, data=data, timeout=time_limit, allow_redirects=False
-            )
-        except Exception as error:
-            raise failure_of(error, target.host or "", time_limit.total) from error
-        size = sum(map(len, chain.from_iterable(response.raw_headers))) + 4 * len(response.raw_headers)
-        try:
-            status = response.status
-            if status == 304 or every_body is None or not (200 <= status < 300 or every_body):
-                # A redirect's or an error's body is nothing we need: if it has not come along already, hang up.
-                response.release()
-                return Reply(status, response.headers, b"", size)
-            body = await self._body(response, max_wire)
-            return Reply(status, response.headers, body, size + len(body))
+            with self._deadlines.within(seconds):
+                response = await self._session.request(
+                    method, target, headers=headers, data=data, timeout=_TIMEOUT, allow_redirects=False
+                )
+                size = sum(map(len, chain.from_iterable(response.raw_headers))) + 4 * len(response.raw_headers)
+                status = response.status
+                if status == 304 or every_body is None or not (200 <= status < 300 or every_body):
+                    # A redirect's or an error's body is nothing we need: if it has not come along already, hang up.
+                    response.release()
+                    return Reply(status, response.headers, b"", size)
+                body = await self._body(response, max_wire)
+                return Reply(status, response.headers, body, size + len(body))
         except BaseException as error:
-            response.close()
+            if response is not None:
+                response.close()
             if isinstance(error, Failure) or not isinstance(error, Exception):
                 raise
-            raise failure_of(error, target.host or "", time_limit.total, size) from error
+            raise failure_of(error, target.host or "", seconds, size) from error
 
     async def _body(self, response: aiohttp.ClientResponse, max_wire: int) -> bytes:
         announced = response.content_length
@@ -235,7 +235,7 @@ def _too_large(most: int, received: int) -> Failure:
     return Failure(Ending.TOO_LARGE, f"The document is too large: more than {most:,} bytes.", received)
 
 
-def failure_of(error: Exception, host: str, deadline: float | None, received: int = 0) -> Failure:
+def failure_of(error: Exception, host: str, deadline: float, received: int = 0) -> Failure:
     """Name what went wrong; the sentences are for the person who subscribed to the feed."""
     cause = getattr(error, "os_error", None)
     match error:
