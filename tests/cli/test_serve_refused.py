@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from headwater.cli.sole import sole
 
 
 @pytest.mark.parametrize(
@@ -37,3 +43,25 @@ def test_a_port_in_use_is_named(headwater) -> None:
         port = taken.getsockname()[1]
         answer = headwater("serve", "--port", str(port))
     assert (answer.code, f"Cannot listen on 127.0.0.1:{port}" in answer.err) == (1, True)
+
+
+def test_a_second_server_on_one_file_is_refused_until_the_first_is_gone(headwater, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    first = [sys.executable, "-m", "headwater", "serve", "--port", "0", "--json", "--data", str(data)]
+    with subprocess.Popen(first, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith("{")
+        for command in ("serve", "demo"):
+            answer = headwater(command, "--port", "0", "--data", str(data))
+            assert (answer.code, f"runs on this database already (process {running.pid})" in answer.err) == (1, True)
+        assert headwater("feeds", "list", "--data", str(data)).code == 0  # commands work beside it
+        running.send_signal(signal.SIGKILL)
+    with sole(f"sqlite:///{data / 'headwater.sqlite'}"):  # nothing of it is in the way
+        assert (data / "headwater.sqlite-server").read_text() == f"{os.getpid()}\n"
+
+
+def test_only_files_have_one_server() -> None:
+    for url in ("postgresql:///name", "postgresql://host/name", "nonsense", "sqlite://", "sqlite:////no/such/folder/x"):
+        with sole(url):
+            pass
+    assert not Path("name-server").exists()

@@ -19,6 +19,7 @@ import uvicorn
 
 from headwater.cli import logs
 from headwater.cli.common import as_json, command, err, print_json, settings
+from headwater.cli.sole import sole
 from headwater.cli.work import make_folder, opened, run
 from headwater.cluster.node import SharedNode, shared
 from headwater.cluster.web_node import WebNode
@@ -107,7 +108,7 @@ def serve(
 
 async def _serve(given: Settings) -> None:
     make_folder(given)
-    with listening(given.host, given.port) as listener:
+    with sole(given.database_url), listening(given.host, given.port) as listener:
         async with (SharedNode if shared(given) else Node)(given) as node:
             await answer(node, listener)
 
@@ -159,6 +160,8 @@ def demo(
             | {"data": data, "allow_private": True, "budget": 600.0, "per_host": 16, "least_interval": 5.0}
             | ({} if "strategy" in given.model_fields_set else {"strategy": "top_utility"})
         )
+        make_folder(lively)
+        stack.enter_context(sole(lively.database_url))
         run(_demo(lively, Farm(feeds, seed, speed, hints=False)))
 
 
