@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,17 @@ async def test_an_item_seen_before_is_ignored_and_the_log_says_what_was_really_n
     assert (await store.refreshes())[0].new == 1
     assert {item.title for item in await store.items()} == {a.title, b.title}
     assert (await store.summary(NOW)).day.new == 2
+
+
+async def test_each_feed_of_a_batch_is_told_its_own_items_where_others_were_there_before(store: Store) -> None:
+    feeds = [await one_feed(store, f"https://example.org/{k}") for k in range(3)]
+    await store.save([a_verdict(feeds[1], an_item(feeds[1].id, "b"))])
+    batch = [a_verdict(feed, *(an_item(feed.id, name) for name in "abc"), at=NOW + 1) for feed in feeds]
+    saved = await store.save(batch)
+    assert ["".join(item.identity for item in one.new) for one in saved] == ["abc", "ac", "abc"]
+    for one in saved:
+        stored = [await store.item(id) for id in one.new_ids]
+        assert stored == [replace(item, id=id) for item, id in zip(one.new, one.new_ids, strict=True)]
 
 
 async def test_the_same_refresh_saved_twice_is_written_once(store: Store) -> None:
@@ -206,6 +219,13 @@ async def test_windows_of_thousands_and_batches_of_thousands_fit(store: Store) -
     changed = tuple(replace(item, content_hash="2") for item in items)
     (saved,) = await store.save([a_verdict(feed, at=NOW + 1, updated=changed)])
     assert len(saved.updated_ids) == 5000
+
+
+def test_sqlite_stores_nothing_truth_and_bytes_as_they_are() -> None:
+    types = "SELECT typeof(?1), ?1, typeof(?2), ?2, typeof(?3), ?3"
+    with closing(sqlite3.connect(":memory:")) as connection:
+        (row,) = connection.execute(types, (None, True, b"\0\xff"))
+    assert row == ("null", None, "integer", 1, "blob", b"\0\xff")
 
 
 _PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
+from orjson import dumps, loads
 from sqlalchemy import Connection, Row, func, select, tuple_
 
 from headwater.errors import NotFound
@@ -35,8 +35,8 @@ def item_values(value: Item, id: int) -> tuple[Any, ...]:
         value.title,
         value.link,
         value.language,
-        to_json(value.authors) if value.authors else None,
-        to_json(value.categories) if value.categories else None,
+        dumps(value.authors).decode() if value.authors else None,
+        dumps(value.categories).decode() if value.categories else None,
         to_json([(one.url, one.type, one.length) for one in value.enclosures]) if value.enclosures else None,
         value.summary,
         value.content,
@@ -86,15 +86,15 @@ def item_of(row: Sequence[Any]) -> Item:
         bool(dated),
         updated,
         first_seen,
-        tuple(orjson.loads(authors)) if authors else (),
+        tuple(loads(authors)) if authors else (),
         summary,
         content,
-        tuple(orjson.loads(categories)) if categories else (),
-        tuple([Enclosure(*one) for one in orjson.loads(enclosures)]) if enclosures else (),
+        tuple(loads(categories)) if categories else (),
+        tuple([Enclosure(*one) for one in loads(enclosures)]) if enclosures else (),
         language,
         version,
         id,
-        Source(*orjson.loads(source)) if source else None,
+        Source(*loads(source)) if source else None,
     )
 
 

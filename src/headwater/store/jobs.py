@@ -46,7 +46,7 @@ class JobRow(NamedTuple):
 def offer(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
     """Add jobs; the feeds of those that were added. One that is still there for the same feed stays."""
     rows = [(one.feed_id, one.partition, one.body, 0.0, 0) for one in jobs]
-    return {feed for (feed,) in _OFFER.inserted(connection, rows)}
+    return _OFFER.inserted(connection, rows)
 
 
 def take(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:

@@ -109,8 +109,8 @@ class _Written:
     """What came of one verdict so far."""
 
     verdict: Verdict
-    new: list[Item] = field(default_factory=list)
-    new_ids: list[int] = field(default_factory=list)
+    new: Sequence[Item] = ()
+    new_ids: Sequence[int] = ()
     updated_ids: list[int] = field(default_factory=list)
     skipped: str | None = None
     url_taken_by: int | None = None
@@ -170,7 +170,7 @@ def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, 
     if not here:
         return []
     rows = [refresh_values(here[place].verdict.refresh) for place in sorted(here)]
-    inserted = set(_REFRESH.inserted(connection, rows))
+    inserted = _REFRESH.inserted(connection, rows)
     for place, each in here.items():
         if place not in inserted:
             each.skipped = "This refresh has been saved before."
@@ -178,22 +178,18 @@ def _accepted(connection: Connection, written: list[_Written], feeds: dict[int, 
 
 
 def _new_items(connection: Connection, live: list[_Written]) -> None:
-    brought = [(each, one) for each in live for one in each.verdict.new]
+    brought = [one for each in live for one in each.verdict.new]
     if brought:
         ids = reserve(connection, item, len(brought), announced=True)
         rows = [
-            (one.feed_id, seen_key(one.identity), id, one.content_hash)
-            for (_, one), id in zip(brought, ids, strict=True)
+            (one.feed_id, seen_key(one.identity), id, one.content_hash) for one, id in zip(brought, ids, strict=True)
         ]
         rows.sort()  # feeds, and keys of one feed, in the same order for everybody
-        really = {id for (id,) in _SEEN.inserted(connection, rows)}
-        kept = [(each, one, id) for (each, one), id in zip(brought, ids, strict=True) if id in really]
-        if kept:
-            _ITEM.run(connection, [item_values(one, id) for _, one, id in kept])
-            search.note(connection, [id for _, _, id in kept])
-        for each, one, id in kept:
-            each.new.append(one)
-            each.new_ids.append(id)
+        really = _SEEN.inserted(connection, rows)
+        kept = [(one, id) for one, id in zip(brought, ids, strict=True) if id in really]
+        _ITEM.run(connection, [item_values(one, id) for one, id in kept])
+        search.note(connection, [id for _, id in kept])
+        _hand_out(live, ids, really)
     wrong = [each for each in live if len(each.new) != each.verdict.refresh.new]
     if wrong:  # the log says what was stored, not what was hoped for
         counts = [
@@ -201,6 +197,20 @@ def _new_items(connection: Connection, live: list[_Written]) -> None:
             for each in wrong
         ]
         connection.execute(_RECOUNT, counts)
+
+
+def _hand_out(live: list[_Written], ids: Sequence[int], really: set[int]) -> None:
+    """To each what became of its new items, whose ids are given in their order."""
+    start = 0
+    for each in live:
+        new = each.verdict.new
+        given = ids[start : start + len(new)]
+        start += len(new)
+        if really.issuperset(given):
+            each.new, each.new_ids = new, given
+        else:
+            each.new = [one for one, id in zip(new, given, strict=True) if id in really]
+            each.new_ids = [id for id in given if id in really]
 
 
 def _updated_items(connection: Connection, live: list[_Written]) -> None:

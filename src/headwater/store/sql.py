@@ -201,21 +201,22 @@ class InsertNew(InsertMany):
 
     def __init__(self, table: Table, columns: Sequence[str], returning: Sequence[str]) -> None:
         super().__init__(table, columns)
-        self._returned = [columns.index(name) for name in returning]
+        self._returned = itemgetter(*(columns.index(name) for name in returning))
+        self._told = itemgetter(*range(len(returning)))
         self._tail = f" ON CONFLICT DO NOTHING RETURNING {_quoted(returning)}"
 
-    def inserted(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """Rows in the order of the columns → the returned columns of those that were inserted."""
-        return [row for part in self._parts(rows) for row in self._inserted(connection, part)]
+    def inserted(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> set[Any]:
+        """Rows in the order of the columns → the returned column, or columns, of those that were inserted."""
+        return {one for part in self._parts(rows) for one in self._inserted(connection, part)}
 
-    def _inserted(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    def _inserted(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> Iterable[Any]:
         if connection.dialect.name == "sqlite":
             # Nearly always all are new, and not to be told so row by row saves a third. Where one is not, SQLite has
             # taken back the whole statement, and no more than that.
             with suppress(sqlite3.IntegrityError):
                 self._send(connection, rows)
-                return [tuple([row[place] for place in self._returned]) for row in rows]
-        return [tuple(row) for row in self._send(connection, rows, self._tail)]
+                return map(self._returned, rows)
+        return map(self._told, self._send(connection, rows, self._tail))
 
 
 class OfUser:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from operator import index
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
@@ -34,6 +37,12 @@ _PRAGMAS = (
     "PRAGMA journal_size_limit = 67108864",
 )
 _CACHE = {True: "PRAGMA cache_size = -65536", False: "PRAGMA cache_size = -8192"}  # KiB: the writer, each reader
+
+# How these are stored the driver asks their class each time, and makes itself an error of the answer that it does not
+# say, which takes three times as long as storing them. So it is told: as they are.
+sqlite3.register_adapter(NoneType, {None: None}.__getitem__)
+sqlite3.register_adapter(bool, index)
+sqlite3.register_adapter(bytes, bytes.__bytes__)
 
 
 class Sqlite(Database):
