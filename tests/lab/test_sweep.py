@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,19 @@ def test_one_process_is_the_caller_itself() -> None:
 def test_the_error_of_a_job_reaches_the_caller() -> None:
     with pytest.raises(TraceError, match=r"job . cannot run\."):
         run_all([Job(refuse, (place,)) for place in range(4)], LabSettings(jobs=2))
+
+
+def refuse_or_note(place: int, folder: str) -> None:
+    if place == 0:
+        raise TraceError("job 0 cannot run.")
+    time.sleep(0.05)
+    (Path(folder) / str(place)).touch()
+
+
+def test_what_has_not_begun_when_one_fails_is_not_run_any_more(tmp_path: Path) -> None:
+    with pytest.raises(TraceError):
+        run_all([Job(refuse_or_note, (place, str(tmp_path))) for place in range(60)], LabSettings(jobs=2))
+    assert len(list(tmp_path.iterdir())) < 20
 
 
 def square(value: int) -> int:

@@ -53,7 +53,8 @@ def _completed(jobs: Sequence[Job], on: LabSettings) -> Iterator[tuple[int, Any]
                 for future in as_completed(places):
                     yield places[future], future.result()
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                # Waits for what is being computed; leaving the block would call it again and forget to cancel the rest.
+                pool.shutdown(cancel_futures=True)
                 raise
 
 
