@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from headwater.cli import feeds
+from headwater.cli.subscriptions import Stopped, stoppable
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
 
 
 def test_a_narrow_screen_shortens_titles_and_addresses_to_one_line_a_feed(headwater, farm_url, monkeypatch) -> None:
@@ -170,9 +175,41 @@ def test_what_had_to_be_recovered_is_said_with_the_name_of_its_file(headwater, t
     damaged.write_text('<opml><body><outline xmlUrl="http://a.example/?x=1&y=2"/><outline text="c" xm')
     said = headwater("feeds", "import", str(damaged))
     assert "1 feed added" in said.out
-    assert f"note: {damaged}: the XML is not well formed and was recovered" in said.out.replace("\n", "")
+    assert f"1 note:  {damaged}: the XML is not well formed and was recovered" in said.out.replace("\n", "")
     report = headwater("feeds", "import", "-", "--json", input=damaged.read_text()).json
     assert report["problems"] == ["standard input: the XML is not well formed and was recovered"]
+
+
+async def test_an_import_that_is_stopped_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    many = [NewFeed(f"https://a.example/{k}") for k in range(2_500)]
+    async with await Store.open(f"sqlite:///{tmp_path}/db") as store:
+        loop = asyncio.get_running_loop()
+
+        def interrupted(done: int) -> None:  # in the writing thread, while the loop hears of Ctrl-C
+            loop.call_soon_threadsafe(importing.cancel)
+            time.sleep(0.2)
+
+        importing = asyncio.create_task(stoppable(store, many, interrupted))
+        with pytest.raises(Stopped):
+            await importing
+        assert await store.count_feeds() == 0
+        told: list[int] = []
+        assert len(await stoppable(store, many, told.append)) == 2_500
+        assert told[-1] == 2_500
+
+
+def test_long_reports_of_an_import_are_cut(headwater) -> None:
+    lines = "".join(f"ftp://a.example/{k}\n" for k in range(14))
+    said = headwater("feeds", "import", "-", input=f"http://a.example/f\n{lines}").out
+    assert "14 were refused:" in said
+    assert "… and 4 more (--json shows all)" in said
+    assert "1 was refused:" in headwater("feeds", "import", "-", input="http://a.example/f\nftp://a.example/\n").out
+
+
+def test_a_list_without_hits_does_not_say_that_there_are_no_feeds(headwater) -> None:
+    headwater("feeds", "import", "-", input="http://a.example/f\n")
+    for asked in (("--tag", "none"), ("--search", "nothing")):
+        assert headwater("feeds", "list", *asked).out.startswith("No feed is like that")
 
 
 @pytest.mark.parametrize("text", ["", "<html><body>hello</body></html>", "\x00\x01", "<opml><body><outline"])

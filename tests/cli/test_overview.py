@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import headwater
 from headwater import __version__
 from headwater.cli import common
-from headwater.cli.main import SAYING, build
+from headwater.cli.main import SAYING, build, main
 
 
 def environment() -> dict[str, str]:
@@ -49,6 +49,36 @@ def test_a_sentence_with_brackets_is_said_as_it_is(monkeypatch: pytest.MonkeyPat
     with pytest.raises(SystemExit):
         common.fail("There is no feed [/b] here, nor [bold].")
     assert screen.getvalue().strip() == "error: There is no feed [/b] here, nor [bold]."
+
+
+@pytest.mark.parametrize("given", [["--json"], []])
+def test_for_machines_what_is_wrong_is_json_too(given: list[str], tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["headwater", "feeds", "show", "7", "--data", str(tmp_path), *given])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert ended.value.code == 1
+    assert said.err == "error: There is no feed 7. “headwater feeds list” shows all.\n"
+    assert not given or json.loads(said.out) == {"error": "There is no feed 7. “headwater feeds list” shows all."}
+    assert given or said.out == ""
+
+
+def test_what_is_stopped_says_so() -> None:
+    app = common.group("a")
+
+    @common.command(app)
+    def long() -> None:
+        raise KeyboardInterrupt
+
+    done = CliRunner().invoke(app, ["long"])
+    assert (done.exit_code, done.stderr) == (130, "error: Stopped.\n")
+
+
+def test_the_version_is_an_option_too(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["headwater", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"{__version__}\n")
 
 
 def test_the_overview_loads_neither_the_database_nor_the_client_nor_numbers() -> None:

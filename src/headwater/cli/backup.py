@@ -62,7 +62,7 @@ def restore(
 @contextmanager
 def _bar(doing: str) -> Iterator[Told]:
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn("rows"), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=as_json()) as progress:
+    with Progress(*columns, console=err, transient=True, disable=as_json() or not err.is_terminal) as progress:
         bar = progress.add_task(doing, total=None)
         yield lambda done, total: progress.update(bar, completed=done, total=total)
 

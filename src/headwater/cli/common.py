@@ -23,6 +23,7 @@ from rich.text import Text
 from headwater.settings import Settings, load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+STOPPED = 130  # the exit code of what Ctrl-C ends, as shells have it
 
 out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
@@ -59,7 +60,10 @@ def _taking_shared_options(function: F) -> F:
         at_root = "ctx" in kwargs and kwargs["ctx"].parent is None  # a new command line begins here
         outer = {} if at_root else _given.get()
         _given.set({**outer, **{name: value for name, value in shared.items() if value is not None}})
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt:  # here, since typer would end without a word
+            fail("Stopped.", STOPPED)
 
     wrapped.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*signature.parameters.values(), *extra]
@@ -120,6 +124,8 @@ def print_json(value: Any) -> None:
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """Say what is wrong on standard error and end with `code`."""
+    """Say what is wrong on standard error, for machines also as JSON where they read, and end with `code`."""
+    if as_json():
+        print_json({"error": message})
     err.print("[red]error:[/red]" if err.is_terminal else "error:", Text(message))
     raise SystemExit(code)

@@ -58,7 +58,7 @@ async def _export(
     columns = (TextColumn("exporting"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     async with opened(settings()) as store:
         part = Slice(since, until, None if feed is None else (await store.feed(feed)).id)
-        with Progress(*columns, console=err, transient=True, disable=as_json()) as progress:
+        with Progress(*columns, console=err, transient=True, disable=as_json() or not err.is_terminal) as progress:
             bar = progress.add_task("exporting", total=None)
 
             def show(done: int, total: int) -> None:

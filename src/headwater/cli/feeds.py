@@ -15,7 +15,7 @@ from rich.table import Table
 from headwater.cli import adding, subscriptions
 from headwater.cli.adding import NATS
 from headwater.cli.articles import Switch, switched
-from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
+from headwater.cli.common import as_json, command, count, fail, group, out, print_json, settings
 from headwater.cli.removed import how_to_undo
 from headwater.cli.work import fetcher, opened, run
 from headwater.model import Feed, Known, Refresh
@@ -62,6 +62,9 @@ def list_(
     feeds, known = run(work())
     if as_json():
         print_json([_feed_json(feed, known.get(feed.id)) for feed in feeds])
+        return
+    if not feeds and (tag or search):
+        out.print("No feed is like that: “headwater feeds list” shows all.")
         return
     if not feeds:
         out.print(
@@ -160,14 +163,15 @@ def show(feed: Annotated[str, typer.Argument(help="Its id, address or name.")]) 
             known = (await store.known([one.id])).get(one.id)
             refreshes = await store.refreshes(one.id, limit=10)
             items = await store.items(feed_id=one.id, limit=10)
-            count = await store.count_items(one.id)
+            stored = await store.count_items(one.id)
         if as_json():
             recent = [{"id": i.id, "title": i.title, "link": i.link, "published": i.published} for i in items]
-            print_json({**_feed_json(one, known), "items": count, "recent": recent, "refreshes": refreshes})
+            print_json({**_feed_json(one, known), "items": stored, "recent": recent, "refreshes": refreshes})
             return
         now = time.time()
         out.print(f"[bold]{escape(one.title or one.url)}[/bold]  [dim]{escape(one.url)}[/dim]")
-        out.print(f"id {one.id} · {_state(one, known)} · {count} items · weight {one.weight:g} · {', '.join(one.tags)}")
+        facts = (f"id {one.id}", _state(one, known), count(stored, "item"), f"weight {one.weight:g}", *one.tags)
+        out.print(escape(" · ".join(facts)))
         if known and known.last_error:
             out.print(f"[red]{escape(known.last_error)}[/red]")
         out.print("\n[bold]refreshes[/bold]")
@@ -226,11 +230,11 @@ def refresh(
         away = [one for one in bad if one.get("network_away")]
         for one in results if feeds else bad:
             if one not in away:
-                out.print(f"{one['id']}: {one['text']}", markup=True)
+                out.print(f"{one['id']}: {escape(str(one['text']))}")
         if away:
-            out.print(f"{len(away)} feeds {away[0]['text']}")
+            out.print(f"{count(len(away), 'feed')} {away[0]['text']}")
         new = sum(int(str(one.get("new", 0))) for one in results)
-        out.print(f"{len(results) - len(bad)} of {len(results)} feeds refreshed, {new} new items")
+        out.print(f"{len(results) - len(bad):,} of {count(len(results), 'feed')} refreshed, {count(new, 'new item')}")
     if any(one.get("network_away") for one in bad) or (bad and len(bad) == len(results)):
         raise SystemExit(1)
 

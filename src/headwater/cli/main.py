@@ -13,7 +13,7 @@ from importlib import import_module
 import typer
 
 from headwater import __version__
-from headwater.cli.common import as_json, command, fail, group, out, print_json
+from headwater.cli.common import STOPPED, as_json, command, fail, group, out, print_json
 from headwater.errors import HeadwaterError
 
 # Each module has a function `register(app)` that adds its commands.
@@ -119,10 +119,10 @@ def version() -> None:
 
 def main() -> None:
     try:
-        arguments = sys.argv[1:]
+        arguments = ["version" if word == "--version" else word for word in sys.argv[1:2]] + sys.argv[2:]
         completing = any(name.endswith("_COMPLETE") for name in os.environ)  # a shell asks for what could follow
-        (build(arguments) if named(arguments) or completing else overview())()
+        (build(arguments) if named(arguments) or completing else overview())(arguments)
     except HeadwaterError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        fail("Stopped.", 130)
+        fail("Stopped.", STOPPED)

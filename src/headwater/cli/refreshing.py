@@ -42,7 +42,8 @@ async def refresh_all(
         async with slots:
             return await refresher.fetch(known, "asked for by a person")
 
-    with Progress(console=err, transient=True, disable=not show_progress or len(feeds) < 2) as progress:
+    shown = show_progress and err.is_terminal and len(feeds) > 1
+    with Progress(console=err, transient=True, disable=not shown) as progress:
         bar = progress.add_task("refreshing", total=len(feeds))
         for start in range(0, len(feeds), CHUNK):
             chunk = feeds[start : start + CHUNK]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +14,12 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headwater.cli.common import as_json, command, count, err, out, print_json, settings
+from headwater.cli.common import STOPPED, as_json, command, count, err, fail, out, print_json, settings
 from headwater.cli.work import opened, run
 from headwater.errors import InputError
 from headwater.formats.opml import Outline, Subscriptions, joined, read_opml
 from headwater.formats.write import write_opml
+from headwater.store.store import Store
 from headwater.store.values import Added, NewFeed
 
 SHOWN = 10  # lines of a report before it is cut
@@ -41,15 +44,40 @@ def import_(
     """Add all feeds of one or more lists; folders become tags. All of it or, where something goes wrong, nothing."""
     lists = joined([_list(file) for file in files])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *(tag or ()))) for one in lists.feeds]
-    _report(lists, run(_add(new)))
+    try:
+        added = run(_add(new))
+    except Stopped:
+        fail("Stopped: nothing was imported.", STOPPED)
+    _report(lists, added)
 
 
 async def _add(new: list[NewFeed]) -> list[Added]:
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     async with opened(settings()) as store:
-        with Progress(*columns, console=err, transient=True, disable=as_json()) as progress:
+        with Progress(*columns, console=err, transient=True, disable=as_json() or not err.is_terminal) as progress:
             bar = progress.add_task("importing", total=len(new))
-            return await store.add_feeds(new, time.time(), progress=lambda done: progress.update(bar, completed=done))
+            return await stoppable(store, new, lambda done: progress.update(bar, completed=done))
+
+
+async def stoppable(store: Store, new: list[NewFeed], progress: Callable[[int], None]) -> list[Added]:
+    """Add them all. Ctrl-C takes back what is written so far, which a thread would go on writing: raises Stopped."""
+    stopped = False
+
+    def told(done: int) -> None:
+        if stopped:
+            raise Stopped
+        progress(done)
+
+    adding = asyncio.ensure_future(store.add_feeds(new, time.time(), progress=told))
+    try:
+        return await asyncio.shield(adding)
+    except asyncio.CancelledError:
+        stopped = True
+        return await adding  # or, where it is too late for that, all of it is there and is reported
+
+
+class Stopped(Exception):
+    """Ends the transaction from inside."""
 
 
 def _report(lists: Subscriptions, added: list[Added]) -> None:
@@ -73,18 +101,18 @@ def _report(lists: Subscriptions, added: list[Added]) -> None:
     out.print(
         f"{count(len(created), 'feed')} added, {len(there):,} {'was' if len(there) == 1 else 'were'} there already."
     )
+    refused = [f"{url}: {reason}" for url, reason in lists.refused]
     for what, lines in (
-        ("stood in the list twice", duplicates),
-        ("were refused", [f"{url}: {reason}" for url, reason in lists.refused]),
+        (f"{len(duplicates):,} stood in the list twice:", duplicates),
+        (f"{len(refused):,} {'was' if len(refused) == 1 else 'were'} refused:", refused),
+        (f"{count(len(lists.problems), 'note')}:", lists.problems),
     ):
         if lines:
-            out.print(f"{len(lines)} {what}:")
+            out.print(what)
             for line in lines[:SHOWN]:
                 out.print(f"  {escape(line)}")
             if len(lines) > SHOWN:
-                out.print(f"  … and {len(lines) - SHOWN} more (--json shows all)")
-    for problem in lists.problems:
-        out.print(f"note: {escape(problem)}")
+                out.print(f"  … and {len(lines) - SHOWN:,} more (--json shows all)")
 
 
 def export(
