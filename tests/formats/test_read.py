@@ -210,6 +210,20 @@ def test_what_is_no_feed_says_what_it_is(body: bytes, what: str) -> None:
     assert str(caught.value).endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0<ab>", "a picture"),
+        (b"\x1f\x8b\x08\0\0<o>\0", "gzip-compressed data"),
+        (b"PK\x03\x04<a>", "a ZIP archive"),
+        (b"SQLite format 3\0<a>", "a SQLite database"),
+    ],
+)
+def test_bytes_that_look_like_an_element_inside_a_file_make_it_no_xml(body: bytes, kind: str) -> None:
+    with pytest.raises(NotAFeed, match=f"This is {kind}, not a feed."):
+        read(body)
+
+
 def test_every_real_document_is_read_and_has_the_items_its_manifest_counts(shared_data: Path) -> None:
     # The manifest counts `"id"` in JSON documents, which authors and attachments have too, and item tags in RSS.
     differing = set()

@@ -46,6 +46,11 @@ def _bytes(file: str) -> bytes:
     except IsADirectoryError as error:
         raise InputError(f"{file} is a folder: name a feed document in it.") from error
     except (OSError, ValueError) as error:
+        if file.startswith(("http://", "https://", "feed:")):
+            raise InputError(
+                f"{file} is an address, and read takes a file: curl -sL ADDRESS | headwater read -, "
+                "or add it with headwater feeds add."
+            ) from error
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{file} cannot be read: {reason}.") from error
 

@@ -16,6 +16,22 @@ from headwater.model import Document
 # Where a document begins after warnings that its server wrote first.
 _START = re.compile(rb"<\?xml\s|<(?:rss|feed|rdf:RDF)[\s>]")
 _BLANK = b" \t\r\n\0"
+# How files begin that are no feeds, whatever looks like an element inside.
+_KINDS = {
+    b"%PDF": "a PDF file",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"GIF8": "a picture",
+    b"RIFF": "a picture or a recording",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "gzip-compressed data",
+    b"BZh": "bzip2-compressed data",
+    b"\xfd7zXZ": "xz-compressed data",
+    b"(\xb5/\xfd": "zstd-compressed data",
+    b"SQLite format 3\0": "a SQLite database",
+    b"BEGIN:VCALENDAR": "a calendar",
+}
+_BEGINNINGS = tuple(_KINDS)
 
 
 def read(
@@ -49,7 +65,7 @@ def read(
     base = base_from(url, heard)
     if start[:1] in b"{[":
         return read_json(body, charset, base, wanted)
-    if b"<" not in body and not body.startswith(EBCDIC):
+    if body.startswith(_BEGINNINGS) or (b"<" not in body and not body.startswith(EBCDIC)):
         raise NotAFeed(f"This is {_described(body)}, not a feed.", "unknown")
     if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _holds_feed(body):
         raise not_a_feed("html", body)
@@ -79,15 +95,7 @@ def _holds_feed(body: bytes) -> bool:
 
 
 def _described(body: bytes) -> str:
-    for mark, name in (
-        (b"%PDF", "a PDF file"),
-        (b"\x89PNG", "a picture"),
-        (b"\xff\xd8\xff", "a picture"),
-        (b"GIF8", "a picture"),
-        (b"PK\x03\x04", "a ZIP archive"),
-        (b"\x1f\x8b", "gzip-compressed data"),
-        (b"BEGIN:VCALENDAR", "a calendar"),
-    ):
+    for mark, name in _KINDS.items():
         if body.startswith(mark):
             return name
     return "binary data" if b"\0" in body[:1000] else "plain text"
