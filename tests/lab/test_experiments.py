@@ -12,7 +12,7 @@ import pytest
 from findings import ON_NEWS, SYNTHETIC, surprises
 
 from headwater.errors import TraceError
-from headwater.lab.experiments import MODULES, experiment
+from headwater.lab.experiments import MODULES, experiment, two_steps
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Result, silent
 from headwater.lab.report import Section, page, run_section
 
@@ -41,6 +41,16 @@ def test_two_steps_orders_the_strategies_as_the_paper_does() -> None:
     assert min(found["two_steps"], found["only_sat"]) > max(found["only_tau"], found["top_utility"])
     assert min(found["only_tau"], found["top_utility"]) > found["uniform"]
     assert {row["requests"] for row in result.rows if row["strategy"] in ("top_utility", "uniform")} == {1000.0}
+
+
+def test_what_the_thesis_corrects_stands_beside_the_papers_value() -> None:
+    measures = {"completeness": {"mean": 0.97}, "freshness": {"mean": 0.93}, "requests": 4700.0}
+    paper = {"completeness": 0.9781, "freshness": 0.8762, "requests": 4700}
+    row = {"strategy": "two_steps", "budget": 50.0, **measures, "paper": paper, "thesis": {"freshness": 0.9187}}
+    checked = {check.statement.partition(" ")[0]: check.figures for check in two_steps.checks_of([row])}
+    assert checked["freshness"]["thesis"] == 0.9187
+    assert checked["freshness"]["off"] == pytest.approx(0.93 - 0.9187)
+    assert "thesis" not in checked["completeness"]
 
 
 def test_numbers_do_not_depend_on_how_many_processes_made_them() -> None:

@@ -74,6 +74,12 @@ async def test_what_is_not_there_is_said_with_what_might_have_been_meant(store: 
         await store.feed("planet-pyton")
     with pytest.raises(NotFound, match=r"Did you mean https://planet.python.org/rss20.xml"):
         await store.feed("https://planet.python.org/rss2.xml")
+    other = await one_feed(store, "https://b.example/feed", title="Delta Science Weekly")
+    with pytest.raises(NotFound, match=rf"Did you mean {other.id} \(Delta Science Weekly\)\?"):
+        await store.feed("science")
+    await store.add_feeds([NewFeed(f"https://volcano.example/{k}") for k in range(9)], NOW)
+    with pytest.raises(NotFound, match=r"feeds list --search 'volcano'"):
+        await store.feed("volcano")
     for ref in (99, "99", "9" * 40, "", "%", "nothing like it", "\x00", "\ud800"):
         with pytest.raises(NotFound):
             await store.feed(ref)

@@ -173,6 +173,9 @@ def find(connection: Connection, ref: int | str) -> Feed:
 def _not_found(connection: Connection, ref: int | str) -> str:
     if isinstance(ref, int) or ref.isdigit():
         return f"There is no feed {ref}. “headwater feeds list” shows all."
+    holding = _holding(connection, clean(ref))
+    if holding:
+        return f"There is no feed “{ref}”. {holding}"
     # Candidates that share a beginning or a middle with what was typed, so that 100,000 feeds need not be compared.
     word = clean(ref).rstrip("/").rpartition("/")[2] or clean(ref)
     like = {part for part in (word[:4], word[-4:], word) if len(part) >= 3}
@@ -184,8 +187,20 @@ def _not_found(connection: Connection, ref: int | str) -> str:
     return f"There is no feed “{ref}”.{hint}"
 
 
+def _holding(connection: Connection, part: str) -> str:
+    """Which feeds have it in title, name or address, where they are few: nobody removes a feed by half a title."""
+    if len(part) < 3:
+        return ""
+    title = func.coalesce(feed.c.given_title, feed.c.title, feed.c.url)
+    few = connection.execute(select(feed.c.id, title).where(_contains(part)).order_by(feed.c.id).limit(4)).all()
+    if len(few) == 4:
+        return f"“headwater feeds list --search '{part}'” shows those that have it in title, name or address."
+    return f"Did you mean {' or '.join(f'{row[0]} ({row[1]})' for row in few)}?" if few else ""
+
+
 def _contains(part: str) -> Any:
-    return or_(*(column.icontains(part, autoescape=True) for column in (feed.c.name, feed.c.url, feed.c.title)))
+    columns = (feed.c.name, feed.c.url, feed.c.title, feed.c.given_title)
+    return or_(*(column.icontains(part, autoescape=True) for column in columns))
 
 
 def by_ids(connection: Connection, ids: Iterable[int]) -> dict[int, Feed]:
@@ -201,7 +216,7 @@ def listed(connection: Connection, after: int, limit: int | None, tag: str | Non
     if tag is not None:
         query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == clean(tag))))
     if search is not None:
-        query = query.where(or_(_contains(clean(search)), feed.c.given_title.icontains(clean(search), autoescape=True)))
+        query = query.where(_contains(clean(search)))
     return _read(connection, query)
 
 

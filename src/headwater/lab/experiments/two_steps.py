@@ -155,17 +155,17 @@ def checks_of(rows: list[Row]) -> list[Check]:
             "requests": row["requests"],
         }
         for measure, tolerance in (("completeness", 0.03), ("freshness", 0.08), ("requests", 0.06)):
-            targets = [
-                paper[measure],
-                *([row["thesis"]["freshness"]] if "thesis" in row and measure == "freshness" else []),
-            ]
-            off = min(abs(found[measure] - target) / (target if measure == "requests" else 1.0) for target in targets)
+            targets = {"paper": paper[measure]}
+            if "thesis" in row and measure == "freshness":
+                targets["thesis"] = row["thesis"]["freshness"]
+            scale = paper[measure] if measure == "requests" else 1.0
+            off = min(abs(found[measure] - target) / scale for target in targets.values())
             checks.append(
                 Check(
                     f"{measure} of {label} is the paper's",
                     off <= tolerance,
                     f"± {tolerance:.0%}" if measure == "requests" else f"± {tolerance:g}",
-                    {"found": found[measure], "paper": targets[0], "off": off},
+                    {"found": found[measure], **targets, "off": off},
                     "Table 2",
                 )
             )
