@@ -117,3 +117,14 @@ async def test_charts_show_their_finding_and_their_numbers(lived_site: Start, br
     rows = page.locator("figure").first.locator("tbody tr")
     assert await rows.count() == 168
     assert await rows.first.is_visible()
+
+
+async def test_on_a_phone_moments_say_what_happened_then(lived_site: Start, browser: Browser) -> None:
+    base = await lived_site()
+    page = await browser.new_page(viewport={"width": 390, "height": 844})
+    await page.goto(f"{base}/feeds")
+    said = """cells => cells.slice(0, 3).map(one => getComputedStyle(one, "::before").content.replaceAll('"', ""))"""
+    shown = [word.strip() for word in await page.eval_on_selector_all("td.when", said)]
+    assert shown == ["refreshed", "changed", "next"]
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    assert await page.eval_on_selector_all("td.when", said) == ["none"] * 3  # there the columns have headings
