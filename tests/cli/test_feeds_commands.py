@@ -206,6 +206,10 @@ def test_long_reports_of_an_import_are_cut(headwater) -> None:
     assert "1 was refused:" in headwater("feeds", "import", "-", input="http://a.example/f\nftp://a.example/\n").out
 
 
+def test_an_empty_list_names_the_folder_it_looked_in(headwater, tmp_path: Path) -> None:
+    assert f"No feeds yet in {tmp_path / 'data'}." in headwater("feeds", "list").out.replace("\n", "")
+
+
 def test_a_list_without_hits_does_not_say_that_there_are_no_feeds(headwater) -> None:
     headwater("feeds", "import", "-", input="http://a.example/f\n")
     for asked in (("--tag", "none"), ("--search", "nothing")):

@@ -67,9 +67,12 @@ def list_(
         out.print("No feed is like that: “headwater feeds list” shows all.")
         return
     if not feeds:
-        out.print(
-            "No feeds yet. Add one: headwater feeds add https://example.org/  or: headwater feeds import LIST.opml"
-        )
+        given = settings()
+        where = (
+            "this database" if given.database else str(given.data.absolute())
+        )  # often the wrong folder is the reason
+        out.print(f"No feeds yet in {escape(where)}. Add one: headwater feeds add https://example.org/")
+        out.print("or a whole list: headwater feeds import LIST.opml")
         return
     now = time.time()
     rows = [_line(feed, known.get(feed.id), now) for feed in feeds]

@@ -11,6 +11,7 @@ process, where there is one; `pushing` has its hub and brings the documents that
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -137,7 +138,9 @@ class Site:
         """What is happening, and how to add feeds. Of all feeds, so it is for owners."""
         await current(request, ADMIN)
         page = await look(self._store, self._frame.status(), self._frame.clock())
-        return self._frame.page(request, "status.html", page=page)
+        given = self._frame.settings
+        folder = None if given.database else shlex.quote(str(given.data.absolute()))  # the address may have a password
+        return self._frame.page(request, "status.html", page=page, folder=folder)
 
     async def health(self, request: Request) -> Response:
         """200 while the store answers, else 503 with the reason."""
