@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.schedule.base import Budget, Table, best
+from headwater.schedule.base import Budget, Table, best, first
 
 
 def one_by_one(value: list[float], host: list[int], room: list[int], most: int) -> list[int]:
@@ -33,6 +33,12 @@ def test_the_best_with_room_are_those_that_going_through_all_of_them_finds(
     chosen = best(np.arange(feeds), value, Budget(most, host=host, room=np.array(room)))
     assert chosen.rows.tolist() == one_by_one(value.tolist(), host.tolist(), room, most)
     assert chosen.value.tolist() == value[chosen.rows].tolist()
+    in_order = first(np.arange(feeds), Budget(most, host=host, room=np.array(room)))
+    assert in_order.tolist() == one_by_one([0.0] * feeds, host.tolist(), room, most)
+
+
+def test_where_hosts_do_not_matter_the_first_are_the_first() -> None:
+    assert first(np.arange(5), Budget(2)).tolist() == [0, 1]
 
 
 @given(st.lists(st.integers(0, 11), max_size=12))

@@ -18,7 +18,7 @@ from headwater.node.courtesy import Courtesy
 from headwater.node.learning import Lesson, learn
 from headwater.node.roster import Roster
 from headwater.node.spending import Spending
-from headwater.schedule.base import Budget, Strategy, best
+from headwater.schedule.base import Budget, Strategy, first
 from headwater.schedule.budget import shares
 from headwater.schedule.target import Reach
 from headwater.store.store import Store
@@ -145,17 +145,17 @@ class Decider:
         new = np.flatnonzero(candidates & self.roster.untried)
         people, firsts, _ = shares(tokens, len(wanted), len(new))
         room = self.spending.room(self.roster.room(self._per_host), now)
-        first = best(new, np.zeros(len(new)), Budget(firsts, host=self.roster.host, room=room)).rows
+        untried = first(new, Budget(firsts, host=self.roster.host, room=room))
         candidates[new] = False
-        np.subtract.at(room, self.roster.host[first], 1)
-        budget = Budget(tokens - people - len(first), self.spending.rate, self.roster.host, np.maximum(room, 0))
+        np.subtract.at(room, self.roster.host[untried], 1)
+        budget = Budget(tokens - people - len(untried), self.spending.rate, self.roster.host, np.maximum(room, 0))
         table = self.roster.table
         # Some rules of the papers may choose beyond the budget; here nobody spends more than there is.
         rows = self.strategy.choose(table, now, budget, candidates).rows[: budget.now]
         self._notice()
         return [
             *((row, "asked for by a person") for row in wanted[:people]),
-            *((int(row), "its first refresh") for row in first),
+            *((int(row), "its first refresh") for row in untried),
             *zip(rows.tolist(), self.strategy.reasons(table, rows, now) if len(rows) else (), strict=True),
         ]
 

@@ -244,9 +244,7 @@ class Processor:
     async def _pass_by(self, end: int) -> None:
         """Nobody asks for what came up to here: it need not even be read."""
         if end > self._position:
-            async with self._store.transaction() as transaction:
-                await transaction.run(outbox.advance, CONSUMER, end)
-                await transaction.run(outbox.advance, MEMORY, end)
+            await self._store.write(_passed_by, end)
             self._position = end
 
     async def _look(self) -> None:
@@ -329,8 +327,7 @@ class Processor:
         return await asyncio.to_thread(match_entries, self._engine, entries, before)
 
     async def _write(self, entries: Sequence[OutboxEntry], found: Found) -> None:
-        async with self._store.transaction() as transaction:
-            stored = await transaction.run(self._written, entries, found, self._definitions.ids)
+        stored = await self._store.write(self._written, entries, found, self._definitions.ids)
         self._position = entries[-1].position
         self._matched += len(entries)
         self._told(stored)
@@ -364,6 +361,11 @@ class Processor:
                 queries.set_problem(connection, self._definitions.running[ids[name]], problem)
         outbox.advance(connection, CONSUMER, entries[-1].position)
         return stored
+
+
+def _passed_by(connection: Connection, end: int) -> None:
+    for consumer in (CONSUMER, MEMORY):
+        outbox.advance(connection, consumer, end)
 
 
 def _defined(group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Query]]:
