@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,7 +45,7 @@ class Ragged:
         [1.0, 2.0, 5.0]
         """
         counts = np.array([len(times) for times in rows], np.intp)
-        times: Floats = np.array([time for row in rows for time in sorted(row)], np.float64)
+        times: Floats = np.fromiter(chain.from_iterable(map(sorted, rows)), np.float64)
         return cls(np.concatenate([[0], np.cumsum(counts)]).astype(np.intp), times)
 
     @property

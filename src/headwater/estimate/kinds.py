@@ -32,6 +32,7 @@ class Kind(StrEnum):
 
 
 DATING = (Kind.UNDATED, Kind.EQUAL_DATES, Kind.ON_THE_FLY, Kind.FUTURE_DATES)
+_NONE: frozenset[Kind] = frozenset()
 
 
 def named(message: str) -> frozenset[Kind]:
@@ -40,7 +41,7 @@ def named(message: str) -> frozenset[Kind]:
     >>> named("its items have no dates")
     frozenset({<Kind.UNDATED: 'its items have no dates'>})
     """
-    return frozenset(kind for kind in DATING if message and kind.value in message)
+    return frozenset([kind for kind in DATING if kind in message]) if message else _NONE
 
 
 @dataclass(frozen=True, slots=True)

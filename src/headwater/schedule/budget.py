@@ -45,9 +45,8 @@ class Purse:
 
     def __init__(self, cap: Cap, burst: float = 10.0) -> None:
         self._burst = burst
-        self._spent: deque[tuple[float, int]] = deque()
+        self._spent: deque[tuple[float, int, float]] = deque()  # when, how many requests, how many bytes
         self._requests = 0
-        self._weighed: deque[tuple[float, float]] = deque()
         self._bytes = 0.0
         self._latest = -math.inf
         self._under_way = 0
@@ -60,13 +59,9 @@ class Purse:
         self.cap = cap
         self._span = max(MINUTE, MINUTE / cap.requests)
         self._most = max(int(cap.requests), 1)
+        self.rate = self._most / self._span  # refreshes per second in the long run
         self._depth = min(max(self.rate * self._burst, 1.0), float(self._most))
         self._tokens = min(self._tokens, self._depth)
-
-    @property
-    def rate(self) -> float:
-        """Refreshes per second in the long run."""
-        return self._most / self._span
 
     def available(self, now: float, typical_bytes: float = 0.0) -> int:
         """How many refreshes may start at `now`; with a cap in bytes, as many as it holds of the typical size."""
@@ -109,10 +104,10 @@ class Purse:
         if self.available(now):
             return now
         moments = [now + (1 - self._tokens) / self.rate] if self._tokens < 1 else []
-        if self._requests >= self._most and self._spent:
-            moments.append(self._spent[0][0] + self._span)
+        if self._requests >= self._most:
+            moments.append(next(at for at, requests, _ in self._spent if requests) + self._span)
         owed = math.inf if self.cap.bytes is None else self._bytes - self.cap.bytes
-        for at, weight in self._weighed if math.isfinite(owed) and owed >= 0 else ():
+        for at, _, weight in self._spent if math.isfinite(owed) and owed >= 0 else ():
             owed -= weight
             if owed < 0:
                 moments.append(at + self._span)
@@ -120,23 +115,21 @@ class Purse:
         return max(moments, default=now)
 
     def _log(self, requests: int, weight: float) -> None:
-        if requests:
-            self._spent.append((self._latest, requests))
+        if requests or weight:
+            self._spent.append((self._latest, requests, weight))
             self._requests += requests
-        if weight:
-            self._weighed.append((self._latest, weight))
             self._bytes += weight
 
     def _forget(self, now: float) -> None:
         # A clock that steps back must not free what was spent: time only ever moves forward here.
         if now > self._latest:
-            passed = now - self._latest
-            self._tokens = min(self._tokens + passed * self.rate, self._depth)
+            self._tokens = min(self._tokens + (now - self._latest) * self.rate, self._depth)
             self._latest = now
-        while self._spent and self._spent[0][0] <= self._latest - self._span:
-            self._requests -= self._spent.popleft()[1]
-        while self._weighed and self._weighed[0][0] <= self._latest - self._span:
-            self._bytes -= self._weighed.popleft()[1]
+        since, spent = self._latest - self._span, self._spent
+        while spent and spent[0][0] <= since:
+            _, requests, weight = spent.popleft()
+            self._requests -= requests
+            self._bytes -= weight
 
 
 def shares(available: int, wished: int, first: int) -> tuple[int, int, int]:

@@ -156,16 +156,17 @@ def _allowed_from(
     floor, bare = _floor(feeds, least)
     hold(feeds.last + floor * stretch, Reason.FLOOR)
     why[bare[why[bare] == Reason.FLOOR]] = Reason.UNCHANGING
-    pushed = np.flatnonzero(feeds.pushed)
-    hold(feeds.last[pushed] + SAFETY * stretch[pushed], Reason.PUSHED, pushed)
+    if len(pushed := np.flatnonzero(feeds.pushed)):
+        hold(feeds.last[pushed] + SAFETY * stretch[pushed], Reason.PUSHED, pushed)
     wishing = np.flatnonzero(
         ((feeds.fresh_until > now) | (feeds.success + feeds.wish > now)) & (feeds.success > -np.inf)
     )
-    hold(_fresh_until(feeds, wishing), Reason.FRESH, wishing)
-    failing = np.flatnonzero(feeds.failures > 0)
-    hold(feeds.last[failing] + back_off(feeds.failures[failing], feeds.jitter[failing]), Reason.BACK_OFF, failing)
-    skipping = np.flatnonzero((feeds.skip_hours | feeds.skip_days) != 0)
-    hold(_awake(feeds, skipping, at[skipping]), Reason.SKIPPED, skipping)
+    if len(wishing):
+        hold(_fresh_until(feeds, wishing), Reason.FRESH, wishing)
+    if len(failing := np.flatnonzero(feeds.failures > 0)):
+        hold(feeds.last[failing] + back_off(feeds.failures[failing], feeds.jitter[failing]), Reason.BACK_OFF, failing)
+    if len(skipping := np.flatnonzero((feeds.skip_hours | feeds.skip_days) != 0)):
+        hold(_awake(feeds, skipping, at[skipping]), Reason.SKIPPED, skipping)
     at[asked], why[asked] = for_a_person  # wishes and our own restraint give way to a person, the rest does not
     hold(feeds.not_before, Reason.RETRY_AFTER)
     if host_not_before is not None:
