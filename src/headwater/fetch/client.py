@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
+from aiohttp import hdrs
+
 import headwater
 from headwater.errors import AddressError, NotAFeed, Unreachable
 from headwater.fetch import errand
@@ -242,7 +244,7 @@ class Fetcher:
             document = await self._reader.read(body, journey.at, reply.headers)
         except NotAFeed as error:
             return journey.end(Ending.UNREADABLE, str(error), status=reply.status)
-        document = with_links(document, reply.headers.getall("Link", ()), journey.at)
+        document = with_links(document, reply.headers.getall(hdrs.LINK, ()), journey.at)
         if reply.status == 226:
             found["body_hash"] = None  # of a part, which tells nothing about the next whole document
             return journey.end(Ending.PARTIAL, document=document, **found)
@@ -284,7 +286,7 @@ class Fetcher:
     async def _decode(self, reply: Reply, cap: int | None) -> bytes:
         """Decode small bodies at once and others in a thread, so that a bomb delays nobody."""
         most = self._limits.max_decoded if cap is None else cap
-        encoding = ",".join(reply.headers.getall("Content-Encoding", ()))
+        encoding = ",".join(reply.headers.getall(hdrs.CONTENT_ENCODING, ()))
         try:
             if len(reply.body) <= _SMALL_WIRE:
                 try:

@@ -5,7 +5,7 @@
                     └────────────────────────────────────────────────────────────────────────────────────────┘
 
 Only this loop and its siblings in `node` look at the wall clock. What it decides is decided by pure code: `schedule`
-chooses, `novelty` judges. Results wait in a queue while a batch is being written, and a moment for others under way, so
+chooses, `novelty` judges. Results wait while a batch is being written, and a moment for others under way, so
 batches grow with the load.
 """
 
@@ -63,7 +63,10 @@ class Crawler(Decider):
         self._refresher = Refresher(store, fetcher)
         self._concurrency = concurrency
         self._on_settled = on_settled
-        self._results: asyncio.Queue[Fetched] = asyncio.Queue()
+        self._results: list[Fetched] = []  # what is to be written
+        self._arrived = asyncio.Event()  # there are results
+        self._written = asyncio.Event()  # there are none, nor is a batch being written
+        self._written.set()
         self._fetches: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()  # nothing is being fetched
         self._urgent: dict[int, list[asyncio.Future[Settled]]] = {}
@@ -90,7 +93,7 @@ class Crawler(Decider):
                 for task in late:
                     task.cancel()
                 await asyncio.gather(*late, return_exceptions=True)
-            await self._results.join()
+            await self._written.wait()
         finally:
             writing.cancel()
             stopping.cancel()
@@ -126,7 +129,7 @@ class Crawler(Decider):
         fetched = Fetched(known, outcome, "pushed by its hub")
         stored: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
         self._pushes[id(fetched)] = stored
-        self._results.put_nowait(fetched)
+        self._take_in(fetched)
         return await stored
 
     @property
@@ -142,7 +145,7 @@ class Crawler(Decider):
         now = self._clock()
         self.follow(now)
         for one in self._network.overdue(now):
-            self._results.put_nowait(one)
+            self._take_in(one)
         if self._urgent:
             self.release(self._network.let_go(self._urgent))
         free = self._concurrency - len(self._fetches)
@@ -175,12 +178,12 @@ class Crawler(Decider):
         rows = np.array([row for row, _ in chosen], np.intp)
         self.roster.busy[rows] = True
         known = await self._store.known(self.roster.ids[rows].tolist())
-        for row, reason in chosen:
-            feed = int(self.roster.ids[row])
+        feeds, hosts = self.roster.ids[rows].tolist(), self.roster.host[rows].tolist()
+        for feed, host, (_, reason) in zip(feeds, hosts, chosen, strict=True):
             if feed not in known:  # removed since it was chosen
                 self.roster.drop([feed])
                 continue
-            reserved = self.spending.begin(now, int(self.roster.host[row]))
+            reserved = self.spending.begin(now, host)
             task = asyncio.create_task(self._fetch(known[feed], reason, reserved))
             self._fetches.add(task)
             task.add_done_callback(self._ended)
@@ -197,28 +200,33 @@ class Crawler(Decider):
         try:
             fetched = await self._refresher.fetch(known, reason)
             outcome = fetched.outcome
-            self._results.put_nowait(fetched)
+            self._take_in(fetched)
         finally:
             self.spending.end(self._clock(), reserved, outcome)
 
     # writing and learning
 
+    def _take_in(self, fetched: Fetched) -> None:
+        self._results.append(fetched)
+        self._arrived.set()
+        self._written.clear()
+
     async def _write(self) -> None:
         while True:
-            batch = [await self._results.get()]
+            await self._arrived.wait()
             if self._fetches:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LINGER):
                         await self._idle.wait()
-            while len(batch) < LARGEST_BATCH and not self._results.empty():
-                batch.append(self._results.get_nowait())
+            batch, self._results = self._results[:LARGEST_BATCH], self._results[LARGEST_BATCH:]
+            if not self._results:
+                self._arrived.clear()
             try:
-                counted = self._sifted(batch)
-                if counted:
+                if counted := self._sifted(batch):
                     await self._settle(counted)
             finally:
-                for _ in batch:
-                    self._results.task_done()
+                if not self._results:
+                    self._written.set()
             self._woken.set()
 
     async def _settle(self, batch: Sequence[Fetched]) -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from headwater.fetch.client import Fetcher
 from headwater.model import Known, Outcome, Verdict
 from headwater.novelty import judge, unknown
-from headwater.quick import changed
+from headwater.quick import changed, quick
 from headwater.store.store import Store
 from headwater.store.values import Saved
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """A feed's state before, what the fetch brought, and why it was fetched."""
@@ -35,6 +36,7 @@ class Fetched:
         return self.known.last_success is not None and not self.known.failures
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Settled:
     """A refresh as it was written."""
