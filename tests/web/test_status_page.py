@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -69,7 +70,7 @@ async def test_without_feeds_the_page_says_how_to_add_one(site: Start) -> None:
     assert status == 200
     assert "has no feeds yet" in page
     assert "headwater feeds add" in page
-    assert f"<pre><code>export HEADWATER_DATA={Path('data').absolute()}\nheadwater feeds add" in page
+    assert f"<pre><code>export HEADWATER_DATA={os.getcwd()}/data\nheadwater feeds add" in page
     assert '<form method="post" action="/feeds">' in page
 
 

@@ -23,6 +23,7 @@ from rich.text import Text
 from headwater.settings import Settings, load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+MOST = 2**63 - 1  # the largest number that databases know
 STOPPED = 130  # the exit code of what Ctrl-C ends, as shells have it
 
 out = Console(soft_wrap=True)

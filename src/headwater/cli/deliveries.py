@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from headwater import when
-from headwater.cli.common import as_json, command, group, out, print_json, settings
+from headwater.cli.common import MOST, as_json, command, group, out, print_json, settings
 from headwater.cli.work import opened, run
 from headwater.errors import InputError
 from headwater.publish.deliver import hook_secret
@@ -60,7 +60,9 @@ def list_(
 
 
 def resend(
-    ids: Annotated[list[int] | None, typer.Argument(help="Numbers of deliveries, as “list” shows them.")] = None,
+    ids: Annotated[
+        list[int] | None, typer.Argument(max=MOST, help="Numbers of deliveries, as “list” shows them.")
+    ] = None,
     dead: Annotated[bool, typer.Option("--dead", help="All that were given up.")] = False,
 ) -> None:
     """Try again what was given up or is waiting to be tried again; a running server does so at once."""

@@ -46,6 +46,8 @@ def export(
 
 
 def _format_of(file: str) -> str:
+    if not file:
+        raise InputError("A file is missing: name one that ends in .parquet, .csv or .jsonl.")
     suffix = Path(file).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"“{suffix}” says no format: name the file .parquet, .csv or .jsonl, or give --format.")

@@ -15,7 +15,7 @@ from rich.table import Table
 from headwater.cli import adding, subscriptions
 from headwater.cli.adding import NATS
 from headwater.cli.articles import Switch, switched
-from headwater.cli.common import as_json, command, count, fail, group, out, print_json, settings
+from headwater.cli.common import MOST, as_json, command, count, fail, group, out, print_json, settings
 from headwater.cli.removed import how_to_undo
 from headwater.cli.work import fetcher, opened, run
 from headwater.model import Feed, Known, Refresh
@@ -50,7 +50,7 @@ def register(into: typer.Typer) -> None:
 def list_(
     tag: Annotated[str | None, typer.Option(help="Only feeds with this tag.")] = None,
     search: Annotated[str | None, typer.Option(help="Only feeds with this in title, name or address.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, max=MOST, help="At most so many.")] = None,
 ) -> None:
     """List the feeds with their last and next refresh."""
 

@@ -5,7 +5,9 @@ Only the module of the command that was asked for is imported: a short command m
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -71,6 +73,7 @@ SAYING = {
     "publisher": "Send what queries deliver: mails, web hooks, notices.",
 }
 VALUED = ("--data", "--database")  # options before a command's name that have a value
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 _ABOUT = "Headwater watches many web feeds under a budget and loses as few items as possible."
 
 
@@ -118,11 +121,18 @@ def version() -> None:
 
 
 def main() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal of another encoding shows a question mark
+    arguments: list[str] = []
     try:
         arguments = ["version" if word == "--version" else word for word in sys.argv[1:2]] + sys.argv[2:]
         completing = any(name.endswith("_COMPLETE") for name in os.environ)  # a shell asks for what could follow
         (build(arguments) if named(arguments) or completing else overview())(arguments)
     except HeadwaterError as error:
         fail(str(error))
+    except UnicodeEncodeError:
+        if not any(_NO_TEXT.search(word) for word in arguments):
+            raise
+        fail("A word of the command is no text: its bytes are not UTF-8.", 2)
     except KeyboardInterrupt:
         fail("Stopped.", STOPPED)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
+from headwater.cli.common import MOST, as_json, command, fail, group, out, print_json, settings
 from headwater.cli.work import opened, run
 from headwater.errors import NotFound
 from headwater.store.people import Back, Removal
@@ -47,7 +47,7 @@ def list_() -> None:
         out.print("Nothing was removed within a day.")
 
 
-def undo(numbers: Annotated[list[int], typer.Argument(metavar="NUMBER…", help="Which of the list.")]) -> None:
+def undo(numbers: Annotated[list[int], typer.Argument(max=MOST, metavar="NUMBER…", help="Which of the list.")]) -> None:
     """Bring back what was removed, as it was; of several, the last removed first."""
 
     async def work() -> list[Back]:
@@ -64,7 +64,9 @@ def undo(numbers: Annotated[list[int], typer.Argument(metavar="NUMBER…", help=
 
 
 def forget(
-    numbers: Annotated[list[int] | None, typer.Argument(metavar="[NUMBER…]", help="Which of the list.")] = None,
+    numbers: Annotated[
+        list[int] | None, typer.Argument(max=MOST, metavar="[NUMBER…]", help="Which of the list.")
+    ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Everything that was removed.")] = False,
 ) -> None:
     """Remove for good what was removed, without waiting for the day to be over."""

@@ -34,7 +34,11 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
         from pyarrow import csv, lib, parquet
     except ImportError as error:
         raise TraceError("Reading traces needs pyarrow; install headwater[lab].") from error
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except OSError as error:  # a name longer than any file's
+        raise TraceError(f"The trace {path} cannot be read: {error.strerror}.") from error
+    if not there:
         raise TraceError(f"There is no trace {path}; give the path of a Parquet or CSV file.")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED][-1:]
     if suffixes and suffixes[0] in (".json", ".jsonl", ".ndjson", ".xlsx", ".db", ".sqlite"):

@@ -178,8 +178,9 @@ class BackupReader:
 @contextmanager
 def writing(file: Path, *, replace: bool = False) -> Iterator[BackupWriter]:
     """A backup that appears under its name when the block ends, or not at all."""
-    if file.exists() and not replace:
-        raise InputError(f"{file} is there already. Choose another name, or replace it by --force.")
+    with _refusals(file):
+        if file.exists() and not replace:
+            raise InputError(f"{file} is there already. Choose another name, or replace it by --force.")
     part = file.with_name(f"{file.name}.part")
     try:
         with _refusals(file), part.open("wb") as raw:
