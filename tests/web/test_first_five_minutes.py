@@ -70,7 +70,7 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
             {"name": "list.txt", "mimeType": "text/plain", "buffer": addresses.encode()}
         )
         await page.get_by_role("button", name="Import").click()
-        await expect(page.locator(".lead")).to_contain_text("5 feeds were added, 1 were there already", timeout=20_000)
+        await expect(page.locator(".lead")).to_contain_text("5 feeds were added, 1 was there already", timeout=20_000)
         for feed in await node.store.feeds():
             await node.crawler.refresh_now(feed.id)
 

@@ -20,7 +20,7 @@ from headwater.errors import InputError
 from headwater.formats.opml import Outline, Subscriptions, joined, read_opml
 from headwater.formats.write import write_opml
 from headwater.store.store import Store
-from headwater.store.values import Added, NewFeed
+from headwater.store.values import Added, NewFeed, told_apart
 
 SHOWN = 10  # lines of a report before it is cut
 
@@ -81,12 +81,9 @@ class Stopped(Exception):
 
 
 def _report(lists: Subscriptions, added: list[Added]) -> None:
-    created = {one.feed.id for one in added if one.created}
-    there = [one.feed.url for one in added if one.feed.id not in created]
-    # What the list writes in two ways (with and without :443) only the store has found to be one feed.
-    pairs = zip(lists.feeds, added, strict=True)
-    again = [given.url for given, one in pairs if not one.created and one.feed.id in created]
-    duplicates = [*lists.duplicates, *again]
+    created, before, twice = told_apart(added)
+    there = [added[place].feed.url for place in before]
+    duplicates = [*lists.duplicates, *(lists.feeds[place].url for place in twice)]
     if as_json():
         print_json(
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +33,16 @@ class Added:
 
     feed: Feed
     created: bool
+
+
+def told_apart(added: Sequence[Added]) -> tuple[list[int], list[int], list[int]]:
+    """Of a list that was added, the places of what is new, what was there before, and what the list has twice: in two
+    spellings (with and without :443), which only the store has found to be one feed."""
+    created = {one.feed.id for one in added if one.created}
+    new = [place for place, one in enumerate(added) if one.created]
+    before = [place for place, one in enumerate(added) if one.feed.id not in created]
+    twice = [place for place, one in enumerate(added) if one.feed.id in created and not one.created]
+    return new, before, twice
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from headwater.formats.opml import read_opml
-from headwater.store.values import NewFeed
+from headwater.store.values import NewFeed, told_apart
 from headwater.web.frame import Frame
 from headwater.web.jobs import Job
 
@@ -39,11 +39,11 @@ async def start_import(frame: Frame, body: bytes, user_id: int, tags: tuple[str,
         added = await frame.store.add_feeds(
             new, frame.clock(), progress=job.progress, subscriber=user_id, allowed=frame.allowance.of(user)
         )
-        created = sum(one.created for one in added)
+        created, before, twice = told_apart(added)
         return Imported(
-            added=created,
-            already_there=len(added) - created,
-            duplicates=len(lists.duplicates),
+            added=len(created),
+            already_there=len(before),
+            duplicates=len(lists.duplicates) + len(twice),
             refused=len(lists.refused),
             reasons=tuple(f"{url[:200]}: {reason}" for url, reason in lists.refused[:SHOWN]),
             problems=lists.problems,

@@ -182,6 +182,16 @@ async def test_only_what_several_read_is_joined_by_its_number(server: Any) -> No
     await server.owner("PUT", "/subscriptions/feeds/99", 404, json={})
 
 
+async def test_what_a_list_has_in_two_spellings_stood_there_twice(server: Any) -> None:
+    lines = "https://a.example/rss\nhttps://a.example:443/rss\n"
+    for expected in ({"added": 1, "already_there": 0, "duplicates": 1}, {"added": 0, "already_there": 2}):
+        job = await server.owner("POST", "/opml", 202, content=lines, headers={"Content-Type": "text/x-opml"})
+        while job["running"]:
+            await asyncio.sleep(0.02)
+            job = await server.owner("GET", f"/jobs/{job['id']}")
+        assert {name: job["imported"][name] for name in expected} == expected
+
+
 async def test_lists_go_in_and_out_as_opml(server: Any) -> None:
     lines = "\n".join(server.farm.url(number) for number in range(4))
     job = await server.ann("POST", "/opml?tag=moved", 202, content=lines, headers={"Content-Type": "text/x-opml"})
