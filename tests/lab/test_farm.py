@@ -211,7 +211,11 @@ async def test_head_closing_and_requests_in_a_row_are_understood(farm: Start) ->
     assert head.startswith(b"HTTP/1.1 200 OK")
     assert rest.startswith(b"HTTP/1.1 200 OK")  # no body came after the first head
     writer.close()
-    for nonsense, status in ((b"hello\r\n\r\n", b"400"), (b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000, b"431")):
+    for nonsense, status in (
+        (b"hello\r\n\r\n", b"400"),
+        (b"\x16\x03\x01", b"400"),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000, b"431"),
+    ):
         reader, writer = await asyncio.open_connection("127.0.0.1", one.port)
         writer.write(nonsense)
         assert status in await reader.readline()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 MAX_HEAD = 65_536
+TLS_HANDSHAKE = 0x16  # the first byte of who tries https first, and would wait for an answer in it
 PHRASES = {
     200: "OK", 206: "Partial Content", 226: "IM Used", 301: "Moved Permanently", 302: "Found", 303: "See Other",
     304: "Not Modified", 307: "Temporary Redirect", 308: "Permanent Redirect", 400: "Bad Request", 401: "Unauthorized",
@@ -121,7 +122,9 @@ class FarmProtocol(asyncio.Protocol):
         while self._buffer and self._playing is None:
             head, found, rest = self._buffer.partition(b"\r\n\r\n")
             if not found:
-                if len(self._buffer) > MAX_HEAD:
+                if self._buffer[0] == TLS_HANDSHAKE:
+                    self._refuse(400)
+                elif len(self._buffer) > MAX_HEAD:
                     self._refuse(431)
                 return
             self._buffer = rest
