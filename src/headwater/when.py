@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 from headwater.errors import SettingsError
 
+YEAR = 31_557_600.0  # seconds, on average
+
 
 def zone(name: str) -> ZoneInfo:
     """The time zone of this name; SettingsError if there is none.
@@ -32,11 +34,11 @@ def exactly(at: float | None) -> str:
 def span(seconds: float) -> str:
     """A duration, rounded to what matters.
 
-    >>> span(42), span(150), span(7200), span(200_000)
-    ('42 s', '2.5 min', '2 h', '2.3 d')
+    >>> span(42), span(150), span(7200), span(200_000), span(50_000_000)
+    ('42 s', '2.5 min', '2 h', '2.3 d', '1.6 y')
     """
     seconds = abs(seconds)
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+    for size, unit in ((YEAR, "y"), (86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return (
                 f"{seconds / size:.0f} {unit}"
