@@ -45,7 +45,7 @@ def content_hash(entry: Entry) -> str:
     title, text = _BLANK.copy(), _BLANK.copy()
     title.update((entry.title or "").encode("utf-8", "replace"))
     text.update(f"{entry.summary or ''}\0{entry.content or ''}\0{files}".encode("utf-8", "replace"))
-    return title.hexdigest()[:8] + text.hexdigest()[:8]
+    return (title.digest()[:4] + text.digest()[:4]).hex()
 
 
 def _digest(text: str) -> str:
