@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from aiohttp import hdrs
@@ -232,31 +232,35 @@ class Fetcher:
     async def _take(self, journey: Journey, reply: Reply, old_hash: str | None) -> Outcome:
         """Read the document of a good answer."""
         body = await self._decode(reply, None)
-        found: dict[str, Any] = {
-            "status": reply.status,
-            "validators": validators_of(reply.headers),
-            "fresh_for": fresh_for(reply.headers, journey.started),
-            "body_hash": hashlib.sha256(body).hexdigest(),
-        }
-        if found["body_hash"] == old_hash and reply.status != 226:
-            return journey.end(Ending.UNCHANGED, **found)
-        try:
-            document = await self._reader.read(body, journey.at, reply.headers)
-        except NotAFeed as error:
-            return journey.end(Ending.UNREADABLE, str(error), status=reply.status)
-        document = with_links(document, reply.headers.getall(hdrs.LINK, ()), journey.at)
-        if reply.status == 226:
-            found["body_hash"] = None  # of a part, which tells nothing about the next whole document
-            return journey.end(Ending.PARTIAL, document=document, **found)
-        if not _is_closed(body):
-            found["validators"] = found["body_hash"] = None  # so that the whole document is asked for again
+        status, headers = reply.status, reply.headers
+        validators: Validators | None = validators_of(headers)
+        body_hash: str | None = hashlib.sha256(body).hexdigest()
+        fresh = fresh_for(headers, journey.started)
+        if body_hash == old_hash and status != 226:
             return journey.end(
-                Ending.PARTIAL,
-                "The document breaks off before its end; nothing counts as gone.",
-                document=document,
-                **found,
+                Ending.UNCHANGED, status=status, validators=validators, fresh_for=fresh, body_hash=body_hash
             )
-        return journey.end(Ending.CHANGED, document=document, **found)
+        try:
+            document = await self._reader.read(body, journey.at, headers)
+        except NotAFeed as error:
+            return journey.end(Ending.UNREADABLE, str(error), status=status)
+        document = with_links(document, headers.getall(hdrs.LINK, ()), journey.at)
+        ending, message = Ending.CHANGED, ""
+        if status == 226:
+            ending = Ending.PARTIAL
+            body_hash = None  # of a part, which tells nothing about the next whole document
+        elif not _is_closed(body):
+            ending, message = Ending.PARTIAL, "The document breaks off before its end; nothing counts as gone."
+            validators = body_hash = None  # so that the whole document is asked for again
+        return journey.end(
+            ending,
+            message,
+            status=status,
+            document=document,
+            validators=validators,
+            fresh_for=fresh,
+            body_hash=body_hash,
+        )
 
     def _refuse(self, journey: Journey, reply: Reply) -> Outcome:
         """Every answer that brings no document."""

@@ -9,12 +9,11 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 from headwater.fetch.etiquette import MINUTE, retry_after
 from headwater.fetch.transport import Failure, Reply, Transport
-from headwater.model import Ending, Outcome
+from headwater.model import Document, Ending, Outcome, Validators
 
 MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -68,17 +67,33 @@ class Journey:
             self.asked, self.at, self.started, elapsed, self.permanent, self.hops, self.received, self.spent
         )  # fmt: skip
 
-    def end(self, ending: Ending, message: str = "", **found: Any) -> Outcome:
+    def end(
+        self,
+        ending: Ending,
+        message: str = "",
+        *,
+        status: int | None = None,
+        document: Document | None = None,
+        validators: Validators | None = None,
+        fresh_for: float | None = None,
+        retry_after: float | None = None,
+        body_hash: str | None = None,
+    ) -> Outcome:
         return Outcome(
-            ending=ending,
-            url=self.asked,
-            final_url=self.at,
-            started=self.started,
-            elapsed=time.monotonic() - self.begin,
-            moved_to=self.at if self.hops and self.permanent and ending.ok else None,
-            bytes=self.received,
-            message=message,
-            **found,
+            ending,
+            self.asked,
+            self.at,
+            self.started,
+            time.monotonic() - self.begin,
+            status,
+            document,
+            validators,
+            self.at if self.hops and self.permanent and ending.ok else None,
+            fresh_for,
+            retry_after,
+            self.received,
+            body_hash,
+            message,
         )
 
 
