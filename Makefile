@@ -7,7 +7,7 @@ DATA   ?= data
 .PHONY: run test lint types layers check soak bench clean
 
 run: $(VENV)/.run            ## start Headwater on a SQLite file in ./data
-	$(BIN)/headwater serve --data $(DATA)
+	$(BIN)/headwater serve --data "$(DATA)"
 
 # Three processes, also on two cores: many tests wait for leases and servers, and two leave a quarter of the time idle.
 test: $(VENV)/.dev           ## the whole test-suite

@@ -92,6 +92,14 @@ def test_refresh_never_goes_inside_a_servers_retry_after(headwater, farm_url: st
     assert "Retry-After" in again.out
 
 
+def test_a_feed_is_not_blamed_for_what_the_command_may_not_do(headwater, farm_url: str) -> None:
+    headwater("feeds", "add", f"{farm_url}/feeds/0")
+    refused = headwater("feeds", "refresh", "1", env={"HEADWATER_ALLOW_PRIVATE": "0"})
+    assert (refused.code, "--allow-private" in refused.out) == (1, True)
+    [listed] = headwater("feeds", "list", "--json").json
+    assert (listed["state"], listed["last_error"]) == ("ok", None)
+
+
 def test_refreshing_everything_reports_what_failed(headwater, farm_url: str) -> None:
     headwater("feeds", "import", "-", input="".join(f"{farm_url}/feeds/{k}\n" for k in (0, 1, 8)))
     results = headwater("feeds", "refresh", "--all", "--json").json

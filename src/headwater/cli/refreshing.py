@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.progress import Progress
 
 from headwater.cli.common import err
-from headwater.model import Feed, Known
+from headwater.model import Ending, Feed, Known
 from headwater.node.own_network import OwnNetwork
 from headwater.node.refresher import Fetched, Refresher, Settled
 from headwater.node.roster import host_of
@@ -28,7 +28,8 @@ async def refresh_all(
     named: bool,
     show_progress: bool,
 ) -> list[dict[str, object]]:
-    """Refresh these feeds; what a server asked us to leave alone (Retry-After) is left alone and said so.
+    """Refresh these feeds; what a server asked us to leave alone (Retry-After) is left alone and said so, and so are
+    addresses that this command may not go to.
 
     If nobody at all answers it is this machine's own network that is away: no feed has failed then, and the rest is not
     tried. Feeds that a person has `named` are tried all the same, and what comes of it counts.
@@ -53,6 +54,8 @@ async def refresh_all(
             results += [_held(feed, known[feed.id], now) for feed in held]
             free = [known[feed.id] for feed in chunk if feed not in held and feed.id in known]
             fetched = await asyncio.gather(*(fetch(one) for one in free))
+            results += [_refused(one) for one in fetched if _never_left(one)]
+            fetched = [one for one in fetched if not _never_left(one)]
             # All at once: whoever answered speaks for all of them, so answers are looked at last.
             fetched.sort(key=lambda one: one.outcome.status is not None)
             sifted = network.sift(fetched, hosts, [one.feed_id for one in free] if named else [], time.time())
@@ -67,6 +70,16 @@ async def refresh_all(
 def _away(feed_id: int, url: str) -> dict[str, object]:
     text = "not refreshed: no server answers, the network of this machine seems to be away; no feed is blamed for it"
     return {"id": feed_id, "url": url, "ok": False, "text": text, "network_away": True}
+
+
+def _never_left(one: Fetched) -> bool:
+    """Nobody was asked, since this command may not go there: where the server may, the feed is well."""
+    return one.outcome.ending is Ending.BLOCKED and one.outcome.final_url == one.url
+
+
+def _refused(one: Fetched) -> dict[str, object]:
+    text = f"not refreshed: {one.outcome.message}"
+    return {"id": one.feed_id, "url": one.url, "ok": False, "ending": Ending.BLOCKED.value, "text": text}
 
 
 def _held(feed: Feed, known: Known, now: float) -> dict[str, object]:
