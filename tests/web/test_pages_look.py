@@ -10,6 +10,8 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from headwater.store.store import Store
+from headwater.store.values import NewFeed
+from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
@@ -128,3 +130,29 @@ async def test_on_a_phone_moments_say_what_happened_then(lived_site: Start, brow
     assert shown == ["refreshed", "changed", "next"]
     await page.set_viewport_size({"width": 1280, "height": 900})
     assert await page.eval_on_selector_all("td.when", said) == ["none"] * 3  # there the columns have headings
+
+
+async def test_words_without_end_make_no_page_wider_than_its_screen(
+    site: Start, web_store: Store, browser: Browser
+) -> None:
+    word = "Donaudampfschifffahrtsgesellschaft" * 8
+    added = await web_store.add_feeds(
+        [NewFeed(f"https://a.example/{word}", title=word, link=f"https://{word[:60]}.example/", tags=(word[:90],))], NOW
+    )
+    feed = added[0].feed
+    item = an_item(feed.id, "1", title=word, content=f"<p>{word}</p><pre>{word}</pre><h2>{word}</h2>", authors=(word,))
+    await web_store.save([a_verdict(feed, item, at=NOW - 60)])
+    await web_store.queries.execute(f'CREATE FEED {word[:60]} AS RETURN ALL WHERE ITEM CONTAINS "{word}"', NOW)
+    base = await site()
+    (stored,) = await web_store.items(limit=1)
+    pages = [f"/read/all?item={stored.id}", "/read/all", "/feeds", f"/feed/{feed.id}", "/queries", f"/queries/{word[:60]}",
+             "/status", "/discover", "/settings", f"/read/search?q={word}", f"/{word}"]  # fmt: skip
+    too_wide = []
+    for width in (390, 820, 1280):
+        page = await browser.new_page(viewport={"width": width, "height": 844})
+        for path in pages:
+            await page.goto(base + path)
+            if (found := await page.evaluate("document.documentElement.scrollWidth")) > width:
+                too_wide.append((path[:40], width, found))
+        await page.close()
+    assert too_wide == []
