@@ -145,7 +145,8 @@ async def test_words_without_end_make_no_page_wider_than_its_screen(
     await web_store.queries.execute(f'CREATE FEED {word[:60]} AS RETURN ALL WHERE ITEM CONTAINS "{word}"', NOW)
     base = await site()
     (stored,) = await web_store.items(limit=1)
-    pages = [f"/read/all?item={stored.id}", "/read/all", "/feeds", f"/feed/{feed.id}", "/queries", f"/queries/{word[:60]}",
+    named = f"/queries/{word[:60]}"
+    pages = [f"/read/all?item={stored.id}", "/read/all", "/feeds", f"/feed/{feed.id}", "/queries", named,
              "/status", "/discover", "/settings", f"/read/search?q={word}", f"/{word}"]  # fmt: skip
     too_wide = []
     for width in (390, 820, 1280):
