@@ -80,6 +80,12 @@ async def test_a_page_without_feeds_is_said_to_be_one(server: HostileServer, rea
     assert caught.value.what == "html"
 
 
+async def test_a_feed_that_a_page_names_and_does_not_have_is_told(server: HostileServer, reading: Fetcher):
+    server.routes["/"] = page('<title>Old</title><link rel=alternate type="application/rss+xml" href="/gone.xml">')
+    with pytest.raises(NotAFeed, match=r"no feed was found there\. It names http://\S+/gone\.xml, but: .* \(404\)\."):
+        await discover(reading, server.url("/"))
+
+
 async def test_what_is_neither_page_nor_feed_is_said_to_be_that(server: HostileServer, reading: Fetcher):
     server.routes["/x"] = answer(200, b"%PDF-1.4 ...", {"Content-Type": "application/pdf"})
     with pytest.raises(NotAFeed, match="PDF"):

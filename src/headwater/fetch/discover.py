@@ -12,7 +12,7 @@ from headwater.errors import AddressError, InputError, NotAFeed, Unreachable
 from headwater.fetch.client import Fetcher, Page
 from headwater.fetch.etiquette import FEED_TYPES
 from headwater.fetch.links import WELL_KNOWN, Candidate, PageLinks, page_links, without_feed_scheme
-from headwater.model import Ending
+from headwater.model import Ending, Outcome
 
 __all__ = ["Candidate", "discover"]
 
@@ -36,16 +36,19 @@ async def discover(fetcher: Fetcher, address: str) -> list[Candidate]:
     else:
         return [Candidate(page.moved_to or page.url, document.title, document.format, "address")]
     found = await asyncio.to_thread(_links, page)
-    for supposed in (found.links, found.anchors):
-        if feeds := await _verified(fetcher, supposed):
-            return feeds
-    for path in WELL_KNOWN:
-        place = Candidate(urljoin(page.final_url, path), how="path")
-        if feeds := await _verified(fetcher, [place]):
+    feeds, broken = await _verified(fetcher, found.links)
+    if feeds:
+        return feeds
+    places = [[Candidate(urljoin(page.final_url, path), how="path")] for path in WELL_KNOWN]
+    for supposed in (found.anchors, *places):
+        feeds, _ = await _verified(fetcher, supposed)
+        if feeds:
             return feeds
     if reason.what == "html":
         named = f" (“{found.title}”)" if found.title else ""
-        raise NotAFeed(f"{page.final_url} is a web page{named} and no feed was found there.", "html") from reason
+        told = f" It names {broken.url}, but: {broken.message}" if broken else ""
+        said = f"{page.final_url} is a web page{named} and no feed was found there.{told}"
+        raise NotAFeed(said, "html") from reason
     raise NotAFeed(f"No feed was found at {page.final_url}. {reason}", reason.what) from reason
 
 
@@ -77,9 +80,11 @@ def _links(page: Page) -> PageLinks:
     )
 
 
-async def _verified(fetcher: Fetcher, supposed: Iterable[Candidate]) -> list[Candidate]:
-    """Those that are feeds, in their order, each once, with what their document says about itself."""
+async def _verified(fetcher: Fetcher, supposed: Iterable[Candidate]) -> tuple[list[Candidate], Outcome | None]:
+    """Those that are feeds, in their order, each once, with what their document says about itself; and what came of the
+    first that is none."""
     feeds: dict[str, Candidate] = {}
+    broken: Outcome | None = None
     outcomes = await asyncio.gather(*(fetcher.fetch(candidate.url) for candidate in supposed))
     for candidate, outcome in zip(supposed, outcomes, strict=True):
         if outcome.document is not None and outcome.ending.ok:
@@ -90,7 +95,9 @@ async def _verified(fetcher: Fetcher, supposed: Iterable[Candidate]) -> list[Can
                 type=outcome.document.format,
             )
             feeds.setdefault(_key(outcome.final_url), found)
-    return list(feeds.values())
+        else:
+            broken = broken or outcome
+    return list(feeds.values()), broken
 
 
 def _key(url: str) -> str:
