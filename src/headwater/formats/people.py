@@ -90,4 +90,4 @@ def _without_address(text: str) -> str:
 
 def distinct(names: list[str]) -> tuple[str, ...]:
     """The names in order, each once."""
-    return tuple(dict.fromkeys(names)) if len(names) > 1 else tuple(names)
+    return (names[0],) if len(names) == 1 else tuple(dict.fromkeys(names))
