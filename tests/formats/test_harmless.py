@@ -192,3 +192,12 @@ def test_real_markup_agrees_whole_and_damaged(shared_data: Path) -> None:
                     at = chance.randrange(len(html))
                     agrees(html[:at] + html[at + chance.randrange(1, 4) :], BASES[:1])
     assert taken > 0.7 * seen
+
+
+def test_links_without_end_do_not_push_out_the_tags_that_recur() -> None:
+    tags = PLAIN._tags
+    PLAIN.cleaned('<p lang="is">x</p>', None)
+    for number in range(20_000):
+        PLAIN.cleaned(f'<a href="https://example.org/{number}">x</a>', None)
+    assert 'p lang="is"' in tags
+    assert len(tags) <= 8_192

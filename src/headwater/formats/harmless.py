@@ -206,14 +206,18 @@ class _Tags(Remembered[str, Tag]):
         self._kept = kept
         self._clean = clean
 
-    def __missing__(self, raw: str) -> Tag:
-        if link := _LINK.fullmatch(raw):  # by far the most, and each another: not worth remembering
+    def forget(self) -> None:
+        """First the links, each of which is another: they would push out what recurs."""
+        others = {raw: tag for raw, tag in self.items() if raw[:2] != "a "}
+        self.clear()
+        if len(others) < _MANY // 2:
+            self.update(others)
+
+    def _tag(self, raw: str) -> Tag:
+        if link := _LINK.fullmatch(raw):  # by far the most
             return _START, "a", f'<a {link[1]} rel="noopener noreferrer">', None, "/a"
         if link := _LINK_FROM_ROOT.fullmatch(raw):
             return _START, "a", f'<a href="{PLACE}{link[1]}" rel="noopener noreferrer">', None, "/a"
-        return super().__missing__(raw)
-
-    def _tag(self, raw: str) -> Tag:
         return self._end(raw) if raw[:1] == "/" else self._start(raw)
 
     def _end(self, raw: str) -> Tag:

@@ -30,6 +30,10 @@ class Remembered(dict[K, V]):
         found = self._work_out(text)
         if not isinstance(text, str) or len(text) <= self._longest:
             if len(self) >= self._most:
-                self.clear()
+                self.forget()
             self[text] = found
         return found
+
+    def forget(self) -> None:
+        """Make room."""
+        self.clear()
