@@ -2,7 +2,8 @@
 
 All against one feed farm in one run, each contender in a process of its own, so that CPU time and memory are its own.
 The floor is what nobody can avoid: an aiohttp GET, an lxml parse, one SQLite transaction for each feed. reader does a
-part of the feeds (its cost per feed does not depend on how many there are) so that the run ends in minutes.
+part of the feeds (its cost per feed does not depend on how many there are) so that the run ends in minutes. Floor and
+Headwater take turns, and medians count: a machine that is shared is slower in some minutes than in others.
 
 What is compared is fetching, reading and storing. Headwater also cleans HTML (so does reader), writes the outbox of its
 query processor and a log of refreshes, and indexes the words of items for searching; neither of the others does the
@@ -17,11 +18,12 @@ import asyncio
 import json
 import resource
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -29,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 CONCURRENCY = 64
+TURNS = 5
 
 
 @contextmanager
@@ -182,17 +185,27 @@ def run_contender(name: str, base: str, feeds: int) -> None:
     print(json.dumps(result))
 
 
+def median(results: Sequence[Any]) -> Any:
+    """Of each figure by itself."""
+    first = results[0]
+    if isinstance(first, dict):
+        return {name: median([one[name] for one in results]) for name in first}
+    return statistics.median(results)
+
+
 def main(small: bool) -> dict[str, float]:
     """Prints the table; returns how many times the floor's CPU a refresh costs, cold and warm."""
-    feeds, part = (100, 10) if small else (10_000, 500)
+    feeds, part, turns = (100, 10, 1) if small else (10_000, 500, TURNS)
     with farm(feeds) as base:
-        results = {name: contend(name, base, feeds) for name in ("floor", "headwater")}
+        names = ("floor", "headwater")
+        each = [{name: contend(name, base, feeds) for name in names} for _ in range(turns)]
+        results = median(each)
         planned = contend("value", base, feeds)["cold"]["per_cpu_second"]
         if find_spec("reader"):
             results["reader"] = contend("reader", base, part)
         else:
             print("reader is not installed (extra: bench); it is left out")
-    print(f"{feeds:,} feeds ({part} for reader), window 20, {CONCURRENCY} connections")
+    print(f"{feeds:,} feeds ({part} for reader), window 20, {CONCURRENCY} connections, medians of {turns} turns")
     print(f"{'':12}{'cold: feeds/s':>15}{'per CPU s':>12}{'warm: feeds/s':>16}{'per CPU s':>12}{'peak MB':>10}")
     for name, result in results.items():
         cold, warm = result["cold"], result["warm"]
@@ -207,8 +220,11 @@ def main(small: bool) -> dict[str, float]:
     ratios: dict[str, float] = {}
     for state in ("cold", "warm"):
         ours = results["headwater"][state]["per_cpu_second"]
-        ratios[state] = results["floor"][state]["per_cpu_second"] / ours
-        print(f"{state}: {ratios[state]:.2f} × the floor's CPU per feed")
+        single = sorted(
+            turn["floor"][state]["per_cpu_second"] / turn["headwater"][state]["per_cpu_second"] for turn in each
+        )
+        ratios[state] = statistics.median(single)
+        print(f"{state}: {ratios[state]:.2f} × the floor's CPU per feed ({single[0]:.2f} to {single[-1]:.2f})")
         if "reader" in results:
             peer = results["reader"][state]["per_cpu_second"]
             print(f"{state}: {ours / peer:.1f} × as many feeds per CPU second as reader")
