@@ -51,7 +51,7 @@ class Context:
         """The base address in force at an element (XML Base §4)."""
         if not self.has_base:
             return self.base
-        found = [element.get(XML_BASE), *(above.get(XML_BASE) for above in element.iterancestors())]
+        found: list[str | None] = [element.get(XML_BASE), *(above.get(XML_BASE) for above in element.iterancestors())]
         base = self.base
         for further in reversed(found):
             if further is not None:

@@ -13,7 +13,7 @@ LINE_LIMIT = 500
 CONTENT_LIMIT = 1_048_576
 
 # What XML 1.0 §2.2 forbids, less tab and line ends; PostgreSQL refuses NUL and surrogates, readers dislike the rest.
-_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_UNFIT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 WINDOWS = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
 
