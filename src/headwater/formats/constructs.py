@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from typing import Final
 
 from lxml import etree
 
@@ -15,7 +16,7 @@ from headwater.formats.html import inner
 from headwater.formats.links import resolve
 from headwater.formats.text import decoded, from_html, has_reference, is_markup, looks_like_html, one_line
 
-_MARKUP_TYPES = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml", "text/x-html"})
+_MARKUP_TYPES: Final = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml", "text/x-html"})
 
 
 def text_of(element: etree._Element) -> str | None:

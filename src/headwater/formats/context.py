@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from lxml import etree
 
@@ -12,8 +13,8 @@ from headwater.formats.links import absolute
 from headwater.formats.names import Names
 from headwater.quick import quick
 
-XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
-XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+XML_BASE: Final = "{http://www.w3.org/XML/1998/namespace}base"
+XML_LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 @quick

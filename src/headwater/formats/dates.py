@@ -15,26 +15,30 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from headwater.formats.calendars import AFTERNOON, FILLERS, LONG_ZONES, MONTHS, MORNING, PLACES, WEEKDAYS, ZONES
 from headwater.formats.remembered import Remembered
 
-_EPOCH = date(1970, 1, 1).toordinal()
-_DAY = 86400.0
-_MONTHS = {name.capitalize(): f"{number:02}" for name, number in MONTHS.items() if len(name) == 3 and name.isascii()}
-_NAMES = {number: name for name, number in _MONTHS.items() if name.isascii()}
-_MONTH_SIGN = re.compile(r"(\d{1,2}) ?[月월]")  # without a year before it: `02 1月 2006`
-_GREENWICH = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
-_LONGEST = 120  # no date is longer; spares the tolerant reader a megabyte
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_DAY: Final = 86400.0
+_MONTHS: Final = {
+    name.capitalize(): f"{number:02}" for name, number in MONTHS.items() if len(name) == 3 and name.isascii()
+}
+_NAMES: Final = {number: name for name, number in _MONTHS.items() if name.isascii()}
+_MONTH_SIGN: Final = re.compile(r"(\d{1,2}) ?[月월]")  # without a year before it: `02 1月 2006`
+_GREENWICH: Final = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
+_LONGEST: Final = 120  # no date is longer; spares the tolerant reader a megabyte
 
 # Forms with letters between the numbers, rewritten to plain separators before the tolerant reading.
-_CJK = str.maketrans({"年": "-", "년": "-", "月": "-", "월": "-", "日": " ", "일": " ", "時": ":", "时": ":", "시": ":",
-                      "分": ":", "분": ":", "秒": " ", "초": " ", "：": ":", "，": " ", "\u00a0": " ", "\u202f": " ",
-                      "−": "-", "–": "-"})  # fmt: skip
+_CJK: Final = str.maketrans({
+    "年": "-", "년": "-", "月": "-", "월": "-", "日": " ", "일": " ", "時": ":", "时": ":", "시": ":",
+    "分": ":", "분": ":", "秒": " ", "초": " ", "：": ":", "，": " ", "\u00a0": " ", "\u202f": " ", "−": "-", "–": "-",
+})  # fmt: skip
 
 # ISO 8601 forms Python does not read; two-digit years are of this century, as the standard has it.
-ISO_FORMS = (
+ISO_FORMS: Final = (
     ("YYYY-MM", re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)")),
     ("YYYY-DDD, YYYYDDD", re.compile(r"(?P<year>\d{4})-?(?P<ordinal>[0-3]\d\d)")),
     ("YYYY", re.compile(r"(?P<year>\d{4})")),
@@ -46,18 +50,20 @@ ISO_FORMS = (
     ("-YY", re.compile(r"-(?P<year>\d\d)")),
 )
 
-_TIME = re.compile(r"(\d{1,2})[:.h](\d{1,2})(?:[:.](\d{1,2})(?:[.,](\d+))?)?(.*)")
-_OFFSET = re.compile(r"(?:gmt|utc)?([+-])(\d{1,2})(?::?(\d\d))?")
-_HOURS = re.compile(r"([+-])([01][0-9]|2[0-3])([0-5][0-9])")
-_NUMBERS = re.compile(r"\d+")
-_COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
-_FRACTION = re.compile(r"\d{10}\.\d{1,9}")
-_DAY_FIRST = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
-_POINTED = re.compile(r"(?:(?<=\d{4} )|(?<=-\d\d ))(\d{1,2})\.(\d\d)(?:\.(\d\d))?(?![.\d])")  # 10.14.55 for 10:14:55
-_LOOSE = re.compile(r"(?<=\d)\s*T\s*(?=\d)|\s+(?=:\d)|(?<=\d:)\s+(?=\d)")  # blanks around what joins a time
-_TWICE = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
-_COMMENT = re.compile(r"\([^()]*\)")  # RFC 822 §3.4.3
-_YEAR_TWO = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
+_TIME: Final = re.compile(r"(\d{1,2})[:.h](\d{1,2})(?:[:.](\d{1,2})(?:[.,](\d+))?)?(.*)")
+_OFFSET: Final = re.compile(r"(?:gmt|utc)?([+-])(\d{1,2})(?::?(\d\d))?")
+_HOURS: Final = re.compile(r"([+-])([01][0-9]|2[0-3])([0-5][0-9])")
+_NUMBERS: Final = re.compile(r"\d+")
+_COMPACT: Final = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
+_FRACTION: Final = re.compile(r"\d{10}\.\d{1,9}")
+_DAY_FIRST: Final = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
+_POINTED: Final = re.compile(
+    r"(?:(?<=\d{4} )|(?<=-\d\d ))(\d{1,2})\.(\d\d)(?:\.(\d\d))?(?![.\d])"
+)  # 10.14.55 for 10:14:55
+_LOOSE: Final = re.compile(r"(?<=\d)\s*T\s*(?=\d)|\s+(?=:\d)|(?<=\d:)\s+(?=\d)")  # blanks around what joins a time
+_TWICE: Final = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
+_COMMENT: Final = re.compile(r"\([^()]*\)")  # RFC 822 §3.4.3
+_YEAR_TWO: Final = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
 
 
 def parse_date(text: str | None) -> float | None:
@@ -120,8 +126,8 @@ def _ahead(text: str) -> float:
 
 
 _DAYS, _ZONES = Remembered(_day, most=4_096), Remembered(_ahead, most=512)
-_CLOCK = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
-_SECONDS = {f":{second:02}": second for second in range(60)}
+_CLOCK: Final = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
+_SECONDS: Final = {f":{second:02}": second for second in range(60)}
 
 
 def _slowly(text: str) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from lxml import etree
 
@@ -20,13 +20,13 @@ from headwater.formats.names import USUAL, Names, local_name, prefix_of
 from headwater.formats.xml import parse
 from headwater.model import Document, Entry
 
-ITEM_LIMIT = 5_000
-_ROOTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
-_ITEMS = frozenset({"item", "entry"})
-_CLOSED = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*(?:>|\Z)", re.IGNORECASE)
+ITEM_LIMIT: Final = 5_000
+_ROOTS: Final = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
+_ITEMS: Final = frozenset({"item", "entry"})
+_CLOSED: Final = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*(?:>|\Z)", re.IGNORECASE)
 # Whether an element below the root has such an attribute. What only the root has holds for all.
-_HAS_BASE = etree.XPath("boolean(/*/descendant::*/@xml:base)")
-_HAS_LANG = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
+_HAS_BASE: Final = etree.XPath("boolean(/*/descendant::*/@xml:base)")
+_HAS_LANG: Final = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
 
 
 def read_xml(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from lxml import etree
 
@@ -13,7 +13,7 @@ from headwater.formats.names import MOST_TAGS, Names
 from headwater.formats.remembered import Remembered
 from headwater.model import Enclosure, Source
 
-_SPOKEN = frozenset({"title", "summary", "content"})  # fields that may be in a language of their own
+_SPOKEN: Final = frozenset({"title", "summary", "content"})  # fields that may be in a language of their own
 
 
 class Draft:

@@ -6,6 +6,7 @@ Where several elements can give the same field, the better source wins whatever 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from lxml import etree
 
@@ -20,8 +21,8 @@ from headwater.formats.names import USUAL
 from headwater.formats.text import TITLE_LIMIT, USUAL_LINES, cut, one_line
 from headwater.model import Enclosure, Source
 
-_MOST_CATEGORIES = 1_000
-_FOAF_NAME = "{http://xmlns.com/foaf/0.1/}name"
+_MOST_CATEGORIES: Final = 1_000
+_FOAF_NAME: Final = "{http://xmlns.com/foaf/0.1/}name"
 
 
 def nested(draft: Draft, element: etree._Element, context: Context) -> None:
@@ -266,7 +267,7 @@ def spoken(draft: Draft, element: etree._Element, context: Context) -> None:
     draft.language = language(text_of(element)) or draft.language
 
 
-_MEDIA: dict[str, Handler] = {
+_MEDIA: Final[dict[str, Handler]] = {
     "media:content": media_content,
     "media:thumbnail": picture,
     "media:peerlink": enclosure,
@@ -277,10 +278,10 @@ _MEDIA: dict[str, Handler] = {
     "media:keywords": keywords,
     "media:group": media_group,
 }
-_USUAL_MEDIA = Table(USUAL, _MEDIA)
+_USUAL_MEDIA: Final = Table(USUAL, _MEDIA)
 
 # Element → what it gives. Ranks: lower wins.
-ELEMENTS: dict[str, Handler] = {
+ELEMENTS: Final[dict[str, Handler]] = {
     "item": nested,
     "entry": nested,
     "title": field("title", 0, title_of),

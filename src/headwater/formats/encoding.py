@@ -10,10 +10,11 @@ from __future__ import annotations
 import codecs
 import re
 from functools import lru_cache
+from typing import Final
 
 from headwater.formats.guess import guessed
 
-_BOMS = (
+_BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -21,7 +22,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # The first characters of a document, `<` and a letter or mark, as wide encodings write them.
-_WIDE = (
+_WIDE: Final = (
     (b"<\0\0\0", "utf-32-le"),
     (b"\0\0\0<", "utf-32-be"),
     (b"<\0", "utf-16-le"),
@@ -30,7 +31,7 @@ _WIDE = (
     (b"\0{", "utf-16-be"),
 )
 # Names that promise less than publishers use (the WHATWG encoding standard maps them the same way).
-_WIDER = {
+_WIDER: Final = {
     "iso8859-1": "cp1252",
     "ascii": "cp1252",
     "gb2312": "gb18030",
@@ -42,7 +43,7 @@ _WIDER = {
     "iso8859-9": "cp1254",
     "iso8859-11": "cp874",
 }
-_ALIASES = {
+_ALIASES: Final = {
     "csmacintosh": "mac-roman",
     "mac": "mac-roman",
     "ms-cyrl": "cp1251",
@@ -54,13 +55,13 @@ _ALIASES = {
     "dos-874": "cp874",
     "ibm039": "cp037",
 }
-_LATIN = frozenset({"cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1254", "iso8859-3", "mac-roman", "cp037"})
-EBCDIC = b"\x4c\x6f\xa7\x94"  # `<?xm`
-_DECLARATION = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-Za-z0-9._:\- ]+?)\s*["']""")
-_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
+_LATIN: Final = frozenset({"cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1254", "iso8859-3", "mac-roman", "cp037"})
+EBCDIC: Final = b"\x4c\x6f\xa7\x94"  # `<?xm`
+_DECLARATION: Final = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-Za-z0-9._:\- ]+?)\s*["']""")
+_CHARSET: Final = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 # Letters and quotation marks in UTF-8 that make no sense as windows-1252 (`Ã¸`, `â€™`).
-_UTF8_LETTER = re.compile(rb"\xc3[\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x90-\xbf]")
-_FEW = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
+_UTF8_LETTER: Final = re.compile(rb"\xc3[\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x90-\xbf]")
+_FEW: Final = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
 
 
 @lru_cache(maxsize=256)

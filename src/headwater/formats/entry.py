@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from lxml import etree
 
@@ -16,7 +17,7 @@ from headwater.formats.text import TITLE_LIMIT, cut
 from headwater.model import Entry
 from headwater.quick import quick
 
-_RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+_RDF_ABOUT: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 
 
 @quick
@@ -28,7 +29,7 @@ class Inherited:
     authors: tuple[str, ...] = ()
 
 
-_USUAL = Table(USUAL, ELEMENTS)
+_USUAL: Final = Table(USUAL, ELEMENTS)
 
 
 def table_of(names: Names) -> Table:

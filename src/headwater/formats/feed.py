@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from lxml import etree
 
@@ -17,8 +17,8 @@ from headwater.formats.people import distinct
 from headwater.formats.text import TITLE_LIMIT, cut
 from headwater.model import Hints
 
-_RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_RDF_ABOUT: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 class FeedDraft:
@@ -234,7 +234,7 @@ def _number(text: str | None) -> float | None:
     return number if number is not None and 0 <= number < 1e12 else None
 
 
-HANDLERS: dict[str, Handler] = {
+HANDLERS: Final[dict[str, Handler]] = {
     "title": title(0),
     "dc:title": title(3),
     "itunes:title": title(4),

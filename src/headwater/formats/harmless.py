@@ -10,29 +10,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Set
 from html.entities import html5
+from typing import Final
 
 from headwater.formats.joining import HOST, PLACE, as_cleaned, joined, marked
 from headwater.formats.remembered import Remembered
 
-_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-_PHRASING = frozenset({
+_HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_PHRASING: Final = frozenset({
     "a", "abbr", "acronym", "audio", "b", "bdi", "big", "br", "cite", "code", "del", "dfn", "em", "font", "i", "img",
     "ins", "kbd", "mark", "q", "s", "samp", "small", "source", "span", "strike", "strong", "sub", "sup", "time",
     "track", "tt", "u", "var", "video", "wbr",
 })  # fmt: skip
 # Elements that HTML opens anew where they end too early. Others of phrasing end with what is around them.
-_FORMATTING = frozenset({
+_FORMATTING: Final = frozenset({
     "a", "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u",
 })  # fmt: skip
-_UNFORMATTED = _PHRASING - _FORMATTING
-_FLOW = _PHRASING | _HEADINGS | {
+_UNFORMATTED: Final = _PHRASING - _FORMATTING
+_FLOW: Final = _PHRASING | _HEADINGS | {
     "address", "article", "aside", "blockquote", "center", "details", "div", "dl", "figcaption", "figure", "footer",
     "header", "hr", "main", "nav", "ol", "p", "pre", "section", "summary", "table", "ul",
 }  # fmt: skip
-_AT_ROOT = _FLOW | {"li"}
+_AT_ROOT: Final = _FLOW | {"li"}
 # What may stand in an element without HTML's parser moving or closing anything. Phrasing elements are not listed:
 # what may stand in them is what may stand around them.
-_INSIDE: dict[str, frozenset[str]] = {
+_INSIDE: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(_FLOW - _PHRASING, _FLOW),
     **dict.fromkeys(("p", "pre"), _PHRASING),
     **dict.fromkeys(_HEADINGS, _FLOW - _HEADINGS),
@@ -43,14 +44,14 @@ _INSIDE: dict[str, frozenset[str]] = {
     "tr": frozenset({"td", "th"}),
     **dict.fromkeys(("li", "dt", "dd", "td", "th"), _FLOW),
 }
-_OF_TABLES = frozenset({"table", "thead", "tbody", "tfoot", "tr"})  # HTML moves what else stands in them
-_ENDS_IMPLIED = frozenset({"p", "li", "dt", "dd", "thead", "tbody", "tfoot", "tr", "td", "th"})
-_VOIDS = frozenset({"br", "hr", "img", "source", "track", "wbr"})
-_HIDDEN_NAMES = frozenset({"style", "script", "title", "iframe"})  # left out, and what is in them is no markup
-_WRAPPERS = frozenset({"html", "head", "body"})  # in a piece of a page their tags are nothing
-_NAMES = _PHRASING | frozenset(_INSIDE)
+_OF_TABLES: Final = frozenset({"table", "thead", "tbody", "tfoot", "tr"})  # HTML moves what else stands in them
+_ENDS_IMPLIED: Final = frozenset({"p", "li", "dt", "dd", "thead", "tbody", "tfoot", "tr", "td", "th"})
+_VOIDS: Final = frozenset({"br", "hr", "img", "source", "track", "wbr"})
+_HIDDEN_NAMES: Final = frozenset({"style", "script", "title", "iframe"})  # left out, and what is in them is no markup
+_WRAPPERS: Final = frozenset({"html", "head", "body"})  # in a piece of a page their tags are nothing
+_NAMES: Final = _PHRASING | frozenset(_INSIDE)
 # All elements that HTML's parser knows by name, most of which it treats in some way of their own.
-_OF_HTML = _NAMES | _HIDDEN_NAMES | frozenset({
+_OF_HTML: Final = _NAMES | _HIDDEN_NAMES | frozenset({
     "annotation-xml", "applet", "area", "audio", "base", "basefont", "bdo", "bgsound", "body", "button", "canvas",
     "caption", "col", "colgroup", "command", "data", "datalist", "dialog", "dir", "embed", "fieldset", "foreignobject",
     "form", "frame", "frameset", "head", "hgroup", "html", "image", "input", "isindex", "keygen", "label", "legend",
@@ -59,29 +60,31 @@ _OF_HTML = _NAMES | _HIDDEN_NAMES | frozenset({
     "portal", "progress", "rb", "rp", "rt", "rtc", "ruby", "search", "select", "selectedcontent", "slot", "source",
     "spacer", "svg", "template", "textarea", "tfoot", "title", "track", "video", "xmp",
 })  # fmt: skip
-_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_ADDRESSES = frozenset({"href", "src", "cite", "poster"})
-_DEEPEST = 100
-_MANY = 8_192  # tags remembered
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_ADDRESSES: Final = frozenset({"href", "src", "cite", "poster"})
+_DEEPEST: Final = 100
+_MANY: Final = 8_192  # tags remembered
 
 # Elements without attributes one after another, none within another: a quarter of all that comes, and nh3 writes it
 # just as it is.
-_FLAT_TEXT = r"[^<>&\x00\x01\r\xa0]*+"
-_FLAT = re.compile(
+_FLAT_TEXT: Final = r"[^<>&\x00\x01\r\xa0]*+"
+_FLAT: Final = re.compile(
     rf"(?!\ufeff){_FLAT_TEXT}(?:<(?:(p|div|h[1-6]|blockquote|b|i|em|strong|code)>{_FLAT_TEXT}</\1>|br>){_FLAT_TEXT})*+"
 )
 # Values in quotes only: then a tag ends where it seems to.
-_ATTRIBUTE = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='([^']*+)')?""")
-_TAG = re.compile(r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)""")
-_NAME_ENDS = re.compile(r"[ \t\n\f/]")
-_UNKNOWN_NAME = re.compile(r"[a-z][a-z0-9:_.-]*+")
-_COMMENT = re.compile(r"!--(?!-)(?:[^-]|-(?!-))*--")
-_LINK = re.compile(rf'a (href="https?://{HOST}(?:[/?#][!#-%\'-~]*+)?")(?: style="[^"]*+")?')
-_LINK_FROM_ROOT = re.compile(r'a href="(/(?!/)[A-Za-z0-9_~/-]*+(?:\.[a-z]{2,5})?)"')
-_REFERENCE = re.compile(r"&(?:#[0-9]{2,6};|#[xX][0-9a-fA-F]{2,5};|#|[A-Za-z0-9]+;?)?")
-_CHANGING = re.compile("&(?!amp;|lt;|gt;|nbsp;)")  # references that nh3 writes otherwise
-_UNENDED = tuple(name for name in html5 if name[-1] != ";")  # references that need no semicolon
-_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_ATTRIBUTE: Final = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='([^']*+)')?""")
+_TAG: Final = re.compile(
+    r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)"""
+)
+_NAME_ENDS: Final = re.compile(r"[ \t\n\f/]")
+_UNKNOWN_NAME: Final = re.compile(r"[a-z][a-z0-9:_.-]*+")
+_COMMENT: Final = re.compile(r"!--(?!-)(?:[^-]|-(?!-))*--")
+_LINK: Final = re.compile(rf'a (href="https?://{HOST}(?:[/?#][!#-%\'-~]*+)?")(?: style="[^"]*+")?')
+_LINK_FROM_ROOT: Final = re.compile(r'a href="(/(?!/)[A-Za-z0-9_~/-]*+(?:\.[a-z]{2,5})?)"')
+_REFERENCE: Final = re.compile(r"&(?:#[0-9]{2,6};|#[xX][0-9a-fA-F]{2,5};|#|[A-Za-z0-9]+;?)?")
+_CHANGING: Final = re.compile("&(?!amp;|lt;|gt;|nbsp;)")  # references that nh3 writes otherwise
+_UNENDED: Final = tuple(name for name in html5 if name[-1] != ";")  # references that need no semicolon
+_ESCAPED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 _START, _END, _VOID, _HIDDEN, _TEXT, _UNKNOWN, _NOTHING = range(7)
 Tag = tuple[int, str, str, frozenset[str] | None, str]  # kind, name, as nh3 writes it, what may stand inside, its end
@@ -367,7 +370,7 @@ def _reference(raw: str) -> str:
     return f"&amp;{name}"
 
 
-_REFERENCES = Remembered(_reference, most=_MANY)
+_REFERENCES: Final = Remembered(_reference, most=_MANY)
 
 
 def _prose(text: str) -> str:

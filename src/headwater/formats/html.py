@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from html import escape
+from typing import Final
 
 import nh3
 from lxml import etree
@@ -12,14 +13,14 @@ from lxml import etree
 from headwater.formats.harmless import Plain
 from headwater.formats.text import CONTENT_LIMIT, cut, decoded, fit, renumbered
 
-_SHORT = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
-XHTML = "{http://www.w3.org/1999/xhtml}"
+_SHORT: Final = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
+XHTML: Final = "{http://www.w3.org/1999/xhtml}"
 
-_TAGS = nh3.ALLOWED_TAGS | {
+_TAGS: Final = nh3.ALLOWED_TAGS | {
     "address", "audio", "big", "figcaption", "figure", "font", "main", "menu", "meter", "picture", "progress",
     "section", "source", "tfoot", "track", "video",
 }  # fmt: skip
-_ATTRIBUTES = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
+_ATTRIBUTES: Final = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
 for _tag, _names in {
     "*": {"dir", "lang", "title"},
     "audio": {"src", "controls", "preload", "loop", "muted"},
@@ -31,11 +32,11 @@ for _tag, _names in {
     "ol": {"start", "type"},
 }.items():
     _ATTRIBUTES.setdefault(_tag, set()).update(_names)
-_HIDDEN = {"script", "style", "title", "textarea", "noscript", "template"}
+_HIDDEN: Final = {"script", "style", "title", "textarea", "noscript", "template"}
 
 
 # Where an address may stand that is not complete and needs the base. Too much is found rather than too little.
-_RELATIVE = re.compile(
+_RELATIVE: Final = re.compile(
     r"""=(?:(?<=[\s/]=)|(?<=[hH][rR][eE][fF]=)|(?<=[sS][rR][cC]=)|(?<=[cC][iI][tT][eE]=)|(?<=[sS][tT][eE][rR]=))"""
     r"""(?!["']?(?:https?://|mailto:))"""
 )
@@ -90,7 +91,7 @@ def _build(relative: tuple[str, str] | None) -> nh3.Cleaner:
     )
 
 
-PLAIN = Plain(_ATTRIBUTES, nh3_cleaner(None).clean)
+PLAIN: Final = Plain(_ATTRIBUTES, nh3_cleaner(None).clean)
 
 
 def inner(element: etree._Element) -> str:

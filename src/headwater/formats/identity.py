@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 from headwater.formats.write.addresses import iri
 
-_GLOBAL = ("http://", "https://", "tag:", "urn:")
+_GLOBAL: Final = ("http://", "https://", "tag:", "urn:")
 
 
 def published_identity(identity: str, feed_url: str) -> str:

@@ -8,32 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import quote
 
 from headwater.formats.remembered import Remembered
 
-PLACE = "\1"  # where the base belongs; harmless markup has none of its own
+PLACE: Final = "\1"  # where the base belongs; harmless markup has none of its own
 # Behind it stands a path from the root (/), a fragment (#), nothing, or one of these: a path from the document, a path
 # from a folder above it, a host, and a fragment that is percent-encoded when it is joined.
 _BESIDE, _ABOVE, _HOSTED, _ENCODED = "\1@", "\1^", "\1:", "\1%"
 
 # Hosts that every parser of addresses takes: names (not punycode, which can be wrong), four numbers, and no others.
-_BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_NAMED = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}"
-HOST = rf"(?:{_NAMED}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})(?::(?:[0-9]{{1,4}}|[1-5][0-9]{{4}}))?"
-_COMPLETE = re.compile(rf"https?://{HOST}(?:[/?#][^\x00-\x20\x7f]*)?|mailto:[a-z0-9@._+-]*", re.IGNORECASE)
+_BYTE: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_NAMED: Final = r"(?![a-z0-9.-]*xn--)[a-z0-9.-]+\.[a-z]{2,24}"
+HOST: Final = rf"(?:{_NAMED}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})(?::(?:[0-9]{{1,4}}|[1-5][0-9]{{4}}))?"
+_COMPLETE: Final = re.compile(rf"https?://{HOST}(?:[/?#][^\x00-\x20\x7f]*)?|mailto:[a-z0-9@._+-]*", re.IGNORECASE)
 # Absolute whatever the base is. `http:x` is not: with a base of that scheme it is relative (RFC 3986 §5.2.2).
-_ABSOLUTE = re.compile(r"[ \t\n]*(?:https?://|ftp://|(?!https?:|ftp:|file:|wss?:)[a-z][a-z0-9+.-]*:)", re.IGNORECASE)
+_ABSOLUTE: Final = re.compile(
+    r"[ \t\n]*(?:https?://|ftp://|(?!https?:|ftp:|file:|wss?:)[a-z][a-z0-9+.-]*:)", re.IGNORECASE
+)
 # Paths and fragments that joining to a base does not change: nothing to encode, no `.` and no `..` to resolve.
-_SAFE = r"(?:[A-Za-z0-9_~/@:!$*(),;=+.-]|%(?!2[eE]))*+"
-_NO_DOTS = r"(?!\.\.?(?:[/?#]|$))(?!.*/\.\.?(?:[/?#]|$))"
-_TAIL = rf"(?:\?{_SAFE})?(?:#{_SAFE})?"
-_LOCAL = re.compile(rf"(?!//){_NO_DOTS}(?:/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?")
-_RELATIVE = re.compile(rf"{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
-_UPWARDS = re.compile(rf"(?:\.\./)+{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
-_OTHER_HOST = re.compile(rf"//{_NAMED}{_NO_DOTS}/{_SAFE}{_TAIL}")
-_FRAGMENT = re.compile(r"#[A-Za-z0-9_~/@:!$*(),;=+.?\x80-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd-]*+")
-_BASE = re.compile(
+_SAFE: Final = r"(?:[A-Za-z0-9_~/@:!$*(),;=+.-]|%(?!2[eE]))*+"
+_NO_DOTS: Final = r"(?!\.\.?(?:[/?#]|$))(?!.*/\.\.?(?:[/?#]|$))"
+_TAIL: Final = rf"(?:\?{_SAFE})?(?:#{_SAFE})?"
+_LOCAL: Final = re.compile(rf"(?!//){_NO_DOTS}(?:/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?")
+_RELATIVE: Final = re.compile(rf"{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
+_UPWARDS: Final = re.compile(rf"(?:\.\./)+{_NO_DOTS}(?=[A-Za-z0-9_-])[A-Za-z0-9_~@!$*(),;=+.-]*+(?:/{_SAFE})?{_TAIL}")
+_OTHER_HOST: Final = re.compile(rf"//{_NAMED}{_NO_DOTS}/{_SAFE}{_TAIL}")
+_FRAGMENT: Final = re.compile(r"#[A-Za-z0-9_~/@:!$*(),;=+.?\x80-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd-]*+")
+_BASE: Final = re.compile(
     rf"((https?:)//(?:(?!xn--|[a-z0-9.-]*\.xn--)[a-z0-9.-]+\.[a-z]{{2,24}}|localhost|{_BYTE}(?:\.{_BYTE}){{3}})"
     rf"(?::(?!80(?![0-9])|443(?![0-9]))(?:[1-9][0-9]{{1,3}}|[1-5][0-9]{{4}}))?)"
     rf"((?!.*/\.\.?(?:[/?#]|$))/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?"
@@ -109,4 +112,4 @@ def _places(base: str) -> tuple[str, str, str, dict[str, str]] | None:
     return site, here, beside, {"/": f"{site}/", "#": f"{here}#", "@": beside, ":": scheme, "%": here}
 
 
-_PLACES = Remembered(_places, most=256)
+_PLACES: Final = Remembered(_places, most=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -21,7 +21,7 @@ from headwater.formats.people import distinct
 from headwater.formats.text import TITLE_LIMIT, cut, fit, one_line, plain_title
 from headwater.model import Document, Enclosure, Entry, Source
 
-_ITEM_LIMIT = 5_000
+_ITEM_LIMIT: Final = 5_000
 
 
 def read_json(body: bytes, charset: str | None, base: str | None, wanted: Wanted) -> Document:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 from urllib.parse import urljoin
 
 from headwater.formats.remembered import Remembered
 from headwater.formats.text import decoded
 
 # What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
-SAFE_SCHEMES = frozenset({
+SAFE_SCHEMES: Final = frozenset({
     "http", "https", "ftp", "ftps", "sftp", "gopher", "gemini", "mailto", "news", "nntp", "tel", "sip", "xmpp", "irc",
     "ircs", "magnet", "ed2k", "bitcoin", "rtsp", "rtmp", "mms", "webcal", "feed", "podcast", "itpc", "pcast", "acct",
     "tag", "urn", "doi", "hdl", "ipfs", "ipns", "dat", "at",
 })  # fmt: skip
-_LONGEST = 8_192
-_HREF = re.compile(r"""^<a\s[^<>]*?href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
-_DROPPED = dict.fromkeys((*range(32), 127))
+_LONGEST: Final = 8_192
+_HREF: Final = re.compile(r"""^<a\s[^<>]*?href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
+_DROPPED: Final = dict.fromkeys((*range(32), 127))
 
 
 def resolve(address: str | None, base: str | None) -> str | None:
@@ -68,7 +69,7 @@ def _scheme_of(head: str) -> str | None:
     return head.lower()
 
 
-_SCHEMES = Remembered(_scheme_of, most=256, longest=20)
+_SCHEMES: Final = Remembered(_scheme_of, most=256, longest=20)
 
 
 def absolute(base: str | None, further: str | None) -> str | None:

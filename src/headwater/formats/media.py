@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from lxml import etree
 
@@ -11,10 +12,10 @@ from headwater.formats.context import Context
 from headwater.formats.links import resolve
 from headwater.model import Enclosure
 
-_ENOUGH = 100  # of one item
-_GUESSES = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
-_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgt]?)b(?:ytes?)?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
+_ENOUGH: Final = 100  # of one item
+_GUESSES: Final = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
+_SIZE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgt]?)b(?:ytes?)?", re.IGNORECASE)
+_UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
 
 
 def enclosure(element: etree._Element, context: Context, address: str | None = None) -> Enclosure | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import unquote
 
 from headwater.formats.remembered import Remembered
 from headwater.formats.text import decoded, from_html
 
-_LONGEST = 500
+_LONGEST: Final = 500
 
 
 def named(text: str | None) -> tuple[str, ...]:
@@ -23,7 +24,7 @@ def _named(text: str) -> tuple[str, ...]:
     return tuple(name for one in found if (name := name_in(one)))
 
 
-_USUAL = Remembered(_named, most=4_096, longest=80)  # the same few people write most of what comes
+_USUAL: Final = Remembered(_named, most=4_096, longest=80)  # the same few people write most of what comes
 
 
 def name_in(text: str) -> str | None:

@@ -5,36 +5,39 @@ from __future__ import annotations
 import re
 from html import escape, unescape
 from html.entities import html5
+from typing import Final
 
 from headwater.formats.remembered import Remembered
 
-TITLE_LIMIT = 2_048  # bytes of UTF-8
-LINE_LIMIT = 500
-CONTENT_LIMIT = 1_048_576
+TITLE_LIMIT: Final = 2_048  # bytes of UTF-8
+LINE_LIMIT: Final = 500
+CONTENT_LIMIT: Final = 1_048_576
 
 # What XML 1.0 §2.2 forbids, less tab and line ends; PostgreSQL refuses NUL and surrogates, readers dislike the rest.
-_UNFIT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_UNFIT: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
-WINDOWS = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
+WINDOWS: Final = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
 
 # Elements that publishers put into titles. Anything else in angle brackets is what the title is about.
-_INLINE = (
+_INLINE: Final = (
     "a|abbr|acronym|b|bdi|bdo|big|blink|blockquote|body|br|center|cite|code|del|dfn|div|em|embed|font|h[1-6]|head|hr|"
     "html|i|iframe|img|ins|kbd|li|link|mark|meta|nobr|noscript|object|ol|p|pre|q|s|samp|script|section|small|span|"
     "strike|strong|style|sub|sup|svg|table|tbody|td|textarea|th|tr|tt|u|ul|var|wbr"
 )
-_REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag: attributes may hold angle brackets
-_TAG = re.compile(rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
-_EVERY_TAG = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
-_HIDDEN = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
-_ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-_MARKUP = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
-_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_NUMBERED = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
-_QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
-_BYTES = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-_MARKS = re.compile("â€.")
-_LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
+_REST: Final = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag: attributes may hold angle brackets
+_TAG: Final = re.compile(
+    rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL
+)
+_EVERY_TAG: Final = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
+_HIDDEN: Final = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
+_ANY_TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
+_MARKUP: Final = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
+_REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_NUMBERED: Final = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
+_QUERY: Final = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
+_BYTES: Final = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_MARKS: Final = re.compile("â€.")
+_LINES: Final = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
 
 
 def fit(text: str) -> str:
@@ -97,7 +100,7 @@ def _line(text: str) -> str | None:
     return one_line(text, LINE_LIMIT)
 
 
-USUAL_LINES = Remembered(_line, most=4_096, longest=80)  # of something short that recurs, as categories do
+USUAL_LINES: Final = Remembered(_line, most=4_096, longest=80)  # of something short that recurs, as categories do
 
 
 def from_html(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 # Added by senders of links to follow their readers; the page is the same without them.
-_TRACKING = ("utm_", "mc_", "pk_", "fbclid", "gclid", "msclkid", "igshid", "yclid", "wt_mc", "cmpid")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_TRACKING: Final = ("utm_", "mc_", "pk_", "fbclid", "gclid", "msclkid", "igshid", "yclid", "wt_mc", "cmpid")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 @lru_cache(maxsize=4096)

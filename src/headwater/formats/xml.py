@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html.entities import html5
+from typing import Final
 
 from lxml import etree
 
@@ -17,7 +18,7 @@ from headwater.formats import encoding
 from headwater.formats.text import WINDOWS, fit
 from headwater.quick import quick
 
-_OPTIONS = {
+_OPTIONS: Final = {
     "resolve_entities": False,
     "no_network": True,
     "huge_tree": False,
@@ -28,19 +29,19 @@ _OPTIONS = {
     "collect_ids": False,
 }
 # Made once: making a parser takes a fifth of what parsing twenty items does. Threads take turns with it.
-_UTF8 = etree.XMLParser(encoding="utf-8", **_OPTIONS)  # type: ignore[arg-type]
-_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});?")
-_PREDEFINED = frozenset({"amp", "lt", "gt", "quot", "apos"})
-_BARE_AMPERSAND = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z_][\w.\-]{0,63};)")
-_CDATA = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
-_DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
+_UTF8: Final = etree.XMLParser(encoding="utf-8", **_OPTIONS)  # type: ignore[arg-type]
+_ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});?")
+_PREDEFINED: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
+_BARE_AMPERSAND: Final = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z_][\w.\-]{0,63};)")
+_CDATA: Final = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
+_DOCTYPE: Final = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
 # Internal entities worth having: plain text or one character reference. Those made of others are how bombs are built.
-_SAFE_ENTITY = re.compile(
+_SAFE_ENTITY: Final = re.compile(
     r"""<!ENTITY\s+(\w{1,64})\s+(?:"(&#\w{1,8};|[^&"%<]{0,500})"|'(&#\w{1,8};|[^&'%<]{0,500})')\s*>"""
 )
-_CHARACTER = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?")
-_BROKEN_OFF = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # the start of a CDATA section, of which nothing came
-_XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
+_CHARACTER: Final = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?")
+_BROKEN_OFF: Final = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # the start of a CDATA section, of which nothing came
+_XML_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 @quick
