@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+import re
 import tarfile
+from itertools import product
 from pathlib import Path
 from time import process_time
+from token import COMMENT
+from tokenize import tokenize
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import headwater
 from headwater.errors import NotAFeed
 from headwater.formats import read
 from headwater.formats.html import PLAIN, nh3_cleaner
@@ -133,6 +138,37 @@ def test_ordinary_markup_is_cleaned_without_a_parser(html: str) -> None:
 def test_doubtful_markup_is_left_to_nh3_or_written_as_nh3_does(html: str) -> None:
     agrees(html)
     agrees(f"<p>{html}</p>")
+
+
+@pytest.mark.parametrize("first", ["", "<", "<p>", "<p title='a'>", "</p>", "<br/>", "x", "&lt;"])
+def test_all_short_markup_agrees(first: str) -> None:
+    pieces = (
+        "<",
+        ">",
+        "p",
+        "<p>",
+        "</p>",
+        "<b>",
+        "</b>",
+        "<br>",
+        "<a href='%2e/x'",
+        " title",
+        "='a'",
+        "/",
+        "x y",
+        "&lt;",
+    )
+    for parts in product(pieces, repeat=3):
+        agrees(first + "".join(parts), (None,))
+
+
+def test_no_group_is_repeated_possessively() -> None:
+    """Python before 3.11.5 takes what matched half for matched (`(?:<p>)*+` all of `<`)."""
+    repeated = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
+    for source in Path(headwater.__file__).parent.rglob("*.py"):
+        with source.open("rb") as file:
+            texts = [token.string for token in tokenize(file.readline) if token.type != COMMENT]
+        assert not list(filter(repeated.search, texts)), source
 
 
 @given(st.lists(_tag | _text, max_size=14).map("".join))

@@ -112,9 +112,9 @@ def _day(text: str) -> float:
 
 def _ahead(text: str) -> float:
     """How many seconds a zone is ahead of Greenwich: ` GMT`, ` +0100`, ` EST`."""
-    name = text[1:]
     if text[0] != " ":
         raise KeyError(text)
+    name = text[1:]
     if name in _GREENWICH:
         return 0.0
     if name[0] not in "+-":
@@ -125,7 +125,8 @@ def _ahead(text: str) -> float:
     return float(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60)
 
 
-_DAYS, _ZONES = Remembered(_day, most=4_096), Remembered(_ahead, most=512)
+_DAYS: Final = Remembered(_day, most=4_096)
+_ZONES: Final = Remembered(_ahead, most=512)
 _CLOCK: Final = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
 _SECONDS: Final = {f":{second:02}": second for second in range(60)}
 

@@ -65,16 +65,19 @@ _ADDRESSES: Final = frozenset({"href", "src", "cite", "poster"})
 _DEEPEST: Final = 100
 _MANY: Final = 8_192  # tags remembered
 
+_LONG: Final = 20_000  # characters: from here on regular expressions that repeat a group would take megabytes
+
+# Groups are not repeated possessively (`)*+`): Python before 3.11.5 then takes what matched half for matched.
 # Elements without attributes one after another, none within another: a quarter of all that comes, and nh3 writes it
 # just as it is.
 _FLAT_TEXT: Final = r"[^<>&\x00\x01\r\xa0]*+"
 _FLAT: Final = re.compile(
-    rf"(?!\ufeff){_FLAT_TEXT}(?:<(?:(p|div|h[1-6]|blockquote|b|i|em|strong|code)>{_FLAT_TEXT}</\1>|br>){_FLAT_TEXT})*+"
+    rf"(?!\ufeff){_FLAT_TEXT}(?:<(?:(p|div|h[1-6]|blockquote|b|i|em|strong|code)>{_FLAT_TEXT}</\1>|br>){_FLAT_TEXT})*"
 )
 # Values in quotes only: then a tag ends where it seems to.
 _ATTRIBUTE: Final = re.compile(r"""[ \t\n]+([A-Za-z][A-Za-z0-9:_-]*+)(?:="([^"]*+)"|='([^']*+)')?""")
 _TAG: Final = re.compile(
-    r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]+[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*+)\s*(/?)"""
+    r"""([A-Za-z][A-Za-z0-9]*+)((?:[ \t\n]++[A-Za-z][A-Za-z0-9:_-]*+(?:="[^"]*+"|='[^']*+')?)*)\s*(/?)"""
 )
 _NAME_ENDS: Final = re.compile(r"[ \t\n\f/]")
 _UNKNOWN_NAME: Final = re.compile(r"[a-z][a-z0-9:_.-]*+")
@@ -86,7 +89,14 @@ _CHANGING: Final = re.compile("&(?!amp;|lt;|gt;|nbsp;)")  # references that nh3 
 _UNENDED: Final = tuple(name for name in html5 if name[-1] != ";")  # references that need no semicolon
 _ESCAPED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
-_START, _END, _VOID, _HIDDEN, _TEXT, _UNKNOWN, _NOTHING = range(7)
+# Kinds of what stands between angle brackets.
+_START: Final = 0
+_END: Final = 1
+_VOID: Final = 2
+_HIDDEN: Final = 3
+_TEXT: Final = 4
+_UNKNOWN: Final = 5
+_NOTHING: Final = 6
 Tag = tuple[int, str, str, frozenset[str] | None, str]  # kind, name, as nh3 writes it, what may stand inside, its end
 State = tuple[frozenset[str], bool, str]  # what is allowed, whether in a link, the end of the innermost element open
 # The elements open: name, tag as written, and the state before and after. Flat, since one is made for every tag.
@@ -105,7 +115,7 @@ class Plain:
 
     def cleaned(self, html: str, base: str | None) -> str | None:
         """The markup as nh3 writes it, its addresses joined to the base; None when it takes nh3 to know."""
-        if _FLAT.fullmatch(html):
+        if len(html) < _LONG and _FLAT.fullmatch(html):
             return html
         if PLACE in html or "\0" in html or html[:1] == "\ufeff":
             return None
@@ -246,7 +256,7 @@ class _Tags(Remembered[str, Tag]):
             name = _NAME_ENDS.split(raw, 1)[0].lower()
             if self._leaves_out(name):
                 return _UNKNOWN, name, "", None, ""  # for HTML it ends with what is around it, if not before
-        found = _TAG.fullmatch(raw)
+        found = _TAG.fullmatch(raw) if len(raw) < _LONG else None
         if found is None:
             raise Unsure
         name = found[1].lower()

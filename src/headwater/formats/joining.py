@@ -16,7 +16,10 @@ from headwater.formats.remembered import Remembered
 PLACE: Final = "\1"  # where the base belongs; harmless markup has none of its own
 # Behind it stands a path from the root (/), a fragment (#), nothing, or one of these: a path from the document, a path
 # from a folder above it, a host, and a fragment that is percent-encoded when it is joined.
-_BESIDE, _ABOVE, _HOSTED, _ENCODED = "\1@", "\1^", "\1:", "\1%"
+_BESIDE: Final = "\1@"
+_ABOVE: Final = "\1^"
+_HOSTED: Final = "\1:"
+_ENCODED: Final = "\1%"
 
 # Hosts that every parser of addresses takes: names (not punycode, which can be wrong), four numbers, and no others.
 _BYTE: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -28,7 +31,7 @@ _ABSOLUTE: Final = re.compile(
     r"[ \t\n]*(?:https?://|ftp://|(?!https?:|ftp:|file:|wss?:)[a-z][a-z0-9+.-]*:)", re.IGNORECASE
 )
 # Paths and fragments that joining to a base does not change: nothing to encode, no `.` and no `..` to resolve.
-_SAFE: Final = r"(?:[A-Za-z0-9_~/@:!$*(),;=+.-]|%(?!2[eE]))*+"
+_SAFE: Final = r"(?:[A-Za-z0-9_~/@:!$*(),;=+.-]++|%(?!2[eE]))*"
 _NO_DOTS: Final = r"(?!\.\.?(?:[/?#]|$))(?!.*/\.\.?(?:[/?#]|$))"
 _TAIL: Final = rf"(?:\?{_SAFE})?(?:#{_SAFE})?"
 _LOCAL: Final = re.compile(rf"(?!//){_NO_DOTS}(?:/{_SAFE}(?:\?{_SAFE})?)?(?:#{_SAFE})?")
