@@ -30,12 +30,14 @@ def test_what_was_compiled_is_found_before_its_sources(package: Path) -> None:
     assert native.before([str(package)]) == [str(package / native.FOLDER), str(package)]
 
 
-@pytest.mark.parametrize("change", ["one changed", "one more", "one less"])
+@pytest.mark.parametrize("change", ["one changed", "one more", "one less", "one renamed"])
 def test_other_sources_run_as_they_are_written(package: Path, change: str) -> None:
     if change == "one changed":
         (package / "module.py").write_text("answer = 43\n")
     elif change == "one more":
         (package / "another.py").write_text("question = None\n")
+    elif change == "one renamed":
+        (package / "module.py").rename(package / "another.py")
     else:
         (package / "module.py").unlink()
     assert native.before([str(package)]) == [str(package)]

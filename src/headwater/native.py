@@ -40,8 +40,8 @@ def is_at_hand(folder: Path) -> bool:
 
 
 def digest(folder: Path) -> str:
-    """Of all sources of a package."""
+    """Of all sources of a package and their names."""
     found = blake2b(digest_size=16)
     for source in sorted(folder.glob("*.py")):
-        found.update(source.read_bytes())
+        found.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return found.hexdigest()
