@@ -239,3 +239,31 @@ async def test_the_zipped_bytes_are_the_same_each_time(store: Store) -> None:
     assert second is not None
     assert (first.zipped, first.etag) == (second.zipped, second.etag)
     assert gzip.decompress(first.zipped) == first.body
+
+
+async def test_what_changes_while_somebody_looks_is_seen_by_the_next(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = await one_feed(store, tags=("news",))
+    await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/old"))])
+    documents = cache.Documents(store, BASE)
+    assert await documents.find("/tags/news", "json", None, None) is not None
+    documents.expire()
+    ask_version, read_it, may_tell = store.publishing.version, asyncio.Event(), asyncio.Event()
+
+    async def held() -> object:
+        seen = await ask_version()
+        read_it.set()
+        await may_tell.wait()
+        return seen
+
+    monkeypatch.setattr(store.publishing, "version", held)
+    looking = asyncio.create_task(documents.look())
+    await read_it.wait()
+    await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/new", first_seen=NOW + 1), at=NOW + 1)])
+    documents.expire()
+    may_tell.set()
+    found = await documents.find("/tags/news", "json", None, None)
+    await looking
+    assert found is not None
+    assert b"https://example.org/new" in found.body

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,60 @@ async def test_callbacks_and_secrets_are_all_different(tmp_path: Path) -> None:
         await follow(node, other)
         for field in ("hub.callback", "hub.secret"):
             assert one.asked[0][field] != other.asked[0][field]
+
+
+@dataclass
+class Scan:
+    """Held where it has read what is pushed and not yet taken it over."""
+
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hold(self, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+        read_active = node.store.subscriptions.active
+
+        async def held(now: float) -> dict[int, float]:
+            found = await read_active(now)
+            self.begun.set()
+            await self.may_end.wait()
+            return found
+
+        monkeypatch.setattr(node.store.subscriptions, "active", held)
+
+
+async def test_a_hub_found_during_a_scan_is_asked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with source() as one, source() as other, running(tmp_path) as (node, pushing, _):
+        assert pushing.subscriber is not None
+        await until(lambda: pushing.subscriber._scanned > 0, "it has looked once")
+        scan = Scan()
+        scan.hold(node, monkeypatch)
+        await node.store.add_feeds([NewFeed(f"{one.base}/feed.xml")], time.time())
+        await scan.begun.wait()
+        (added,) = await node.store.add_feeds([NewFeed(f"{other.base}/feed.xml")], time.time())
+
+        async def found() -> bool:
+            return (await node.store.known([added.feed.id]))[added.feed.id].hub is not None
+
+        await until(found, "the other is refreshed")
+        scan.may_end.set()
+        await until(lambda: one.asked and other.asked, "both hubs are asked", 60)
+
+
+async def test_a_hub_that_confirms_during_a_scan_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with source() as one, source() as other, running(tmp_path) as (node, _, _):
+        feed = await follow(node, one)
+        scan = Scan()
+        scan.hold(node, monkeypatch)
+        await node.store.add_feeds([NewFeed(f"{other.base}/feed.xml")], time.time())
+        await scan.begun.wait()
+        confirming = asyncio.create_task(one.verify())
+        await asyncio.wait({confirming}, timeout=1)
+        scan.may_end.set()
+        assert (await confirming).status_code == 200
+        await until(lambda: other.asked, "the scan is over")
+        assert feed.id in node.crawler.courtesy.pushed
 
 
 async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Followed) -> None:

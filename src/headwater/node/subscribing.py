@@ -61,21 +61,24 @@ class Subscriber(Stepping):
         self._clock = clock
         self._active: dict[int, float] = {}  # feeds that hubs push, and since when
         self._silent: list[int] = []
+        self._marking = asyncio.Lock()  # the store and `_active` change together
         self._scanned = float("-inf")
+        self._found = self._looked = 0  # hubs that refreshes have shown, and those that the last scan has seen
 
     # the loop
 
     async def step(self) -> bool:
         """Do what is due now; False where nothing was."""
         now = self._clock()
-        if now >= self._scanned + SCAN or now < self._scanned:
+        if self._found != self._looked or not self._scanned <= now < self._scanned + SCAN:
             await self._scan(now)
-        for feed_id in await self._store.subscriptions.lapse(now):
-            await self._resume(feed_id, "lease over")
-        while self._silent:
-            feed_id = self._silent.pop()
-            await self._store.subscriptions.end(feed_id, "silent", NOT_PUSHED, now + SILENCE)
-            await self._resume(feed_id, "hub silent")
+        async with self._marking:
+            for feed_id in await self._store.subscriptions.lapse(now):
+                await self._resume(feed_id, "lease over")
+            while self._silent:
+                feed_id = self._silent.pop()
+                await self._store.subscriptions.end(feed_id, "silent", NOT_PUSHED, now + SILENCE)
+                await self._resume(feed_id, "hub silent")
         claimed = await self._store.subscriptions.claim(now, now + PATIENCE, now + FIRST)
         parted = await self._store.subscriptions.claim_farewells(now, FIRST, SLOWEST)
         await asyncio.gather(*map(self._ask, claimed), *map(self._part, parted))
@@ -83,15 +86,17 @@ class Subscriber(Stepping):
 
     async def _scan(self, now: float) -> None:
         """What the store has: feeds with a hub we have not asked, and those that are pushed already."""
+        looking = self._found  # what is found from here on is for the next scan
         while found := await self._store.subscriptions.wanted():
             new = [
                 Subscription(feed, secrets.token_urlsafe(24), hub, topic, secrets.token_urlsafe(32), due=now)
                 for feed, hub, topic in found
             ]
             await self._store.subscriptions.add(new)
-        self._active = await self._store.subscriptions.active(now)
-        self._crawler.courtesy.pushed = set(self._active)
-        self._scanned = now
+        async with self._marking:
+            self._active = await self._store.subscriptions.active(now)
+            self._crawler.courtesy.pushed = set(self._active)
+        self._scanned, self._looked = now, looking
 
     # asking
 
@@ -154,12 +159,12 @@ class Subscriber(Stepping):
         given = float(seconds) if seconds.isascii() and seconds.isdecimal() and len(seconds) < 16 else LEASE
         lease = min(max(given, SHORTEST), LONGEST)
         due = now + lease * RENEW * (1 - random.random() / 10)
-        feed_id = await self._store.subscriptions.confirm(key, topic, now, now + lease, due)
-        if feed_id is None:
-            return None
-        self._active.setdefault(feed_id, now)
-        # Its next poll comes when it would have come: what was published before the hub knew us is found by it.
-        self._crawler.courtesy.pushed.add(feed_id)
+        async with self._marking:
+            feed_id = await self._store.subscriptions.confirm(key, topic, now, now + lease, due)
+            if feed_id is None:
+                return None
+            # Its next poll comes when it would have come: what was published before the hub knew us is found by it.
+            self._note(feed_id, now)
         log.info("hub_confirmed", feed=feed_id, lease=lease)
         return challenge
 
@@ -168,8 +173,9 @@ class Subscriber(Stepping):
         if one is None or one.topic != topic:
             return None
         said = f"It denied the subscription: {_words(reason.encode())}" if reason else "It denied the subscription."
-        await self._store.subscriptions.end(one.feed_id, "refused", said, self._clock() + SILENCE)
-        await self._resume(one.feed_id, said)
+        async with self._marking:
+            await self._store.subscriptions.end(one.feed_id, "refused", said, self._clock() + SILENCE)
+            await self._resume(one.feed_id, said)
         return ""
 
     # being pushed to
@@ -192,9 +198,9 @@ class Subscriber(Stepping):
             return 410
         except NotAFeed:
             await self._crawler.tell(one.feed_id)  # a bare ping: look for ourselves
-        await self._store.subscriptions.pushed(one.feed_id, now)
-        self._active.setdefault(one.feed_id, now)
-        self._crawler.courtesy.pushed.add(one.feed_id)
+        async with self._marking:
+            await self._store.subscriptions.pushed(one.feed_id, now)
+            self._note(one.feed_id, now)
         return 200
 
     # watching hubs
@@ -205,13 +211,18 @@ class Subscriber(Stepping):
             feed_id = one.verdict.refresh.feed_id
             after, before = one.verdict.known, one.fetched.known
             if (after.hub, after.topic) != (before.hub, before.topic) and after.hub is not None:
-                self._scanned = float("-inf")
+                self._found += 1
                 self.wake()
             since = self._active.get(feed_id)
             if since is not None and not one.fetched.outcome.pushed and missed(one, since):
                 self._active.pop(feed_id)
                 self._silent.append(feed_id)
                 self.wake()
+
+    def _note(self, feed_id: int, now: float) -> None:
+        """A hub pushes it: a slow safety poll is enough."""
+        self._active.setdefault(feed_id, now)
+        self._crawler.courtesy.pushed.add(feed_id)
 
     async def _resume(self, feed_id: int, why: str) -> None:
         """Poll as if there were no hub."""

@@ -64,7 +64,7 @@ class Documents:
         self._bytes = 0
         self._version: Hashable = None
         self._access = Access()
-        self._looked = float("-inf")
+        self._looked, self._expired = float("-inf"), False
         self._turn: dict[Key, asyncio.Lock] = {}
         self._looking = asyncio.Lock()
 
@@ -94,7 +94,7 @@ class Documents:
 
     def expire(self) -> None:
         """Something has changed: the next who asks looks."""
-        self._looked = float("-inf")
+        self._looked, self._expired = float("-inf"), True
 
     async def find(self, path: str, format: str, page: int | None, token: str | None) -> Cached | None:
         """The document for somebody with this token, or without one; the same None for what is not there and for what
@@ -166,11 +166,13 @@ class Documents:
             return
         async with self._looking:
             if time.monotonic() - self._looked > LOOK:
+                self._expired = False
                 seen = await self._store.publishing.version()
                 if seen != self._version:
                     self._access = await self._store.publishing.access()
                 self._version = seen
-                self._looked = time.monotonic()
+                if not self._expired:  # else this answer may be older than what has changed
+                    self._looked = time.monotonic()
 
     def _keep(self, key: Key, made: Cached | None) -> None:
         old = self._kept.pop(key, None)
