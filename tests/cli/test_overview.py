@@ -63,6 +63,25 @@ def test_for_machines_what_is_wrong_is_json_too(given: list[str], tmp_path: Path
     assert given or said.out == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["nonsense"], "No such command 'nonsense'."),
+        (["feeds", "show"], "Missing argument 'feed'."),
+        (["feeds", "list", "--many"], "No such option: --many"),
+    ],
+)
+def test_for_machines_wrong_words_are_json_too(words: list[str], error: str, monkeypatch, capsys) -> None:
+    for given in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", ["headwater", *given, *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert ended.value.code == 2
+        assert error in said.err
+        assert said.out == "" if not given else json.loads(said.out)["error"].startswith(error)
+
+
 def test_what_is_stopped_says_so() -> None:
     app = common.group("a")
 

@@ -202,6 +202,8 @@ async def _run(plan: Plan, crew: Crew, store: Store, broker: NatsServer, farm: F
     mishaps: list[str] = []
     async with AsyncExitStack() as stack:
         streams = await stack.enter_async_context(_streams(broker))
+        if not quiet and not err.is_terminal:
+            stack.callback(err.line)  # into a pipe the last picture ends within its line
         shown = None if quiet else stack.enter_context(Live(console=err, refresh_per_second=2))
         while time.monotonic() < end:
             await asyncio.sleep(1.0)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
 from types import MappingProxyType
@@ -19,6 +20,7 @@ import orjson
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
 from headwater.settings import Settings, load_settings
 
@@ -72,9 +74,39 @@ def _taking_shared_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+class Commands(TyperGroup):
+    """Commands that tell machines too what is wrong with their words: typer tells it on standard error alone."""
+
+    _for_machines = False  # those within another have no command line of their own
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
+        self._for_machines = "--json" in (sys.argv[1:] if args is None else args)
+        return super().main(args, *more, **options)
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with self._told():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with self._told():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            message = getattr(error, "format_message", None)  # of what typer says itself
+            if message is not None and self._for_machines:
+                print_json({"error": message()})
+            raise
+
+
 def group(help: str) -> typer.Typer:
     """A group of commands that takes the shared options too."""
-    app = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+    app = typer.Typer(
+        cls=Commands, help=help, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False
+    )
 
     def begin(ctx: typer.Context) -> None:
         """Only there to take the options."""
