@@ -40,8 +40,9 @@ Run = Callable[..., SimpleNamespace]
 
 
 @pytest.fixture
-def headwater(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process: what it prints, and how it ends."""
+def headwater(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """The command in this process and on a data folder of its own: what it prints, and how it ends."""
+    monkeypatch.setenv("HEADWATER_DATA", str(tmp_path / "data"))
 
     def run(*args: str, stdin: str = "") -> SimpleNamespace:
         monkeypatch.setattr(sys, "argv", ["headwater", "query", *args])
