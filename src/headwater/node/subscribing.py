@@ -109,11 +109,7 @@ class Subscriber(Stepping):
             "hub.secret": one.secret,
             "hub.lease_seconds": str(int(LEASE)),
         }
-        try:
-            answer = await self._post(one.hub, form)
-            said = None if answer.ok else f"It answered {answer.status}: {_words(answer.body)}"
-        except (HeadwaterError, Failure) as error:
-            said = str(error)
+        said = await self._told(one.hub, form)
         if said is not None:
             now = self._clock()
             due = now + min(FIRST * 2 ** (one.attempts - 1), SLOWEST)
@@ -123,14 +119,18 @@ class Subscriber(Stepping):
     async def _part(self, one: Farewell) -> None:
         """Tell a hub that we want no more; it verifies that as well, and until then is asked again."""
         form = {"hub.mode": "unsubscribe", "hub.topic": one.topic, "hub.callback": self._callback + one.key}
-        try:
-            answer = await self._post(one.hub, form)
-            said = None if answer.ok else f"It answered {answer.status}: {_words(answer.body)}"
-        except (HeadwaterError, Failure) as error:
-            said = str(error)
+        said = await self._told(one.hub, form)
         if one.attempts >= FAREWELLS and said is not None:
             await self._store.subscriptions.forget_farewell(one.key, one.topic)
         log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=said)
+
+    async def _told(self, hub: str, form: Mapping[str, str]) -> str | None:
+        """What a hub has against a request; None where it accepts."""
+        try:
+            answer = await self._post(hub, form)
+        except (HeadwaterError, Failure) as error:
+            return str(error)
+        return None if answer.ok else f"It answered {answer.status}: {_words(answer.body)}"
 
     async def _post(self, hub: str, form: Mapping[str, str]) -> Page:
         """Hubs may send us to another place, where the same is asked (307 and 308 keep the method)."""
