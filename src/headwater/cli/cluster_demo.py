@@ -241,7 +241,7 @@ def _picture(found: ClusterStatus, farm: Farm, mishaps: list[str], items: int) -
         *mishaps[-3:],
         *(f"! {problem}" for problem in found.problems),
     ]
-    return Group(members_table(found), Text("\n".join(lines)))
+    return Group(members_table(found), Text("\n".join(lines), overflow="fold", no_wrap=False))
 
 
 @asynccontextmanager
