@@ -9,11 +9,12 @@ does, so the lock is held for one insert and one commit.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import Connection, select
 
 from headwater.store.items import ITEM_COLUMNS, item_of
-from headwater.store.sql import InsertMany, asked, rows, upsert
+from headwater.store.sql import InsertMany, Prepared, asked, rows, upsert
 from headwater.store.tables import checkpoint, outbox
 from headwater.store.values import OutboxEntry
 
@@ -23,6 +24,7 @@ _READ = (
     f"SELECT outbox.position, outbox.kind, outbox.at, {', '.join(f'item.{name}' for name in ITEM_COLUMNS)} FROM outbox "
     "JOIN item ON item.id = outbox.item_id WHERE outbox.position > :after ORDER BY outbox.position LIMIT :limit"
 )
+_ADVANCE = Prepared(lambda dialect: _advance(dialect), ["consumer", "position"])
 _IN_TURN = "SELECT pg_advisory_xact_lock($1)"
 
 
@@ -59,10 +61,12 @@ def lock_checkpoint(connection: Connection, consumer: str) -> int:
 
 def advance(connection: Connection, consumer: str, position: int) -> None:
     """In the caller's transaction, beside the consumer's output; never moves back."""
-    statement = upsert(connection.dialect.name, checkpoint)
-    statement = statement.on_conflict_do_update(
-        index_elements=["consumer"],
-        set_={"position": statement.excluded.position},
-        where=checkpoint.c.position < statement.excluded.position,
+    _ADVANCE.run(connection, [{"consumer": consumer, "position": position}])
+
+
+def _advance(dialect: str) -> Any:
+    statement = upsert(dialect, checkpoint)
+    new = statement.excluded.position
+    return statement.on_conflict_do_update(
+        index_elements=["consumer"], set_={"position": new}, where=checkpoint.c.position < new
     )
-    connection.execute(statement, {"consumer": consumer, "position": position})
