@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ class Shell:
         self._folder = folder
         (folder / "bin").mkdir()
         program = folder / "bin" / "headwater"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m headwater "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m headwater "$@"\n')
         program.chmod(0o755)
         self.environment = os.environ | {
             "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",

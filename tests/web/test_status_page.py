@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
 import orjson
 import pytest
+from markupsafe import escape
 from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
@@ -70,7 +72,8 @@ async def test_without_feeds_the_page_says_how_to_add_one(site: Start) -> None:
     assert status == 200
     assert "has no feeds yet" in page
     assert "headwater feeds add" in page
-    assert f"<pre><code>export HEADWATER_DATA={os.getcwd()}/data\nheadwater feeds add" in page
+    folder = escape(shlex.quote(f"{os.getcwd()}/data"))  # as a shell takes it, also where it has blanks
+    assert f"<pre><code>export HEADWATER_DATA={folder}\nheadwater feeds add" in page
     assert '<form method="post" action="/feeds">' in page
 
 
