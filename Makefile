@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATA   ?= data
-# What is compiled when Headwater is installed; with one changed it is Python that runs, until it is installed again.
-COMPILED := hatch_build.py $(wildcard src/headwater/formats/*.py)
 
 .PHONY: run test lint types layers check soak bench clean
 
@@ -42,11 +40,11 @@ $(VENV)/.pip:
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=26"
 	touch $@
 
-$(VENV)/.run: $(VENV)/.pip pyproject.toml $(COMPILED)
+$(VENV)/.run: $(VENV)/.pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.pip pyproject.toml $(COMPILED)
+$(VENV)/.dev: $(VENV)/.pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@ $(VENV)/.run
 

@@ -40,7 +40,7 @@ def test_a_folder_may_be_called_like_a_command(tmp_path: Path) -> None:
 
 def test_the_version_is_json_where_that_is_asked_for() -> None:
     done = CliRunner().invoke(build(["version"]), ["version", "--json"])
-    assert json.loads(done.stdout) == {"version": __version__, "compiled": False}  # as in all tests
+    assert json.loads(done.stdout) == {"version": __version__, "compiled": False}
 
 
 def test_a_sentence_with_brackets_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

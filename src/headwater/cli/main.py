@@ -14,7 +14,7 @@ from importlib import import_module
 
 import typer
 
-from headwater import __version__, native
+from headwater import __version__
 from headwater.cli.common import STOPPED, as_json, command, fail, group, out, print_json
 from headwater.errors import HeadwaterError
 
@@ -115,7 +115,7 @@ def overview() -> typer.Typer:
 def version() -> None:
     """Print the version."""
     if as_json():
-        print_json({"version": __version__, "compiled": native.in_use("formats")})
+        print_json({"version": __version__, "compiled": False})  # nothing is compiled; scripts may read the field
     else:
         out.print(__version__)
 

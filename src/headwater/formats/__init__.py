@@ -4,10 +4,6 @@
 `headwater.formats.opml` handles lists of feeds.
 """
 
-from headwater import native
-
-__path__ = native.before(__path__)
-
 from headwater.formats.reader import read, read_to_keep
 
 __all__ = ["read", "read_to_keep"]
