@@ -1,17 +1,23 @@
-"""How fast documents are read: beside a bare lxml parse of the same bytes, feedparser and fastfeedparser.
+"""Measures the CPU time of reading documents: Headwater beside a bare lxml parse, feedparser and fastfeedparser.
 
-CPU time; every document is read several times by everybody in turn and the fastest of each counts, so that what else
-the machine does falls out. `python -m bench.read [--small] [ARCHIVE]`; the archive is a tar of feed documents.
+A server sees most documents once, so every process reads each document once: caches are as cold as in a refresh. A
+round runs the readers in turn, each in a fresh process; times and ratios are medians over the rounds, and a ratio
+compares two readers of one round. `python -m bench.read [--small] [--rounds N] [ARCHIVE]`; the archive is a tar of feed
+documents.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
+import statistics
+import subprocess
+import sys
 import tarfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,100 +27,126 @@ from headwater.errors import NotAFeed
 from headwater.formats import read
 
 _ROOT = Path(__file__).resolve().parent.parent
+_WARM_UP = b'<rss version="2.0"><channel><title>Warm-up</title><item><title>One</title></item></channel></rss>'
+_ROUNDS = 5
+_FLOOR, _UNCLEANED, _OURS, _PEER = "lxml", "headwater, cleaning off", "headwater", "feedparser"
 Reader = Callable[[bytes], object]
+Seconds = dict[str, list[float]]
 
 
-def documents(archive: Path, small: bool) -> list[bytes]:
-    """The XML documents of an archive, in memory."""
+def load_documents(archive: Path, small: bool) -> list[bytes]:
+    """Return the archive's XML documents without duplicates, or made-up ones on machines without the archive."""
+    if not archive.exists():
+        return make_documents()
     with tarfile.open(archive) as opened:
         files = [member for member in opened if member.isfile() and not member.name.endswith((".csv", ".json"))]
         bodies = [opened.extractfile(member).read() for member in files]  # type: ignore[union-attr]
+    bodies = list(dict.fromkeys(bodies))
     return sorted(bodies, key=len)[:40] if small else bodies
 
 
-def made_up() -> list[bytes]:
-    """Documents for machines without the archive."""
+def make_documents() -> list[bytes]:
+    """Make ten different documents of twenty items."""
     item = "<item><title>Item %d</title><link>https://example.org/%d</link><guid>https://example.org/%d</guid>"
     item += "<pubDate>Thu, 01 Jan 2004 19:48:21 GMT</pubDate><description>&lt;p&gt;%s&lt;/p&gt;</description></item>"
     feed = '<rss version="2.0"><channel><title>Feed</title><link>https://example.org/</link>%s</channel></rss>'
-    return [
-        (feed % "".join(item % (number, number, number, "words and more words " * 50) for number in range(20))).encode()
-        for _ in range(10)
-    ]
+    words = "words and more words " * 50
+    numbers = [range(first, first + 20) for first in range(0, 200, 20)]
+    return [(feed % "".join(item % (n, n, n, words) for n in each)).encode() for each in numbers]
 
 
-def bare(body: bytes) -> object:
+def list_readers() -> list[str]:
+    """Name the readers in the order in which a round runs them."""
+    names = [_FLOOR, _UNCLEANED, _OURS, _PEER]
+    if importlib.util.find_spec("fastfeedparser") is None:
+        print("fastfeedparser is not installed and left out (it is in the bench extra)")
+        return names
+    return [*names, "fastfeedparser"]
+
+
+def load_reader(name: str) -> Reader:
+    """Import a reader by its name; a process imports only the one it measures."""
+    if name == _FLOOR:
+        return parse_bare
+    if name == _UNCLEANED:
+        return lambda body: read(body, url="https://example.org/feed", clean=False)
+    if name == _OURS:
+        return lambda body: read(body, url="https://example.org/feed")
+    parse: Reader = importlib.import_module(name).parse
+    return parse
+
+
+def parse_bare(body: bytes) -> object:
+    """Parse a document into a tree and do nothing with it."""
     parser = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, huge_tree=False)
     return etree.fromstring(body, parser)
 
 
-def ours(body: bytes) -> object:
-    return read(body, url="https://example.org/feed")
-
-
-def ours_uncleaned(body: bytes) -> object:
-    return read(body, url="https://example.org/feed", clean=False)
-
-
-def readers() -> dict[str, tuple[Reader, int]]:
-    """Name → reader and how often it reads each document (the slow one less often)."""
-    import feedparser
-
-    found: dict[str, tuple[Reader, int]] = {
-        "lxml": (bare, 7),
-        "headwater, cleaning off": (ours_uncleaned, 7),
-        "headwater": (ours, 7),
-        "feedparser": (feedparser.parse, 3),
-    }
-    try:
-        import fastfeedparser
-    except ImportError:
-        print("fastfeedparser is not installed and left out (it is in the bench extra)")
-    else:
-        found["fastfeedparser"] = (fastfeedparser.parse, 3)
-    return found
-
-
-def measure(bodies: list[bytes]) -> dict[str, float]:
-    """CPU seconds of each reader over all documents: the sum of its fastest readings."""
-    running = readers()
-    seconds = dict.fromkeys(running, 0.0)
+def time_reading(reader: Reader, bodies: Iterable[bytes]) -> float:
+    """Return the CPU seconds of reading each document once, after one that loads what the reader imports late."""
+    _read_or_refuse(reader, _WARM_UP)
+    start = time.process_time()
     for body in bodies:
-        fastest = dict.fromkeys(running, float("inf"))
-        for turn in range(max(times for _, times in running.values())):
-            for name, (reader, times) in running.items():
-                if turn < times:
-                    fastest[name] = min(fastest[name], _cpu(reader, body))
-        for name, took in fastest.items():
-            seconds[name] += took
+        _read_or_refuse(reader, body)
+    return time.process_time() - start
+
+
+def _read_or_refuse(reader: Reader, body: bytes) -> None:
+    with suppress(NotAFeed, ValueError, etree.XMLSyntaxError):  # a refusal is an answer too; its time counts
+        reader(body)
+
+
+def time_in_process(name: str, archive: Path, small: bool) -> float:
+    """Let a fresh process read all documents with one reader; return its CPU seconds."""
+    command = [sys.executable, "-m", "bench.read", "--reader", name, *(["--small"] if small else []), str(archive)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=_ROOT)
+    return float(done.stdout)
+
+
+def measure(names: list[str], rounds: int, time_reader: Callable[[str], float]) -> Seconds:
+    """Time the readers in turn, round after round, so that a change in the machine's speed meets all of them."""
+    seconds: Seconds = {name: [] for name in names}
+    for _ in range(rounds):
+        for name in names:
+            seconds[name].append(time_reader(name))
     return seconds
 
 
-def _cpu(reader: Reader, body: bytes) -> float:
-    start = time.thread_time()
-    with suppress(NotAFeed, ValueError, etree.XMLSyntaxError):  # refusing is an answer too; the time counts
-        reader(body)
-    return time.thread_time() - start
+def compare(seconds: Seconds, name: str, other: str) -> float:
+    """Return how many times the CPU of `other` a reader takes: the median over the rounds."""
+    return statistics.median(ours / theirs for ours, theirs in zip(seconds[name], seconds[other], strict=True))
 
 
-def main(small: bool = False, archive: Path | None = None) -> None:
-    warnings.simplefilter("ignore")
-    shared = Path(os.environ.get("HEADWATER_SHARED_DATA", _ROOT.parent / "shared" / "data")) / "feeds.tar.xz"
-    archive = archive or shared
-    bodies = documents(archive, small) if archive.exists() else made_up()
+def main(small: bool = False, archive: Path | None = None, rounds: int | None = None) -> Seconds:
+    archive = archive or _default_archive()
+    bodies = load_documents(archive, small)
     size = sum(map(len, bodies))
     print(f"{len(bodies)} documents, {size / 1e6:.1f} MB ({archive.name if archive.exists() else 'made up'})")
-    seconds = measure(bodies)
-    floor, peer = seconds["lxml"], seconds["feedparser"]
+    rounds = rounds or (1 if small else _ROUNDS)
+    seconds = measure(list_readers(), rounds, lambda name: time_in_process(name, archive, small))
     for name, took in seconds.items():
-        print(f"{name:26} {took:8.3f} s CPU   {took / floor:6.2f} × lxml   {peer / took:6.1f} × faster than feedparser")
-    print(f"cleaning off: {seconds['headwater, cleaning off'] / floor:.2f} × a bare lxml parse (aim: at most 2.5)")
-    print(f"cleaning: {peer / seconds['headwater']:.1f} × faster than feedparser (aim: at least 20)")
+        print(
+            f"{name:26} {statistics.median(took):8.3f} s CPU   {compare(seconds, name, _FLOOR):6.2f} × lxml   "
+            f"{compare(seconds, _PEER, name):6.1f} × faster than feedparser"
+        )
+    print(f"cleaning off: {compare(seconds, _UNCLEANED, _FLOOR):.2f} × a bare lxml parse (aim: at most 2.8)")
+    print(f"cleaning: {compare(seconds, _PEER, _OURS):.1f} × faster than feedparser (aim: at least 11)")
+    return seconds
+
+
+def _default_archive() -> Path:
+    return Path(os.environ.get("HEADWATER_SHARED_DATA", _ROOT.parent / "shared" / "data")) / "feeds.tar.xz"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="a few small documents only")
+    parser.add_argument("--rounds", type=int, help=f"how often each reader reads all documents (default: {_ROUNDS})")
+    parser.add_argument("--reader", help=argparse.SUPPRESS)  # the process of one reader: prints its CPU seconds
     parser.add_argument("archive", nargs="?", type=Path)
     given = parser.parse_args()
-    main(given.small, given.archive)
+    if given.reader:
+        warnings.simplefilter("ignore")
+        print(time_reading(load_reader(given.reader), load_documents(given.archive, given.small)))
+    else:
+        main(given.small, given.archive, given.rounds)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MANY = 40  # rows: longer tables are folded
-PACKAGES = ("numpy", "scipy", "matplotlib", "pyarrow", "numba")
+PACKAGES = ("numpy", "matplotlib", "pyarrow", "numba")
 
 
 @dataclass(frozen=True, slots=True)
