@@ -10,7 +10,6 @@ from typing import Final
 import nh3
 from lxml import etree
 
-from headwater.formats.harmless import Plain
 from headwater.formats.text import CONTENT_LIMIT, cut, decoded, fit, renumbered
 
 _SHORT: Final = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
@@ -59,8 +58,7 @@ class Cleaner:
         if "<" in text:
             if len(text) >= _SHORT:
                 text = cut(text, CONTENT_LIMIT)
-            plain = PLAIN.cleaned(text, base)
-            text = nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text) if plain is None else plain
+            text = nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text)
         elif "&" in text:
             text = escape(fit(decoded(text)), quote=False)
         if len(text) >= _SHORT:
@@ -89,9 +87,6 @@ def _build(relative: tuple[str, str] | None) -> nh3.Cleaner:
         clean_content_tags=_HIDDEN,
         url_relative=relative,  # type: ignore[arg-type]
     )
-
-
-PLAIN: Final = Plain(_ATTRIBUTES, nh3_cleaner(None).clean)
 
 
 def inner(element: etree._Element) -> str:

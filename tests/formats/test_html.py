@@ -1,0 +1,129 @@
+"""HTML is cleaned: only allowed elements, attributes and schemes are left, and relative addresses are resolved."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.formats.html import Cleaner, nh3_cleaner
+
+BASE = "https://example.org/a/feed?x=1"
+
+# Overlaps, tricks of parsers, addresses that are none.
+DOUBTFUL = [
+    "<b><i>x</b></i>", "<p><b>x</p>", "<a href=x>y</a>", "<a href='javascript:alert(1)'>x</a>", "<svg><p>x</svg>",
+    "<a href='https://1.2.3/'>x</a>", "<a href='https://xn--a/'>x</a>", "<pre>\nx</pre>", "<a><b><a>x</a></b></a>",
+    "<img src=x onerror=alert(1)>", "<table><b>x</b></table>", "<math><mi></math>", "<!--><b>-->", "<h1>x</h2>",
+    "<style><b></style>", "<script>'<b>'</script>", '<p title="a>b">x</p>', '<iframe title="x></iframe><b>y</b>',
+    "<textarea><b></textarea>", "&copy<b>x", "<b &copy>", "a<script>b</script<ul>> c",
+    "<!-- a > b <i>x</i>", "<p><?x> y", "<domain>x", "<table><</table>",
+    "<x-y><p>a</x-y>b", "<x-y><b>a</x-y>b</b>", "<p><x-y>a<div>b</div></x-y>c", "<div><x-y></div><b></x-y>z", "</x-y>",
+    '<a href="/a/..">x</a>', '<a href="/..html">x</a>', '<a href="/.">x</a>',
+    "<b>\0</b>", "\ufeff<b>x</b>", "<p/>", "<select><b>x</select>", "<b x=`y`>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>", "<a href='jav&#x09;ascript:alert(1)'>x</a>",
+    "<a href='https://example.org&#47;&#x0;'>x</a>", "<a href='https://example.org/' href='javascript:x'>x</a>",
+    "<img src='https://example.org/\"onerror=alert(1)'>", "<a title='&quot;><script>alert(1)</script>'>x</a>",
+    "<form action=javascript:alert(1)><input type=submit>", "<object data=data:text/html;base64,PHNjcmlwdD4=></object>",
+    "<svg></p><style><a title='</style><img src=x onerror=alert(1)>'>", "<a href='JaVaScRiPt:alert(1)'>x</a>",
+    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>",
+    "<video poster=javascript:alert(1)><source src=data:x>", "<a href=' \x01javascript:alert(1)'>x</a>",
+]  # fmt: skip
+_ELEMENTS = """
+    a abbr audio b big blockquote body br center code dd del details div dl dt em figure font form h1 h2 head hr
+    html i iframe img input li link math nobr noscript ol option p pre q rp ruby s script section select source span
+    strong style sub summary svg table tbody td template textarea th thead time title tr track tt u ul video x xyz
+    domain path
+""".split()  # noqa: SIM905 - shorter
+_tag = st.builds(
+    lambda slash, element, name, quote, value, end: f"<{slash}{element} {name}={quote}{value}{quote}{end}",
+    st.sampled_from(["", "", "/"]),
+    st.sampled_from(_ELEMENTS) | st.sampled_from(_ELEMENTS).map(str.upper),
+    st.sampled_from(["href", "src", "title", "style", "cite", "onclick", "HREF", "poster", "xml:lang", "srcdoc"]),
+    st.sampled_from(['"', "'", ""]),
+    st.sampled_from(
+        ["https://example.org/", "/a", "javascript:alert(1)", "java\tscript:", "data:x", "a'b", 'a"b', ">"]
+    ),
+    st.sampled_from([">", ">", "/>", ""]),
+)
+_text = st.sampled_from(
+    ["x", "<", ">", "&", "&lt;", "<!--", "-->", "<![CDATA[x]]>", "<?x?>", "\0", "&#1;", "é", "\r\n"]
+)
+
+
+class _Audit(HTMLParser):
+    """Collects what a browser would find: elements, attributes, and the schemes of addresses."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: set[str] = set()
+        self.attributes: set[str] = set()
+        self.schemes: set[str] = set()
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.add(tag)
+        for name, value in attrs:
+            self.attributes.add(name)
+            if name in ("href", "src", "cite", "poster"):
+                self.schemes.add(urlsplit(value or "").scheme)
+
+
+def check_safe(html: str) -> None:
+    cleaned = Cleaner(True).html(html, BASE) or ""
+    found = _Audit(cleaned)
+    runs = {"script", "style", "iframe", "object", "embed", "form", "input", "svg", "math", "template", "noscript"}
+    assert not found.elements & runs
+    assert "style" not in found.attributes
+    assert "srcdoc" not in found.attributes
+    assert not {name for name in found.attributes if name.startswith("on")}
+    assert not found.schemes & {"javascript", "data", "vbscript"}
+    again = nh3_cleaner(None).clean(cleaned).strip()
+    assert nh3_cleaner(None).clean(again).strip() == again  # nothing comes to life when a browser parses it anew
+    found = _Audit(again)
+    assert not found.elements & runs
+
+
+@pytest.mark.parametrize("html", DOUBTFUL)
+def test_doubtful_markup_comes_out_safe(html: str) -> None:
+    check_safe(html)
+    check_safe(f"<p>{html}</p>")
+
+
+@given(st.lists(_tag | _text, max_size=14).map("".join))
+def test_any_tags_in_any_order_come_out_safe(html: str) -> None:
+    check_safe(html)
+
+
+@pytest.mark.parametrize(
+    ("address", "resolved"),
+    [
+        ("/b", "https://example.org/b"),
+        ("b.html#c", "https://example.org/a/b.html#c"),
+        ("../b", "https://example.org/b"),
+        ("?y=2", "https://example.org/a/feed?y=2"),
+        ("#top", "https://example.org/a/feed?x=1#top"),
+        ("//cdn.example.org/x.png", "https://cdn.example.org/x.png"),
+        ("https://other.example/x", "https://other.example/x"),
+        ("mailto:me@example.org", "mailto:me@example.org"),
+    ],
+)
+def test_relative_addresses_are_resolved(address: str, resolved: str) -> None:
+    html = Cleaner(True).html(f'<p><a href="{address}">x</a><img src={address}></p>', BASE)
+    assert html is not None
+    assert f'href="{resolved}"' in html
+    assert f'src="{resolved}"' in html
+
+
+@pytest.mark.parametrize("base", [None, "", "ftp://example.org/", "https://[broken"])
+def test_without_a_usable_base_addresses_stay_as_they_are(base: str | None) -> None:
+    cleaned = Cleaner(True).html("<p><a href='/b'>x</a></p>", base)
+    assert cleaned == '<p><a href="/b" rel="noopener noreferrer">x</a></p>'
+
+
+def test_text_without_markup_is_escaped_once() -> None:
+    assert Cleaner(True).html("a &lt; b &amp; c &eacute;", BASE) == "a &lt; b &amp; c é"
