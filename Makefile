@@ -25,8 +25,10 @@ layers: $(VENV)/.dev
 
 check: lint types layers test ## what CI runs
 
-soak: $(VENV)/.dev           ## kill loops, sweeps, fuzzing: long
-	$(BIN)/python -m pytest -m soak --timeout 0
+# `make test` draws the same examples in every run. A soak explores with a new seed; `make soak SEED=…` repeats one.
+soak: SEED := $(or $(SEED),$(shell date +%s))
+soak: $(VENV)/.dev           ## kill loops, sweeps, fuzzing, property tests with new examples: long
+	$(BIN)/python -m pytest -m "soak or hypothesis" --timeout 0 --hypothesis-profile explore --hypothesis-seed $(SEED)
 
 bench: $(VENV)/.bench        ## benchmarks, each a ratio against a named peer or limit
 	$(BIN)/python -m bench

@@ -14,6 +14,7 @@ import pytest
 import structlog
 from sqlalchemy import URL
 
+import isolation
 from databases import PostgresServer, copy_blank, postgres_server, sqlite_url
 from headwater.lab.farm import Farm
 from headwater.store.migrate import HEAD
@@ -22,6 +23,9 @@ from headwater.store.sqlite import Sqlite
 collect_ignore_glob = ["*conftest.py"]  # doctests are collected from modules; these have none and share one name
 
 ROOT = Path(__file__).resolve().parent.parent
+
+isolation.isolate_environment()
+isolation.fix_examples()
 
 
 @pytest.fixture(autouse=True)

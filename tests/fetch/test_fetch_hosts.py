@@ -156,7 +156,7 @@ async def test_one_who_gives_up_waiting_does_not_hold_up_the_queue():
     waiting[1].cancel()
     await asyncio.sleep(0)
     gate.leave("example.org")
-    await asyncio.wait_for(waiting[2], 1)
+    await asyncio.wait_for(waiting[2], 60)
 
 
 async def test_a_redirect_waits_for_its_own_host_and_two_that_cross_do_not_lock_each_other():
@@ -166,7 +166,7 @@ async def test_a_redirect_waits_for_its_own_host_and_two_that_cross_do_not_lock_
         async with Fetcher(allow_private=True, contact=None, read=read_titles, per_host=1) as fetcher:
             outcomes = await asyncio.wait_for(
                 asyncio.gather(fetcher.fetch(server.url("/a")), fetcher.fetch(server.url("/b", host="localhost"))),
-                5,
+                60,
             )
     assert all(outcome.ending.ok for outcome in outcomes)
 
@@ -183,15 +183,16 @@ async def test_the_cost_of_a_turn_does_not_grow_with_those_who_wait():
         await asyncio.gather(*(visit() for _ in range(waiting)))
         return (time.process_time() - begin) / waiting
 
-    assert await cost(20_000) < 10 * await cost(500)
+    many, few = [await cost(20_000) for _ in range(2)], [await cost(500) for _ in range(5)]
+    assert min(many) < 10 * min(few)
 
 
 async def test_waiting_for_a_turn_does_not_count_against_the_deadline(server: HostileServer):
     async def slow(_: Request, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.2)
         writer.write(feed({"Connection": "close"}))
 
     server.routes["/feed"] = slow
-    async with Fetcher(allow_private=True, contact=None, read=read_titles, deadline=1.0, per_host=1) as fetcher:
-        outcomes = await asyncio.gather(*(fetcher.fetch(server.url("/feed")) for _ in range(8)))
+    async with Fetcher(allow_private=True, contact=None, read=read_titles, deadline=2.0, per_host=1) as fetcher:
+        outcomes = await asyncio.gather(*(fetcher.fetch(server.url("/feed")) for _ in range(12)))
     assert all(outcome.ending.ok for outcome in outcomes)

@@ -438,7 +438,7 @@ async def test_https_spoken_to_a_server_of_plain_http_is_a_tls_error(fetcher: Fe
 async def test_one_stuck_server_does_not_delay_another(server: HostileServer):
     server.routes["/stuck"] = lambda *_: asyncio.sleep(3600)
     server.routes["/feed"] = feed()
-    async with Fetcher(allow_private=True, contact=None, read=read_titles, deadline=5) as fetcher:
+    async with Fetcher(allow_private=True, contact=None, read=read_titles, deadline=120) as fetcher:
         stuck = asyncio.create_task(fetcher.fetch(server.url("/stuck")))
         await asyncio.sleep(0.05)
         assert (await fetcher.fetch(server.url("/feed", host="localhost"))).ending is Ending.CHANGED

@@ -25,7 +25,7 @@ PADDING = b"<!--" + b"x" * LARGE + b"-->"  # makes any document large, which sen
 
 @pytest.fixture
 async def reader() -> AsyncIterator[Reader]:
-    reader = Reader(misbehave, cpu_seconds=1, wall_seconds=2.5)
+    reader = Reader(misbehave, cpu_seconds=1, wall_seconds=5)
     yield reader
     await reader.close()
 

@@ -148,9 +148,6 @@ def tried(running: Running, endpoint: Any, examples: int) -> int:
 
         @settings(
             max_examples=examples,
-            deadline=None,
-            database=None,
-            derandomize=True,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
