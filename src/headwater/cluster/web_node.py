@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import structlog
@@ -26,10 +27,14 @@ from headwater.node.buying import Sample
 from headwater.node.courtesy import Courtesy
 from headwater.node.crawler import Status
 from headwater.node.delivering import delivering
+from headwater.node.kept_settings import LOOK, KeptSettings
 from headwater.node.node import Node
 from headwater.node.processor import Processor
+from headwater.node.setting_up import build_strategy
 from headwater.node.upkeep import every
 from headwater.publish.live import Live
+from headwater.schedule.base import Strategy
+from headwater.settings import Settings
 from headwater.store.store import Store
 
 log = structlog.get_logger()
@@ -44,6 +49,8 @@ class WebNode(Node):
         identity = Identity(given, "web")
         try:
             self.store, outgoing, errands = await self._join(self._stack, identity)
+            self._kept = KeptSettings(self.store, given)
+            self.settings = given = await self._kept.at_start()
             self.fetcher = await self._stack.enter_async_context(fetcher(given, timing))
             self.scout = await self._stack.enter_async_context(fetcher(given, timing, errands=errands))
             courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
@@ -56,7 +63,10 @@ class WebNode(Node):
             raise
         self._status: Status | None = None
         await self._look()
-        self._tasks = [asyncio.create_task(every(1.0, self._look, self._stop))]
+        self._tasks = [
+            asyncio.create_task(every(1.0, self._look, self._stop)),
+            asyncio.create_task(every(LOOK, self._follow, self._stop)),
+        ]
         return self
 
     async def _join(self, stack: AsyncExitStack, identity: Identity) -> tuple[Store, Outgoing, Errands]:
@@ -72,6 +82,15 @@ class WebNode(Node):
         self._stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
+
+    def _strategy(self) -> Strategy:
+        return build_strategy(self.settings)
+
+    async def _take(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
+        """Show the changed settings; the process that leads finds them in the database itself."""
+        self.settings = new
+        if "budget" in changes:
+            self.crawler.spending.limit(new.budget)
 
     def status(self) -> Status:
         return self._status or self.crawler.status()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ from headwater.node.targets import beliefs
 from headwater.schedule.curve import Bought, bought
 
 SAMPLE = 500  # feeds that stand for all of them
-FACTORS = (1 / 8, 1 / 4, 1 / 2, 1 / np.sqrt(2), 1.0, np.sqrt(2), 2.0, 4.0, 8.0)
+# Plain floats: a NumPy number in the answer cannot be encoded as JSON.
+FACTORS = (1 / 8, 1 / 4, 1 / 2, 1 / math.sqrt(2), 1.0, math.sqrt(2), 2.0, 4.0, 8.0)
 
 
 @dataclass(frozen=True, slots=True)

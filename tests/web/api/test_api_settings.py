@@ -106,3 +106,14 @@ async def test_readers_bring_as_many_feeds_as_the_owner_allows(server: Any) -> N
     await server.owner("PATCH", "/settings", json={"readers_add": "yes"})
     await server.bob("POST", "/opml", 202, content=LIST, headers={"Content-Type": "text/plain"})
     await server.owner("POST", "/feeds", 201, json={"url": server.farm.url(3)})
+
+
+async def test_what_if_shows_a_curve_or_one_budget(server: Any) -> None:
+    assert (await server.owner("GET", "/quality/what-if"))["items"] == []  # nothing is believed yet
+    await server.owner("PATCH", "/settings", json={"strategy": "value"})
+    added = await server.owner("POST", "/feeds", 201, json={"url": server.farm.url(0)})
+    await server.owner("POST", f"/feeds/{added['feed']['id']}/refresh")
+    curve = (await server.owner("GET", "/quality/what-if"))["items"]
+    assert len({one["budget"] for one in curve}) == len(curve) > 3
+    (one,) = (await server.owner("GET", "/quality/what-if?budget=120"))["items"]
+    assert one["budget"] == 120

@@ -1,0 +1,54 @@
+"""`headwater web` answers the settings pages and the API like any other server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import msgspec
+from cluster_in_process import settings
+
+from headwater.cluster import told
+from headwater.cluster.node import SharedNode
+from headwater.cluster.web_node import WebNode
+from headwater.node.buying import FACTORS, Sample
+from headwater.settings import Settings
+from headwater.store.store import Store
+from headwater.web.app import create_app
+
+
+def client_of(node: WebNode) -> httpx.AsyncClient:
+    app = create_app(node.store, node.status, node=node, live=node.live)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+
+async def test_settings_are_shown_and_changed(url: str, eventually: Callable[..., Any]) -> None:
+    given = Settings(database=url, member="web", budget=90.0)
+    async with (
+        SharedNode(settings(database=url, member="one")) as leader,
+        WebNode(given) as node,
+        client_of(node) as client,
+    ):
+        assert (await client.get("/settings")).status_code == 200
+        shown = (await client.get("/api/v1/settings")).json()
+        assert (shown["budget"], shown["by_hand"]) == (90, ["budget"])
+        changed = await client.patch("/api/v1/settings", json={"keep_days": 30, "budget": 120})
+        assert (changed.status_code, changed.json()["keep_days"], changed.json()["budget"]) == (200, 30, 120)
+        await eventually(lambda: leader.settings.keep_days == 30, "the other process uses the changed setting")
+        await leader.change({"readers_add": "7"})
+        await eventually(lambda: node.settings.readers_add == "7", "the pages show what another process changed")
+    async with WebNode(settings(database=url, member="web")) as node:
+        assert node.settings.keep_days == 30
+
+
+async def test_what_if_draws_its_curve_from_the_leaders_beliefs(url: str, store: Store) -> None:
+    async with WebNode(settings(database=url, member="web")) as node, client_of(node) as client:
+        assert (await client.get("/api/v1/quality/what-if")).json()["items"] == []
+        sample = msgspec.msgpack.encode(Sample([1e-4, 1e-5], [10.0, 20.0], [1.0, 1.0], 1.0, 60.0))
+        await store.save_state(told.NAME, told.VERSION, sample, time.time())
+        answer = await client.get("/api/v1/quality/what-if")
+        assert (answer.status_code, len(answer.json()["items"])) == (200, len(FACTORS))
+        assert (await client.get("/settings")).status_code == 200
