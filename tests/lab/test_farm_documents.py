@@ -8,14 +8,14 @@ import feedparser
 import pytest
 
 from headwater.formats import read
-from headwater.lab.farm.fields import Fields
+from headwater.lab.farm.server import Farm
 
 NOON = 1_800_014_400.0
 
 
 @pytest.mark.parametrize("format", ["rss", "atom", "rdf", "json"])
 def test_every_field_is_read_back(format: str) -> None:
-    fields = Fields(feeds=12, rates=(2, 9), window=15, format=format, clock=lambda: NOON)
+    fields = Farm(feeds=12, rates=(2, 9), window=15, format=format, clock=lambda: NOON)
     for feed in range(12):
         document = read(fields.source(feed).document(), url=fields.url(feed))
         assert document.problems == ()
@@ -35,7 +35,7 @@ def test_every_field_is_read_back(format: str) -> None:
 
 @pytest.mark.parametrize("format", ["rss", "atom", "rdf"])
 def test_feedparser_agrees(format: str) -> None:
-    fields = Fields(feeds=5, rates=(2, 9), format=format, clock=lambda: NOON)
+    fields = Farm(feeds=5, rates=(2, 9), format=format, clock=lambda: NOON)
     for feed in range(5):
         parsed = feedparser.parse(fields.source(feed).document())
         assert not parsed.bozo
@@ -44,7 +44,7 @@ def test_feedparser_agrees(format: str) -> None:
 
 
 def test_hints_are_sent_and_true() -> None:
-    fields = Fields(feeds=300, format="rss", clock=lambda: NOON)
+    fields = Farm(feeds=300, format="rss", clock=lambda: NOON)
     seen = set()
     for feed in range(300):
         profile = fields.profile(feed)
@@ -63,16 +63,16 @@ def test_hints_are_sent_and_true() -> None:
             assert gap / 4 <= period / hints.update_frequency * 1.0001
             assert period / hints.update_frequency < gap
     assert seen == {"ttl", "skip", "sy"}
-    silent = Fields(feeds=300, format="rss", clock=lambda: NOON, hints=False)
+    silent = Farm(feeds=300, format="rss", clock=lambda: NOON, hints=False)
     for feed in range(50):
         hints = read(silent.source(feed).document()).hints
         assert (hints.ttl, hints.skip_hours, hints.update_period) == (None, (), None)
 
 
 def test_skip_hours_are_hours_of_utc_at_real_speed_and_never_sent_at_another() -> None:
-    fast = Fields(feeds=60, speed=100, format="rss", clock=lambda: NOON)
+    fast = Farm(feeds=60, speed=100, format="rss", clock=lambda: NOON)
     assert not any(read(fast.source(feed).document()).hints.skip_hours for feed in range(60))
-    real = Fields(feeds=60, format="rss", rates=(9, 9), window=200, clock=lambda: NOON)
+    real = Farm(feeds=60, format="rss", rates=(9, 9), window=200, clock=lambda: NOON)
     for feed in range(60):
         document = read(real.source(feed).document())
         hours = {datetime.fromtimestamp(item.published or 0, UTC).hour for item in document.items}

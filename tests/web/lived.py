@@ -10,7 +10,7 @@ import hashlib
 import numpy as np
 
 from headwater.formats import read
-from headwater.lab.farm.fields import Fields
+from headwater.lab.farm.server import Farm
 from headwater.model import Ending, Known, Outcome, Validators
 from headwater.node import memory
 from headwater.node.courtesy import Courtesy
@@ -36,10 +36,10 @@ async def live(
     days: float = 10,
     step: float = 300.0,
     port: int = 8950,
-) -> Fields:
+) -> Farm:
     """Fill the store with `days` up to `now`; every tenth feed fails since some days. Answers the farm it watched."""
     clock = [now - days * DAY]
-    farm = Fields(feeds, 7, 1.0, port=port, rates=(0.5, 90.0), clock=lambda: clock[0], started=clock[0], hints=True)
+    farm = Farm(feeds, 7, 1.0, port=port, rates=(0.5, 90.0), clock=lambda: clock[0], started=clock[0], hints=True)
     new = [NewFeed(farm.url(k), title=farm.profile(k).title, tags=(TAGS[k % len(TAGS)],)) for k in range(feeds)]
     await store.add_feeds(new, clock[0])
     courtesy = Courtesy(np.random.default_rng(1), least=given.least_interval)
@@ -74,7 +74,7 @@ async def live(
     return farm
 
 
-def _outcome(farm: Fields, feed: int, known: Known, at: float, broken: bool) -> Outcome:
+def _outcome(farm: Farm, feed: int, known: Known, at: float, broken: bool) -> Outcome:
     url = known.url
     if broken:
         ending = Ending.TIMEOUT if feed % 20 == 0 else Ending.MISSING

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from headwater.errors import TraceError
 from headwater.estimate.base import Floats
-from headwater.lab import activity, habits, powerlaw, topics
+from headwater.lab import activity, habits, topics
 from headwater.lab.activity import CLASS_NAMES, Shape
 from headwater.lab.clusters import Clusters, k_means, patterns
 from headwater.lab.experiments.base import plain
+from headwater.lab.powerlaw import PowerLaw, fit
 from headwater.lab.traces import Trace
 
 CLUSTERS = 12
@@ -35,7 +36,7 @@ class Description:
     shapes_relaxed: NDArray[np.int64]
     thresholds: tuple[float, float, float]
     clusters: Clusters | None
-    law: powerlaw.PowerLaw | None
+    law: PowerLaw | None
     habits: NDArray[np.int64]
     subjects: dict[str, int]
     duplicates: dict[str, int]
@@ -114,7 +115,7 @@ def describe(trace: Trace, high: float = 1.5, low: float = 0.5, share: float = 0
         shapes_relaxed=activity.daily_shapes(counts.mean, high, low, share),
         thresholds=(high, low, share),
         clusters=clusters,
-        law=powerlaw.fit(trace.counts),
+        law=fit(trace.counts),
         habits=habits.habits(trace),
         subjects={name: int(which.sum()) for name, which in topics.subjects(trace).items()},
         duplicates=duplicates(trace),

@@ -7,22 +7,31 @@ then, a little. Called in a worker process, one strategy at a time, so that prog
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY, Floats, Rows
-from headwater.lab.compared import Compared
-from headwater.lab.equal import at_equal_cost, sample
-from headwater.lab.experiments.peers import knob
-from headwater.lab.replay import Protocol
-from headwater.lab.scores import score
 from headwater.lab.traces import Trace
 
 COMPARED = ("round_robin", "freshrss", "top_utility", "miniflux_entry_frequency", "two_steps", "value")  # quick first
 MOST = 30_000  # refreshes of one replay; of more feeds a sample is taken
 FEWEST = 50  # feeds of a sample
 LEAST_DAYS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one strategy would have got: shares and seconds."""
+
+    strategy: str
+    completeness: float
+    freshness: float
+    mean_delay: float
+    median_delay: float
+    requests: int
+    off: float  # how far its requests are from the common number, as a share
 
 
 def trace_of(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
@@ -44,11 +53,19 @@ def sampled(trace: Trace, per_day: float) -> Trace:
     """As many of the feeds as can be replayed while somebody waits; slow and busy ones as all have them."""
     if trace.feeds * trace.days * per_day <= MOST:
         return trace
+    from headwater.lab.equal import sample
+
     return sample(trace, max(int(MOST / (trace.days * per_day)), FEWEST))
 
 
 def compare(trace: Trace, name: str, per_day: float) -> Compared:
     """One strategy at `per_day` refreshes per feed and day; a third of the time is history and warm-up."""
+    # Imported here: a server that shows rows need not load the simulator.
+    from headwater.lab.equal import at_equal_cost
+    from headwater.lab.experiments.peers import knob
+    from headwater.lab.replay import Protocol
+    from headwater.lab.scores import score
+
     protocol = Protocol(history_days=trace.days * 0.1, warmup_days=trace.days * 0.25)
     fitted = at_equal_cost(knob(name, trace, protocol, per_day), trace, protocol, per_day)
     got = score(fitted.replay)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from headwater.estimate.base import DAY, Bools, Floats, Ragged, Rows
 from headwater.estimate.pattern import Pattern
 from headwater.lab.cycles import generator
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.experiments.fast_news_plot import fast_news_figure
 from headwater.lab.polling import Polled, poll
 from headwater.lab.strategies import check_names, kind_of, make
 from headwater.lab.sweep import Job, run_all
@@ -26,9 +27,6 @@ from headwater.lab.traces import Trace, load_trace
 from headwater.lab.worlds import WorldSettings, draw
 from headwater.schedule.allocating import Allocating
 from headwater.schedule.base import Strategy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 POLICIES = ("uniform", "retrieval", "allocation", "combined")
 COMPARED = (*POLICIES, "cgm_age", "cgm_freshness")
@@ -227,17 +225,11 @@ def _add_trace(result: Result, given: LabSettings, progress: Progress, names: tu
         )
 
 
-def draw_figure(result: Result) -> Figure:
-    from headwater.lab.experiments.fast_news_plot import fast_news_figure
-
-    return fast_news_figure(result)
-
-
 EXPERIMENT = Experiment(
     "fast-news",
     "Sia & Cho: Tables 1 and 2, figs 8, 11, 13",
     "mean delay of retrieval scheduling, resource allocation and both, against uniform polling and CGM03",
     run,
-    draw_figure,
+    fast_news_figure,
     frozenset({"seeds", "trace", "per_day", "warmup_days", "strategies"}),
 )

@@ -11,13 +11,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from headwater.estimate.base import DAY, Floats
 from headwater.lab.cycles import generator
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.experiments.generic_feeds_plot import generic_figure
 from headwater.lab.finds import Finds, finds
 from headwater.lab.replay import ENTRY, HEADERS, Protocol, Replay, replay
 from headwater.lab.scores import Scores, score
@@ -25,9 +26,6 @@ from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import Job, run_all
 from headwater.lab.traces import Trace, load_trace
 from headwater.lab.worlds import MONDAY, WorldSettings, as_trace, draw
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAMES = ("fix_1h", "fix_1d", "fix_learned", "post_rate", "moving_average")
 # Delay in minutes, polls per item, error (Table 1), by mode.
@@ -240,17 +238,11 @@ def _checks(means: dict[str, dict[str, Row]], where: str) -> list[Check]:
     ]
 
 
-def draw_figure(result: Result) -> Figure:
-    from headwater.lab.experiments.generic_feeds_plot import generic_figure
-
-    return generic_figure(result)
-
-
 EXPERIMENT = Experiment(
     "generic-feeds",
     "Urbansky et al.: Table 1, figs 2–4",
     "delay, polls per item, error and traffic of five interval strategies, averaged over feeds and over polls",
     run,
-    draw_figure,
+    generic_figure,
     frozenset({"seeds", "trace", "window", "warmup_days", "strategies"}),
 )

@@ -16,6 +16,7 @@ import numpy as np
 from headwater.estimate.base import DAY
 from headwater.lab.cycles import generator
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.experiments.network_plot import network_figure
 from headwater.lab.network import NodeQuality, Tree, cascade, grow_by_place, grow_by_profile, quality
 from headwater.lab.one_source import source_of
 from headwater.lab.sweep import Job, run_all
@@ -221,8 +222,6 @@ def _checks(by_hops: dict[float, dict[int, dict[str, float]]], interval: float) 
 
 
 def draw(result: Result) -> Figure:
-    from headwater.lab.experiments.network_plot import network_figure
-
     return network_figure(result, place_tree, generator)
 
 

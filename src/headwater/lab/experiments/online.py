@@ -7,7 +7,7 @@ periodic and hybrid by shape and refresh rate (7.8), and completeness and freshn
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +21,11 @@ from headwater.lab.cycles import CycleScores, CycleSettings, generator, run_cycl
 from headwater.lab.estimation import CYCLE, PER_DAY, Counts, follow, reference_model, refresh_plan
 from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
 from headwater.lab.experiments.online_checks import checks_of, trace_checks
+from headwater.lab.experiments.online_plot import online_figure
 from headwater.lab.strategies import make
 from headwater.lab.sweep import Job, run_all
 from headwater.lab.traces import load_trace
 from headwater.lab.worlds import family
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHAPES = ("peaks", "uniform", "waves")
 MODELS = ("single", "periodic", "hybrid")
@@ -206,17 +204,11 @@ def _quality_rows(
     return quality
 
 
-def draw_figure(result: Result) -> Figure:
-    from headwater.lab.experiments.online_plot import online_figure
-
-    return online_figure(result)
-
-
 EXPERIMENT = Experiment(
     "online",
     "Horincar's thesis, figs 7.6–7.10",
     "single, periodic and hybrid estimation by daily shape and refresh rate, alone and inside two_steps",
     run,
-    draw_figure,
+    online_figure,
     frozenset({"seeds", "trace"}),
 )

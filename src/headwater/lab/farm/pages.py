@@ -6,20 +6,23 @@ import re
 from collections.abc import Callable
 from html import escape
 from itertools import islice, repeat
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 import orjson
 
 from headwater.errors import NotFound
 from headwater.lab.farm.documents import TYPES, html, opml
-from headwater.lab.farm.fields import Fields
 from headwater.lab.farm.http import Answer, Request, compose
+
+if TYPE_CHECKING:
+    from headwater.lab.farm.server import Farm
 
 HTML = ("Content-Type", "text/html; charset=utf-8")
 CHUNK = bytes(16_384)
 
 
-def answer(farm: Fields, request: Request) -> Answer:
+def answer(farm: Farm, request: Request) -> Answer:
     """The page at the request's path; NotFound when there is none."""
     path, _, query = request.target.partition("?")
     for pattern, page in _PAGES:
@@ -32,7 +35,7 @@ Numbers = tuple[int, ...]
 Query = dict[str, list[str]]
 
 
-def _front(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _front(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     speed = farm.clock.speed
     rows = "".join(
         f'<tr><td><a href="{farm.url(k)}.html">{k}</a></td><td>{escape(p.title)}</td><td>{p.format}</td>'
@@ -51,12 +54,12 @@ def _front(farm: Fields, request: Request, numbers: Numbers, query: Query) -> An
     return compose(200, html("Headwater feed farm", body, links), HTML)
 
 
-def _opml(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _opml(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     feeds = ((farm.url(k), farm.profile(k)) for k in range(farm.feeds))
     return compose(200, opml(feeds), ("Content-Type", "text/x-opml; charset=utf-8"))
 
 
-def _feed_page(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _feed_page(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     (feed,) = numbers
     pieces = farm.shown(feed)
     profile = farm.profile(feed)
@@ -65,26 +68,26 @@ def _feed_page(farm: Fields, request: Request, numbers: Numbers, query: Query) -
     return compose(200, html(profile.title, f"<ul>{rows}</ul>", [link]), HTML)
 
 
-def _moved(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _moved(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     """The feed at its new address, where it behaves."""
     (request.feed,) = numbers
     return farm.ordinary(numbers[0], request)
 
 
-def _hop(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _hop(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     feed, left = numbers
     there = f"/hops/{feed}/{left - 1}" if left > 0 else f"/moved/{feed}"
     return compose(302, b"", ("Location", farm.base(feed) + there))
 
 
-def _item(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _item(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     feed, number = numbers
     text = farm.piece(feed, number).text
     body = f"<article>{text.content}<p>By the {text.author.lower()}.</p></article>"
     return compose(200, html(text.title, body, [(TYPES[farm.profile(feed).format], f"/feeds/{feed}")]), HTML)
 
 
-def _picture(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _picture(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     hue = farm.piece(*numbers).number * 47 % 360
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 45"><rect width="80" height="45" '
@@ -93,7 +96,7 @@ def _picture(farm: Fields, request: Request, numbers: Numbers, query: Query) -> 
     return compose(200, svg.encode(), ("Content-Type", "image/svg+xml"))
 
 
-def _episode(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _episode(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     """As many zero bytes as the enclosure promised."""
     length = farm.piece(*numbers).text.episode
     if not length:
@@ -104,18 +107,18 @@ def _episode(farm: Fields, request: Request, numbers: Numbers, query: Query) -> 
     return answer
 
 
-def _log(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _log(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     """The last requests as JSON, oldest first; `?limit=` says how many (1000)."""
     limit = int(query.get("limit", ["1000"])[0])
     lines = [line._asdict() for line in islice(farm.log, max(0, len(farm.log) - limit), None)]
     return _json(lines)
 
 
-def _stats(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _stats(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     return _json(farm.stats())
 
 
-def _truth(farm: Fields, request: Request, numbers: Numbers, query: Query) -> Answer:
+def _truth(farm: Farm, request: Request, numbers: Numbers, query: Query) -> Answer:
     """What a feed published in [since, until), in wall-clock seconds; by default since the start, until now."""
     since, until = (float(query[name][0]) if name in query else None for name in ("since", "until"))
     pieces = farm.published(numbers[0], since, until)
@@ -127,7 +130,7 @@ def _json(value: object) -> Answer:
     return compose(200, data, ("Content-Type", "application/json"))
 
 
-_PAGES: tuple[tuple[re.Pattern[str], Callable[[Fields, Request, Numbers, Query], Answer]], ...] = tuple(
+_PAGES: tuple[tuple[re.Pattern[str], Callable[[Farm, Request, Numbers, Query], Answer]], ...] = tuple(
     (re.compile(pattern), page)
     for pattern, page in (
         (r"/", _front),

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from headwater.estimate.base import DAY
-from headwater.lab.compared import Compared
+from headwater.lab.own_history import COMPARED, Compared, best, compare, sampled, trace_of
 from headwater.store.store import Store
 from headwater.web.jobs import Job
 
@@ -43,9 +43,6 @@ class Comparison:
 
 async def comparison(store: Store, per_minute: float, now: float, job: Job) -> Comparison:
     """Replay every strategy; `job.result` grows with each. TraceError while the history is too short."""
-    # The lab is large and seldom asked: a server must not wait for it when it starts.
-    from headwater.lab.own_history import COMPARED, best, compare, sampled, trace_of
-
     job.progress(0, "reading the history")
     feeds, times = await store.pages.times(now - DAYS * DAY)
     windows = await store.pages.windows()
