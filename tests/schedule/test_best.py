@@ -37,6 +37,21 @@ def test_the_best_with_room_are_those_that_going_through_all_of_them_finds(
     assert in_order.tolist() == one_by_one([0.0] * feeds, host.tolist(), room, most)
 
 
+def test_without_hosts_ties_go_to_the_lower_row() -> None:
+    """Users of the library and the lab pass no hosts; the server does: both get the same feeds in the same order."""
+    rng = np.random.default_rng(19)
+    for _ in range(2_000):
+        feeds, most = int(rng.integers(1, 60)), int(rng.integers(0, 20))
+        rows = np.flatnonzero(rng.random(100) < feeds / 100)
+        value = rng.choice([0.0, 1.0, 2.0, np.inf], len(rows))
+        chosen = best(rows, value, Budget(most))
+        expected = sorted(range(len(rows)), key=lambda place: (-value[place], rows[place]))[:most]
+        assert chosen.rows.tolist() == rows[expected].tolist()
+        assert chosen.value.tolist() == value[expected].tolist()
+        one_host = Budget(most, host=np.zeros(100, np.intp), room=np.array([100]))
+        assert best(rows, value, one_host).rows.tolist() == chosen.rows.tolist()
+
+
 def test_where_hosts_do_not_matter_the_first_are_the_first() -> None:
     assert first(np.arange(5), Budget(2)).tolist() == [0, 1]
 

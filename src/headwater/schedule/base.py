@@ -260,12 +260,8 @@ def best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | N
         rows, value = rows[shuffled], value[shuffled]
     if budget.host is not None and budget.room is not None:
         order = _with_room(value, budget.host[rows], budget.room, most)
-        return Choice(rows[order], value[order])
-    if len(rows) > most:
-        # Selecting is linear, sorting is not: only what was taken is sorted.
-        top = np.argpartition(-value, most - 1)[:most] if most else np.empty(0, np.intp)
-        rows, value = rows[top], value[top]
-    order = np.argsort(-value, kind="stable")
+    else:
+        order = _greatest(value, most)
     return Choice(rows[order], value[order])
 
 
@@ -303,8 +299,14 @@ def _with_room(value: Floats, host: Rows, room: Rows, most: int) -> Rows:
 
 
 def _greatest(value: Floats, few: int) -> Rows:
-    """Positions of the `few` greatest values in order; equal ones as they stand."""
+    """Positions of the `few` greatest values in order; equal ones as they stand.
+
+    Selecting is linear, sorting is not: only the greatest are sorted. All that equal the least of them are looked at,
+    because `argpartition` would keep any of those, not the first.
+    """
     low = -value
+    if not few:
+        return np.empty(0, np.intp)
     if few >= len(value):
         return np.argsort(low, kind="stable")
     some = np.flatnonzero(low <= np.partition(low, few - 1)[few - 1])
