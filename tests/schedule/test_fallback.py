@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater.estimate.base import HOUR
 from headwater.schedule.base import Budget, Choice, Observed, Table
-from headwater.schedule.explain import explain
 from headwater.schedule.fallback import Guarded
-from headwater.schedule.manners import Reason
 from headwater.schedule.top_utility import TopUtility
 from headwater.schedule.uniform import Uniform
 
@@ -78,21 +75,3 @@ def test_a_sound_strategy_is_left_alone() -> None:
     again = Guarded(TopUtility(0))
     again.load(guarded.save())
     assert len(again) == 3
-
-
-def test_an_explanation_has_beliefs_value_price_and_manners() -> None:
-    strategy, table = TopUtility(2), Table.of(2)
-    table.last[:] = 0.0
-    strategy.choose(table, 10 * HOUR, Budget(1))
-    told = explain(strategy, table, 1, 10 * HOUR, (11 * HOUR, Reason.FRESH)).as_json()
-    assert told["strategy"] == "top_utility"
-    assert told["estimator"] == "single"
-    assert told["manners"] == Reason.FRESH.said
-    assert told["allowed_at"] == 11 * HOUR
-    assert told["probably_at"] >= 11 * HOUR
-    assert told["value"] == pytest.approx(told["price"])
-    assert len(told["belief"]["daily"]) == 24
-    assert len(told["belief"]["weekly"]) == 7
-    assert 0 <= told["belief"]["chance_of_loss"] < 1
-    table.last[0] = -np.inf
-    assert explain(strategy, table, 0, 10 * HOUR).as_json()["value"] is None
