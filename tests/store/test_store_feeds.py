@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from headwater.errors import InputError, NotFound
+from headwater.formats.opml import Outline, read_opml
+from headwater.formats.write import write_opml
 from headwater.model import Known, Validators
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -171,3 +173,11 @@ async def test_weights_and_origins_are_told_of_all_feeds_at_once(store: Store) -
         a.id: ("http://a.example/", ("b", "x")),
         b.id: ("http://b.example/", ()),
     }
+
+
+async def test_a_title_that_xml_forbids_survives_an_opml_round_trip(store: Store) -> None:
+    (added,) = await store.add_feeds([NewFeed("https://a.org/", title="a\ufffe\uffff\x01b")], NOW)
+    feed = await store.update_feed(added.feed.id, name="c\ufffed")
+    assert (feed.title, feed.name) == ("a���b", "c�d")
+    (again,) = read_opml(write_opml([Outline(feed.url, feed.title)])).feeds
+    assert again.title == feed.title

@@ -58,9 +58,12 @@ class Cleaner:
         if "<" in text:
             if len(text) >= _SHORT:
                 text = cut(text, CONTENT_LIMIT)
+            has_numbers = "&#" in text
             text = nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text)
+            if has_numbers:
+                text = fit(text)  # nh3 writes the characters that references name, forbidden ones too
         elif "&" in text:
-            text = escape(fit(decoded(text)), quote=False)
+            text = escape(decoded(text), quote=False)
         if len(text) >= _SHORT:
             text = cut(text, CONTENT_LIMIT)
         return text.strip() or None

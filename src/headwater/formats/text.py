@@ -114,7 +114,7 @@ def from_html(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | 
     if "<" in text:
         text = (_EVERY_TAG if sure else _TAG).sub("", _HIDDEN.sub("", text))
     if "&" in text:
-        text = fit(decoded(_QUERY.sub("&amp;", text)))
+        text = decoded(_QUERY.sub("&amp;", text))
     return one_line(text, limit)
 
 
@@ -127,8 +127,10 @@ def decoded(text: str) -> str:
     try:
         found = unescape(text)
     except ValueError:  # more digits than Python makes a number of
-        return unescape(_NUMBERED.sub(_possible, text))
-    return found if "\ufffd" not in found or "\ufffd" in text else unescape(_NUMBERED.sub(_possible, text))
+        return fit(unescape(_NUMBERED.sub(_possible, text)))
+    if "\ufffd" in found and "\ufffd" not in text:
+        found = unescape(_NUMBERED.sub(_possible, text))
+    return fit(found)
 
 
 def _possible(found: re.Match[str]) -> str:

@@ -1,27 +1,26 @@
-"""What no database takes: NUL and lone surrogates become U+FFFD, in whatever value they hide.
+"""Replaces characters that XML or a database refuses by U+FFFD, in whatever value they hide.
 
 Documents are cleaned when they are read, so `save` only comes here after the database has refused something.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from headwater.formats.text import fit
 
-_REFUSED = re.compile("[\x00\ud800-\udfff]")
+T = TypeVar("T")
 
 
 def clean_text(text: str) -> str:
-    r"""The text as both databases can store it.
+    r"""The text as both databases can store it and every format can publish it.
 
     >>> clean_text("a\x00b")
     'a�b'
     """
-    return _REFUSED.sub("�", text)
+    return fit(text)
 
 
 def clean(value: T) -> T:
