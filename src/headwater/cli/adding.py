@@ -25,7 +25,7 @@ NATS = "The address of NATS, where a cluster lives on the database: its terminal
 
 def register(app: typer.Typer) -> None:
     example = "headwater feeds add https://a.example/  ·  headwater feeds add https://b.example/rss --tag news"
-    command(app, epilog=f"Examples:  {example}")(add)
+    command(app, "add", epilog=f"Examples:  {example}")(add)
 
 
 def add(

@@ -23,8 +23,10 @@ from headwater.store.store import Store
 
 
 def register(app: typer.Typer) -> None:
-    command(app, epilog="Example:  headwater backup /var/backups/headwater-$(date +%F).backup")(backup)
-    command(app, epilog="Examples:  headwater restore FILE --data NEW  ·  headwater restore FILE --check")(restore)
+    command(app, "backup", epilog="Example:  headwater backup /var/backups/headwater-$(date +%F).backup")(backup)
+    command(app, "restore", epilog="Examples:  headwater restore FILE --data NEW  ·  headwater restore FILE --check")(
+        restore
+    )
 
 
 def backup(

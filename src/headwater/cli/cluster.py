@@ -23,8 +23,10 @@ from headwater.settings import Settings
 
 def register(app: typer.Typer) -> None:
     cluster = group("Several machines: what they are doing.")
-    command(cluster, epilog="Example:  headwater cluster status --database postgresql://headwater@db/headwater")(status)
-    command(cluster, epilog="Example:  headwater cluster demo --terminals 3 --chaos --seconds 60")(demo)
+    command(
+        cluster, "status", epilog="Example:  headwater cluster status --database postgresql://headwater@db/headwater"
+    )(status)
+    command(cluster, "demo", epilog="Example:  headwater cluster demo --terminals 3 --chaos --seconds 60")(demo)
     app.add_typer(cluster, name="cluster")
 
 

@@ -115,7 +115,7 @@ def group(help: str) -> typer.Typer:
     return app
 
 
-def command(app: typer.Typer, name: str | None = None, **options: Any) -> Callable[[F], F]:
+def command(app: typer.Typer, name: str, **options: Any) -> Callable[[F], F]:
     """Register a command with the shared options; `epilog` holds its examples."""
 
     def register(function: F) -> F:

@@ -17,7 +17,9 @@ from headwater.store.moving import move as move_all
 def register(app: typer.Typer) -> None:
     db = group("The database as a whole.")
     command(
-        db, epilog="Example:  headwater db move sqlite:///data/headwater.sqlite postgresql://headwater@db/headwater"
+        db,
+        "move",
+        epilog="Example:  headwater db move sqlite:///data/headwater.sqlite postgresql://headwater@db/headwater",
     )(move)
     app.add_typer(db, name="db")
 

@@ -23,12 +23,15 @@ STATES = ("due", "failed", "sent", "dead")
 def register(app: typer.Typer) -> None:
     deliveries = group("Mails, web hooks and notifications of query feeds.")
     command(deliveries, "list", epilog="Example:  headwater deliveries list --state dead")(list_)
-    command(deliveries, epilog="Examples:  headwater deliveries resend 12 13  ·  headwater deliveries resend --dead")(
-        resend
-    )
-    command(deliveries, epilog="Example:  headwater deliveries secret")(secret)
     command(
         deliveries,
+        "resend",
+        epilog="Examples:  headwater deliveries resend 12 13  ·  headwater deliveries resend --dead",
+    )(resend)
+    command(deliveries, "secret", epilog="Example:  headwater deliveries secret")(secret)
+    command(
+        deliveries,
+        "template",
         epilog="Examples:  headwater deliveries template quakes --subject '{{ items[0].title }}' --body mail.txt"
         "  ·  headwater deliveries template --off",
     )(template)

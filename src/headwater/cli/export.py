@@ -21,7 +21,7 @@ FORMATS = {"": "parquet", ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl
 
 def register(app: typer.Typer) -> None:
     examples = "Examples:  headwater export items.parquet  ·  headwater export --refreshes --since 2026-11-01 log.csv"
-    command(app, epilog=examples)(export)
+    command(app, "export", epilog=examples)(export)
 
 
 def export(

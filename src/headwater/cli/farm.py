@@ -26,7 +26,7 @@ EXAMPLES += "; ".join(f"{kind}: {meaning}" for kind, meaning in KINDS.items())
 
 
 def register(app: typer.Typer) -> None:
-    command(app, epilog=EXAMPLES)(farm)
+    command(app, "farm", epilog=EXAMPLES)(farm)
 
 
 def farm(

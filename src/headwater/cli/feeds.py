@@ -139,7 +139,7 @@ def _feed_json(feed: Feed, known: Known | None) -> dict[str, object]:
     }
 
 
-@command(app, epilog="Example:  headwater feeds articles 3 on")
+@command(app, "articles", epilog="Example:  headwater feeds articles 3 on")
 def articles(
     feed: Annotated[str, typer.Argument(help="Its id, address or name.")],
     switch: Annotated[Switch, typer.Argument(help="on or off.")],
@@ -156,7 +156,7 @@ def articles(
     switched(one.title or one.url, switch)
 
 
-@command(app, epilog="Example:  headwater feeds show 3")
+@command(app, "show", epilog="Example:  headwater feeds show 3")
 def show(feed: Annotated[str, typer.Argument(help="Its id, address or name.")]) -> None:
     """Show a feed with its latest refreshes and items."""
 
@@ -194,7 +194,7 @@ def _refresh_text(refresh: Refresh) -> str:
     return f"{refresh.ending.value}: {refresh.new} new, {refresh.updated} updated{lost}, {refresh.bytes} bytes"
 
 
-@command(app, epilog="Example:  headwater feeds remove 3 https://example.org/rss")
+@command(app, "remove", epilog="Example:  headwater feeds remove 3 https://example.org/rss")
 def remove(feeds: Annotated[list[str], typer.Argument(metavar="FEED…", help="Ids, addresses or names.")]) -> None:
     """Remove feeds and everything that came of them. For a day they can be brought back (headwater removed)."""
 
@@ -216,7 +216,7 @@ def remove(feeds: Annotated[list[str], typer.Argument(metavar="FEED…", help="I
 # refresh, explain
 
 
-@command(app, epilog="Examples:  headwater feeds refresh 3   ·   headwater feeds refresh --all")
+@command(app, "refresh", epilog="Examples:  headwater feeds refresh 3   ·   headwater feeds refresh --all")
 def refresh(
     feeds: Annotated[list[str] | None, typer.Argument(metavar="[FEED…]", help="Ids, addresses or names.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every feed.")] = False,
@@ -253,7 +253,7 @@ async def _refresh(given: Settings, refs: Sequence[str]) -> list[dict[str, objec
         return await refresh_all(store, refresher, feeds, given.concurrency, named=bool(refs), show_progress=shown)
 
 
-@command(app, epilog="Example:  headwater feeds explain 3")
+@command(app, "explain", epilog="Example:  headwater feeds explain 3")
 def explain(feed: Annotated[str, typer.Argument(help="Its id, address or name.")]) -> None:
     """Say what we believe of a feed, what its server asked for, and when and why it is refreshed."""
 

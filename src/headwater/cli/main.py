@@ -81,7 +81,7 @@ def build(arguments: Sequence[str] = ()) -> typer.Typer:
     """The application for these arguments; with all commands where none of them is named."""
     app = group(_ABOUT)
     asked = named(arguments)
-    command(app)(version)
+    command(app, "version")(version)
     if asked == "version":
         return app
     for module in dict.fromkeys(COMMANDS.values() if asked is None else [COMMANDS[asked]]):

@@ -20,10 +20,10 @@ Where = Annotated[str, typer.Argument(metavar="feeds/NAME|tags/TAG", help="A que
 def register(app: typer.Typer) -> None:
     publish = group("Who may read what is published. Everything is public unless made private.")
     command(publish, "list", epilog="Example:  headwater publish list --json")(list_)
-    command(publish, epilog="Example:  headwater publish private feeds/quakes")(private)
-    command(publish, epilog="Example:  headwater publish public feeds/quakes")(public)
-    command(publish, epilog="Example:  headwater publish token feeds/quakes --label phone")(token)
-    command(publish, epilog="Example:  headwater publish revoke feeds/quakes --label phone")(revoke)
+    command(publish, "private", epilog="Example:  headwater publish private feeds/quakes")(private)
+    command(publish, "public", epilog="Example:  headwater publish public feeds/quakes")(public)
+    command(publish, "token", epilog="Example:  headwater publish token feeds/quakes --label phone")(token)
+    command(publish, "revoke", epilog="Example:  headwater publish revoke feeds/quakes --label phone")(revoke)
     app.add_typer(publish, name="publish")
 
 

@@ -16,7 +16,9 @@ from headwater.when import figure, relative
 
 
 def register(app: typer.Typer) -> None:
-    command(app, epilog="Examples:  headwater quality   ·   headwater quality --json | jq .completeness")(quality)
+    command(app, "quality", epilog="Examples:  headwater quality   ·   headwater quality --json | jq .completeness")(
+        quality
+    )
 
 
 def quality() -> None:

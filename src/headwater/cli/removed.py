@@ -19,8 +19,10 @@ from headwater.when import relative
 def register(app: typer.Typer) -> None:
     removed = group("What was removed and can be brought back, for a day.")
     command(removed, "list", epilog="Example:  headwater removed list --json")(list_)
-    command(removed, epilog="Example:  headwater removed undo 12")(undo)
-    command(removed, epilog="Examples:  headwater removed forget 12   ·   headwater removed forget --all")(forget)
+    command(removed, "undo", epilog="Example:  headwater removed undo 12")(undo)
+    command(removed, "forget", epilog="Examples:  headwater removed forget 12   ·   headwater removed forget --all")(
+        forget
+    )
     app.add_typer(removed, name="removed")
 
 

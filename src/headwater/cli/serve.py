@@ -47,12 +47,14 @@ log = structlog.get_logger()
 
 
 def register(app: typer.Typer) -> None:
-    command(app, epilog="Examples:  headwater serve  ·  headwater serve --data /srv/feeds --port 80 --budget 200")(
-        serve
-    )
-    command(app, epilog="Example:  headwater demo --feeds 50")(demo)
     command(
-        app, epilog="Example:  headwater web --database postgresql://headwater@db/headwater --nats nats://nats:4222"
+        app, "serve", epilog="Examples:  headwater serve  ·  headwater serve --data /srv/feeds --port 80 --budget 200"
+    )(serve)
+    command(app, "demo", epilog="Example:  headwater demo --feeds 50")(demo)
+    command(
+        app,
+        "web",
+        epilog="Example:  headwater web --database postgresql://headwater@db/headwater --nats nats://nats:4222",
     )(web)
 
 

@@ -30,7 +30,9 @@ def register(app: typer.Typer) -> None:
         import_
     )
     command(
-        app, epilog="Examples:  headwater feeds export > LIST.opml  ·  headwater feeds export --tag news news.opml"
+        app,
+        "export",
+        epilog="Examples:  headwater feeds export > LIST.opml  ·  headwater feeds export --tag news news.opml",
     )(export)
 
 

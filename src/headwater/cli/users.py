@@ -26,13 +26,15 @@ FromInput = Annotated[bool, typer.Option("--password-stdin", help="Read the pass
 
 def register(app: typer.Typer) -> None:
     users = group("Who may use the server.")
-    command(users, epilog="Example:  headwater users add ada --password-stdin < secret.txt")(add)
+    command(users, "add", epilog="Example:  headwater users add ada --password-stdin < secret.txt")(add)
     command(users, "list", epilog="Example:  headwater users list --json")(list_)
-    command(users, epilog="Example:  headwater users password ada")(password)
-    command(users, epilog="Example:  headwater users role ada owner")(role)
+    command(users, "password", epilog="Example:  headwater users password ada")(password)
+    command(users, "role", epilog="Example:  headwater users role ada owner")(role)
     command(users, "time-zone", epilog="Example:  headwater users time-zone ada Europe/Vienna")(time_zone)
-    command(users, epilog="Example:  headwater users remove ada")(remove)
-    command(users, epilog="Example:  headwater users token ada --label phone --scope read --scope write")(token)
+    command(users, "remove", epilog="Example:  headwater users remove ada")(remove)
+    command(users, "token", epilog="Example:  headwater users token ada --label phone --scope read --scope write")(
+        token
+    )
     app.add_typer(users, name="users")
 
 
