@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from headwater.language import parse
 from headwater.query.marking import Needle, marked, needles, present
+from headwater.query.words import words
 
 
 def needles_of(condition: str) -> list[str]:
@@ -25,6 +26,13 @@ def test_case_accents_and_punctuation_do_not_hide_a_word() -> None:
         Needle(("eruption",), False), Needle(("ash", "cloud"), False), Needle(("volcan",), True),
     ])  # fmt: skip
     assert [piece.text for piece in pieces if piece.found] == ["ÉRUPTION", "ash—cloud", "Volcanoes"]
+
+
+def test_words_are_marked_in_every_script() -> None:
+    for searched, text in (("किताब", "नई किताब है"), ("噴火", "火山が噴火した"), ("eruption", "E\u0301ruption")):
+        wanted = Needle(tuple(words(searched)), False)
+        (found,) = [piece.text for piece in marked(text, [wanted]) if piece.found]
+        assert words(found) == words(searched)
 
 
 def test_present_tells_which_words_stand_in_one_of_the_texts() -> None:

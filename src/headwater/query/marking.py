@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from headwater.language.ast import And, Contains, Equals, Near, Not, Or, Pred, Query, Scoped
 from headwater.language.normal import leaves
-from headwater.query.words import fold, words
+from headwater.query.words import fold, word_spans, words
 
 
 class Piece(NamedTuple):
@@ -70,7 +70,7 @@ def marked(text: str, wanted: Iterable[Needle]) -> tuple[Piece, ...]:
     >>> [piece.text for piece in marked("Ash Cloud over Etna", [Needle(("ash", "cloud"), False)]) if piece.found]
     ['Ash Cloud']
     """
-    places = list(_words(text))
+    places = word_spans(text)
     folded = [fold(text[start:end]) for start, end in places]
     spans = sorted(span for needle in wanted for span in _spans(folded, places, needle))
     pieces, at = [], 0
@@ -106,16 +106,3 @@ def _spans(folded: Sequence[str], places: Sequence[tuple[int, int]], needle: Nee
         if fits and all(folded[start + k] == wanted[k] for k in range(many - 1)):
             found.append((places[start][0], places[start + many - 1][1]))
     return found
-
-
-def _words(text: str) -> Iterator[tuple[int, int]]:
-    """Where the words of a text are: runs of letters and digits, as `words` cuts them where writing has spaces."""
-    start = None
-    for at, character in enumerate(text):
-        if character.isalnum():
-            start = at if start is None else start
-        elif start is not None:
-            yield start, at
-            start = None
-    if start is not None:
-        yield start, len(text)

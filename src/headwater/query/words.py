@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import chain
 
 # Tags inside of which a word goes on: <b>v</b>olcano is one word. Any other tag ends the word before it.
 _INLINE = re.compile(
@@ -71,20 +72,47 @@ def _ranges(members: list[int]) -> str:
     return "".join(out)
 
 
-# Combining marks, which Unicode has in its first two planes, and what is invisible inside a word: soft hyphen, joiners,
-# word joiner, byte order mark.
-_MARKS = re.compile(
-    f"[{_ranges([c for c in range(0x300, 0x20000) if unicodedata.combining(chr(c))])}\u00ad\u200c\u200d\u2060\ufeff]+"
-)
+def _spells(mark: str) -> bool:
+    """Whether words differ by this combining mark, as क and कि do: then it is no accent and folding keeps it.
+
+    Class 0 has the vowel signs of Indic scripts, 7 the nukta, 8 the Japanese voicing marks, 9 the virama, 84 to 132
+    the vowels and tones of Telugu, Thai, Lao and Tibetan. Accents, Hebrew points and Arabic vowels are the others.
+    """
+    place = unicodedata.combining(mark)
+    return place in (0, 7, 8, 9) or 84 <= place <= 132
+
+
+# The scripts with combining marks; what lies between is Han, Hangul and private use.
+_SCRIPTS = (range(0x300, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0x12000), range(0x16000, 0x1F000))
+_MARKS = [c for c in chain(*_SCRIPTS) if unicodedata.category(chr(c)) in ("Mn", "Mc")]
+_VARIANTS = "\u034f\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_INVISIBLE = f"\u00ad\u200c\u200d\u2060\ufeff{_VARIANTS}"  # soft hyphen, joiners, word joiner, byte order mark
+_VOICING = "\u3099\u309a"
+_APART = re.compile(f"[{_VARIANTS}{_VOICING}]")
+_SPELLING = [c for c in _MARKS if _spells(chr(c)) and not _APART.match(chr(c))]
+_ACCENTS = [c for c in _MARKS if not _spells(chr(c))]
+
+# A class is fast as long as it has few ranges beyond U+FFFF: re tries these one by one. Texts seldom go beyond.
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+_ACCENT = re.compile(f"[{_ranges([c for c in _ACCENTS if c <= 0xFFFF])}{_INVISIBLE}]+")
+
+
+@cache
+def _accents_beyond() -> re.Pattern[str]:
+    return re.compile(f"[{_ranges([c for c in _ACCENTS if c > 0xFFFF])}]+")
+
+
+def _strip_accents(text: str) -> str:
+    text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
+    return _accents_beyond().sub("", text) if _BEYOND.search(text) else text
 
 
 _FOREIGN = re.compile("[^\x00-\x7f]+")
 
 
 def _fold_run(run: str) -> str:
-    # Marks go before folding as well: U+0345 is a mark whose folded form is a letter.
-    run = _MARKS.sub("", unicodedata.normalize("NFKD", run)).casefold()
-    return _MARKS.sub("", unicodedata.normalize("NFKD", run))
+    # Accents go before folding as well: U+0345 is a mark whose folded form is a letter.
+    return _strip_accents(_strip_accents(run).casefold())
 
 
 _fold_short = lru_cache(maxsize=8192)(_fold_run)
@@ -96,7 +124,7 @@ def _fold_match(match: re.Match[str]) -> str:
 
 
 def fold(text: str) -> str:
-    """NFKD, case folded, combining marks removed; folding twice changes nothing.
+    """NFKD, case folded, accents removed; folding twice changes nothing.
 
     Decomposition and folding look at one character at a time and marks are never ASCII, so that only the runs
     outside ASCII need the slow way; in European text these are short and repeat.
@@ -114,7 +142,17 @@ _ALONE = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-_WORD = re.compile(f"[{_ALONE}]|[^\\W_{_ALONE}]+")
+_WORD = re.compile(f"[{_ALONE}][{_VOICING}]?|[^\\W_{_ALONE}]+")
+# Python's \w has no marks. Looking for them at the end of every word would double the time for scripts without them.
+_MAY_SPELL = re.compile(f"[{_ranges([c for c in _SPELLING if c <= 0xFFFF])}\U00010000-\U0001efff]")
+
+
+@cache
+def _word_with_marks(folded: bool) -> re.Pattern[str]:
+    marks = _ranges(_SPELLING) if folded else _ranges(_MARKS) + _INVISIBLE
+    return re.compile(f"[{_ALONE}][{_VOICING}]?|[^\\W_{_ALONE}]+(?:[{marks}]+[^\\W_{_ALONE}]*)*")
+
+
 _ASCII_WORDS = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
 
 _PUNCTUATION = "“”‘’–—«»„•"  # often all that keeps a text outside ASCII
@@ -134,20 +172,26 @@ def join(text: str) -> str:
     if text.isascii():
         words = text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
     else:
-        words = _WORD.findall(text)
+        words = (_word_with_marks(folded=True) if _MAY_SPELL.search(text) else _WORD).findall(text)
     return f" {' '.join(words)} " if words else ""
 
 
 def words(text: str) -> list[str]:
     """The folded words of plain text.
 
-    >>> words("La lave, l'Etna"), words("東京 2024")
-    (['la', 'lave', 'l', 'etna'], ['東', '京', '2024'])
+    >>> words("La lave, l'Etna"), words("東京 2024"), words("हिन्दी में")
+    (['la', 'lave', 'l', 'etna'], ['東', '京', '2024'], ['हिन्दी', 'में'])
     """
     return join(fold(text)).split()
 
 
-_PREFIX = re.compile(r"[^\W_]\*\s*$")
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """The start and the end of each word of a text that is not folded.
+
+    >>> word_spans("La lave, 東京")
+    [(0, 2), (3, 7), (9, 10), (10, 11)]
+    """
+    return [match.span() for match in _word_with_marks(folded=False).finditer(text)]
 
 
 def needle(searched: str, exact: bool = False) -> str:
@@ -157,7 +201,13 @@ def needle(searched: str, exact: bool = False) -> str:
     (' volcan', ' ash cloud ')
     """
     joined = join(searched if exact else fold(searched))
-    return joined[:-1] if _PREFIX.search(searched) else joined
+    return joined[:-1] if joined and _is_prefix(searched) else joined
+
+
+def _is_prefix(searched: str) -> bool:
+    """Whether the searched text ends in a word and `*`."""
+    start, star, rest = searched.rpartition("*")
+    return bool(star) and not rest.strip() and bool(spans := word_spans(start)) and spans[-1][1] == len(start)
 
 
 def whole(text: str) -> str:
