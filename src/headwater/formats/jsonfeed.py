@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from headwater.errors import NotAFeed
-from headwater.formats import encoding, media, rssjson
+from headwater.formats import encoding, media
 from headwater.formats.context import Wanted
 from headwater.formats.dates import parse_date
 from headwater.formats.document import read_elements
@@ -18,6 +18,7 @@ from headwater.formats.html import Cleaner
 from headwater.formats.languages import language
 from headwater.formats.links import is_web, resolve
 from headwater.formats.people import distinct
+from headwater.formats.rssjson import elements, is_rss
 from headwater.formats.text import TITLE_LIMIT, cut, fit, one_line, plain_title
 from headwater.model import Document, Enclosure, Entry, Source
 
@@ -29,8 +30,8 @@ def read_json(body: bytes, charset: str | None, base: str | None, wanted: Wanted
     value, codec, problems = _load(body, charset)
     if not isinstance(value, dict):
         raise NotAFeed("This is JSON but no JSON Feed: it is not an object.", "json")
-    if rssjson.is_rss(value):
-        return read_elements(rssjson.elements(value), base, wanted, codec, tuple(problems))
+    if is_rss(value):
+        return read_elements(elements(value), base, wanted, codec, tuple(problems))
     version = _string(value.get("version")) or ""
     items = value.get("items")
     if "jsonfeed.org" not in version and not (
