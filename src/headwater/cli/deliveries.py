@@ -58,8 +58,8 @@ def list_(
     now = time.time()
     for one in found:
         said = f"  {one.message}" if one.message else ""
-        line = f"{one.id:6} {one.state:6} {one.query} → {one.kind} {one.address}, {when.relative(one.at, now)}{said}"
-        out.print(escape(line))
+        age = when.relative(one.at, now)
+        out.print(escape(f"{one.id:6} {one.state:6} {one.query} → {one.kind} {one.address}, {age}{said}"))
 
 
 def resend(
