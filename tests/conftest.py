@@ -16,7 +16,7 @@ from sqlalchemy import URL
 
 import isolation
 from databases import PostgresServer, copy_blank, postgres_server, sqlite_url
-from headwater.lab.farm import Farm
+from headwater.lab.farm.server import Farm
 from headwater.store.migrate import HEAD
 from headwater.store.sqlite import Sqlite
 

@@ -26,7 +26,7 @@ from full_disks import fill, needs_root, small_disk
 
 from headwater.cluster.reckoning import reckon
 from headwater.cluster.servers import NatsServer, nats_server
-from headwater.lab.farm import Farm
+from headwater.lab.farm.server import Farm
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

@@ -12,8 +12,8 @@ import pytest
 from databases import sqlite_url
 from headwater.cluster.reckoning import Reckoning, overlaps, reckon
 from headwater.formats import read
-from headwater.lab.farm import Farm
 from headwater.lab.farm.log import Line, Log
+from headwater.lab.farm.server import Farm
 from headwater.model import Ending, Outcome
 from headwater.novelty import judge
 from headwater.store.store import Store

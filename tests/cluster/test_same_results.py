@@ -16,7 +16,7 @@ from databases import PostgresServer, sqlite_url
 from headwater.cluster.node import SharedNode
 from headwater.cluster.servers import NatsServer
 from headwater.cluster.web_node import WebNode
-from headwater.lab.farm import Farm
+from headwater.lab.farm.server import Farm
 from headwater.node.node import Node
 from headwater.store.publish_tables import delivery
 from headwater.store.tables import feed, hit, item

@@ -14,7 +14,7 @@ import pytest
 from multidict import CIMultiDictProxy
 
 from headwater.errors import InputError
-from headwater.lab.farm import Farm
+from headwater.lab.farm.server import Farm
 from headwater.lab.farm.world import BLOCK, published
 from headwater.lab.shapes import DAY
 

@@ -16,8 +16,8 @@ import pytest
 import zstandard
 
 from headwater.errors import InputError
-from headwater.lab.farm import Farm, Fault
-from headwater.lab.farm.faults import KINDS, MIXED, parse
+from headwater.lab.farm.faults import KINDS, MIXED, Fault, parse
+from headwater.lab.farm.server import Farm
 
 Start = Callable[..., Awaitable[Farm]]
 LIMIT = 8 << 20

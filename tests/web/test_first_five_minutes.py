@@ -13,7 +13,7 @@ import uvicorn
 from playwright.async_api import Browser, expect
 
 from headwater.cli.serve import _adding
-from headwater.lab.farm import Farm
+from headwater.lab.farm.server import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings
 from headwater.web.app import create_app

@@ -21,7 +21,7 @@ import pytest
 
 from headwater.credentials import hash_password
 from headwater.fetch.client import Fetcher
-from headwater.lab.farm import Farm
+from headwater.lab.farm.server import Farm
 from headwater.node.adding import subscribe
 from headwater.node.processor import Processor
 from headwater.store.people import HIT, Stream

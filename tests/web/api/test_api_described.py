@@ -28,7 +28,7 @@ from schemathesis.checks import (
 
 from databases import PostgresServer
 from headwater.credentials import digest, hash_password, new_secret
-from headwater.lab.farm import Farm
+from headwater.lab.farm.server import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings
 from headwater.store.values import NewFeed
