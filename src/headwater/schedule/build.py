@@ -12,8 +12,7 @@ from headwater.estimate.base import Estimator
 from headwater.schedule.base import Strategy
 from headwater.schedule.fallback import Guarded
 from headwater.schedule.objective import Objective
-from headwater.schedule.registry import STRATEGIES
-from headwater.schedule.registry import load as load_strategy
+from headwater.schedule.registry import STRATEGIES, load
 
 
 def build(strategy: str, estimator: str | None = None, objective: Objective | None = None) -> Strategy:
@@ -22,7 +21,7 @@ def build(strategy: str, estimator: str | None = None, objective: Objective | No
     >>> build("two_steps", "periodic").estimator.name
     'periodic'
     """
-    kind = load_strategy(strategy)
+    kind = load(strategy)
     takes = inspect.signature(kind).parameters
     options: dict[str, Any] = {}
     if estimator is not None:
