@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATA   ?= data
 
-.PHONY: run test lint types layers check soak bench clean
+.PHONY: run test coverage lint types layers check soak bench clean
 
 run: $(VENV)/.run            ## start Headwater on a SQLite file in ./data
 	$(BIN)/headwater serve --data "$(DATA)"
@@ -12,6 +12,9 @@ run: $(VENV)/.run            ## start Headwater on a SQLite file in ./data
 # Three processes, also on two cores: many tests wait for leases and servers, and two leave a quarter of the time idle.
 test: $(VENV)/.dev           ## the whole test-suite
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not soak"
+
+coverage: $(VENV)/.dev       ## the test-suite with a figure of coverage; slower
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not soak" --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
