@@ -24,10 +24,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headwater.credentials import digest
+from headwater.credentials import hash_secret
 from headwater.store.sqlite import READERS
-from headwater.store.words import fts5_query, terms_of, tsquery
-from headwater.web.greader.ids import LABEL, READ, READING_LIST, long_id
+from headwater.store.words import parse_search, to_fts5_query, to_tsquery
+from headwater.web.greader.ids import LABEL_PREFIX, READ, READING_LIST, format_item_id
 
 Statement = tuple[Any, ...]  # its text, then its values
 
@@ -164,7 +164,7 @@ class SqliteFloor(Floor):
         return f"{column} IN ({','.join('?' * len(ids))})", list(ids)
 
     def _match(self, word: str) -> str:
-        return fts5_query(terms_of(word))
+        return to_fts5_query(parse_search(word))
 
     def close(self) -> None:
         while not self._free.empty():
@@ -195,7 +195,7 @@ class PostgresFloor(Floor):
         return f"{column} = ANY(${place}::bigint[])", [list(ids)]
 
     def _match(self, word: str) -> str:
-        return tsquery(terms_of(word))
+        return to_tsquery(parse_search(word))
 
 
 @asynccontextmanager
@@ -216,14 +216,14 @@ def _shown(row: Any) -> dict[str, Any]:
     """An entry as FreshRSS answers it."""
     at = str(row[0])
     return {
-        "id": long_id(row[0]),
+        "id": format_item_id(row[0]),
         "crawlTimeMsec": at,
         "timestampUsec": at,
         "published": int(row[6]),
         "title": row[2],
         "canonical": [{"href": row[5]}],
         "alternate": [{"href": row[5]}],
-        "categories": [READING_LIST, LABEL + row[14], *([READ] if row[8] else [])],
+        "categories": [READING_LIST, LABEL_PREFIX + row[14], *([READ] if row[8] else [])],
         "origin": {"streamId": f"feed/{row[10]}", "htmlUrl": row[13], "title": row[12]},
         "summary": {"content": row[4]},
         "author": row[3],
@@ -234,7 +234,7 @@ def app(floor: Floor) -> Starlette:
     """A server that sends the statements and writes what they bring, for who has a token."""
 
     def known(request: Request) -> Statement:
-        return (floor.token, digest(request.headers["authorization"].removeprefix("Bearer ")))
+        return (floor.token, hash_secret(request.headers["authorization"].removeprefix("Bearer ")))
 
     async def answer(request: Request, statements: Sequence[Statement]) -> Response:
         who, *_, rows = await floor.asked(known(request), *statements)

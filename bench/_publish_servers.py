@@ -25,13 +25,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.model import Document, Ending, Entry, Item, Known, Refresh, Verdict
-from headwater.node.deciding import Status
+from headwater.node.deciding import CrawlStatus
 from headwater.node.node import Node
-from headwater.node.processor import Processor
-from headwater.node.pushing import Pushing
+from headwater.node.processor import QueryProcessor
+from headwater.node.pushing import PushService
 from headwater.settings import Settings
 from headwater.store.store import Store
-from headwater.store.values import NewFeed, Subscription
+from headwater.store.values import NewFeed, WebSubLease
 from headwater.web.app import create_app
 
 ITEMS, TEXT = 20, "<p>" + "Something happened somewhere. " * 12 + "</p>"
@@ -77,7 +77,7 @@ def ours(told: Connection, folder: str) -> None:
     async def main() -> None:
         async with await Store.open(f"sqlite:///{folder}/bench.sqlite") as store:
             await _fill(store)
-            status = Status(0, 0, "uniform", 60.0, 60, None, 0)
+            status = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
             await _answer(create_app(store, lambda: status), told)
 
     uvloop.run(main())
@@ -87,7 +87,7 @@ async def _fill(store: Store) -> None:
     now = time.time()
     (added,) = await store.add_feeds([NewFeed("https://example.org/feed")], now)
     await store.queries.execute(f"CREATE FEED everything AS RETURN ALL KEEP LAST {ITEMS} ITEMS", now)
-    processor = Processor(store)
+    processor = QueryProcessor(store)
     await processor.load()
     await processor.step()
     dates: dict[str, Any] = {"published": now, "dated": True, "updated": None, "first_seen": now}
@@ -134,7 +134,7 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
         async with Node(given) as node:
             now = time.time()
             fetched, pushed = await node.store.add_feeds([NewFeed(f"http://127.0.0.1:1/{k}") for k in range(2)], now)
-            at_hub = Subscription(
+            at_hub = WebSubLease(
                 pushed.feed.id, KEY, "http://127.0.0.1:1/hub", "http://127.0.0.1:1/1", SECRET, now + 3600
             )
             await node.store.subscriptions.add([replace(at_hub, state="active", since=now, until=now + 7200)])
@@ -142,10 +142,10 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
             await node.store.queries.execute(text, now)
             async with asyncio.timeout(60):
                 while True:
-                    if node.processor.definitions and node.crawler.roster.row(pushed.feed.id) is not None:
+                    if node.processor.definitions and node.crawler.feed_table.find_row(pushed.feed.id) is not None:
                         break
                     await asyncio.sleep(0.05)
-            pushing = Pushing(node, "http://127.0.0.1")
+            pushing = PushService(node, "http://127.0.0.1")
             app = create_app(node.store, node.status, live=node.live, pushing=pushing)
             async with pushing:
                 publishing = asyncio.create_task(_publish(node, fetched.feed.id, told, per_second, seconds))
@@ -172,6 +172,6 @@ async def _publish(node: Node, feed_id: int, told: Connection, per_second: int, 
             title = f"probe {time.time():.6f}" if k % 100 == 0 else f"item {number}"
             entries.append(replace(blank, id=f"urn:x:{number}", link=f"https://example.org/{number}", title=title))
         document = Document("rss 2.0", items=tuple(entries))
-        under_way.append(asyncio.create_task(node.crawler.accept(feed_id, document, 1000)))
+        under_way.append(asyncio.create_task(node.crawler.accept_push(feed_id, document, 1000)))
     await asyncio.gather(*under_way)
     told.send((number / (time.monotonic() - begin), 1000 * (time.process_time() - worked) / number))

@@ -12,12 +12,12 @@ from headwater.language.ast import (
     AllSources,
     And,
     Branch,
+    Condition,
     Contains,
-    Create,
+    CreateFeed,
+    FeedName,
     Field,
-    Name,
     Not,
-    Pred,
     Query,
 )
 from headwater.model import Item
@@ -68,7 +68,7 @@ class Workload:
             made.append(Item(1, identity, identity, title, link, 0.0, True, None, 0.0, content=content))
         return made
 
-    def queries(self, count: int, start: int = 0) -> Iterator[Create]:
+    def queries(self, count: int, start: int = 0) -> Iterator[CreateFeed]:
         """Four in ten one word; three in ten two words; and one each: either of two, a phrase, one without another."""
         random = Random(self.seed + start)
         rng = np.random.default_rng((self.seed, start))
@@ -79,7 +79,7 @@ class Workload:
                 yield create(f"q{start + number}", condition(random.random(), one, two))
 
 
-def condition(kind: float, one: str, two: str) -> Pred:
+def condition(kind: float, one: str, two: str) -> Condition:
     if kind < 0.4:
         return Contains(Field.ITEM, (one,))
     if kind < 0.7:
@@ -91,12 +91,12 @@ def condition(kind: float, one: str, two: str) -> Pred:
     return And((Contains(Field.ITEM, (one,)), Not(Contains(Field.ITEM, (two,)))))
 
 
-def create(name: str, pred: Pred) -> Create:
+def create(name: str, pred: Condition) -> CreateFeed:
     query = Query((Branch(AllSources()),), where=pred)
-    return Create(Name(name), query, text=f"CREATE FEED {name} AS RETURN ALL WHERE {written(pred)};")
+    return CreateFeed(FeedName(name), query, text=f"CREATE FEED {name} AS RETURN ALL WHERE {written(pred)};")
 
 
-def written(pred: Pred) -> str:
+def written(pred: Condition) -> str:
     match pred:
         case Contains(_, values, every):
             joined = (" AND " if every else " OR ").join(f'"{value}"' for value in values)

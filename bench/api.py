@@ -31,16 +31,16 @@ from bench import _floor
 from bench._floor import Floor
 from bench.store import Text, verdict
 from headwater.cluster.servers import postgres_server
-from headwater.credentials import digest
-from headwater.node.crawler import Status
-from headwater.store.people import Part, Stream
+from headwater.credentials import hash_secret
+from headwater.node.crawler import CrawlStatus
+from headwater.store.people import Stream, StreamQuery
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.greader.ids import READ, READING_LIST
 
 NOW = 1_700_000_000.0
-STATUS = Status(0, 0, "uniform", 60.0, 60, None, 0)
+STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
 WORD = "hetyfiiz"  # which 2 % of the items have: the texts are always the same
 SMALL, LARGE = (20, 50, 8), (500, 200, 50)  # feeds, items of each, readers at a time
 
@@ -115,7 +115,7 @@ def stores(store: Store, floor: Floor, user: int, total: int) -> list[Pair]:
         turn["floor"] = not turn["floor"]
         await floor.changed(floor.marked(many, turn["floor"]))
 
-    unread = Part(unread=True, limit=100, by_arrival=True)
+    unread = StreamQuery(unread=True, limit=100, by_arrival=True)
     return [
         Pair(
             "100 unread",
@@ -300,14 +300,14 @@ async def _ask_store(
 
 async def _readers(store: Store, user: int, number: int) -> list[str]:
     """The secrets of the owner and of others who each read a fifth of the feeds."""
-    await store.accounts.add_token(user, digest("bench"), "bench", ["read", "write"], NOW)
+    await store.accounts.add_token(user, hash_secret("bench"), "bench", ["read", "write"], NOW)
     secrets = ["bench"]
     every = await store.reading.subscriptions(user)
     for n in range(1, number):
         other = await store.accounts.add(f"reader {n}", None, NOW)
         fifth = [NewFeed(one.url) for one in every if one.feed_id is not None and n % 5 == one.feed_id % 5]
         await store.add_feeds(fifth, NOW, subscriber=other.id)
-        await store.accounts.add_token(other.id, digest(f"bench {n}"), "bench", ["read", "write"], NOW)
+        await store.accounts.add_token(other.id, hash_secret(f"bench {n}"), "bench", ["read", "write"], NOW)
         secrets.append(f"bench {n}")
     return secrets
 
@@ -346,7 +346,7 @@ async def _serve(
             )
             figures.setdefault("sync: calls", client.calls)
             figures.setdefault("sync: bytes", client.received)
-        places = await store.reading.places(user, Stream(), Part(unread=True, limit=total + 1, by_arrival=True))
+        places = await store.reading.places(user, Stream(), StreamQuery(unread=True, limit=total + 1, by_arrival=True))
         assert {id for _, id in places} == had
     return figures
 

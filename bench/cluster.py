@@ -30,21 +30,21 @@ from sqlalchemy import Connection, func, select, text, update
 from structlog.testing import capture_logs
 
 from bench.refresh import farm
-from headwater.cluster.by_nats import NatsOutgoing, carrier
-from headwater.cluster.by_postgres import PostgresOutgoing
+from headwater.cluster.by_nats import NatsJobSender, find_carrier
+from headwater.cluster.by_postgres import PostgresJobSender
 from headwater.cluster.leading import Leader
-from headwater.cluster.link import connect
+from headwater.cluster.link import connect_nats
 from headwater.cluster.messages import Job
 from headwater.cluster.partition import PARTITIONS
 from headwater.cluster.servers import NatsServer, nats_server, postgres_server
-from headwater.cluster.status import cluster_status
-from headwater.cluster.streams import Streams, consumer
-from headwater.cluster.timing import Timing
+from headwater.cluster.status import read_cluster_status
+from headwater.cluster.streams import NatsStreams, consumer_name
+from headwater.cluster.timing import LeaseTiming
 from headwater.settings import Settings
 from headwater.store import jobs, leases
-from headwater.store.state import changed
+from headwater.store.state import bump_revision
 from headwater.store.store import Store
-from headwater.store.tables import checkpoint, known, outbox, refresh, unindexed
+from headwater.store.tables import checkpoint, feed_state, index_queue, outbox, refresh
 from headwater.store.values import NewFeed
 
 HOSTS = 64
@@ -68,12 +68,12 @@ SETTINGS = {
 
 
 async def jobs_by_nats(store: Store, nats: str, number: int) -> dict[str, float]:
-    link: Any = await connect(nats, "bench")
-    streams = Streams(link, "bench-jobs", Timing(600.0))
-    await streams.ensure(await carrier(streams, store))
+    link: Any = await connect_nats(nats, "bench")
+    streams = NatsStreams(link, "bench-jobs", LeaseTiming(600.0))
+    await streams.ensure_streams(await find_carrier(streams, store))
     given = [Job(k, k % 256, 1, f"https://site{k}.example/feed", "a benchmark") for k in range(number)]
     began = time.perf_counter()
-    await NatsOutgoing(streams, store, lambda: True).offer(given)
+    await NatsJobSender(streams, store, lambda: True).send_jobs(given)
     offered = time.perf_counter() - began
     done = asyncio.Event()
     taken = 0
@@ -91,7 +91,7 @@ async def jobs_by_nats(store: Store, nats: str, number: int) -> dict[str, float]
     began = time.perf_counter()
     for p in range(256):
         asked = b'{"batch": %d, "expires": 60000000000}' % (number // 256 + 1)
-        await link.publish(f"$JS.API.CONSUMER.MSG.NEXT.bench-jobs-JOBS.{consumer(p)}", asked, reply=inbox)
+        await link.publish(f"$JS.API.CONSUMER.MSG.NEXT.bench-jobs-JOBS.{consumer_name(p)}", asked, reply=inbox)
     await asyncio.wait_for(done.wait(), 120)
     took = time.perf_counter() - began
     await link.close()
@@ -100,16 +100,16 @@ async def jobs_by_nats(store: Store, nats: str, number: int) -> dict[str, float]
 
 async def jobs_by_postgres(store: Store, number: int) -> dict[str, float]:
     given = [Job(k, k % 256, 1, f"https://site{k}.example/feed", "a benchmark") for k in range(number)]
-    outgoing = PostgresOutgoing(store)
+    outgoing = PostgresJobSender(store)
     began = time.perf_counter()
     for start in range(0, number, 500):
-        await outgoing.offer(given[start : start + 500])
+        await outgoing.send_jobs(given[start : start + 500])
     offered = time.perf_counter() - began
     began = time.perf_counter()
     left = number
     while left:
-        rows = await store.statement(jobs.take, range(256), 500, 600.0)
-        await store.write(jobs.finish, [row.feed_id for row in rows])
+        rows = await store.write_one(jobs.claim_jobs, range(256), 500, 600.0)
+        await store.write(jobs.delete_jobs, [row.feed_id for row in rows])
         left -= len(rows)
     return {"offer": number / offered, "take": number / (time.perf_counter() - began)}
 
@@ -179,8 +179,8 @@ def _size(connection: Connection) -> int:
 
 
 def _due(connection: Connection) -> None:
-    connection.execute(update(known).values(next_refresh=0.0, not_before=None, fresh_until=None))
-    changed(connection)
+    connection.execute(update(feed_state).values(next_refresh=0.0, not_before=None, fresh_until=None))
+    bump_revision(connection)
 
 
 async def refreshes(
@@ -201,7 +201,7 @@ async def refreshes(
 
             async def there() -> bool:
                 """Everybody has come, and those who fetch have their shares of the hosts: starting is not counted."""
-                found = await cluster_status(store)
+                found = await read_cluster_status(store)
                 shares = [one.partitions for one in found.members if one.role in ("terminal", "node")]
                 settled = shares and sum(shares) == PARTITIONS and max(shares) - min(shares) < 2 * len(shares)
                 return len(found.members) >= ready and bool(settled)
@@ -244,7 +244,7 @@ async def _has_made(store: Store, goal: int) -> bool:
 
 async def _has_learned(store: Store, cluster: bool) -> bool:
     """Else the controller would learn, after it was told that all are due, that they are not."""
-    return not cluster or await store.read(jobs.to_learn) == 0
+    return not cluster or await store.read(jobs.count_lessons) == 0
 
 
 async def _all_followed(store: Store) -> bool:
@@ -255,7 +255,7 @@ async def _all_followed(store: Store) -> bool:
 def _behind(connection: Connection) -> int:
     end = connection.execute(select(func.max(outbox.c.position))).scalar() or 0
     read = connection.execute(select(func.min(checkpoint.c.position))).scalar() or 0  # by the slowest who follows
-    to_index = connection.execute(select(func.count()).select_from(unindexed)).scalar_one()
+    to_index = connection.execute(select(func.count()).select_from(index_queue)).scalar_one()
     return int(end - read + to_index)
 
 
@@ -361,7 +361,7 @@ def _fill(connection: Connection, there: int, feeds: int) -> None:
         ),
         {"first": there + 1, "last": feeds},
     )
-    changed(connection)
+    bump_revision(connection)
 
 
 async def take_over(url: str, feeds: int) -> tuple[float, float]:
@@ -369,20 +369,20 @@ async def take_over(url: str, feeds: int) -> tuple[float, float]:
     async with await Store.open(url) as store:
         await store.write(_fill, await store.count_feeds(), feeds)
         given = Settings(strategy="value")
-        leader = Leader(store, given, lambda fenced, held: PostgresOutgoing(fenced), roles=["node"])
-        held = await store.write(leases.take, "controller", f"bench{feeds}", 600.0)
+        leader = Leader(store, given, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
+        held = await store.write(leases.acquire_lease, "controller", f"bench{feeds}", 600.0)
         assert held is not None
         over, began = asyncio.Event(), time.process_time()
-        leading = asyncio.create_task(leader.lead(held, over))
+        leading = asyncio.create_task(leader.run_term(held, over))
 
         async def leads() -> bool:
-            return leader.controller is not None
+            return leader.dispatcher is not None
 
         await until(leads)
-        took, used = leader.took, time.process_time() - began
+        took, used = leader.takeover_seconds, time.process_time() - began
         over.set()
         await leading
-        await store.write(leases.release, held)
+        await store.write(leases.release_lease, held)
     assert took is not None
     return took, used
 

@@ -30,10 +30,10 @@ from bench.refresh import CONCURRENCY, cpu, farm
 from headwater.model import Ending
 from headwater.node import upkeep
 from headwater.node.node import Node
-from headwater.node.process import settle_in
-from headwater.node.refresher import Settled
+from headwater.node.process import freeze_startup_objects
+from headwater.node.refresher import StoredRefresh
 from headwater.settings import Settings
-from headwater.store.known import seen_key
+from headwater.store.known import hash_identity
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -114,7 +114,7 @@ class Grown:
         self._waiting = set(self._farm)  # a first refresh is due at once
         return Node(given, on_settled=self._settled)
 
-    def _settled(self, batch: Sequence[Settled]) -> None:
+    def _settled(self, batch: Sequence[StoredRefresh]) -> None:
         self._waiting.difference_update(one.fetched.feed_id for one in batch)
         if not self._waiting:
             self._done.set()
@@ -128,8 +128,8 @@ class Grown:
         self._waiting = set(self._farm)
         self._done.clear()
         used = cpu()
-        roster = node.crawler.roster
-        roster.allowed[roster.rows(self._farm)] = 0.0
+        roster = node.crawler.feed_table
+        roster.earliest[roster.find_rows(self._farm)] = 0.0
         await self._done.wait()
         self.spent[kind].append((cpu() - used) / len(self._farm))
 
@@ -141,7 +141,7 @@ def _forget(connection: Connection, feed_ids: Sequence[int]) -> None:
         ((entries,),) = driver.execute("SELECT entries FROM feed_window WHERE feed_id = ?", (feed,)).fetchall()
         (newest, _), *others = orjson.loads(entries)
         driver.execute("UPDATE feed_window SET entries = ? WHERE feed_id = ?", (orjson.dumps(others).decode(), feed))
-        driver.execute("DELETE FROM seen WHERE feed_id = ? AND key = ?", (feed, seen_key(newest)))
+        driver.execute("DELETE FROM seen WHERE feed_id = ? AND key = ?", (feed, hash_identity(newest)))
         driver.execute("DELETE FROM item WHERE feed_id = ? AND identity = ?", (feed, newest))
         driver.execute(
             "UPDATE known SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE feed_id = ?", (feed,)
@@ -150,7 +150,7 @@ def _forget(connection: Connection, feed_ids: Sequence[int]) -> None:
 
 async def run(base: str, sizes: Sequence[Size], sample: int, rounds: int, folder: Path) -> dict[str, float]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    upkeep.INDEX = 1e9  # words are indexed behind the refreshes
+    upkeep.INDEX_SECONDS = 1e9  # words are indexed behind the refreshes
     async with AsyncExitStack() as opened:
         running: list[tuple[Grown, Node]] = []
         for number, size in enumerate(sizes):
@@ -158,7 +158,7 @@ async def run(base: str, sizes: Sequence[Size], sample: int, rounds: int, folder
             await grown.fill(database, base, sample)
             running.append((grown, await opened.enter_async_context(grown.node(folder / str(number), database))))
             await grown.begun()
-        settle_in()
+        freeze_startup_objects()
         for _ in range(rounds):
             for kind in (NO_NEWS, NEWS):
                 for grown, node in running:

@@ -18,9 +18,9 @@ from headwater.language import parse
 from headwater.language.ast import Field
 from headwater.model import Item
 from headwater.query import Engine
-from headwater.query.compare import meet
-from headwater.query.similar import Frequencies
-from headwater.query.text import Analysed, Origin
+from headwater.query.compare import fields_match
+from headwater.query.similar import WordFrequencies
+from headwater.query.text import AnalysedItem, Origin
 
 BLOG = Origin("blog", "http://blog.example/feed")
 CHANGED = 0.2  # of the words of a copy
@@ -44,7 +44,7 @@ def measure(field: str, window: int, mains: int, workload: Workload) -> None:
     seconds = workload.items(window + mains, seed=11)
     engine = Engine(remember=1_000)
     text = f"RETURN blog JOIN news AS $n WITHIN LAST {window} ITEMS ON {field} SIMILAR TO $n.{field} AT 0.5"
-    engine.add(parse(f"CREATE FEED alike AS {text}").queries[0])
+    engine.add_query(parse(f"CREATE FEED alike AS {text}").queries[0])
     for number, item in enumerate(seconds[:window]):
         engine.match(_at(item, number), NEWS)
     stream: list[tuple[Item, Item | None]] = []
@@ -66,7 +66,7 @@ def measure(field: str, window: int, mains: int, workload: Workload) -> None:
     began = process_time()
     for number, (main, _) in enumerate(stream):
         for item in (main, later[number]):
-            Analysed(item, NEWS).terms(Field(field))
+            AnalysedItem(item, NEWS).distinct_words(Field(field))
     cutting = process_time() - began
     for hits, (_, twin) in zip(answers, stream, strict=True):
         related = {other.identity for hit in hits for other in hit.related or ()}
@@ -89,17 +89,17 @@ def _at(item: Item, second: float) -> Item:
 
 
 def brute_force(field: Field, window: list[Item], mains: list[Item]) -> float:
-    frequencies = Frequencies()
-    frequencies.track(field)
-    past = [Analysed(item, NEWS) for item in window]
+    frequencies = WordFrequencies()
+    frequencies.track_field(field)
+    past = [AnalysedItem(item, NEWS) for item in window]
     for seen in past:
-        frequencies.add(seen)
+        frequencies.count_item(seen)
     began = process_time()
     for main in mains:
-        seen = Analysed(main, BLOG)
-        weight = frequencies.weight(field)
+        seen = AnalysedItem(main, BLOG)
+        weight = frequencies.field_weights(field)
         for other in past:
-            meet(seen, field, other, field, 0.5, weight)
+            fields_match(seen, field, other, field, 0.5, weight)
     return (process_time() - began) / len(mains)
 
 

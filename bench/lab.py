@@ -14,10 +14,10 @@ import time
 import numpy as np
 
 from headwater.estimate.base import DAY
-from headwater.lab.replay import Protocol, replay
-from headwater.lab.scores import score
+from headwater.lab.replay import ReplaySettings, replay_trace
+from headwater.lab.scores import score_replay
 from headwater.lab.traces import Trace
-from headwater.schedule.base import Interval
+from headwater.schedule.base import IntervalStrategy
 from headwater.schedule.fix import Fix1d
 from headwater.schedule.value import Value
 
@@ -44,12 +44,12 @@ def bare_loop(events: int, feeds: int = 10_000) -> float:
     return events / (time.process_time() - began)
 
 
-def replayed(strategy: Interval, trace: Trace, stretch: float) -> tuple[float, int]:
+def replayed(strategy: IntervalStrategy, trace: Trace, stretch: float) -> tuple[float, int]:
     """Refreshes per CPU second, scores included, and how many there were."""
-    protocol = Protocol(window=20, history_days=1.0, warmup_days=0.0)
+    protocol = ReplaySettings(window=20, history_days=1.0, warmup_days=0.0)
     began = time.process_time()
-    run = replay(strategy, trace, protocol, PER_DAY, stretch)
-    score(run)
+    run = replay_trace(strategy, trace, protocol, PER_DAY, stretch)
+    score_replay(run)
     return run.requests / (time.process_time() - began), run.requests
 
 

@@ -22,15 +22,15 @@ from time import perf_counter, process_time
 from typing import Any
 
 from bench._workload import NEWS, Workload, written
-from headwater.estimate.compiled import AVAILABLE
+from headwater.estimate.compiled import NUMBA_AVAILABLE
 from headwater.language import parse
-from headwater.language.ast import Create, Field
-from headwater.language.normal import leaves
+from headwater.language.ast import CreateFeed, Field
+from headwater.language.normal import list_sources
 from headwater.model import Item
 from headwater.query import Engine
-from headwater.query.predicate import compile_predicate
-from headwater.query.similar import Frequencies
-from headwater.query.text import Analysed
+from headwater.query.predicate import compile_matcher
+from headwater.query.similar import WordFrequencies
+from headwater.query.text import AnalysedItem
 
 CHUNK = 10
 TRIED = 2_000  # adds and drops that are timed one by one
@@ -44,7 +44,7 @@ def memory() -> int:
 
 
 def tokenise(item: Item) -> None:
-    set(Analysed(item, NEWS).joined(Field.ITEM).split())
+    set(AnalysedItem(item, NEWS).joined_words(Field.ITEM).split())
 
 
 def ratio(engine: Engine, items: list[Item], rounds: int, act: Callable[[Engine, Item], object]) -> tuple[float, float]:
@@ -85,24 +85,24 @@ def measure(size: int, workload: Workload, small: bool) -> None:
     before = memory()
     started = perf_counter()
     for query in workload.queries(size):
-        engine.add(query)
+        engine.add_query(query)
     loading = perf_counter() - started
     used = memory() - before
     for item in warm:
         engine.match(replace(item, identity=f"again {item.identity}"), NEWS)
     rounds = 3 if small else 5
     alone, whole = ratio(engine, items, rounds, _match)
-    if AVAILABLE:
+    if NUMBA_AVAILABLE:
         engine.use_compiled(True)
         engine.match(warm[0], NEWS)  # compiles
         alone_again, compiled = ratio(engine, items, rounds, _match)
     _, read = ratio(engine, workload.items(len(items), seed=3), rounds, _match_and_read)
     hits = [len(engine.match(item, NEWS)) for item in workload.items(50, seed=4)]
-    tried = statistics.mean(engine.candidates(item, NEWS) for item in workload.items(50, seed=5))
+    tried = statistics.mean(engine.count_candidates(item, NEWS) for item in workload.items(50, seed=5))
     print(f"\n{size:,} queries, {statistics.mean(hits):.0f} hits an item")
     print(f"  cutting into words      {alone * 1e6:9.0f} µs an item")
     print(f"  and matching            {whole * 1e6:9.0f} µs an item   ratio {whole / alone:6.2f}")
-    if AVAILABLE:
+    if NUMBA_AVAILABLE:
         print(f"  and matching, compiled  {compiled * 1e6:9.0f} µs an item   ratio {compiled / alone_again:6.2f}")
     print(f"  and reading every hit   {read * 1e6:9.0f} µs an item   ratio {read / alone:6.2f}")
     print(f"  candidates per hit      {tried / max(1, statistics.mean(hits)):9.2f}")
@@ -116,8 +116,8 @@ def adds_and_drops(engine: Engine, workload: Workload, size: int) -> None:
     more = list(workload.queries(min(TRIED, size), start=size))
     names = [f"q{number}" for number in Random(1).sample(range(size), len(more))]
     gc.disable()  # a collection looks at every query; the server freezes them, see docs/engine.md
-    added = _in_tens(engine.add, more)
-    dropped = _in_tens(engine.drop, names)
+    added = _in_tens(engine.add_query, more)
+    dropped = _in_tens(engine.drop_query, names)
     gc.enable()
     parsed = _in_tens(parse, [query.text for query in islice(more, 500)])
     for what, times in (("add", added), ("drop", dropped), ("parse", parsed)):
@@ -148,11 +148,11 @@ def peers(workload: Workload, size: int, alone: float, whole: float, small: bool
     )
 
 
-def brute_force(queries: list[Create], items: list[Item]) -> float:
-    tests = [compile_predicate(leaves(query.query)[0].condition, Frequencies()) for query in queries]
-    seen = [Analysed(item, NEWS) for item in items]
+def brute_force(queries: list[CreateFeed], items: list[Item]) -> float:
+    tests = [compile_matcher(list_sources(query.query)[0].condition, WordFrequencies()) for query in queries]
+    seen = [AnalysedItem(item, NEWS) for item in items]
     for each in seen:
-        each.joined(Field.ITEM)
+        each.joined_words(Field.ITEM)
     began = process_time()
     for each in seen:
         for test in tests:
@@ -160,7 +160,7 @@ def brute_force(queries: list[Create], items: list[Item]) -> float:
     return (process_time() - began) / len(items)
 
 
-def fts5(queries: list[Create], items: list[Item]) -> float:
+def fts5(queries: list[CreateFeed], items: list[Item]) -> float:
     database = sqlite3.connect(":memory:")
     database.execute("CREATE VIRTUAL TABLE item USING fts5(title, content)")
     asked = [_fts5_query(query) for query in queries]
@@ -176,7 +176,7 @@ def fts5(queries: list[Create], items: list[Item]) -> float:
     return spent / len(items)
 
 
-def _fts5_query(query: Create) -> str:
+def _fts5_query(query: CreateFeed) -> str:
     where = query.query.where
     assert where is not None
     return written(where).replace("ITEM CONTAINS ", "").replace("AND NOT", "NOT")

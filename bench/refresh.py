@@ -113,13 +113,13 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
 
     from headwater.node import upkeep
     from headwater.node.node import Node
-    from headwater.node.process import settle_in
+    from headwater.node.process import freeze_startup_objects
     from headwater.settings import Settings
-    from headwater.store.tables import known
+    from headwater.store.tables import feed_state
     from headwater.store.values import NewFeed
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    upkeep.INDEX = 1e9  # indexing has a measurement of its own
+    upkeep.INDEX_SECONDS = 1e9  # indexing has a measurement of its own
     settled: set[int] = set()
     done = asyncio.Event()
 
@@ -134,9 +134,9 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     result: dict[str, Any] = {}
     async with Node(given, on_settled=count) as node:
         await node.store.add_feeds([NewFeed(f"{base}/feeds/{k}") for k in range(feeds)], time.time())
-        settle_in()
+        freeze_startup_objects()
         with measured(result, "cold", feeds):
-            await node.upkeep.look(node.processor)
+            await node.maintenance.follow_feed_changes(node.processor)
             await done.wait()
         if strategy != "uniform":  # when to ask again is its own business, so there is no warm round of all feeds
             return result
@@ -146,9 +146,9 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
         settled.clear()
         done.clear()
         # In the store, not only in memory: the node may read the feeds anew at any moment, and waits as they say.
-        await node.store.write(lambda connection: connection.execute(update(known).values(next_refresh=0.0)))
+        await node.store.write(lambda connection: connection.execute(update(feed_state).values(next_refresh=0.0)))
         with measured(result, "warm", feeds):
-            await node.crawler.load()
+            await node.crawler.load_feeds()
             await done.wait()
     return result
 

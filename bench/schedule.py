@@ -18,10 +18,10 @@ from statistics import median
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, WEEK, Bools
-from headwater.estimate.periodic import Periodic
+from headwater.estimate.periodic import PeriodicRate
 from headwater.schedule.advarss import AdvaRSS
 from headwater.schedule.base import Budget, Strategy, Table
-from headwater.schedule.manners import Standing, candidates
+from headwater.schedule.manners import PolitenessFacts, find_candidates
 from headwater.schedule.only_tau import OnlyTau
 from headwater.schedule.top_utility import TopUtility
 from headwater.schedule.two_steps import TwoSteps
@@ -69,8 +69,8 @@ def table_of(feeds: int) -> Table:
     return table
 
 
-def beliefs(feeds: int, slots: int) -> Periodic:
-    estimator = Periodic(feeds, slots=slots, period=DAY if slots == 24 else WEEK)
+def beliefs(feeds: int, slots: int) -> PeriodicRate:
+    estimator = PeriodicRate(feeds, slots=slots, period=DAY if slots == 24 else WEEK)
     upto = estimator.save()["upto"] * np.random.default_rng(2).uniform(0.1, 10, (feeds, 1)).astype(np.float32)
     estimator.load({**estimator.save(), "upto": upto})
     return estimator
@@ -117,15 +117,15 @@ def measure_value(feeds: int, rounds: int) -> Line:
 
 def measure_manners(feeds: int, rounds: int) -> Line:
     standing = standing_of(feeds)
-    arrays = [getattr(standing, name) for name in Standing.__slots__]
-    floor, seconds = in_turn(rounds, lambda: [array.sum() for array in arrays], lambda: candidates(standing, NOW))
+    arrays = [getattr(standing, name) for name in PolitenessFacts.__slots__]
+    floor, seconds = in_turn(rounds, lambda: [array.sum() for array in arrays], lambda: find_candidates(standing, NOW))
     return Line("manners", feeds, 0, seconds, floor, sum(a.nbytes for a in arrays) / feeds)
 
 
-def standing_of(feeds: int) -> Standing:
+def standing_of(feeds: int) -> PolitenessFacts:
     """As in a server's life: a tenth fails, a third names a time in headers or document, few skip hours or are pushed,
     and half have earned an interval of their own."""
-    rng, standing = np.random.default_rng(4), Standing.of(feeds)
+    rng, standing = np.random.default_rng(4), PolitenessFacts.of(feeds)
 
     def some(share: float) -> Bools:
         return rng.random(feeds) < share

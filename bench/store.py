@@ -19,10 +19,10 @@ from statistics import median
 from typing import Any
 
 from headwater.model import Ending, Item, Known, Refresh, Validators, Verdict
-from headwater.store.items import item_row
+from headwater.store.items import item_to_row
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.store.words import words_of
+from headwater.store.words import list_index_words
 
 NOW = 1_700_000_000.0
 BATCH = 50  # verdicts per transaction, as the node groups them
@@ -100,7 +100,7 @@ def bare(folder: Path, verdicts: list[Verdict]) -> float:
     connection = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    columns = list(item_row(verdicts[0].new[0], 1))
+    columns = list(item_to_row(verdicts[0].new[0], 1))
     connection.execute(
         f"CREATE TABLE item (id INTEGER PRIMARY KEY, {', '.join(columns[1:])}, UNIQUE(feed_id, identity))"
     )
@@ -112,7 +112,7 @@ def bare(folder: Path, verdicts: list[Verdict]) -> float:
         for one in verdicts[first : first + BATCH]:
             for item in one.new:
                 id += 1
-                rows.append(tuple(item_row(item, id).values()))
+                rows.append(tuple(item_to_row(item, id).values()))
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(f"INSERT OR IGNORE INTO item VALUES ({marks})", rows)
         connection.execute("COMMIT")
@@ -129,7 +129,8 @@ def bare_index(folder: Path, verdicts: list[Verdict]) -> float:
     connection.execute("CREATE VIRTUAL TABLE bare USING fts5(words, content='', tokenize='ascii')")
     items = [item for one in verdicts for item in one.new]
     rows = [
-        (id, words_of(one.title, one.summary, one.content, one.authors, one.categories)) for id, one in enumerate(items)
+        (id, list_index_words(one.title, one.summary, one.content, one.authors, one.categories))
+        for id, one in enumerate(items)
     ]
     start = time.process_time()
     for first in range(0, len(rows), 500):

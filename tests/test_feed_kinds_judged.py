@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from headwater.estimate.base import DAY, HOUR
-from headwater.estimate.kinds import Kind
+from headwater.estimate.kinds import FeedKind
 from headwater.model import Document, Ending, Entry, Known, Outcome, Refresh
-from headwater.node.explaining import kinds_of
+from headwater.node.explaining import recognise_kinds
 from headwater.novelty import judge
 
 NOW = 1_800_000_000.0
@@ -40,18 +40,18 @@ def test_true_dates_are_believed_and_nothing_is_odd() -> None:
 @pytest.mark.parametrize(
     ("kind", "dates"),
     [
-        (Kind.UNDATED, lambda at: [None] * 5),
-        (Kind.EQUAL_DATES, lambda at: [NOW - 9 * DAY] * 5),
-        (Kind.ON_THE_FLY, lambda at: [at - k for k in range(5)]),
-        (Kind.FUTURE_DATES, lambda at: [at + DAY + k for k in range(5)]),
+        (FeedKind.UNDATED, lambda at: [None] * 5),
+        (FeedKind.EQUAL_DATES, lambda at: [NOW - 9 * DAY] * 5),
+        (FeedKind.ON_THE_FLY, lambda at: [at - k for k in range(5)]),
+        (FeedKind.FUTURE_DATES, lambda at: [at + DAY + k for k in range(5)]),
     ],
 )
-def test_false_and_missing_dates_teach_nothing_and_are_named(kind: Kind, dates) -> None:  # type: ignore[no-untyped-def]
+def test_false_and_missing_dates_teach_nothing_and_are_named(kind: FeedKind, dates) -> None:  # type: ignore[no-untyped-def]
     sights = [(NOW + k * HOUR, dates(NOW + k * HOUR), 2 * k) for k in range(4)]
     refreshes = judged(sights)
     assert all(refresh.published == () for refresh in refreshes)
     assert [refresh.new for refresh in refreshes] == [5, 2, 2, 2]  # what is new is found without dates
-    assert kinds_of(refreshes, NOW + 4 * HOUR) == {kind}
+    assert recognise_kinds(refreshes, NOW + 4 * HOUR) == {kind}
 
 
 def test_a_very_lively_feed_is_not_taken_for_a_forger() -> None:
@@ -82,16 +82,16 @@ def test_a_feed_that_publishes_in_batches_is_recognised() -> None:
         batch = k // 4  # a batch of eight every fourth hour, each within minutes
         at = NOW + k * HOUR
         sights.append((at, [NOW + batch * 4 * HOUR - 60 * j for j in range(8)], 8 * batch))
-    assert Kind.BATCH in kinds_of(judged(sights), NOW + 13 * HOUR)
+    assert FeedKind.BATCH in recognise_kinds(judged(sights), NOW + 13 * HOUR)
 
 
 def test_a_feed_without_news_for_three_months_is_dead() -> None:
     dates: list[float | None] = [NOW - k * DAY for k in range(5)]
     refreshes = judged([(NOW, dates, 0), (NOW + 95 * DAY, dates, 0)])
-    assert Kind.DEAD in kinds_of(refreshes, NOW + 95 * DAY)
-    assert Kind.DEAD not in kinds_of(refreshes[:1], NOW + DAY)
+    assert FeedKind.DEAD in recognise_kinds(refreshes, NOW + 95 * DAY)
+    assert FeedKind.DEAD not in recognise_kinds(refreshes[:1], NOW + DAY)
 
 
 def test_a_document_that_changes_its_size_is_recognised() -> None:
     sights = [(NOW + k * HOUR, [NOW - j * HOUR for j in range(size)], 0) for k, size in enumerate([5, 20, 8])]
-    assert kinds_of(judged(sights), NOW + 3 * HOUR) == {Kind.CHANGING_WINDOW}
+    assert recognise_kinds(judged(sights), NOW + 3 * HOUR) == {FeedKind.CHANGING_WINDOW}

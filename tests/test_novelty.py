@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.model import Document, Enclosure, Ending, Entry, Hints, Known, Outcome, Validators, Verdict
-from headwater.novelty import estimated_loss, identities, judge, unknown
+from headwater.novelty import estimate_lost_items, find_unknown_identities, identify_items, judge
 
 NOW = 1_700_000_000.0
 
@@ -40,7 +40,7 @@ def after(*outcomes: Outcome, known: Known | None = None) -> Verdict:
     state = known or Known(1, "http://f.example/rss")
     seen: dict[str, str] = {}
     for outcome in outcomes:
-        verdict = judge(state, outcome, {i: seen[i] for i in unknown(state, outcome) if i in seen})
+        verdict = judge(state, outcome, {i: seen[i] for i in find_unknown_identities(state, outcome) if i in seen})
         seen |= {item.identity: item.content_hash for item in verdict.new + verdict.updated}
         state = verdict.known
     return verdict
@@ -91,7 +91,7 @@ def test_identity_is_the_guid_else_the_normalised_link_else_a_hash() -> None:
             Entry(id="y" * 600),
         ),
     )
-    guid, link, text, long = identities(document)
+    guid, link, text, long = identify_items(document)
     assert (guid, link) == ("x", "link:http://a.example/")
     assert text.startswith("hash:")
     assert long.startswith("hash:")
@@ -224,7 +224,7 @@ def test_polling_a_stream_of_items_stores_each_once_and_misses_are_never_unnotic
         count += step if k else 0
         missed += max(0, step - width) if k else 0
         outcome = fetched(*[entry(n) for n in range(count - 1, max(count - width, 0) - 1, -1)], at=NOW + k)
-        verdict = judge(known, outcome, {i: seen[i] for i in unknown(known, outcome) if i in seen})
+        verdict = judge(known, outcome, {i: seen[i] for i in find_unknown_identities(known, outcome) if i in seen})
         got += [item.identity for item in verdict.new]
         seen |= {item.identity: item.content_hash for item in verdict.new}
         flagged |= verdict.refresh.saturated
@@ -237,7 +237,7 @@ def test_polling_a_stream_of_items_stores_each_once_and_misses_are_never_unnotic
 def test_the_loss_is_never_negative_nor_infinite() -> None:
     for rate in (None, 0.0, 1e-9, 1e6):
         for dates in [None], [NOW - 50, NOW - 20]:
-            assert 0 <= estimated_loss(dates, NOW - 1e7, NOW, rate) < 1e14
+            assert 0 <= estimate_lost_items(dates, NOW - 1e7, NOW, rate) < 1e14
 
 
 def test_a_feed_without_dates_is_dated_by_its_last_modified() -> None:

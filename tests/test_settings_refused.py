@@ -57,6 +57,6 @@ def test_a_file_or_an_environment_that_cannot_be_read_is_said_to_be_so(
 
 
 def test_target_mode_is_bounded_by_the_budget_only_where_somebody_gave_one() -> None:
-    assert load_settings().most_budget == 60
-    assert load_settings(target_delay=900).most_budget is None
-    assert load_settings(target_delay=900, budget=20).most_budget == 20
+    assert load_settings().max_budget == 60
+    assert load_settings(target_delay=900).max_budget is None
+    assert load_settings(target_delay=900, budget=20).max_budget == 20

@@ -74,7 +74,7 @@ class NotFound(HeadwaterError):
     """A feed, query, item or name that is not here."""
 
 
-class Held(HeadwaterError):
+class RefreshHeld(HeadwaterError):
     """A server's own word (Retry-After) forbids a refresh; `until` says how long."""
 
     def __init__(self, message: str, until: float) -> None:

@@ -162,7 +162,7 @@ class Outcome:
     pushed: bool = False  # a hub sent it; nobody was asked
 
     @property
-    def ended(self) -> float:
+    def ended_at(self) -> float:
         return self.started + self.elapsed
 
 
@@ -311,6 +311,6 @@ class QueryFeed:
     form: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
-    def pending(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether the processor has not taken the definition up yet."""
         return self.active != self.text

@@ -16,10 +16,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from headwater.errors import SettingsError
 
 if TYPE_CHECKING:
-    from headwater.schedule.target import Target
+    from headwater.schedule.target import QualityTarget
 
 # Settings that the scheduler has to judge. Where none is given it need not be loaded: numpy and fifty strategies.
-_OF_SCHEDULING = frozenset(
+_SCHEDULING_FIELDS = frozenset(
     {"budget", "budget_bytes", "host_budget", "objective", "least_interval"}
     | {"target_completeness", "target_freshness", "target_delay"}
 )
@@ -115,7 +115,7 @@ class Settings(BaseSettings):
 
     @field_validator("trusted_proxies")
     @classmethod
-    def _networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         for one in given:
             try:
                 ip_network(one, strict=False)
@@ -125,33 +125,33 @@ class Settings(BaseSettings):
 
     @field_validator("readers_add", mode="before")
     @classmethod
-    def _yes_no_or_number(cls, given: Any) -> Any:
+    def _normalise_readers_add(cls, given: Any) -> Any:
         """As TOML and JSON write it: true, false, 100."""
         if isinstance(given, bool):
             return "yes" if given else "no"
         return str(given) if isinstance(given, int) else given
 
     @model_validator(mode="after")
-    def _sensible(self) -> Self:
+    def _check_consistency(self) -> Self:
         """What cannot work is refused before anything starts, in the words of those who would use it."""
-        if self.model_fields_set & _OF_SCHEDULING:
-            self._schedulable()
+        if self.model_fields_set & _SCHEDULING_FIELDS:
+            self._check_scheduling()
         if self.oidc_issuer is not None and (self.oidc_client_id is None or self.oidc_client_secret is None):
             raise ValueError("oidc_issuer needs oidc_client_id and oidc_client_secret.")
         if self.proxy_header is not None and not self.trusted_proxies:
             raise ValueError("proxy_header needs trusted_proxies: from anybody else the header is only a claim.")
         return self
 
-    def _schedulable(self) -> None:
+    def _check_scheduling(self) -> None:
         from headwater.estimate.base import MINUTE
-        from headwater.schedule.budget import Cap
-        from headwater.schedule.objective import parse
-        from headwater.schedule.pace import Pace
+        from headwater.schedule.budget import RequestCap
+        from headwater.schedule.objective import parse_objective
+        from headwater.schedule.pace import HostRate
 
         try:
-            Cap(self.budget, None if self.budget_bytes is None else MINUTE * self.budget_bytes)
-            Pace(self.host_budget)
-            parse(self.objective)
+            RequestCap(self.budget, None if self.budget_bytes is None else MINUTE * self.budget_bytes)
+            HostRate(self.host_budget)
+            parse_objective(self.objective)
             target = self.target
         except SettingsError as error:
             raise ValueError(str(error)) from error
@@ -168,26 +168,26 @@ class Settings(BaseSettings):
         return self.names if public is None else (*self.names, public)
 
     @property
-    def readers_most(self) -> int | None:
+    def max_feeds_per_reader(self) -> int | None:
         """How many feeds a reader may bring; None for as many as they like."""
         return {"yes": None, "no": 0}[self.readers_add] if self.readers_add.isalpha() else int(self.readers_add)
 
     @property
-    def by_tls(self) -> bool:
+    def uses_tls(self) -> bool:
         return self.tls or self.tls_cert is not None or self.tls_key is not None
 
     @property
-    def target(self) -> Target | None:
+    def target(self) -> QualityTarget | None:
         """The quality wanted instead of a budget, None if none is."""
         aims = (self.target_completeness, self.target_freshness, self.target_delay)
         if all(aim is None for aim in aims):
             return None
-        from headwater.schedule.target import Target
+        from headwater.schedule.target import QualityTarget
 
-        return Target(*aims)
+        return QualityTarget(*aims)
 
     @property
-    def most_budget(self) -> float | None:
+    def max_budget(self) -> float | None:
         """What target mode may spend at most: the budget, where somebody gave one."""
         return self.budget if self.target is None or "budget" in self.model_fields_set else None
 
@@ -219,18 +219,18 @@ def load_settings(**given: Any) -> Settings:
     try:
         return Settings(**{key: value for key, value in given.items() if value is not None})
     except ValidationError as error:
-        raise _told(error) from error
+        raise _explain_validation_error(error) from error
     except pydantic_settings.SettingsError as error:  # a list in the environment that is not JSON
         raise SettingsError(f'{error}: give a list as JSON, like ["a", "b"].') from error
 
 
-def changed(given: Settings, changes: Mapping[str, Any]) -> Settings:
+def change_settings(given: Settings, changes: Mapping[str, Any]) -> Settings:
     """The settings with some of them otherwise; None is no target, no limit. SettingsError names the field."""
     kept = {name: getattr(given, name) for name in given.model_fields_set}
     try:
         return Settings(**kept | dict(changes))
     except ValidationError as error:
-        told = _told(error)
+        told = _explain_validation_error(error)
         for name in () if told.field else changes:  # which of them is it that does not fit the others?
             try:
                 Settings(**kept | {name: changes[name]})
@@ -240,7 +240,7 @@ def changed(given: Settings, changes: Mapping[str, Any]) -> Settings:
         raise (told if told.field else SettingsError(str(told), next(iter(changes), ""))) from error
 
 
-def _told(error: ValidationError) -> SettingsError:
+def _explain_validation_error(error: ValidationError) -> SettingsError:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "value_error":

@@ -10,10 +10,10 @@ from headwater.errors import SettingsError
 YEAR = 31_557_600.0  # seconds, on average
 
 
-def zone(name: str) -> ZoneInfo:
+def parse_time_zone(name: str) -> ZoneInfo:
     """The time zone of this name; SettingsError if there is none.
 
-    >>> zone("Europe/Vienna").key
+    >>> parse_time_zone("Europe/Vienna").key
     'Europe/Vienna'
     """
     try:
@@ -23,18 +23,18 @@ def zone(name: str) -> ZoneInfo:
         raise SettingsError(told, "time_zone") from error
 
 
-def exactly(at: float | None) -> str:
+def format_time(at: float | None) -> str:
     """
-    >>> exactly(0)
+    >>> format_time(0)
     '1970-01-01 00:00:00 UTC'
     """
     return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration, rounded to what matters.
 
-    >>> span(42), span(150), span(7200), span(200_000), span(50_000_000)
+    >>> format_duration(42), format_duration(150), format_duration(7200), format_duration(200_000), format_duration(50_000_000)
     ('42 s', '2.5 min', '2 h', '2.3 d', '1.6 y')
     """
     seconds = abs(seconds)
@@ -48,20 +48,20 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def relative(at: float | None, now: float) -> str:
+def format_relative(at: float | None, now: float) -> str:
     """
-    >>> relative(100, 160), relative(220, 160), relative(None, 0)
+    >>> format_relative(100, 160), format_relative(220, 160), format_relative(None, 0)
     ('1 min ago', 'in 1 min', 'never')
     """
     if at is None:
         return "never"
-    return f"{span(now - at)} ago" if at <= now else f"in {span(at - now)}"
+    return f"{format_duration(now - at)} ago" if at <= now else f"in {format_duration(at - now)}"
 
 
-def figure(value: float) -> str:
+def format_number(value: float) -> str:
     """A number for a sentence: nobody reads 4.6e-06.
 
-    >>> figure(4.6e-06), figure(0.0312), figure(12.345), figure(0.0), figure(12_345.6)
+    >>> format_number(4.6e-06), format_number(0.0312), format_number(12.345), format_number(0.0), format_number(12_345.6)
     ('less than .001', '0.0312', '12.3', '0', '12,346')
     """
     if 0 < value < 0.001:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from headwater.cli.main import build
+from headwater.cli.main import build_app
 from headwater.errors import HeadwaterError
 
 
@@ -34,7 +34,7 @@ def headwater(tmp_path: Path) -> Callable[..., Answer]:
 
     def run(*args: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Answer:
         given = {"HEADWATER_DATA": str(tmp_path / "data"), "HEADWATER_ALLOW_PRIVATE": "1", "COLUMNS": "200"}
-        result = CliRunner().invoke(build(args), list(args), input=input, env=given | (env or {}))
+        result = CliRunner().invoke(build_app(args), list(args), input=input, env=given | (env or {}))
         if isinstance(result.exception, HeadwaterError):  # what main() turns into a sentence
             return Answer(1, result.stdout, f"error: {result.exception}")
         if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from headwater.cli.common import as_json, command, group, settings
+from headwater.cli.common import add_command, current_settings, make_group, wants_json
 
 
 @pytest.fixture
 def run():  # type: ignore[no-untyped-def]
-    app = group("a")
-    sub = group("b")
+    app = make_group("a")
+    sub = make_group("b")
     app.add_typer(sub, name="sub")
 
-    @command(sub)
+    @add_command(sub)
     def show() -> None:
-        print(settings().data, settings().allow_private, as_json())  # noqa: T201 - what the test reads
+        print(current_settings().data, current_settings().allow_private, wants_json())  # noqa: T201 - what the test reads
 
     return lambda *args, **env: CliRunner().invoke(app, args, env=env).output.strip()
 

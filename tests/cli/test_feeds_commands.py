@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from headwater.cli import feeds
-from headwater.cli.subscriptions import Stopped, stoppable
+from headwater.cli.subscriptions import ImportStopped, import_feeds
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -197,12 +197,12 @@ async def test_an_import_that_is_stopped_in_the_middle_leaves_nothing(tmp_path: 
             loop.call_soon_threadsafe(importing.cancel)
             time.sleep(0.2)
 
-        importing = asyncio.create_task(stoppable(store, many, interrupted))
-        with pytest.raises(Stopped):
+        importing = asyncio.create_task(import_feeds(store, many, interrupted))
+        with pytest.raises(ImportStopped):
             await importing
         assert await store.count_feeds() == 0
         told: list[int] = []
-        assert len(await stoppable(store, many, told.append)) == 2_500
+        assert len(await import_feeds(store, many, told.append)) == 2_500
         assert told[-1] == 2_500
 
 

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 import headwater as package
-from headwater.cli.main import build
+from headwater.cli.main import build_app
 
 ODD = ("", "9" * 20, "[/b]", "x\x01y", "http://[::1", "a" * 5000)
 STAYS = {"serve", "demo", "web", "controller", "terminal", "storer", "processor", "publisher", "farm", "cluster", "lab"}
@@ -30,7 +30,7 @@ def commands(group: typer.core.TyperGroup, path: tuple[str, ...] = ()) -> Iterat
 
 
 def everything() -> list[tuple[tuple[str, ...], int]]:
-    root = typer.main.get_command(build())
+    root = typer.main.get_command(build_app())
     assert isinstance(root, typer.core.TyperGroup)
     return [found for found in commands(root) if found[1]]
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import headwater
 from headwater import __version__
 from headwater.cli import common
-from headwater.cli.main import SAYING, build, main
+from headwater.cli.main import SUMMARIES, build_app, main
 
 
 def environment() -> dict[str, str]:
@@ -26,9 +26,9 @@ def environment() -> dict[str, str]:
 
 
 def test_every_command_is_in_the_overview_with_its_own_words() -> None:
-    everything = typer.main.get_command(build())
+    everything = typer.main.get_command(build_app())
     assert isinstance(everything, typer.core.TyperGroup)
-    assert {name: one.get_short_help_str(200) for name, one in everything.commands.items()} == SAYING
+    assert {name: one.get_short_help_str(200) for name, one in everything.commands.items()} == SUMMARIES
 
 
 def test_a_folder_may_be_called_like_a_command(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_folder_may_be_called_like_a_command(tmp_path: Path) -> None:
 
 
 def test_the_version_is_json_where_that_is_asked_for() -> None:
-    done = CliRunner().invoke(build(["version"]), ["version", "--json"])
+    done = CliRunner().invoke(build_app(["version"]), ["version", "--json"])
     assert json.loads(done.stdout) == {"version": __version__, "compiled": False}
 
 
@@ -79,9 +79,9 @@ def test_for_machines_wrong_words_are_json_too(words: list[str], named: str, mon
 
 
 def test_what_is_stopped_says_so() -> None:
-    app = common.group("a")
+    app = common.make_group("a")
 
-    @common.command(app)
+    @common.add_command(app)
     def long() -> None:
         raise KeyboardInterrupt
 

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.node.quality import REPORT, VERSION, Losing, Quality
-from headwater.schedule.quality import Delay, Stretch
+from headwater.node.quality import REPORT, VERSION, LosingFeed, QualityReport
+from headwater.schedule.quality import DelaySummary, TallyPeriod
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
-HOUR = Stretch(60, 1000, 9, 1.0, 0.9, Delay(9, 100.0, 60.0, 7200.0))
-LOSING = (Losing(7, "[bold]Lively", "http://a.example/", 20, 4.0, 0.6, 0.7, 400.0, 20, "raise --budget"),)
-QUALITY = Quality(
+HOUR = TallyPeriod(60, 1000, 9, 1.0, 0.9, DelaySummary(9, 100.0, 60.0, 7200.0))
+LOSING = (LosingFeed(7, "[bold]Lively", "http://a.example/", 20, 4.0, 0.6, 0.7, 400.0, 20, "raise --budget"),)
+QUALITY = QualityReport(
     1e9, "value", "bayes", 0.5, None, 2, HOUR, HOUR, 0.9, 0.85, 0.6, 0.97, 1, 60.0, 58, 6e6, 1e6, "30 bring it.", True,
     LOSING,
 )  # fmt: skip

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.query_live import _most_from
-from headwater.node.processor import Processor
+from headwater.cli.query_live import _describe_sources
+from headwater.node.processor import QueryProcessor
 from headwater.store import kept_settings
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -44,7 +44,7 @@ def stored(tmp_path: Path) -> str:
 def processed(url: str) -> None:
     async def work() -> None:
         async with await Store.open(url) as store:
-            processor = Processor(store)
+            processor = QueryProcessor(store)
             await processor.load()
             while await processor.step():
                 pass
@@ -103,7 +103,7 @@ def test_a_preview_of_a_query_that_is_there_says_what_its_new_definition_would_b
 def test_explaining_goes_by_the_strategy_that_was_chosen_on_the_page(headwater, stored: str) -> None:
     async def choose() -> None:
         async with await Store.open(stored) as store:
-            await store.write(kept_settings.keep, {"strategy": "uniform"}, time.time())
+            await store.write(kept_settings.save_changed_settings, {"strategy": "uniform"}, time.time())
 
     assert headwater("feeds", "explain", "iris", "--json").json["strategy"] == "value"
     asyncio.run(choose())
@@ -136,8 +136,10 @@ def test_a_check_without_a_store_takes_names_on_trust_and_says_so(headwater, dat
 
 
 def test_a_preview_names_the_feeds_that_bring_most() -> None:
-    assert _most_from({f"f{k}": 9 - k for k in range(7)}) == "; from f0 9, f1 8, f2 7, f3 6, f4 5 and 2 other feeds"
-    assert _most_from({}) == ""
+    assert (
+        _describe_sources({f"f{k}": 9 - k for k in range(7)}) == "; from f0 9, f1 8, f2 7, f3 6, f4 5 and 2 other feeds"
+    )
+    assert _describe_sources({}) == ""
 
 
 @pytest.mark.parametrize("verb", ["create", "preview"])

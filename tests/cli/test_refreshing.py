@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from headwater.cli.refreshing import refresh_all
+from headwater.cli.refreshing import refresh_many
 from headwater.fetch.client import Fetcher
 from headwater.node.refresher import Refresher
 from headwater.store.store import Store
@@ -22,7 +22,7 @@ async def test_servers_that_are_all_silent_are_not_blamed_unless_they_were_named
         feeds, refresher = await store.feeds(), Refresher(store, client)
 
         async def refreshed(named: bool) -> list[dict[str, object]]:
-            return await refresh_all(store, refresher, feeds, 8, named=named, show_progress=False)
+            return await refresh_many(store, refresher, feeds, 8, named=named, show_progress=False)
 
         async def failures() -> int:
             return sum(one.failures for one in (await store.known([feed.id for feed in feeds])).values())
@@ -46,7 +46,7 @@ async def test_a_few_that_are_silent_beside_one_that_answers_have_failed(farm, t
         urls = [*(made.url(k) for k in range(4)), other.url(0)]
         await store.add_feeds([NewFeed(url) for url in urls], time.time())
         for _ in range(2):
-            results = await refresh_all(
+            results = await refresh_many(
                 store, Refresher(store, client), await store.feeds(), 8, named=False, show_progress=False
             )
             await made.stop()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.sole import sole
+from headwater.cli.sole import lock_database_file
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_a_second_server_on_one_file_is_refused_until_the_first_is_gone(headwate
             assert (answer.code, f"runs on this database already (process {running.pid})" in answer.err) == (1, True)
         assert headwater("feeds", "list", "--data", str(data)).code == 0  # commands work beside it
         running.send_signal(signal.SIGKILL)
-    with sole(f"sqlite:///{data / 'headwater.sqlite'}"):  # nothing of it is in the way
+    with lock_database_file(f"sqlite:///{data / 'headwater.sqlite'}"):  # nothing of it is in the way
         assert (data / "headwater.sqlite-server").read_text() == f"{os.getpid()}\n"
 
 
 def test_only_files_have_one_server() -> None:
     for url in ("postgresql:///name", "postgresql://host/name", "nonsense", "sqlite://", "sqlite:////no/such/folder/x"):
-        with sole(url):
+        with lock_database_file(url):
             pass
     assert not Path("name-server").exists()

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from headwater.cluster.carried import pack
-from headwater.cluster.link import connect
-from headwater.cluster.messages import Job, Result
+from headwater.cluster.carried import encode_result
+from headwater.cluster.link import connect_nats
+from headwater.cluster.messages import FetchResult, Job
 from headwater.cluster.partition import partition_of
 from headwater.cluster.roles import ROLES
-from headwater.cluster.streams import Streams
-from headwater.cluster.timing import Timing
+from headwater.cluster.streams import NatsStreams
+from headwater.cluster.timing import LeaseTiming
 from headwater.model import Document, Ending, Entry, Outcome
 from headwater.settings import Settings
 from headwater.store.store import Store
@@ -87,13 +87,13 @@ async def roles(given: Settings, *names: str) -> AsyncIterator[Roles]:
 @asynccontextmanager
 async def streams_at(
     url: str, prefix: str, identity: str | None = None, *, lease: float = LEASE
-) -> AsyncIterator[Streams]:
+) -> AsyncIterator[NatsStreams]:
     """The streams of a test; made where an identity is given."""
-    link = await connect(url, "test")
-    found = Streams(link, prefix, Timing(lease))
+    link = await connect_nats(url, "test")
+    found = NatsStreams(link, prefix, LeaseTiming(lease))
     try:
         if identity is not None:
-            await found.ensure(identity)
+            await found.ensure_streams(identity)
         yield found
     finally:
         await link.close()
@@ -104,14 +104,14 @@ async def all_matched(store: Store) -> bool:
     return await store.checkpoint("queries") == await store.outbox_end() > 0
 
 
-def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t") -> Result:
+def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t") -> FetchResult:
     """What a terminal would bring of a feed that shows these items."""
     entries = tuple(Entry(id=one, link=f"{url}/{one}", title=f"Item {one}", content=one) for one in identities)
     document = Document("rss 2.0", title="A feed", items=entries)
     outcome = Outcome(Ending.CHANGED, url, url, at, 0.1, 200, document, bytes=1000, body_hash=f"{at}")
-    return Result(Job(feed_id, partition_of(url), 1, url, "a test"), outcome, terminal, epoch)
+    return FetchResult(Job(feed_id, partition_of(url), 1, url, "a test"), outcome, terminal, epoch)
 
 
-async def publish(streams: Streams, one: Result) -> None:
-    subject = streams.subject(f"res.{one.job.partition}")
-    await streams.context.publish(subject, pack(one))
+async def publish(streams: NatsStreams, one: FetchResult) -> None:
+    subject = streams.full_subject(f"res.{one.job.partition}")
+    await streams.context.publish(subject, encode_result(one))

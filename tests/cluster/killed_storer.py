@@ -6,10 +6,10 @@ import asyncio
 import os
 
 from headwater.cluster import fail_points
-from headwater.cluster.roles import storer
+from headwater.cluster.roles import run_storer
 from headwater.settings import Settings
 
 
 def main(given: dict[str, object], place: str) -> None:
     os.environ[fail_points.VARIABLE] = place
-    asyncio.run(storer(Settings(**given), asyncio.Event()))  # type: ignore[arg-type]
+    asyncio.run(run_storer(Settings(**given), asyncio.Event()))  # type: ignore[arg-type]

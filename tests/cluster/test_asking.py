@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headwater.cluster.asking import Asking
+from headwater.cluster.asking import LeasedFetch
 from headwater.cluster.messages import Grant, Job
 from headwater.cluster.partition import partition_of
-from headwater.cluster.tenancy import Tenancy
-from headwater.cluster.timing import awake
+from headwater.cluster.tenancy import Holdings
+from headwater.cluster.timing import boot_clock
 from headwater.fetch.client import Fetcher
 
 URL = "http://127.0.0.1:9/feed"
@@ -26,10 +26,10 @@ async def busy() -> AsyncIterator[Fetcher]:
         yield fetcher
 
 
-def asking(fetcher: Fetcher, seconds: float) -> Asking:
-    tenancy = Tenancy(seconds / 2)
-    tenancy.granted(Grant({JOB.partition: 1}, (), seconds, 1, 0.0), awake(), awake())
-    return Asking(fetcher, tenancy)
+def asking(fetcher: Fetcher, seconds: float) -> LeasedFetch:
+    tenancy = Holdings(seconds / 2)
+    tenancy.apply_grant(Grant({JOB.partition: 1}, (), seconds, 1, 0.0), boot_clock(), boot_clock())
+    return LeasedFetch(fetcher, tenancy)
 
 
 async def test_a_fetch_whose_turn_does_not_come_ends_before_its_lease_and_nothing_else_does(busy: Fetcher) -> None:
@@ -37,26 +37,26 @@ async def test_a_fetch_whose_turn_does_not_come_ends_before_its_lease_and_nothin
     after: list[str] = []
 
     async def work() -> None:
-        after.append(str(await hosts.in_time(JOB)))
+        after.append(str(await hosts.fetch_within_lease(JOB)))
         await asyncio.sleep(0)
         after.append("the next one")
 
     task = asyncio.create_task(work())
     await asyncio.sleep(0)
-    hosts.end_late(1.0)
+    hosts.cancel_late(1.0)
     await asyncio.sleep(0.01)
     assert not task.done()  # most of the lease is left
-    hosts.end_late(61.0)
-    hosts.end_late(61.0)  # it is looked again before the first has come to its end
+    hosts.cancel_late(61.0)
+    hosts.cancel_late(61.0)  # it is looked again before the first has come to its end
     await task
     assert after == ["None", "the next one"]
 
 
 async def test_who_is_ended_by_another_too_ends(busy: Fetcher) -> None:
     hosts = asking(busy, 60.0)
-    task = asyncio.create_task(hosts.in_time(JOB))
+    task = asyncio.create_task(hosts.fetch_within_lease(JOB))
     await asyncio.sleep(0)
-    hosts.end_late(61.0)
+    hosts.cancel_late(61.0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from cluster_in_process import all_matched, roles, settings, streams_at
 
-from headwater.cluster.carried import unpack
-from headwater.cluster.leading import PER_TERMINAL
-from headwater.cluster.reckoning import reckon
+from headwater.cluster.carried import decode_results
+from headwater.cluster.leading import JOBS_PER_FETCH
+from headwater.cluster.reckoning import audit_run
 from headwater.cluster.servers import NatsServer
-from headwater.cluster.streams import Streams
+from headwater.cluster.streams import NatsStreams
 from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -21,12 +21,12 @@ from headwater.store.values import NewFeed
 FEEDS, CONCURRENCY = 60, 4
 
 
-async def results_in(streams: Streams) -> int:
+async def results_in(streams: NatsStreams) -> int:
     """How many results wait in RESULTS; a message holds several."""
-    info = await streams.context.stream_info(streams.stream("RESULTS"))
+    info = await streams.context.stream_info(streams.stream_name("RESULTS"))
     numbers = range(info.state.first_seq, info.state.last_seq + 1)
-    bodies = [(await streams.context.get_msg(streams.stream("RESULTS"), seq=number)).data for number in numbers]
-    return sum(len(unpack(body or b"")) for body in bodies)
+    bodies = [(await streams.context.get_msg(streams.stream_name("RESULTS"), seq=number)).data for number in numbers]
+    return sum(len(decode_results(body or b"")) for body in bodies)
 
 
 async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually) -> None:
@@ -34,9 +34,9 @@ async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsSe
     await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, concurrency=CONCURRENCY)
     async with streams_at(nats.url, prefix) as streams, roles(given, "controller", "terminal", "processor") as running:
-        await eventually(streams.present, "the streams are made")
+        await eventually(streams.are_present, "the streams are made")
         await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
-        most = PER_TERMINAL * CONCURRENCY
+        most = JOBS_PER_FETCH * CONCURRENCY
         await eventually(lambda: len(made.log) == most, "what may be in flight is fetched")
         await asyncio.sleep(seconds)
         assert len(made.log) == most  # not one more, however long nobody stores
@@ -49,7 +49,7 @@ async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsSe
         await eventually(all_refreshed, "the rest follows")
         await running.stop_storing()
         await eventually(lambda: all_matched(store), "everything stored has met the query")
-    assert (await reckon(made, store, "Everything")).whole
+    assert (await audit_run(made, store, "Everything")).is_clean
 
 
 async def test_a_standstill_of_the_storers_stops_the_fetching_and_loses_nothing(
@@ -64,12 +64,12 @@ async def test_however_many_take_the_lead_over_while_nobody_stores_no_more_is_fe
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=100, hints=False)
     await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, concurrency=CONCURRENCY)
-    most = PER_TERMINAL * CONCURRENCY
+    most = JOBS_PER_FETCH * CONCURRENCY
     async with streams_at(nats.url, prefix) as streams, roles(given, "terminal") as running:
 
         async def signs_of_leading(name: str) -> float | None:
             """When it last said how many jobs are in flight, which only a leader does."""
-            here = {one.name: one for one in await store.read(leases.members, 60.0)}
+            here = {one.name: one for one in await store.read(leases.list_members, 60.0)}
             leads = name in here and "in_flight" in msgspec.json.decode(here[name].info)["counts"]
             return here[name].seen if leads else None
 

@@ -11,13 +11,13 @@ from click.testing import Result
 from cluster_in_process import roles, settings
 from typer.testing import CliRunner
 
-from headwater.cli.main import build
+from headwater.cli.main import build_app
 from headwater.cluster import beside
-from headwater.cluster.beside import terminals
+from headwater.cluster.beside import open_cluster_fetch
 from headwater.cluster.node import SharedNode
 from headwater.cluster.servers import NatsServer
 from headwater.errors import ClusterError
-from headwater.fetch.errand import Hop
+from headwater.fetch.errand import RemoteRequest
 from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -26,7 +26,7 @@ from headwater.store.values import NewFeed
 async def command(*arguments: str, **more: Any) -> Result:
     """As a user runs it, in a thread with a loop of its own."""
     env = {f"HEADWATER_{key}": str(value) for key, value in more.items()} | {"HEADWATER_ALLOW_PRIVATE": "1"}
-    return await asyncio.to_thread(CliRunner().invoke, build(arguments), list(arguments), env=env)
+    return await asyncio.to_thread(CliRunner().invoke, build_app(arguments), list(arguments), env=env)
 
 
 async def test_feeds_are_added_and_refreshed_by_the_terminals(
@@ -58,20 +58,20 @@ async def test_feeds_are_added_and_refreshed_by_the_terminals(
 async def test_beside_nodes_on_one_database_their_terminals_ask(farm, url: str, store: Store, eventually) -> None:
     made = await farm(feeds=1, hosts=1, speed=100, hints=False)
     async with SharedNode(settings(database=url, member="a")) as node:
-        await eventually(lambda: len(node.terminal.tenancy.held) == 256, "it holds all hosts")
+        await eventually(lambda: len(node.fetch_pool.holdings.held) == 256, "it holds all hosts")
         added = await command("feeds", "add", made.url(0), DATABASE=url)
         assert added.exit_code == 0, added
-        assert node.terminal.counts["errands"] >= 1
+        assert node.fetch_pool.counts["errands"] >= 1
     assert len(made.log) >= 1
 
 
 async def test_where_there_is_no_terminal_a_command_asks_itself(url: str, store: Store) -> None:
     given = settings(database=url)
-    async with terminals(given, store) as errands:
+    async with open_cluster_fetch(given, store) as errands:
         assert errands is None
-    await store.write(leases.take, "cluster", "postgresql", 60.0)
-    await store.write(leases.greet, "c", "controller", '{"name": "c", "role": "controller"}')
-    async with terminals(given, store) as errands:
+    await store.write(leases.acquire_lease, "cluster", "postgresql", 60.0)
+    await store.write(leases.record_heartbeat, "c", "controller", '{"name": "c", "role": "controller"}')
+    async with open_cluster_fetch(given, store) as errands:
         assert errands is None
 
 
@@ -79,16 +79,16 @@ async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_
     url: str, store: Store, nats: NatsServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.cluster.errands.PATIENCE", 0.3)
-    await store.write(leases.take, "cluster", "postgresql", 60.0)
-    await store.write(leases.greet, "t", "terminal", '{"name": "t", "role": "terminal"}')
-    async with terminals(settings(database=url), store) as errands:
+    await store.write(leases.acquire_lease, "cluster", "postgresql", 60.0)
+    await store.write(leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal"}')
+    async with open_cluster_fetch(settings(database=url), store) as errands:
         assert errands is not None
         with pytest.raises(ClusterError, match=r"No terminal has asked one\.example"):
-            await errands(Hop("https://one.example/", {}))
-    await store.write(leases.take, "cluster", "postgresql", 0.0)
-    await store.write(leases.take, "cluster", "another", 60.0)
-    monkeypatch.setattr(beside, "PATIENCE", 0.1)
+            await errands(RemoteRequest("https://one.example/", {}))
+    await store.write(leases.acquire_lease, "cluster", "postgresql", 0.0)
+    await store.write(leases.acquire_lease, "cluster", "another", 60.0)
+    monkeypatch.setattr(beside, "CONNECT_SECONDS", 0.1)
     for address, said in ((nats.url, "has no streams of the cluster"), ("nats://127.0.0.1:9", "cannot be reached")):
         with pytest.raises(ClusterError, match=said):
-            async with terminals(settings(database=url, nats=address, nats_prefix=prefix), store):
+            async with open_cluster_fetch(settings(database=url, nats=address, nats_prefix=prefix), store):
                 pass

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from cluster_in_process import result
 
-from headwater.cluster.carried import SHORTENED, packed, unpack
-from headwater.cluster.messages import Result
+from headwater.cluster.carried import SHORTENED, decode_results, encode_results
+from headwater.cluster.messages import FetchResult
 from headwater.model import Entry
 
 URL = "https://one.example/feed"
 
 
-def with_text(one: Result, length: int) -> Result:
+def with_text(one: FetchResult, length: int) -> FetchResult:
     """The result with texts that cannot be compressed."""
     chance = random.Random(one.job.feed_id)
     assert one.outcome.document is not None
@@ -29,23 +29,23 @@ def with_text(one: Result, length: int) -> Result:
 
 def test_results_that_fit_go_in_one_message_and_come_out_as_they_were() -> None:
     given = [result(feed, URL, 1_000.0 + feed, "a", "b") for feed in range(50)]
-    [(carried, body)] = packed(given, 1 << 20)
-    assert list(carried) == given == unpack(body)
+    [(carried, body)] = encode_results(given, 1 << 20)
+    assert list(carried) == given == decode_results(body)
 
 
 @pytest.mark.parametrize("length", [10, 2_000, 20_000])
 def test_results_that_do_not_fit_together_go_in_several_messages(length: int) -> None:
     given = [with_text(result(feed, URL, 1_000.0 + feed, "a", "b"), length) for feed in range(21)]
-    messages = list(packed(given, 30_000))
+    messages = list(encode_results(given, 30_000))
     assert all(len(body) <= 30_000 for _, body in messages)
-    assert [one for _, body in messages for one in unpack(body)] == given
+    assert [one for _, body in messages for one in decode_results(body)] == given
     assert (len(messages) > 1) == (length > 10)
 
 
 def test_a_document_that_is_too_large_alone_loses_texts_and_no_items() -> None:
-    [(_, body)] = packed([with_text(result(1, URL, 1_000.0, "a", "b", "c"), 90_000)], 30_000)
+    [(_, body)] = encode_results([with_text(result(1, URL, 1_000.0, "a", "b", "c"), 90_000)], 30_000)
     assert len(body) <= 30_000
-    [found] = unpack(body)
+    [found] = decode_results(body)
     assert found.outcome.document is not None
     assert [entry.id for entry in found.outcome.document.items] == ["a", "b", "c"]
     assert SHORTENED in found.outcome.document.problems

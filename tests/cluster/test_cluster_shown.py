@@ -15,11 +15,11 @@ import uvicorn
 from cluster_in_process import settings
 from typer.testing import CliRunner
 
-from headwater.cli.main import build
+from headwater.cli.main import build_app
 from headwater.cluster import told
 from headwater.cluster.node import SharedNode
-from headwater.cluster.status import cluster_status
-from headwater.node.buying import FACTORS, what_budgets_buy
+from headwater.cluster.status import read_cluster_status
+from headwater.node.buying import BUDGET_FACTORS, estimate_quality_by_budget
 from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -34,15 +34,15 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
     async with SharedNode(settings(database=url, member="alone")) as node:
 
         async def running() -> bool:
-            found = await cluster_status(store)
+            found = await read_cluster_status(store)
             return found.leader == "alone" and not found.unheld and found.members[0].counts.get("stored") == 3
 
         await eventually(running, "it leads, holds everything and has stored")
-        assert node.leader.controller is not None
-        await told.tell(store, node.leader.controller)  # else once a minute
-        bought = await what_budgets_buy(await node.sample(time.time()), 1.0)
+        assert node.leader.dispatcher is not None
+        await told.save_belief_sample(store, node.leader.dispatcher)  # else once a minute
+        bought = await estimate_quality_by_budget(await node.sample_beliefs(time.time()), 1.0)
         assert [one.completeness for one in bought] == sorted(one.completeness for one in bought)
-        assert len(bought) == len(FACTORS)
+        assert len(bought) == len(BUDGET_FACTORS)
         app = create_app(node.store, node.status, node=node, live=node.live)
         listener = socket.create_server(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
@@ -71,17 +71,19 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
 
 
 async def test_problems_are_told_in_sentences(store: Store) -> None:
-    found = await cluster_status(store)
+    found = await read_cluster_status(store)
     assert found.leader is None
     assert any("Nobody leads" in one for one in found.problems)
-    await store.write(leases.greet, "t", "terminal", '{"name": "t", "role": "terminal", "problem": "It is stuck."}')
-    found = await cluster_status(store)
+    await store.write(
+        leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal", "problem": "It is stuck."}'
+    )
+    found = await read_cluster_status(store)
     assert "t: It is stuck." in found.problems
     assert any("256 partitions are held by nobody" in one for one in found.problems)
 
 
 def test_the_command_wants_the_clusters_database() -> None:
     command = ["cluster", "status"]
-    done = CliRunner().invoke(build(command), command, env={"HEADWATER_DATABASE": None})
+    done = CliRunner().invoke(build_app(command), command, env={"HEADWATER_DATABASE": None})
     assert done.exit_code == 1
     assert "postgresql://" in done.stderr

@@ -16,7 +16,7 @@ import trustme
 from cluster_in_process import all_matched, roles, settings
 from structlog.testing import capture_logs
 
-from headwater.cluster.link import connect, shown
+from headwater.cluster.link import connect_nats, redact_address
 from headwater.cluster.roles import ROLES
 from headwater.cluster.servers import NatsServer, nats_server
 from headwater.errors import ClusterError, StoreError
@@ -65,7 +65,7 @@ async def test_a_connection_goes_on_when_a_certificate_that_was_wrong_for_a_whil
         for one, two in ((cert, key), Papers(tmp_path, "strange").issue("127.0.0.1"))
     ]
     with nats_server(tmp_path, more=block) as server, capture_logs() as said:
-        link = await connect(server.url.replace("nats://", "tls://") + f"?ca={papers.ca}", "test")
+        link = await connect_nats(server.url.replace("nats://", "tls://") + f"?ca={papers.ca}", "test")
         for papers_then in (wrong, right):
             server.kill()
             cert.write_bytes(papers_then[0])
@@ -116,14 +116,14 @@ async def test_items_go_all_the_way_through_tls_with_certificates_on_both_sides(
 
 async def test_the_client_needs_no_certificate_where_nats_does_not_ask_for_one(tmp_path: Path, papers: Papers) -> None:
     with nats_with_tls(tmp_path, papers) as address:
-        link = await connect(f"{address}?ca={quote(str(papers.ca))}", "test")
+        link = await connect_nats(f"{address}?ca={quote(str(papers.ca))}", "test")
         await link.flush()
         await link.close()
 
 
 async def test_a_certificate_of_nats_that_is_not_trusted_is_said_at_once(tmp_path: Path, papers: Papers) -> None:
     with nats_with_tls(tmp_path, papers) as address, pytest.raises(ClusterError, match="is not trusted") as caught:
-        await connect(address, "test")
+        await connect_nats(address, "test")
     assert "?ca=FILE" in str(caught.value)
     assert "secret" not in str(caught.value)
 
@@ -131,7 +131,7 @@ async def test_a_certificate_of_nats_that_is_not_trusted_is_said_at_once(tmp_pat
 async def test_a_certificate_of_nats_for_another_name_is_not_trusted(tmp_path: Path, papers: Papers) -> None:
     words = r"is not trusted .*not valid for '127\.0\.0\.1'"
     with nats_with_tls(tmp_path, papers, named="nats.example") as url, pytest.raises(ClusterError, match=words):
-        await connect(f"{url}?ca={papers.ca}", "test")
+        await connect_nats(f"{url}?ca={papers.ca}", "test")
 
 
 @pytest.mark.parametrize("given", ["nothing", "a stranger's"])
@@ -140,12 +140,12 @@ async def test_nats_that_wants_another_certificate_is_told(tmp_path: Path, paper
     ours = "" if given == "nothing" else f"&cert={cert}&key={key}"
     words = "wants a certificate of ours"
     with nats_with_tls(tmp_path, papers, verify=True) as url, pytest.raises(ClusterError, match=words):
-        await connect(f"{url}?ca={papers.ca}{ours}", "test")
+        await connect_nats(f"{url}?ca={papers.ca}{ours}", "test")
 
 
 async def test_nothing_is_said_in_clear_to_a_nats_without_tls(nats: NatsServer) -> None:
     with pytest.raises(ClusterError, match=r"does not speak TLS.*nats://"):
-        await connect(nats.url.replace("nats://", "tls://a:secret@"), "test")
+        await connect_nats(nats.url.replace("nats://", "tls://a:secret@"), "test")
 
 
 async def test_tls_is_spoken_where_nats_only_offers_it(tmp_path: Path, papers: Papers) -> None:
@@ -153,8 +153,8 @@ async def test_tls_is_spoken_where_nats_only_offers_it(tmp_path: Path, papers: P
     block = f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\nallow_non_tls: true\n'
     with nats_server(tmp_path, more=block) as server:
         with pytest.raises(ClusterError, match="is not trusted"):  # so it was asked who it is
-            await connect(server.url.replace("nats://", "tls://"), "test")
-        link = await connect(server.url.replace("nats://", "tls://") + f"?ca={papers.ca}", "test")
+            await connect_nats(server.url.replace("nats://", "tls://"), "test")
+        link = await connect_nats(server.url.replace("nats://", "tls://") + f"?ca={papers.ca}", "test")
         await link.close()
 
 
@@ -171,8 +171,8 @@ async def test_files_that_are_none_are_named(tmp_path: Path, papers: Papers) -> 
         "cacert=x": "“cacert” in the address",
     }.items():
         with pytest.raises(ClusterError, match=words):
-            await connect(f"tls://127.0.0.1:1?{query}", "test", patience=0.1)
-    assert shown(f"tls://u:p@one:4222?ca={papers.ca}") == "tls://one:4222"
+            await connect_nats(f"tls://127.0.0.1:1?{query}", "test", patience=0.1)
+    assert redact_address(f"tls://u:p@one:4222?ca={papers.ca}") == "tls://one:4222"
 
 
 async def test_a_certificate_of_postgresql_is_checked_as_the_address_says(url: str, papers: Papers) -> None:

@@ -8,16 +8,16 @@ import time
 import msgspec
 from cluster_in_process import roles, settings
 
-from headwater.cluster.errands import NatsErrands, fitting, unanswered
-from headwater.cluster.messages import Job, encode, read_hopped
+from headwater.cluster.errands import NatsRequestProxy, encode_reply, make_timeout_reply
+from headwater.cluster.messages import Job, encode, read_reply
 from headwater.cluster.node import SharedNode
 from headwater.cluster.servers import NatsServer
 from headwater.cluster.web_node import WebNode
-from headwater.fetch.discover import discover
-from headwater.fetch.errand import Hop, Hopped
+from headwater.fetch.discover import discover_candidates
+from headwater.fetch.errand import RemoteReply, RemoteRequest
 from headwater.lab.farm.faults import Fault
 from headwater.model import Ending
-from headwater.node.adding import subscribe
+from headwater.node.adding import add_feed_from_address
 from headwater.node.node import Node
 from headwater.store import leases
 from headwater.store.store import Store
@@ -27,7 +27,9 @@ SLOW = 1.0  # seconds that the farm's only host takes to answer
 
 
 async def add(node: Node, address: str) -> None:
-    done = await subscribe(node.store, node.scout, address, now=time.time(), choose=lambda _, found: found[0])
+    done = await add_feed_from_address(
+        node.store, node.scout, address, now=time.time(), choose=lambda _, found: found[0]
+    )
     assert done.created
     assert done.refresh is not None
     assert done.refresh.new > 0
@@ -49,8 +51,8 @@ async def test_by_nats_a_host_never_sees_the_page_beside_its_terminal(
             return bool(await store.refreshes(known.feed.id)) and not made.log.under_way.total()
 
         await eventually(refreshed, "the feed is refreshed and its host left alone")
-        await asyncio.gather(node.crawler.refresh_now(known.feed.id), add(node, made.url(1)))
-        assert [one.url for one in await discover(node.scout, made.url(0))] == [made.url(0)]
+        await asyncio.gather(node.crawler.request_refresh(known.feed.id), add(node, made.url(1)))
+        assert [one.url for one in await discover_candidates(node.scout, made.url(0))] == [made.url(0)]
     assert {one.url for one in await store.feeds()} == {made.url(0), made.url(2)}
     assert set(made.log.most_at_once.values()) == {1}
 
@@ -65,10 +67,10 @@ async def test_by_postgresql_alone_a_host_never_sees_two_nodes_at_once(
         SharedNode(given.model_copy(update={"member": "b"})) as two,
     ):
         await eventually(
-            lambda: len(one.terminal.tenancy.held) == len(two.terminal.tenancy.held) == 128, "they have shared"
+            lambda: len(one.fetch_pool.holdings.held) == len(two.fetch_pool.holdings.held) == 128, "they have shared"
         )
         await asyncio.gather(add(one, made.url(0)), add(two, made.url(1)))
-        assert sorted(node.terminal.counts["errands"] for node in (one, two)) == [0, 2]
+        assert sorted(node.fetch_pool.counts["errands"] for node in (one, two)) == [0, 2]
     assert set(made.log.most_at_once.values()) == {1}
 
 
@@ -92,7 +94,7 @@ async def test_the_articles_behind_items_are_fetched_by_the_terminals(
 
 
 async def errands(store: Store) -> bool:
-    infos = [msgspec.json.decode(one.info) for one in await store.read(leases.members, 60.0)]
+    infos = [msgspec.json.decode(one.info) for one in await store.read(leases.list_members, 60.0)]
     return any(info["counts"].get("errands", 0) > 0 for info in infos)
 
 
@@ -113,15 +115,15 @@ async def test_where_no_terminal_answers_a_sentence_says_so(monkeypatch) -> None
         offered.extend(jobs)
 
     monkeypatch.setattr("headwater.cluster.errands.PATIENCE", 0.01)
-    hop = Hop("https://one.example/feed", {})
-    assert await NatsErrands(Deaf(), offer).send(hop) == unanswered(hop)
-    assert "one.example" in unanswered(hop).message
+    hop = RemoteRequest("https://one.example/feed", {})
+    assert await NatsRequestProxy(Deaf(), offer).proxy_request(hop) == make_timeout_reply(hop)
+    assert "one.example" in make_timeout_reply(hop).message
     assert [job.feed_id < 0 for job in offered] == [True]
 
 
 def test_an_answer_that_is_too_large_for_nats_says_so() -> None:
-    large = Hopped(200, (("A", "b"),), b"x" * 5000, 5100)
-    assert fitting(large, 1 << 20) == encode(large)
-    said = read_hopped(fitting(large, 4096))
+    large = RemoteReply(200, (("A", "b"),), b"x" * 5000, 5100)
+    assert encode_reply(large, 1 << 20) == encode(large)
+    said = read_reply(encode_reply(large, 4096))
     assert said.ending is Ending.TOO_LARGE
     assert "max_payload" in said.message

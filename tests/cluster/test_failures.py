@@ -14,33 +14,33 @@ from sqlalchemy import Connection, text
 
 from databases import PostgresServer
 from headwater.cluster import sharing
-from headwater.cluster.by_nats import NatsOutgoing, carrier, offer_all
-from headwater.cluster.by_postgres import PostgresOutgoing
-from headwater.cluster.carried import packed, unpack
-from headwater.cluster.controller import Controller
-from headwater.cluster.hands import Taken, Then
-from headwater.cluster.hands_by_nats import NatsJobs
+from headwater.cluster.by_nats import NatsJobSender, find_carrier, publish_jobs
+from headwater.cluster.by_postgres import PostgresJobSender
+from headwater.cluster.carried import decode_results, encode_results
+from headwater.cluster.controller import ClusterDispatcher
+from headwater.cluster.hands import OnSafe, ReceivedJob
+from headwater.cluster.hands_by_nats import NatsJobReceiver
 from headwater.cluster.leading import Leader
-from headwater.cluster.messages import EPOCH_SHIFT, Grant, Job, Result, read_taught
+from headwater.cluster.messages import EPOCH_SHIFT, FetchResult, Grant, Job, read_lessons
 from headwater.cluster.partition import partition_of
-from headwater.cluster.reckoning import reckon
+from headwater.cluster.reckoning import audit_run
 from headwater.cluster.servers import NatsServer, nats_server
-from headwater.cluster.storer import Storer
-from headwater.cluster.streams import consumer
-from headwater.cluster.terminal import Terminal
-from headwater.cluster.timing import Timing
+from headwater.cluster.storer import ClusterIngest
+from headwater.cluster.streams import consumer_name
+from headwater.cluster.terminal import FetchPool
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import ClusterError, LeaseLost
 from headwater.fetch.client import Fetcher
 from headwater.lab.farm.faults import Fault
-from headwater.node.courtesy import Courtesy
-from headwater.node.setting_up import build_strategy, spending
+from headwater.node.courtesy import Politeness
+from headwater.node.setting_up import build_configured_strategy, make_budget_account
 from headwater.store import jobs, leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
 
-def manners() -> Courtesy:
-    return Courtesy(np.random.default_rng(1), least=0.2)
+def manners() -> Politeness:
+    return Politeness(np.random.default_rng(1), least=0.2)
 
 
 async def a_feed(store: Store, url: str = "https://one.example/feed") -> int:
@@ -54,16 +54,16 @@ async def a_feed(store: Store, url: str = "https://one.example/feed") -> int:
 async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(store: Store) -> None:
     url = "https://one.example/feed"
     feed = await a_feed(store, url)
-    await store.write(sharing.prepare)
-    await store.write(leases.take_free, sharing.PREFIX, "hung", 256, -1.0)  # epoch 1, run out at once
-    await store.write(leases.take_free, sharing.PREFIX, "other", 256, 60.0)  # epoch 2
-    storer = Storer(store, manners())
-    await storer.settle([result(feed, url, 2_000.0, "b", "c", epoch=2, terminal="other")])
+    await store.write(sharing.create_partition_leases)
+    await store.write(leases.acquire_free_leases, sharing.LEASE_PREFIX, "hung", 256, -1.0)  # epoch 1, run out at once
+    await store.write(leases.acquire_free_leases, sharing.LEASE_PREFIX, "other", 256, 60.0)  # epoch 2
+    storer = ClusterIngest(store, manners())
+    await storer.save_results([result(feed, url, 2_000.0, "b", "c", epoch=2, terminal="other")])
     after = (await store.known([feed]))[feed]
-    await storer.settle([result(feed, url, 1_000.0, "a", "b", epoch=1, terminal="hung")])
+    await storer.save_results([result(feed, url, 1_000.0, "a", "b", epoch=1, terminal="hung")])
     assert {one.identity for one in await store.items(feed_id=feed)} == {"a", "b", "c"}
     assert (await store.known([feed]))[feed] == after
-    taught = [one for body in await store.write(jobs.learn, 10) for one in read_taught(body)]
+    taught = [one for body in await store.write(jobs.take_lessons, 10) for one in read_lessons(body)]
     assert [one.late for one in taught] == [False, True]
     assert len(await store.refreshes(feed)) == 2  # every fetch has its record
 
@@ -87,7 +87,7 @@ class Grants:
 
 
 class NoJobs:
-    async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
+    async def follow(self, terminal: FetchPool, stop: asyncio.Event) -> None:
         await stop.wait()
 
 
@@ -97,7 +97,7 @@ class Kept:
     def __init__(self) -> None:
         self.results: list[object] = []
 
-    def put(self, one: object, then: Then) -> None:
+    def put(self, one: object, then: OnSafe) -> None:
         self.results.append(one)
         self._safe = asyncio.ensure_future(then(None))
 
@@ -105,12 +105,12 @@ class Kept:
         pass
 
 
-async def answered(terminal: Terminal, eventually) -> None:
+async def answered(terminal: FetchPool, eventually) -> None:
     """Until the landlord has given the terminal what it gets."""
-    await eventually(lambda: terminal.tenancy.left(0.0) > 0.0, "it has asked for partitions and was answered")
+    await eventually(lambda: terminal.holdings.seconds_left(0.0) > 0.0, "it has asked for partitions and was answered")
 
 
-async def tried(terminal: Terminal, job: Job) -> str:
+async def tried(terminal: FetchPool, job: Job) -> str:
     """What becomes of a job in a terminal's hands: done, given back, put down."""
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -126,7 +126,7 @@ async def tried(terminal: Terminal, job: Job) -> str:
     async def hand_on(job: Job) -> None:
         ended.set_result(f"handed on to {job.partition}")
 
-    terminal.take(Taken(job, done, give_back, put_down, hand_on))
+    terminal.accept_job(ReceivedJob(job, done, give_back, put_down, hand_on))
     return await asyncio.wait_for(ended, 20)
 
 
@@ -146,7 +146,7 @@ async def test_a_terminal_begins_nothing_it_may_not(farm, eventually) -> None:
     found = {}
     for name, (grant, epoch) in cases.items():
         async with Fetcher(allow_private=True) as fetcher:
-            terminal = Terminal("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=Timing(LEASE))
+            terminal = FetchPool("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=LeaseTiming(LEASE))
             stop = asyncio.Event()
             running = asyncio.create_task(terminal.run(stop))
             await answered(terminal, eventually)
@@ -165,7 +165,7 @@ async def test_a_partition_is_drained_before_it_is_let_go(farm, eventually) -> N
     grant = Grant({p: 5}, (), LEASE, 7, time.time())
     landlord = Grants(grant, replace(grant, surplus=(p,)))
     async with Fetcher(allow_private=True) as fetcher:
-        terminal = Terminal("t", fetcher, landlord, NoJobs(), Kept(), timing=Timing(LEASE))
+        terminal = FetchPool("t", fetcher, landlord, NoJobs(), Kept(), timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
         await answered(terminal, eventually)
@@ -181,15 +181,15 @@ async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_par
     made = await farm(feeds=6)
     p = partition_of(made.url(0))
     landlord = Grants(Grant({p: 5}, (), LEASE, 7, time.time()))
-    waiting: list[Then] = []
+    waiting: list[OnSafe] = []
     ended: list[int] = []
 
     class Slow(Kept):
-        def put(self, one: object, then: Then) -> None:
+        def put(self, one: object, then: OnSafe) -> None:
             waiting.append(then)
 
     async with Fetcher(allow_private=True, per_host=6, gap=0.0) as fetcher:
-        terminal = Terminal("t", fetcher, landlord, NoJobs(), Slow(), timing=Timing(LEASE), concurrency=2)
+        terminal = FetchPool("t", fetcher, landlord, NoJobs(), Slow(), timing=LeaseTiming(LEASE), concurrency=2)
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
         await answered(terminal, eventually)
@@ -201,12 +201,14 @@ async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_par
             async def other(*_: object) -> None:
                 raise AssertionError("it is to be fetched")
 
-            terminal.take(Taken(Job(k, p, 7 << EPOCH_SHIFT, made.url(k), "a test"), done, other, other, other))
+            terminal.accept_job(
+                ReceivedJob(Job(k, p, 7 << EPOCH_SHIFT, made.url(k), "a test"), done, other, other, other)
+            )
         await eventually(lambda: len(waiting) == 6, "all are fetched, two at a time")
         assert max(made.log.most_at_once.values()) <= 2
         assert (ended, terminal.room) == ([], 2)
         landlord.give(Grant({p: 5}, (p,), LEASE, 7, time.time()))
-        await eventually(lambda: p in terminal.tenancy.draining, "it is to let go")
+        await eventually(lambda: p in terminal.holdings.draining, "it is to let go")
         await waiting[0](ClusterError("The broker is full."))
         for then in waiting[1:]:
             assert {p: 5} not in landlord.drained
@@ -219,14 +221,16 @@ async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_par
 
 
 async def test_a_greeting_that_is_answered_late_lets_nothing_go_that_was_taken_anew(store: Store) -> None:
-    await store.write(sharing.prepare)
-    first = (await store.write(sharing.tend, "t", 1, {}, LEASE)).partitions
+    await store.write(sharing.create_partition_leases)
+    first = (await store.write(sharing.share_partitions, "t", 1, {}, LEASE)).partitions
     late = {7: first[7]}  # it has drained this one and says so, but nobody answers, so it says so again
-    again = (await store.write(sharing.tend, "t", 1, late, LEASE)).partitions
+    again = (await store.write(sharing.share_partitions, "t", 1, late, LEASE)).partitions
     assert again[7] == first[7] + 1
-    await store.write(sharing.tend, "t", 1, late, LEASE)
-    await store.write(sharing.release, "t", first)  # and the farewell of the process before it, of the same name
-    other = (await store.write(sharing.tend, "other", 2, {}, LEASE)).partitions
+    await store.write(sharing.share_partitions, "t", 1, late, LEASE)
+    await store.write(
+        sharing.release_partitions, "t", first
+    )  # and the farewell of the process before it, of the same name
+    other = (await store.write(sharing.share_partitions, "other", 2, {}, LEASE)).partitions
     assert 7 not in other
     assert set(other) <= first.keys() - {7}
 
@@ -240,18 +244,18 @@ async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
     grant = Grant({p: 5}, (), LEASE, 7, time.time())
     landlord = Grants(grant)
     async with streams_at(nats.url, prefix) as streams, Fetcher(allow_private=True, per_host=2, gap=0.0) as fetcher:
-        await streams.ensure(await carrier(streams, store))
-        terminal = Terminal("t", fetcher, landlord, NatsJobs(streams), Kept(), timing=Timing(LEASE))
+        await streams.ensure_streams(await find_carrier(streams, store))
+        terminal = FetchPool("t", fetcher, landlord, NatsJobReceiver(streams), Kept(), timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
-        await offer_all(streams, [Job(1, p, 7 << EPOCH_SHIFT, url, "a test")])
+        await publish_jobs(streams, [Job(1, p, 7 << EPOCH_SHIFT, url, "a test")])
         await eventually(lambda: terminal.counts["fetched"] == 1, "it has asked for jobs of its partition")
         landlord.give(replace(grant, partitions={}))
-        await eventually(lambda: not terminal.tenancy.held, "the partition has passed on")
+        await eventually(lambda: not terminal.holdings.held, "the partition has passed on")
         await asyncio.sleep(0.5)
-        await offer_all(streams, [Job(2, p, 7 << EPOCH_SHIFT, made.url(1), "a test")])
+        await publish_jobs(streams, [Job(2, p, 7 << EPOCH_SHIFT, made.url(1), "a test")])
         await asyncio.sleep(0.5)
-        waits = await streams.context.consumer_info(streams.stream("JOBS"), consumer(p))
+        waits = await streams.context.consumer_info(streams.stream_name("JOBS"), consumer_name(p))
         assert (waits.num_pending, waits.num_ack_pending) == (1, 0)  # for the other, who has not asked yet
         assert terminal.counts["refused"] == 0
         stop.set()
@@ -261,7 +265,7 @@ async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
 async def test_a_wrong_clock_of_a_terminal_is_corrected_by_the_databases(farm) -> None:
     grant = Grant({1: 5}, (), LEASE, 7, time.time() + 500.0)
     async with Fetcher(allow_private=True) as fetcher:
-        terminal = Terminal("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=Timing(LEASE))
+        terminal = FetchPool("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
         await asyncio.sleep(0.2)
@@ -273,58 +277,58 @@ async def test_a_wrong_clock_of_a_terminal_is_corrected_by_the_databases(farm) -
 # controllers
 
 
-def controller(store: Store, held: leases.Lease, capacity: int = 100) -> Controller:
+def controller(store: Store, held: leases.ClusterLease, capacity: int = 100) -> ClusterDispatcher:
     given = settings()
-    return Controller(
+    return ClusterDispatcher(
         store.fenced(held),
-        build_strategy(given),
-        spending(given),
+        build_configured_strategy(given),
+        make_budget_account(given),
         manners(),
-        PostgresOutgoing(store.fenced(held)),
+        PostgresJobSender(store.fenced(held)),
         epoch=held.epoch,
-        timing=Timing(LEASE),
+        timing=LeaseTiming(LEASE),
         capacity=lambda: capacity,
     )
 
 
 async def test_of_two_controllers_the_old_one_is_refused_everywhere(store: Store) -> None:
     await a_feed(store)
-    old = await store.write(leases.take, "controller", "old", -1.0)
+    old = await store.write(leases.acquire_lease, "controller", "old", -1.0)
     assert old is not None
     first = controller(store, old)
-    await first.load()
-    new = await store.write(leases.take, "controller", "new", 60.0)
+    await first.load_feeds()
+    new = await store.write(leases.acquire_lease, "controller", "new", 60.0)
     assert new is not None
     with pytest.raises(LeaseLost):
         await first.step()
-    assert await store.read(jobs.waiting) == 0
+    assert await store.read(jobs.count_jobs) == 0
     second = controller(store, new)
-    await second.load()
+    await second.load_feeds()
     assert await second.step()
-    assert await store.read(jobs.waiting) == 1
+    assert await store.read(jobs.count_jobs) == 1
 
 
 async def test_a_job_of_which_nothing_was_heard_is_due_again_and_its_feed_is_refused_only_while_it_waits(
     store: Store,
 ) -> None:
     feed = await a_feed(store)
-    held = await store.write(leases.take, "controller", "c", 60.0)
+    held = await store.write(leases.acquire_lease, "controller", "c", 60.0)
     assert held is not None
     works = controller(store, held)
-    await works.load()
+    await works.load_feeds()
     await works.step()
-    assert list(works.flights) == [feed]
-    await store.write(jobs.finish, [feed])  # as if the broker had been wiped
+    assert list(works.in_flight) == [feed]
+    await store.write(jobs.delete_jobs, [feed])  # as if the broker had been wiped
     assert not await works.step()
-    works.flights[feed].deadline = 0.0
+    works.in_flight[feed].deadline = 0.0
     assert await works.step()
     assert works.counts["expired"] == 1
-    assert await store.read(jobs.waiting) == 1
-    await store.write(jobs.finish, [feed])
-    works.doubt()  # where one knows that the broker was wiped, nothing is waited for
+    assert await store.read(jobs.count_jobs) == 1
+    await store.write(jobs.delete_jobs, [feed])
+    works.recheck_in_flight()  # where one knows that the broker was wiped, nothing is waited for
     assert await works.step()
     assert works.counts["expired"] == 1
-    assert await store.read(jobs.waiting) == 1
+    assert await store.read(jobs.count_jobs) == 1
 
 
 async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_again_when_it_was_put_down(
@@ -332,52 +336,52 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
 ) -> None:
     urls = [f"https://site{k}.example/feed" for k in range(4)]
     await store.add_feeds([NewFeed(url) for url in urls], time.time())
-    old = await store.write(leases.take, "controller", "old", 60.0)
+    old = await store.write(leases.acquire_lease, "controller", "old", 60.0)
     assert old is not None
     first = controller(store, old, capacity=3)
-    await first.load()
+    await first.load_feeds()
     await first.step()
-    assert await store.read(jobs.on_their_way) == set(first.flights)
-    assert len(first.flights) == 3
-    await store.write(leases.release, old)
-    new = await store.write(leases.take, "controller", "new", 60.0)
+    assert await store.read(jobs.list_queued_feeds) == set(first.in_flight)
+    assert len(first.in_flight) == 3
+    await store.write(leases.release_lease, old)
+    new = await store.write(leases.acquire_lease, "controller", "new", 60.0)
     assert new is not None
     second = controller(store, new, capacity=3)
-    await second.load()
-    await second.inherit()
+    await second.load_feeds()
+    await second.adopt_in_flight()
     assert not await second.step()
-    assert second.flights.keys() == first.flights.keys()
-    one, two, three = second.flights
+    assert second.in_flight.keys() == first.in_flight.keys()
+    one, two, three = second.in_flight
     found = (await store.known([one]))[one].url
-    await Storer(store, manners()).settle([result(one, found, time.time(), "a")])
+    await ClusterIngest(store, manners()).save_results([result(one, found, time.time(), "a")])
     assert await second.step()  # the fourth takes its place
     assert second.counts["learned"] == 1
-    assert one not in second.flights
-    await store.write(jobs.finish, [two])  # as a terminal puts down an old controller's job
+    assert one not in second.in_flight
+    await store.write(jobs.delete_jobs, [two])  # as a terminal puts down an old controller's job
     assert await second.step()
     assert second.counts["expired"] == 0
-    assert await store.read(jobs.on_their_way) == second.flights.keys()
-    assert two in second.flights
-    assert three in second.flights
+    assert await store.read(jobs.list_queued_feeds) == second.in_flight.keys()
+    assert two in second.in_flight
+    assert three in second.in_flight
 
 
 async def test_who_takes_over_has_learned_what_was_not_saved(store: Store, eventually) -> None:
     url = "https://one.example/feed"
     feed = await a_feed(store, url)
-    storer = Storer(store, manners())
+    storer = ClusterIngest(store, manners())
     now = time.time()
     for n in range(30):
         shown = [str(k) for k in range(n, n + 5)]
-        await storer.settle([result(feed, url, now - 3000 + 100 * n, *shown)])
+        await storer.save_results([result(feed, url, now - 3000 + 100 * n, *shown)])
     given = settings(database="postgresql://unused")
-    leader = Leader(store, given, lambda fenced, held: PostgresOutgoing(fenced), roles=["node"])
-    held = await store.write(leases.take, "controller", "c", 60.0)
+    leader = Leader(store, given, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
+    held = await store.write(leases.acquire_lease, "controller", "c", 60.0)
     assert held is not None
     over = asyncio.Event()
-    leading = asyncio.create_task(leader.lead(held, over))
-    await eventually(lambda: leader.controller is not None, "it leads")
-    assert leader.controller is not None
-    rate = leader.controller.believed_rate(feed)
+    leading = asyncio.create_task(leader.run_term(held, over))
+    await eventually(lambda: leader.dispatcher is not None, "it leads")
+    assert leader.dispatcher is not None
+    rate = leader.dispatcher.estimate_feed_rate(feed)
     over.set()
     await leading
     assert rate is not None
@@ -396,7 +400,7 @@ async def test_while_the_database_is_away_results_wait_and_are_stored_when_it_is
     async with streams_at(nats.url, prefix) as streams, roles(given, "storer") as running:
 
         async def joined() -> bool:
-            return bool(await store.read(leases.members, 60.0))
+            return bool(await store.read(leases.list_members, 60.0))
 
         await eventually(joined, "the storer has joined")
         postgres._admin(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
@@ -405,11 +409,11 @@ async def test_while_the_database_is_away_results_wait_and_are_stored_when_it_is
             await publish(streams, result(feed, "https://one.example/feed", 1_000.0 + n, f"{n}", f"{n + 1}"))
         await asyncio.sleep(3.0)
         assert not running.failures()
-        assert await streams.waiting("RESULTS") == 20
+        assert await streams.count_waiting("RESULTS") == 20
         postgres._admin(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
         async def stored() -> bool:
-            return await store.count_items() == 21 and await streams.waiting("RESULTS") == 0
+            return await store.count_items() == 21 and await streams.count_waiting("RESULTS") == 0
 
         await eventually(stored, "everything is stored")
 
@@ -430,12 +434,12 @@ async def test_a_full_disk_is_said_and_waited_for(
     feed = await a_feed(store)
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with streams_at(nats.url, prefix) as streams, roles(given, "storer") as running:
-        await eventually(streams.present, "the streams are made")
+        await eventually(streams.are_present, "the streams are made")
         await store.write(full)
         await publish(streams, result(feed, "https://one.example/feed", 1_000.0, "a", "b"))
 
         async def said() -> bool:
-            infos = [one.info for one in await store.read(leases.members, 60.0)]
+            infos = [one.info for one in await store.read(leases.list_members, 60.0)]
             return any("disk of PostgreSQL" in info for info in infos)
 
         await eventually(said, "the member says so")
@@ -456,15 +460,17 @@ async def test_a_message_that_nobody_can_read_is_put_aside_with_its_body(
     feed = await a_feed(store)
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with streams_at(nats.url, prefix) as streams, roles(given, "storer"):
-        await eventually(streams.present, "the streams are made")
-        await streams.context.publish(streams.subject("res.7"), b"\xff poison")
+        await eventually(streams.are_present, "the streams are made")
+        await streams.context.publish(streams.full_subject("res.7"), b"\xff poison")
         await publish(streams, result(feed, "https://one.example/feed", 1_000.0, "a"))
 
         async def aside() -> bool:
-            return bool(await store.read(jobs.set_aside)) and await streams.waiting("RESULTS") == 0
+            return (
+                bool(await store.read(jobs.list_quarantined_messages)) and await streams.count_waiting("RESULTS") == 0
+            )
 
         await eventually(aside, "it is put aside")
-        [(_, subject, problem, body)] = await store.read(jobs.set_aside)
+        [(_, subject, problem, body)] = await store.read(jobs.list_quarantined_messages)
         assert (subject, body) == ("res.7", b"\xff poison")
         assert "cannot be read" in problem
         assert await store.count_items() == 1  # the others are stored
@@ -478,17 +484,19 @@ async def test_one_result_that_nobody_can_store_does_not_keep_the_others_of_its_
     good = result(feed, "https://one.example/feed", 1_000.0, "a")
     bad = replace(good, job=replace(good.job, partition=9999))  # there is no such partition
     async with streams_at(nats.url, prefix) as streams, roles(given, "storer"):
-        await eventually(streams.present, "the streams are made")
-        [(_, body)] = packed([bad, good], 1 << 20)
-        await streams.context.publish(streams.subject("res.7"), body)
+        await eventually(streams.are_present, "the streams are made")
+        [(_, body)] = encode_results([bad, good], 1 << 20)
+        await streams.context.publish(streams.full_subject("res.7"), body)
 
         async def aside() -> bool:
-            return bool(await store.read(jobs.set_aside)) and await streams.waiting("RESULTS") == 0
+            return (
+                bool(await store.read(jobs.list_quarantined_messages)) and await streams.count_waiting("RESULTS") == 0
+            )
 
         await eventually(aside, "it is put aside")
-        [(_, _, problem, kept)] = await store.read(jobs.set_aside)
+        [(_, _, problem, kept)] = await store.read(jobs.list_quarantined_messages)
         assert f"Feed {feed}: KeyError(9999)" in problem
-        assert unpack(kept) == [bad]
+        assert decode_results(kept) == [bad]
         assert await store.count_items() == 1
 
 
@@ -496,14 +504,14 @@ async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blo
     store: Store, nats: NatsServer, prefix: str
 ) -> None:
     async with streams_at(nats.url, prefix) as streams:
-        await streams.ensure(await carrier(streams, store))
-        outgoing = NatsOutgoing(streams, store, lambda: True)
+        await streams.ensure_streams(await find_carrier(streams, store))
+        outgoing = NatsJobSender(streams, store, lambda: True)
         job = Job(1, 3, 1 << EPOCH_SHIFT, "https://one.example/feed", "a test")
-        assert await outgoing.offer([job]) == {1}
-        assert await outgoing.offer([job]) == set()
-        assert await outgoing.offer([job]) == set()  # the second refusal: NATS has given it up, or nobody is there
-        assert await outgoing.offer([job]) == {1}
-        assert [subject for _, subject, _, _ in await store.read(jobs.set_aside)] == ["jobs.3.1"]
+        assert await outgoing.send_jobs([job]) == {1}
+        assert await outgoing.send_jobs([job]) == set()
+        assert await outgoing.send_jobs([job]) == set()  # the second refusal: NATS has given it up, or nobody is there
+        assert await outgoing.send_jobs([job]) == {1}
+        assert [subject for _, subject, _, _ in await store.read(jobs.list_quarantined_messages)] == ["jobs.3.1"]
 
 
 async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
@@ -517,15 +525,15 @@ async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
         async with roles(given, "controller", "terminal", "storer", "processor") as running:
             await eventually(lambda: len(made.log) > 12, "it runs")
             broker.kill()
-            broker.wipe()
+            broker.wipe_disk()
             await asyncio.sleep(1.0)
             broker.start()
             asked = len(made.log)
             await eventually(lambda: len(made.log) > asked + 4, "it goes on by itself")
             await running.stop_storing()
             await eventually(lambda: all_matched(store), "everything stored has met the query")
-    found = await reckon(made, store, "Everything")
-    assert found.whole, found
+    found = await audit_run(made, store, "Everything")
+    assert found.is_clean, found
     assert found.at_once == 1
 
 
@@ -543,7 +551,7 @@ async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_hold
     async def hand(job: Job, partition: int) -> None:
         grant = Grant({partition: 5}, (), LEASE, 7, time.time())
         async with Fetcher(allow_private=True) as fetcher:
-            terminal = Terminal("t", fetcher, Grants(grant), NoJobs(), results, timing=Timing(LEASE))
+            terminal = FetchPool("t", fetcher, Grants(grant), NoJobs(), results, timing=LeaseTiming(LEASE))
             stop, over = asyncio.Event(), asyncio.Event()
             running = asyncio.create_task(terminal.run(stop))
             await answered(terminal, eventually)
@@ -555,7 +563,7 @@ async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_hold
                 handed.append(job)
                 over.set()
 
-            terminal.take(Taken(job, done, done, done, hand_on))
+            terminal.accept_job(ReceivedJob(job, done, done, done, hand_on))
             await asyncio.wait_for(over.wait(), 20)
             stop.set()
             await running
@@ -566,7 +574,7 @@ async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_hold
     assert [line.feed for line in made.log] == [0]
     await hand(job, there)
     [found] = results.results
-    assert isinstance(found, Result)
+    assert isinstance(found, FetchResult)
     assert (found.outcome.url, found.outcome.final_url) == (made.url(0), made.url(1))
     assert found.outcome.ending.ok
     assert [line.feed for line in made.log] == [0, 1]
@@ -579,10 +587,10 @@ async def test_a_partition_that_a_redirect_led_to_is_not_let_go_before_its_host_
     grant = Grant({here: 5, there: 6}, (), LEASE, 7, time.time())
     landlord = Grants(grant)
     async with Fetcher(allow_private=True) as fetcher:
-        terminal = Terminal("t", fetcher, landlord, NoJobs(), Kept(), timing=Timing(LEASE))
+        terminal = FetchPool("t", fetcher, landlord, NoJobs(), Kept(), timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
-        await eventually(lambda: terminal.tenancy.held, "it has partitions")
+        await eventually(lambda: terminal.holdings.held, "it has partitions")
         fetching = asyncio.create_task(tried(terminal, Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test")))
         await eventually(lambda: made.log.of(0), "it is redirected")
         landlord.give(replace(grant, surplus=(there,)))

@@ -11,7 +11,7 @@ from cluster_in_process import streams_at
 from headwater.cluster.items import PIECE, RELAY, Announced, Followed, Relay, pieces, read_announced
 from headwater.cluster.messages import encode
 from headwater.cluster.servers import NatsServer
-from headwater.cluster.streams import Streams
+from headwater.cluster.streams import NatsStreams
 from headwater.model import Feed
 from headwater.store import leases
 from headwater.store.store import Store
@@ -25,9 +25,9 @@ async def more(store: Store, feed: Feed, first: int, last: int) -> None:
 
 
 @asynccontextmanager
-async def relaying(streams: Streams, store: Store) -> AsyncIterator[None]:
+async def relaying(streams: NatsStreams, store: Store) -> AsyncIterator[None]:
     """The outbox goes to the stream while the block runs."""
-    held = await store.write(leases.take, RELAY, "test", 600.0)
+    held = await store.write(leases.acquire_lease, RELAY, "test", 600.0)
     assert held is not None
     over = asyncio.Event()
     running = asyncio.create_task(Relay(streams, store).run(held, over))
@@ -84,18 +84,18 @@ async def test_what_the_stream_has_lost_comes_from_the_database_and_the_rest_fro
     async with streams_at(nats.url, prefix, "us") as streams, relaying(streams, store):
         await more(store, feed, 1, 14)
         await eventually(lambda: relayed(store), "all is in the stream")
-        await streams.context.purge_stream(streams.stream("ITEMS"))  # as after three days
+        await streams.context.purge_stream(streams.stream_name("ITEMS"))  # as after three days
         await more(store, feed, 15, 20)
         await eventually(lambda: relayed(store), "all is in the stream")
         followed = Followed(streams, store)
         assert await all_of(followed, 0, 20) == names(1, 20)
         assert followed.counts["from_database"] >= 14
         assert followed.counts["from_stream"] > 0
-        await streams.context.delete_stream(streams.stream("ITEMS"))
+        await streams.context.delete_stream(streams.stream_name("ITEMS"))
         end = await store.outbox_end()
         await more(store, feed, 21, 23)
         assert await all_of(followed, end, 3) == names(21, 23)
-        await streams.ensure("us")  # else the relay, which waits for the stream, does not end
+        await streams.ensure_streams("us")  # else the relay, which waits for the stream, does not end
         await followed.close()
 
 
@@ -141,6 +141,6 @@ async def test_messages_of_an_older_relay_and_what_is_told_again_otherwise_cut_a
         await followed.close()
 
 
-async def deliver(streams: Streams, bodies: Sequence[bytes]) -> None:
-    messages = [(streams.subject("it.0.1"), body, None) for body in bodies]
-    assert await streams.publish(messages) == [True] * len(bodies)
+async def deliver(streams: NatsStreams, bodies: Sequence[bytes]) -> None:
+    messages = [(streams.full_subject("it.0.1"), body, None) for body in bodies]
+    assert await streams.publish_messages(messages) == [True] * len(bodies)

@@ -13,15 +13,15 @@ from structlog.testing import capture_logs
 
 from headwater.cluster import acks
 from headwater.cluster import streams as cluster_streams
-from headwater.cluster.by_nats import carrier
-from headwater.cluster.link import connect
-from headwater.cluster.reckoning import reckon
-from headwater.cluster.refusals import Refusal, sentence
+from headwater.cluster.by_nats import find_carrier
+from headwater.cluster.link import connect_nats
+from headwater.cluster.reckoning import audit_run
+from headwater.cluster.refusals import JetStreamRefusal, explain_refusal
 from headwater.cluster.roles import ROLES
 from headwater.cluster.servers import nats_server
-from headwater.cluster.status import cluster_status
-from headwater.cluster.streams import Streams
-from headwater.cluster.timing import Timing
+from headwater.cluster.status import read_cluster_status
+from headwater.cluster.streams import NatsStreams
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import ClusterError
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -32,71 +32,87 @@ MEGABYTE = 1 << 20
 @pytest.mark.parametrize(
     ("refusal", "stream", "words"),
     [
-        (Refusal(10023, "insufficient resources"), "RESULTS", ("RESULTS", "max_file_store", "purge ITEMS", "restart")),
-        (Refusal(10023, "insufficient resources"), "JOBS", ("JOBS", "max_memory_store", "restart")),
-        (Refusal(10002, "resource limits exceeded for account"), "ITEMS", ("our account", "Raise")),
         (
-            Refusal(10047, "insufficient storage resources available"),
+            JetStreamRefusal(10023, "insufficient resources"),
+            "RESULTS",
+            ("RESULTS", "max_file_store", "purge ITEMS", "restart"),
+        ),
+        (JetStreamRefusal(10023, "insufficient resources"), "JOBS", ("JOBS", "max_memory_store", "restart")),
+        (JetStreamRefusal(10002, "resource limits exceeded for account"), "ITEMS", ("our account", "Raise")),
+        (
+            JetStreamRefusal(10047, "insufficient storage resources available"),
             "RESULTS",
             ("no room", "max_file_store", "1.1 GB"),
         ),
-        (Refusal(10028, "insufficient memory resources available"), "JOBS", ("no room", "max_memory_store", "64 MB")),
-        (Refusal(10077, "maximum bytes exceeded"), "RESULTS", ("RESULTS", "full", "storers", "start more")),
-        (Refusal(10077, "maximum bytes exceeded"), "OUT", ("OUT", "full", "publishers")),
-        (Refusal(10077, "write 1.blk: no space left on device"), "RESULTS", ("disk", "store_dir", "Free", "restart")),
-        (Refusal(10039, "JetStream not enabled for account"), "RESULTS", ("out of service", "disk", "Free", "restart")),
-        (Refusal(10076, "JetStream not enabled"), "JOBS", ("out of service", "store_dir", "switch it on")),
-        (Refusal(10008, "JetStream system temporarily unavailable"), "JOBS", ("no leader", "try again")),
-        (Refusal(10059, "stream not found"), "OUT", ("OUT", "anew")),
-        (Refusal(10000, "something else"), "OUT", ("OUT", "something else (10000)")),
+        (
+            JetStreamRefusal(10028, "insufficient memory resources available"),
+            "JOBS",
+            ("no room", "max_memory_store", "64 MB"),
+        ),
+        (JetStreamRefusal(10077, "maximum bytes exceeded"), "RESULTS", ("RESULTS", "full", "storers", "start more")),
+        (JetStreamRefusal(10077, "maximum bytes exceeded"), "OUT", ("OUT", "full", "publishers")),
+        (
+            JetStreamRefusal(10077, "write 1.blk: no space left on device"),
+            "RESULTS",
+            ("disk", "store_dir", "Free", "restart"),
+        ),
+        (
+            JetStreamRefusal(10039, "JetStream not enabled for account"),
+            "RESULTS",
+            ("out of service", "disk", "Free", "restart"),
+        ),
+        (JetStreamRefusal(10076, "JetStream not enabled"), "JOBS", ("out of service", "store_dir", "switch it on")),
+        (JetStreamRefusal(10008, "JetStream system temporarily unavailable"), "JOBS", ("no leader", "try again")),
+        (JetStreamRefusal(10059, "stream not found"), "OUT", ("OUT", "anew")),
+        (JetStreamRefusal(10000, "something else"), "OUT", ("OUT", "something else (10000)")),
     ],
 )
 def test_every_refusal_says_what_is_full_where_and_what_to_do(
-    refusal: Refusal, stream: str, words: tuple[str, ...]
+    refusal: JetStreamRefusal, stream: str, words: tuple[str, ...]
 ) -> None:
-    said = sentence(refusal, stream, "nats://broker:4222")
+    said = explain_refusal(refusal, stream, "nats://broker:4222")
     assert "nats://broker:4222" in said
     assert [word for word in words if word not in said] == []
 
 
 def test_only_a_second_message_for_a_subject_is_no_trouble() -> None:
-    assert Refusal(10077, "maximum messages per subject exceeded").one_is_there
-    assert not Refusal(10077, "maximum bytes exceeded").one_is_there
+    assert JetStreamRefusal(10077, "maximum messages per subject exceeded").is_duplicate
+    assert not JetStreamRefusal(10077, "maximum bytes exceeded").is_duplicate
 
 
 @needs_root
 async def test_a_disk_that_is_really_full_is_said_and_all_goes_on_when_there_is_space_and_nats_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acks, "ANSWER", 2.0)
+    monkeypatch.setattr(acks, "ACK_SECONDS", 2.0)
     with small_disk(tmp_path / "disk", 16) as disk, nats_server(disk) as broker:
         async with streams_at(broker.url, "") as streams:
-            await streams.ensure("a cluster")
+            await streams.ensure_streams("a cluster")
             message = ("res.7", bytes(100_000), None)
-            assert await streams.publish([message]) == [True]
+            assert await streams.publish_messages([message]) == [True]
             ballast = fill(disk)
 
             async def publish() -> list[bool]:
-                return await streams.publish([message] * 10)
+                return await streams.publish_messages([message] * 10)
 
             async def publish_on() -> None:
                 for _ in range(20):
-                    await streams.patience.once("results", "RESULTS", publish)
+                    await streams.retry.run_once("results", "RESULTS", publish)
 
             with capture_logs() as said, pytest.raises(ClusterError) as caught:
                 await publish_on()
             for words in ("RESULTS", "the disk under", "is full", "Free some space", "restart NATS", broker.url):
                 assert words in str(caught.value)
-            assert streams.patience.problem == str(caught.value)
+            assert streams.retry.problem == str(caught.value)
             assert [one["error"] for one in said if one["event"] == "nats_waits"] == [str(caught.value)]
-            waiting = asyncio.create_task(streams.patience.until_done("results", "RESULTS", publish))
+            waiting = asyncio.create_task(streams.retry.retry_until_done("results", "RESULTS", publish))
             ballast.unlink()
             await asyncio.sleep(2.5)
             assert not waiting.done()  # NATS does not take it up again by itself
             broker.kill()
             await asyncio.to_thread(broker.start)
             assert await asyncio.wait_for(waiting, 60) == [True] * 10
-            assert streams.patience.problem is None
+            assert streams.retry.problem is None
 
 
 async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_when_there_is_room_again(
@@ -110,18 +126,18 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
     with nats_server(tmp_path, file_store="4MB") as broker:
         given = settings(database=url, nats=broker.url)
         async with streams_at(broker.url, "") as streams:
-            await streams.ensure(await carrier(streams, store))
+            await streams.ensure_streams(await find_carrier(streams, store))
 
             async def publish_on() -> None:
                 for k in range(100):
-                    await streams.publish([(f"it.0.{k}", bytes(200_000), None)])
+                    await streams.publish_messages([(f"it.0.{k}", bytes(200_000), None)])
 
             with pytest.raises(ClusterError, match="refused"):
                 await publish_on()
             async with roles(given, "controller", "storer", "terminal") as running:
 
                 async def said() -> bool:
-                    problems = (await cluster_status(store)).problems
+                    problems = (await read_cluster_status(store)).problems
                     return any("terminal" in one and "max_file_store" in one for one in problems)
 
                 await eventually(said, "the status says so")
@@ -132,14 +148,14 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
                 await eventually(lambda: all_matched(store), "everything stored has met the query")
 
                 async def well() -> bool:
-                    found = await cluster_status(store, streams)
+                    found = await read_cluster_status(store, streams)
                     return not [one for one in found.problems if "NATS" in one]
 
                 await eventually(well, "and nobody complains")
                 await running.stop_storing()
                 await eventually(lambda: all_matched(store), "what came since, too")
-    found = await reckon(made, store, "Everything")
-    assert found.whole, found
+    found = await audit_run(made, store, "Everything")
+    assert found.is_clean, found
 
 
 async def test_a_nats_with_too_little_room_for_the_streams_is_refused_with_a_sentence(
@@ -152,7 +168,7 @@ async def test_a_nats_with_too_little_room_for_the_streams_is_refused_with_a_sen
 
 async def test_a_nats_without_jetstream_is_said_to_be_one(store: Store, tmp_path: Path) -> None:
     with nats_server(tmp_path, file_store=None) as broker:
-        link = await connect(broker.url, "test")
-        found = await cluster_status(store, Streams(link, "", Timing(LEASE)))
+        link = await connect_nats(broker.url, "test")
+        found = await read_cluster_status(store, NatsStreams(link, "", LeaseTiming(LEASE)))
         await link.close()
     assert len([one for one in found.problems if "JetStream is out of service" in one]) == 1

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 import pytest
 from cluster_in_process import roles, settings
 
-from headwater.cli.cluster_demo import PAUSE, Plan, play
+from headwater.cli.cluster_demo import PAUSE, DemoPlan, run_demo
 from headwater.cluster.node import SharedNode
-from headwater.cluster.reckoning import closest
+from headwater.cluster.reckoning import find_closest_requests
 from headwater.cluster.servers import NatsServer
-from headwater.cluster.status import cluster_status
+from headwater.cluster.status import read_cluster_status
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -37,7 +37,7 @@ async def test_when_partitions_move_to_another_terminal_every_host_has_its_pause
         running.start("other", "terminal")
         await running.stop("terminal")
         await eventually(lambda: len(made.log) >= 3 * HOSTS, "hosts are asked by the other")
-    found = closest(made.log)
+    found = find_closest_requests(made.log)
     assert found is not None
     assert found > GAP / 2
 
@@ -55,7 +55,7 @@ async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
         return (await store.summary(time.time())).never_refreshed == FEEDS - HOSTS
 
     async def leads(name: str) -> bool:
-        return (await cluster_status(store)).leader == name
+        return (await read_cluster_status(store)).leader == name
 
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(roles(given, *(("terminal", "storer") if rung == 2 else ())))
@@ -77,7 +77,7 @@ async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 async def test_eight_terminals_with_kills_never_hurry_a_host() -> None:
-    verdict = await play(Plan(terminals=8, chaos=True, seconds=60.0, feeds=60, seed=11), quiet=True)
+    verdict = await run_demo(DemoPlan(terminals=8, chaos=True, seconds=60.0, feeds=60, seed=11), quiet=True)
     assert verdict.ok, verdict
     assert verdict.reckoning.closest is not None
     assert verdict.reckoning.closest > PAUSE / 2

@@ -10,7 +10,7 @@ import pytest
 from cluster_in_process import LEASE, roles, settings
 from cluster_processes import processes
 
-from headwater.cluster.reckoning import reckon
+from headwater.cluster.reckoning import audit_run
 from headwater.cluster.servers import NatsServer
 from headwater.store import leases
 from headwater.store.store import Store
@@ -26,8 +26,8 @@ async def test_a_terminal_that_sleeps_and_wakes_makes_no_storm_and_no_host_sees_
     await store.add_feeds([NewFeed(made.url(k)) for k in range(40)], time.time())
 
     async def held(name: str) -> int:
-        now = await store.read(leases.clock)
-        return sum(one.holder == name and one.until > now for one in await store.read(leases.read, "partition/"))
+        now = await store.read(leases.read_database_time)
+        return sum(one.holder == name and one.until > now for one in await store.read(leases.list_leases, "partition/"))
 
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     with processes(NATS=nats.url, NATS_PREFIX=prefix, CLUSTER_LEASE=LEASE) as running:
@@ -54,6 +54,6 @@ async def test_a_terminal_that_sleeps_and_wakes_makes_no_storm_and_no_host_sees_
             assert await held("one") > 0  # it takes part again
             await inside.stop("controller")
             await asyncio.sleep(2.0)
-    found = await reckon(made, store, "Everything")
+    found = await audit_run(made, store, "Everything")
     assert found.at_once == 1
     assert (found.missing, found.unnoticed, found.doubled) == (0, 0, 0), found

@@ -12,13 +12,13 @@ import structlog
 from cluster_in_process import roles, settings
 from cluster_processes import Processes, processes
 
-from headwater.cluster.leading import SEAT
-from headwater.cluster.link import connect
+from headwater.cluster.leading import CONTROLLER
+from headwater.cluster.link import connect_nats
 from headwater.cluster.messages import read_job
-from headwater.cluster.seat import SOON, Seat
+from headwater.cluster.seat import ASK_DELAY, Election
 from headwater.cluster.servers import NatsServer
-from headwater.cluster.status import cluster_status
-from headwater.cluster.timing import Timing
+from headwater.cluster.status import read_cluster_status
+from headwater.cluster.timing import LeaseTiming
 from headwater.store import leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -39,10 +39,10 @@ async def times_to_lead(
         seen.setdefault(read_job(message.data).epoch, time.monotonic())
 
     async def leads() -> str | None:
-        return (await cluster_status(store)).leader
+        return (await read_cluster_status(store)).leader
 
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=lease)
-    link = await connect(nats.url, "test")
+    link = await connect_nats(nats.url, "test")
     await link.subscribe(f"{prefix}.jobs.>" if prefix else "jobs.>", cb=see)
     try:
         with processes(NATS=nats.url, NATS_PREFIX=prefix, CLUSTER_LEASE=str(lease), DATABASE=url) as running:
@@ -70,25 +70,25 @@ async def killed(running: Processes, leads, seen: dict[int, float], eventually) 
 
 async def test_the_lead_passes_on_when_the_lease_of_who_fell_silent_ends(store: Store) -> None:
     seconds, stop = 4.0, asyncio.Event()
-    silent = await store.write(leases.take, SEAT, "silent", seconds)  # and it never renews
+    silent = await store.write(leases.acquire_lease, CONTROLLER, "silent", seconds)  # and it never renews
     assert silent is not None
-    taken: list[leases.Lease] = []
+    taken: list[leases.ClusterLease] = []
 
-    async def work(held: leases.Lease, over: asyncio.Event) -> None:
+    async def work(held: leases.ClusterLease, over: asyncio.Event) -> None:
         taken.append(held)
         stop.set()
 
-    await Seat(store, SEAT, "other", seconds).run(work, stop)
+    await Election(store, CONTROLLER, "other", seconds).run(work, stop)
     # By the database's clock; who asked from time to time, every fifth of it, would be late.
     assert 0 <= taken[0].until - seconds - silent.until < seconds / 2
 
 
 async def test_who_stands_by_asks_no_later_than_a_lease_may_end(store: Store) -> None:
-    seat = Seat(store, SEAT, "other", 60.0)
-    assert await store.write(leases.take, SEAT, "silent", 60.0) is not None
-    assert await seat._until_free() == 12.0
-    assert await store.write(leases.take, SEAT, "silent", 1.0) is not None
-    assert 0 < await seat._until_free() <= 1.0 + SOON
+    seat = Election(store, CONTROLLER, "other", 60.0)
+    assert await store.write(leases.acquire_lease, CONTROLLER, "silent", 60.0) is not None
+    assert await seat._seconds_until_free() == 12.0
+    assert await store.write(leases.acquire_lease, CONTROLLER, "silent", 1.0) is not None
+    assert 0 < await seat._seconds_until_free() <= 1.0 + ASK_DELAY
 
 
 @pytest.mark.soak
@@ -99,4 +99,4 @@ async def test_twenty_leaders_are_killed_one_after_another(
     lease = 60.0
     took = sorted(await times_to_lead(20, lease, farm, url, store, nats, prefix, eventually))
     log.info("took", least=took[0], median=took[10], most=took[-1], all=[round(one, 2) for one in took])
-    assert took[-1] < Timing(lease).lead * 1.2
+    assert took[-1] < LeaseTiming(lease).leader_seconds * 1.2

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from headwater.cluster import sharing
-from headwater.cluster.by_postgres import PostgresJobs, PostgresOutgoing
-from headwater.cluster.hands import Taken
+from headwater.cluster.by_postgres import PostgresJobReceiver, PostgresJobSender
+from headwater.cluster.hands import ReceivedJob
 from headwater.cluster.messages import Job
-from headwater.cluster.seat import Seat
-from headwater.cluster.timing import Timing
+from headwater.cluster.seat import Election
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import LeaseLost, StoreError
 from headwater.store import leases
 from headwater.store.store import Store
@@ -21,33 +21,33 @@ from headwater.store.values import NewFeed
 
 
 async def test_a_lease_has_one_holder_until_it_ends_and_its_epoch_grows_with_each(store: Store) -> None:
-    first = await store.write(leases.take, "controller", "a", 60.0)
+    first = await store.write(leases.acquire_lease, "controller", "a", 60.0)
     assert first is not None
     assert first.epoch == 1
-    assert await store.write(leases.take, "controller", "b", 60.0) is None
-    again = await store.write(leases.take, "controller", "a", 60.0)
+    assert await store.write(leases.acquire_lease, "controller", "b", 60.0) is None
+    again = await store.write(leases.acquire_lease, "controller", "a", 60.0)
     assert again is not None
     assert again.epoch == 1  # its own: nothing has passed to another
-    await store.write(leases.release, again)
-    second = await store.write(leases.take, "controller", "b", 60.0)
+    await store.write(leases.release_lease, again)
+    second = await store.write(leases.acquire_lease, "controller", "b", 60.0)
     assert second is not None
     assert second.epoch == 2
-    assert await store.write(leases.renew, first, 60.0) is None
+    assert await store.write(leases.renew_lease, first, 60.0) is None
 
 
 async def test_a_lease_that_ran_out_can_still_be_renewed_while_nobody_wants_it(store: Store) -> None:
-    held = await store.write(leases.take, "controller", "a", -1.0)
+    held = await store.write(leases.acquire_lease, "controller", "a", -1.0)
     assert held is not None
-    assert await store.write(leases.renew, held, 60.0) is not None
-    assert await store.write(leases.take, "controller", "b", 60.0) is None
+    assert await store.write(leases.renew_lease, held, 60.0) is not None
+    assert await store.write(leases.acquire_lease, "controller", "b", 60.0) is None
 
 
 async def test_a_write_under_an_old_epoch_is_refused_and_leaves_nothing(store: Store) -> None:
-    old = await store.write(leases.take, "controller", "a", -1.0)
+    old = await store.write(leases.acquire_lease, "controller", "a", -1.0)
     assert old is not None
     fenced = store.fenced(old)
     await fenced.add_feeds([NewFeed("https://example.org/1")], time.time())
-    assert await store.write(leases.take, "controller", "b", 60.0) is not None
+    assert await store.write(leases.acquire_lease, "controller", "b", 60.0) is not None
     with pytest.raises(LeaseLost, match="passed to another"):
         await fenced.add_feeds([NewFeed("https://example.org/2")], time.time())
     with pytest.raises(LeaseLost):
@@ -57,25 +57,27 @@ async def test_a_write_under_an_old_epoch_is_refused_and_leaves_nothing(store: S
 
 
 async def test_who_takes_over_waits_for_a_write_that_has_begun_but_the_holder_may_renew(store: Store) -> None:
-    held = await store.write(leases.take, "controller", "a", -1.0)
+    held = await store.write(leases.acquire_lease, "controller", "a", -1.0)
     assert held is not None
     async with store.fenced(held).transaction() as transaction:
-        await asyncio.wait_for(store.write(leases.renew, held, -1.0), 5)
-        taking = asyncio.create_task(store.write(leases.take, "controller", "b", 60.0))
+        await asyncio.wait_for(store.write(leases.renew_lease, held, -1.0), 5)
+        taking = asyncio.create_task(store.write(leases.acquire_lease, "controller", "b", 60.0))
         await asyncio.sleep(0.3)
         assert not taking.done()
-        await transaction.run(leases.greet, "a", "controller", "{}")
+        await transaction.run(leases.record_heartbeat, "a", "controller", "{}")
     assert (await asyncio.wait_for(taking, 10)) is not None
-    assert [one.name for one in await store.read(leases.members, 60.0)] == ["a"]
+    assert [one.name for one in await store.read(leases.list_members, 60.0)] == ["a"]
 
 
 async def test_partitions_are_taken_once_however_many_reach_for_them(store: Store) -> None:
     names = [f"partition/{p:03}" for p in range(256)]
-    await store.write(leases.prepare, names)
-    taken = await asyncio.gather(*(store.write(leases.take_free, "partition/", f"t{k}", 86, 60.0) for k in range(4)))
+    await store.write(leases.prepare_leases, names)
+    taken = await asyncio.gather(
+        *(store.write(leases.acquire_free_leases, "partition/", f"t{k}", 86, 60.0) for k in range(4))
+    )
     assert sorted(name for some in taken for name in some) == sorted(set().union(*taken))
-    await store.write(leases.take_free, "partition/", "t9", 256, 60.0)
-    held = await store.read(leases.read, "partition/")
+    await store.write(leases.acquire_free_leases, "partition/", "t9", 256, 60.0)
+    held = await store.read(leases.list_leases, "partition/")
     assert len(held) == 256
     assert all(one.epoch == 1 for one in held)
 
@@ -104,35 +106,35 @@ async def test_who_could_not_renew_in_time_goes_on_as_it_was_if_nobody_wanted_th
     store: Store, eventually
 ) -> None:
     database, epochs, stop = Away(store), [], asyncio.Event()
-    seat = Seat(database, "controller", "a", 1.0)  # type: ignore[arg-type]
+    seat = Election(database, "controller", "a", 1.0)  # type: ignore[arg-type]
 
-    async def work(held: leases.Lease, over: asyncio.Event) -> None:
+    async def work(held: leases.ClusterLease, over: asyncio.Event) -> None:
         epochs.append(held.epoch)
         await over.wait()
 
     sitting = asyncio.create_task(seat.run(work, stop))
-    await eventually(lambda: seat.valid, "it has the seat")
+    await eventually(lambda: seat.is_valid, "it has the seat")
     database.away = True
-    await eventually(lambda: not seat.valid, "its lease has run out")
-    assert seat.held is not None  # it gives nothing out, but waits whether it can renew
+    await eventually(lambda: not seat.is_valid, "its lease has run out")
+    assert seat.lease is not None  # it gives nothing out, but waits whether it can renew
     database.away = False
-    await eventually(lambda: seat.valid, "it has the seat again")
+    await eventually(lambda: seat.is_valid, "it has the seat again")
     assert epochs == [1]
     database.away = True
-    assert await store.write(leases.release, seat.held) is None
-    assert await store.write(leases.take, "controller", "b", 60.0) is not None
+    assert await store.write(leases.release_lease, seat.lease) is None
+    assert await store.write(leases.acquire_lease, "controller", "b", 60.0) is not None
     database.away = False
-    await eventually(lambda: seat.held is None, "another has taken it: it is over at once")
+    await eventually(lambda: seat.lease is None, "another has taken it: it is over at once")
     stop.set()
     await sitting
     assert epochs == [1]
 
 
 async def test_who_joins_lacks_a_share_until_others_have_let_theirs_go(store: Store) -> None:
-    await store.write(sharing.prepare)
+    await store.write(sharing.create_partition_leases)
 
-    async def tend(name: str, members: int, drained: dict[int, int]) -> sharing.Share:
-        return await store.write(sharing.tend, name, members, drained, 60.0)
+    async def tend(name: str, members: int, drained: dict[int, int]) -> sharing.PartitionShare:
+        return await store.write(sharing.share_partitions, name, members, drained, 60.0)
 
     first = await tend("a", 1, {})
     assert (len(first.partitions), first.surplus, first.lacking) == (256, (), False)
@@ -143,7 +145,7 @@ async def test_who_joins_lacks_a_share_until_others_have_let_theirs_go(store: St
     await tend("a", 3, {p: first.partitions[p] for p in first.surplus})
     second, third = await tend("b", 3, {}), await tend("c", 3, {})
     assert [(len(one.partitions), one.lacking) for one in (second, third)] == [(86, False), (84, False)]
-    kept = await store.write(sharing.keep, "b", [min(second.partitions)], {}, 60.0)
+    kept = await store.write(sharing.keep_partitions, "b", [min(second.partitions)], {}, 60.0)
     assert len(kept.surplus) == 85
 
 
@@ -152,15 +154,15 @@ async def test_a_node_takes_at_once_what_it_has_offered_itself(store: Store, mon
     came: asyncio.Queue[int] = asyncio.Queue()
 
     class Holder:
-        mine, room, concurrency, timing = range(256), 64, 64, Timing(60.0)
+        mine, room, concurrency, timing = range(256), 64, 64, LeaseTiming(60.0)
 
-        def take(self, taken: Taken) -> None:
+        def take(self, taken: ReceivedJob) -> None:
             came.put_nowait(taken.job.feed_id)
 
-    jobs = PostgresJobs(store)
-    following = asyncio.create_task(jobs.follow(Holder(), asyncio.Event()))  # type: ignore[arg-type]
+    jobs = PostgresJobReceiver(store)
+    following = asyncio.create_task(jobs.receive_jobs(Holder(), asyncio.Event()))  # type: ignore[arg-type]
     await asyncio.sleep(0.1)  # it has looked once, in vain
-    await PostgresOutgoing(store, jobs.wake).offer([Job(7, 3, 1, "http://a.example/", "due")])
+    await PostgresJobSender(store, jobs.wake).send_jobs([Job(7, 3, 1, "http://a.example/", "due")])
     assert await asyncio.wait_for(came.get(), 20) == 7
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)

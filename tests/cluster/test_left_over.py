@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from nats.js.api import StreamConfig
 
-from headwater.cluster.by_nats import NatsOutgoing
-from headwater.cluster.link import connect
-from headwater.cluster.streams import CLUSTER, STORERS, Streams
-from headwater.cluster.timing import Timing
+from headwater.cluster.by_nats import NatsJobSender
+from headwater.cluster.link import connect_nats
+from headwater.cluster.streams import IDENTITY_KEY, STORER_CONSUMER, NatsStreams
+from headwater.cluster.timing import LeaseTiming
 from headwater.store.store import Store
 
 
 async def test_what_was_acknowledged_does_not_wait_though_it_is_there(nats, prefix: str, store: Store) -> None:
-    link = await connect(nats.url, "test")
-    streams = Streams(link, prefix, Timing())
+    link = await connect_nats(nats.url, "test")
+    streams = NatsStreams(link, prefix, LeaseTiming())
     # A stream that keeps everything stands for one that was killed before it had written what it had let go.
-    kept = StreamConfig(name=streams.stream("RESULTS"), subjects=[streams.subject("res.*")], metadata={CLUSTER: "us"})
+    kept = StreamConfig(
+        name=streams.stream_name("RESULTS"), subjects=[streams.full_subject("res.*")], metadata={IDENTITY_KEY: "us"}
+    )
     await streams.context.add_stream(kept)
-    await streams.ensure("us")
-    outgoing = NatsOutgoing(streams, store, lambda: True)
+    await streams.ensure_streams("us")
+    outgoing = NatsJobSender(streams, store, lambda: True)
     for _ in range(3):
-        await streams.context.publish(streams.subject("res.7"), b"a result")
-    assert await outgoing.newest() == 3
-    assert (await outgoing.unstored(), await outgoing.stored(2)) == (3, False)
-    storer = await streams.context.pull_subscribe_bind(STORERS, streams.stream("RESULTS"))
+        await streams.context.publish(streams.full_subject("res.7"), b"a result")
+    assert await outgoing.find_newest_result() == 3
+    assert (await outgoing.count_backlog(), await outgoing.is_stored_up_to(2)) == (3, False)
+    storer = await streams.context.pull_subscribe_bind(STORER_CONSUMER, streams.stream_name("RESULTS"))
     first, second, third = await storer.fetch(3)
     await first.ack_sync()
     await second.ack_sync()
-    assert (await outgoing.unstored(), await outgoing.stored(2), await outgoing.stored(3)) == (1, True, False)
+    assert (await outgoing.count_backlog(), await outgoing.is_stored_up_to(2), await outgoing.is_stored_up_to(3)) == (
+        1,
+        True,
+        False,
+    )
     await third.ack_sync()
-    assert (await streams.context.stream_info(streams.stream("RESULTS"))).state.messages == 3
-    assert (await outgoing.unstored(), await outgoing.stored(3), await streams.waiting("RESULTS")) == (0, True, 0)
+    assert (await streams.context.stream_info(streams.stream_name("RESULTS"))).state.messages == 3
+    assert (
+        await outgoing.count_backlog(),
+        await outgoing.is_stored_up_to(3),
+        await streams.count_waiting("RESULTS"),
+    ) == (0, True, 0)
     await link.close()

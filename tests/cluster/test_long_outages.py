@@ -24,7 +24,7 @@ from cluster_in_process import all_matched
 from cluster_processes import Processes, processes
 from full_disks import fill, needs_root, small_disk
 
-from headwater.cluster.reckoning import reckon
+from headwater.cluster.reckoning import audit_run
 from headwater.cluster.servers import NatsServer, nats_server
 from headwater.lab.farm.server import Farm
 from headwater.store.store import Store
@@ -110,9 +110,9 @@ async def cluster(made: Farm, database: OwnPostgres, nats: NatsServer, eventuall
             await eventually(lambda: all_matched(store), "everything stored has met the query")
             for name in ALL:
                 assert running.stop(name) == 0
-        found = await reckon(made, store, "Everything")
+        found = await audit_run(made, store, "Everything")
     log.info("found", reckoning=found)
-    assert found.whole, found
+    assert found.is_clean, found
     assert found.at_once == 1
 
 

@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 from headwater.cluster import messages
-from headwater.cluster.carried import packed, unpack
+from headwater.cluster.carried import decode_results, encode_results
 from headwater.cluster.items import Announced, read_announced
-from headwater.cluster.messages import Errand, Grant, Hello, Job, Report, Result, Taught
+from headwater.cluster.messages import FetchResult, Grant, Hello, Job, MemberReport, ProxiedRequest, StoredLesson
 from headwater.cluster.out import read_batch
-from headwater.fetch.errand import Hop, Hopped
-from headwater.fetch.journey import Way
+from headwater.fetch.errand import RemoteReply, RemoteRequest
+from headwater.fetch.journey import Handover
 from headwater.model import Document, Enclosure, Ending, Entry, Hints, Item, Known, Outcome, Refresh, Source, Validators
 from headwater.node.learning import Lesson
 from headwater.store.values import Delivery, OutboxEntry
@@ -47,31 +47,38 @@ OUTCOME = Outcome(
     Ending.CHANGED, URL, URL, 2_000.0, 0.25, 200, DOCUMENT, VALIDATORS, None, 60.0, None, 4_321, "0f", "fine", False
 )
 JOB = Job(7, 123, (5 << 32) + 1, URL, "it is due", VALIDATORS, "0e", True, 0.5, well=True, wished=True)
-RESULT = Result(JOB, OUTCOME, "t1", 9, unasked=True)
+RESULT = FetchResult(JOB, OUTCOME, "t1", 9, unasked=True)
 REFRESH = Refresh(7, 2_000.0, Ending.CHANGED, 200, 0.25, 4_321, 1, 0, 1, 0, True, 0.5, "it is due", "fine", (1_000.0,))
 KNOWN = Known(
     7, URL, VALIDATORS, (("tag:1", "0a"),), "0f", 2_000.0, 2_000.0, 2_000.0, 2_060.0, hub="https://hub.example/"
 )
 LESSON = Lesson(REFRESH, KNOWN, URL, 1_500.0, False, (1_000.0,), 60.0, None, True)
-REPORT = Report("t1", "terminal", "1.0", 1.0, 2.0, 64, {"fetched": 3}, 4.0, "slow", "machine", 5.0, (1, 2))
+REPORT = MemberReport("t1", "terminal", "1.0", 1.0, 2.0, 64, {"fetched": 3}, 4.0, "slow", "machine", 5.0, (1, 2))
 ITEM = Item(7, "tag:1", "0a", "Täglich & neu", "https://one.example/1", 1_000.0, True, None, 2_000.0, ("Ann",), id=4)
 DELIVERY = Delivery(1, 2, "News", 3, 4, "email", "ann@example.org", 5.0, 6.0, "failed", "b", 2, 7.0, "later")
 
 SAMPLES: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
     "a job": (JOB, messages.read_job),
     "a job handed on": (
-        Job(7, 8, 9, URL, "moved", way=Way(URL, "https://two.example/", 1.0, 0.5, True, 1, 10, 0.25)),
+        Job(7, 8, 9, URL, "moved", way=Handover(URL, "https://two.example/", 1.0, 0.5, True, 1, 10, 0.25)),
         messages.read_job,
     ),
     "an errand": (
-        Job(-3, 8, 0, URL, "a person asks", errand=Errand(Hop(URL, {"Accept": "*/*"}, 5.0, 1 << 20, True), "_INBOX.x")),
+        Job(
+            -3,
+            8,
+            0,
+            URL,
+            "a person asks",
+            errand=ProxiedRequest(RemoteRequest(URL, {"Accept": "*/*"}, 5.0, 1 << 20, True), "_INBOX.x"),
+        ),
         messages.read_job,
     ),
-    "results": ([RESULT], unpack),
-    "results, compressed": ([RESULT] * 60, unpack),
-    "what is learned": ([Taught(5, LESSON, True, True)], messages.read_taught),
-    "an answer": (Hopped(200, (("ETag", '"a"'),), b"body", 9, 0.5, None, "", None), messages.read_hopped),
-    "a failure": (Hopped(None, ending=Ending.THROTTLED, message="not now", retry_after=60.0), messages.read_hopped),
+    "results": ([RESULT], decode_results),
+    "results, compressed": ([RESULT] * 60, decode_results),
+    "what is learned": ([StoredLesson(5, LESSON, True, True)], messages.read_lessons),
+    "an answer": (RemoteReply(200, (("ETag", '"a"'),), b"body", 9, 0.5, None, "", None), messages.read_reply),
+    "a failure": (RemoteReply(None, ending=Ending.THROTTLED, message="not now", retry_after=60.0), messages.read_reply),
     "a greeting": (Hello(REPORT, {1: 2}, True), messages.read_hello),
     "partitions": (Grant({1: 2}, (1,), 60.0, 5, 2_000.0, "slow", True), messages.read_grant),
     "an item": ([Announced(OutboxEntry(11, "new", ITEM, 2_000.0), 10)], read_announced),  # alone, once
@@ -82,7 +89,7 @@ SAMPLES: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
 def written(name: str) -> bytes:
     value = SAMPLES[name][0]
     if name.startswith("results"):
-        [(_, body)] = packed(value, 1 << 20)
+        [(_, body)] = encode_results(value, 1 << 20)
         return body
     return messages.encode(value)
 
@@ -97,16 +104,18 @@ def test_what_was_sent_once_is_read_for_ever(name: str) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_is_sent_today_is_kept(name: str) -> None:
     """A form that is not in the file yet belongs into it, below the others."""
-    ours = unpack(written(name)) if name.startswith("results") else msgspec.msgpack.decode(written(name))
+    ours = decode_results(written(name)) if name.startswith("results") else msgspec.msgpack.decode(written(name))
     kept = [base64.b64decode(body) for body in json.loads(KEPT.read_text())[name]]
-    assert ours in [unpack(body) if name.startswith("results") else msgspec.msgpack.decode(body) for body in kept]
+    assert ours in [
+        decode_results(body) if name.startswith("results") else msgspec.msgpack.decode(body) for body in kept
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if "compressed" not in name])
 def test_a_field_that_a_later_version_sends_is_no_hindrance(name: str) -> None:
     value, read = SAMPLES[name]
     if name == "an errand":
-        value = Job(-3, 8, 0, URL, "a person asks", errand=Errand(Hop(URL, {}), "_INBOX.x"))
+        value = Job(-3, 8, 0, URL, "a person asks", errand=ProxiedRequest(RemoteRequest(URL, {}), "_INBOX.x"))
     body = messages.encode(value)
     assert read(msgspec.msgpack.encode(_with_more(msgspec.msgpack.decode(body)))) == value
 

@@ -10,26 +10,26 @@ import pytest
 from cluster_in_process import roles, settings, streams_at
 
 from headwater.cluster import roles as cluster_roles
-from headwater.cluster.leading import last_status
+from headwater.cluster.leading import load_leader_status
 from headwater.cluster.messages import Job
 from headwater.cluster.node import SharedNode
-from headwater.cluster.outage import Outage
+from headwater.cluster.outage import TerminalOutage
 from headwater.cluster.partition import partition_of
 from headwater.cluster.servers import NatsServer
-from headwater.cluster.status import Standing, cluster_status
-from headwater.cluster.timing import Timing
+from headwater.cluster.status import MemberStatus, read_cluster_status
+from headwater.cluster.timing import LeaseTiming
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Outcome
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.cluster_metrics import ClusterFigures
+from headwater.web.cluster_metrics import ClusterCollector
 
 FEEDS = 12
 WINDOW = 100  # so many items that a burst in the farm's hurried time does not look like dates made at the request
 
 
-async def standing(store: Store) -> dict[str, Standing]:
-    return {one.name: one for one in (await cluster_status(store)).members}
+async def standing(store: Store) -> dict[str, MemberStatus]:
+    return {one.name: one for one in (await read_cluster_status(store)).members}
 
 
 async def all_asked(store: Store, since: float, feeds: int = FEEDS) -> bool:
@@ -56,16 +56,16 @@ async def test_servers_that_all_fall_silent_are_not_blamed_and_are_asked_when_th
         await made.stop()
 
         async def away() -> bool:
-            status = await last_status(store)
+            status = await load_leader_status(store)
             here = (await standing(store)).get("terminal")
             return bool(status and status.network_away_since and here and here.away_since)
 
         await eventually(away, "the outage is noticed")
-        found = await cluster_status(store)
+        found = await read_cluster_status(store)
         assert any("terminal: No server answers" in one for one in found.problems)
         figures = {
             sample.labels["member"]: sample.value
-            for family in ClusterFigures(found).collect()
+            for family in ClusterCollector(found).collect()
             if family.name == "headwater_cluster_network_away"
             for sample in family.samples
         }
@@ -76,7 +76,7 @@ async def test_servers_that_all_fall_silent_are_not_blamed_and_are_asked_when_th
         await eventually(lambda: all_asked(store, began), "all are asked again")
 
         async def back() -> bool:
-            status = await last_status(store)
+            status = await load_leader_status(store)
             return status is not None and status.network_away_since is None
 
         await eventually(back, "and the outage is over")
@@ -89,23 +89,23 @@ class Cut(Fetcher):
 
     cut = False
 
-    async def fetch_ours(self, url: str, *args: Any, **more: Any) -> Any:
+    async def fetch_until_handover(self, url: str, *args: Any, **more: Any) -> Any:
         if Cut.cut:
             return Outcome(Ending.CONNECTION, url, url, time.time(), 0.01)
-        return await super().fetch_ours(url, *args, **more)
+        return await super().fetch_until_handover(url, *args, **more)
 
 
 async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = cluster_roles.fetcher
+    real = cluster_roles.make_fetcher
 
-    def fetcher(given: Any, timing: Timing, clock: Any = None, errands: Any = None) -> Fetcher:
+    def fetcher(given: Any, timing: LeaseTiming, clock: Any = None, errands: Any = None) -> Fetcher:
         if given.member != "cut":
             return real(given, timing, clock, errands)
-        return Cut(allow_private=True, deadline=timing.fetch, clock=clock)
+        return Cut(allow_private=True, deadline=timing.fetch_seconds, clock=clock)
 
-    monkeypatch.setattr(cluster_roles, "fetcher", fetcher)
+    monkeypatch.setattr(cluster_roles, "make_fetcher", fetcher)
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
     await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
@@ -116,18 +116,18 @@ async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
         running.start("well", "terminal")
 
         async def passed() -> bool:
-            held = (await cluster_status(store, streams)).partitions
+            held = (await read_cluster_status(store, streams)).partitions
             return len(held.get("cut", ())) <= 3 and len(held.get("well", ())) >= 253
 
         await eventually(passed, "its partitions are the other's")
-        kept = set((await cluster_status(store, streams)).partitions.get("cut", ()))
+        kept = set((await read_cluster_status(store, streams)).partitions.get("cut", ()))
         tried = sum(partition_of(made.url(k)) in kept for k in range(FEEDS))  # two hosts may be in one partition
         began = time.time()
         await eventually(lambda: all_asked(store, began, FEEDS - tried), "whose terminal asks for them")
         Cut.cut = False
 
         async def shared() -> bool:
-            held = (await cluster_status(store, streams)).partitions
+            held = (await read_cluster_status(store, streams)).partitions
             return len(held.get("cut", ())) == len(held.get("well", ())) == 128
 
         await eventually(shared, "both have their share again")
@@ -160,23 +160,23 @@ def silence(feed: int) -> Outcome:
 
 
 async def test_a_single_host_that_falls_silent_has_itself_to_blame() -> None:
-    outage = Outage(Timing(0.4))
-    assert await outage.counts(job(1), silence(1), 1000.0)
+    outage = TerminalOutage(LeaseTiming(0.4))
+    assert await outage.decide(job(1), silence(1), 1000.0)
     assert outage.away_since is None
 
 
 async def test_a_wish_counts_at_once_and_an_answer_to_an_errand_ends_an_outage() -> None:
-    outage = Outage(Timing(40.0))
-    assert await outage.counts(job(1, wished=True), silence(1), 1000.0)
-    waiting = [outage.counts(job(k), silence(k), 1000.0) for k in (2, 3)]
+    outage = TerminalOutage(LeaseTiming(40.0))
+    assert await outage.decide(job(1, wished=True), silence(1), 1000.0)
+    waiting = [outage.decide(job(k), silence(k), 1000.0) for k in (2, 3)]
     held = [asyncio.create_task(one) for one in waiting]
     await asyncio.sleep(0)
-    assert not await outage.counts(job(4), silence(4), 1000.0)
+    assert not await outage.decide(job(4), silence(4), 1000.0)
     assert await asyncio.gather(*held) == [False, False]
     assert outage.away_since == 1000.0
-    assert outage.next_try({3, 4}) == job(3)
-    assert outage.next_try({3, 4}) == job(4)
-    assert outage.next_try({9}) is None
-    outage.heard(1001.0)
+    assert outage.next_probe({3, 4}) == job(3)
+    assert outage.next_probe({3, 4}) == job(4)
+    assert outage.next_probe({9}) is None
+    outage.note_answer(1001.0)
     assert outage.away_since is None
-    assert outage.next_try({3, 4}) is None
+    assert outage.next_probe({3, 4}) is None

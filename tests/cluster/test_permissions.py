@@ -13,10 +13,10 @@ import pytest
 from cluster_in_process import all_matched, roles, settings
 from structlog.testing import capture_logs
 
-from headwater.cluster.link import connect
+from headwater.cluster.link import connect_nats
 from headwater.cluster.servers import NatsServer, nats_server
 from headwater.cluster.web_node import WebNode
-from headwater.fetch.discover import discover
+from headwater.fetch.discover import discover_candidates
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -52,13 +52,13 @@ async def test_every_role_works_with_its_own_user_and_is_refused_nothing(
             web = given.model_copy(update={"member": "web", "nats": address(guarded, "web")})
             async with WebNode(web) as node:
                 await eventually(lambda: all_matched(store), "items go all the way")
-                assert [one.url for one in await discover(node.scout, made.url(1))] == [made.url(1)]
+                assert [one.url for one in await discover_candidates(node.scout, made.url(1))] == [made.url(1)]
     assert not [one for one in said if "ermission" in str(one)]
 
 
 async def test_a_terminal_can_neither_read_items_nor_make_streams(guarded: NatsServer) -> None:
     with capture_logs() as said:
-        link = await connect(address(guarded, "terminal"), "test")
+        link = await connect_nats(address(guarded, "terminal"), "test")
         with pytest.raises((nats.errors.Error, TimeoutError)):
             await link.jetstream(timeout=0.5).stream_info("ITEMS")
         await link.subscribe("it.>")

@@ -9,17 +9,17 @@ import numpy as np
 from cluster_in_process import result
 
 from headwater.cluster import pushed, sharing
-from headwater.cluster.messages import Result
-from headwater.cluster.storer import Storer
-from headwater.node.courtesy import Courtesy
-from headwater.schedule.manners import SAFETY
+from headwater.cluster.messages import FetchResult
+from headwater.cluster.storer import ClusterIngest
+from headwater.node.courtesy import Politeness
+from headwater.schedule.manners import SAFETY_POLL
 from headwater.store.store import Store
-from headwater.store.values import NewFeed, Subscription
+from headwater.store.values import NewFeed, WebSubLease
 
 HUB = "https://hub.example/"
 
 
-def with_hub(one: Result, hub: str) -> Result:
+def with_hub(one: FetchResult, hub: str) -> FetchResult:
     """The result of a document that names a hub."""
     assert one.outcome.document is not None
     document = replace(one.outcome.document, hub=(hub,), self=one.job.url)
@@ -30,44 +30,44 @@ async def test_a_pushed_feed_is_asked_seldom_until_its_hub_ends(store: Store) ->
     urls = ["https://pushed.example/feed", "https://other.example/feed"]
     now = time.time()
     one, other = [added.feed.id for added in await store.add_feeds([NewFeed(url) for url in urls], now)]
-    await store.write(sharing.prepare)
-    courtesy = Courtesy(np.random.default_rng(1), least=1.0)
-    storer = Storer(store, courtesy)
-    await storer.settle([with_hub(result(one, urls[0], now - 10, "a"), HUB)])
-    await store.subscriptions.add([Subscription(one, "key", HUB, urls[0], "secret", due=now)])
+    await store.write(sharing.create_partition_leases)
+    courtesy = Politeness(np.random.default_rng(1), least=1.0)
+    storer = ClusterIngest(store, courtesy)
+    await storer.save_results([with_hub(result(one, urls[0], now - 10, "a"), HUB)])
+    await store.subscriptions.add([WebSubLease(one, "key", HUB, urls[0], "secret", due=now)])
     assert await store.subscriptions.claim(now, now + 600, now + 600)
     assert await store.subscriptions.confirm("key", urls[0], now, now + 1000, now + 800) == one
-    assert await pushed.follow(store, courtesy) == set()
+    assert await pushed.follow_pushed_feeds(store, courtesy) == set()
     both = [result(feed, url, now, "a") for feed, url in zip((one, other), urls, strict=True)]
-    await storer.settle([with_hub(one, HUB) for one in both])
+    await storer.save_results([with_hub(one, HUB) for one in both])
     known = await store.known([one, other])
-    assert (known[one].next_refresh or 0) >= now + SAFETY
-    assert (known[other].next_refresh or 0) < now + SAFETY / 2
+    assert (known[one].next_refresh or 0) >= now + SAFETY_POLL
+    assert (known[other].next_refresh or 0) < now + SAFETY_POLL / 2
     await store.subscriptions.end(one, "silent", "It did not push.", now + 1000)
-    assert await pushed.follow(store, courtesy) == {one}  # whoever decides reconsiders it
-    assert courtesy.pushed == set()
+    assert await pushed.follow_pushed_feeds(store, courtesy) == {one}  # whoever decides reconsiders it
+    assert courtesy.pushed_feeds == set()
 
 
 async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_stores_a_poll(store: Store) -> None:
     url, now = "https://pushed.example/feed", time.time()
     [added] = await store.add_feeds([NewFeed(url)], now)
     feed = added.feed.id
-    await store.write(sharing.prepare)
-    courtesy = Courtesy(np.random.default_rng(1), least=1.0)
-    storer = Storer(store, courtesy)
-    await storer.settle([with_hub(result(feed, url, now - 20_000, "a"), HUB)])
-    await store.subscriptions.add([Subscription(feed, "key", HUB, url, "secret", due=now - 19_000)])
+    await store.write(sharing.create_partition_leases)
+    courtesy = Politeness(np.random.default_rng(1), least=1.0)
+    storer = ClusterIngest(store, courtesy)
+    await storer.save_results([with_hub(result(feed, url, now - 20_000, "a"), HUB)])
+    await store.subscriptions.add([WebSubLease(feed, "key", HUB, url, "secret", due=now - 19_000)])
     assert await store.subscriptions.claim(now - 19_000, now, now)
     assert await store.subscriptions.confirm("key", url, now - 19_000, now + 1000, now + 800) == feed
     await storer.follow_hubs()
-    await storer.settle([with_hub(result(feed, url, now - 10_000, "a"), HUB)])  # nothing new: it is believed
-    assert courtesy.pushed == {feed}
+    await storer.save_results([with_hub(result(feed, url, now - 10_000, "a"), HUB)])  # nothing new: it is believed
+    assert courtesy.pushed_feeds == {feed}
     missed = with_hub(result(feed, url, now, "a", "b"), HUB)
     assert missed.outcome.document is not None
     entries = tuple(replace(one, published=now - 5_000) for one in missed.outcome.document.items)
     document = replace(missed.outcome.document, items=entries)
-    await storer.settle([replace(missed, outcome=replace(missed.outcome, document=document))])
-    assert courtesy.pushed == set()
+    await storer.save_results([replace(missed, outcome=replace(missed.outcome, document=document))])
+    assert courtesy.pushed_feeds == set()
     found = (await store.subscriptions.by_feed([feed]))[feed]
     assert found.state == "silent"
     assert await store.subscriptions.active(now) == {}  # which the controller sees, and polls it as ever

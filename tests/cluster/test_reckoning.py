@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from databases import sqlite_url
-from headwater.cluster.reckoning import Reckoning, overlaps, reckon
+from headwater.cluster.reckoning import RunAudit, audit_run, describe_overlaps
 from headwater.formats import read
-from headwater.lab.farm.log import Line, Log
+from headwater.lab.farm.log import LoggedRequest, RequestLog
 from headwater.lab.farm.server import Farm
 from headwater.model import Ending, Outcome
 from headwater.novelty import judge
@@ -34,23 +34,23 @@ class Reader:
         """Let time pass until that many more are published."""
         for _ in range(items):
             clock = self._farm.clock
-            next_one = self._farm.source(0).timeline.next_after(clock.now())
-            self._farm.advance(clock.date(next_one) - clock.wall() + MOMENT)
+            next_one = self._farm.get_feed(0).timeline.time_of_next(clock.farm_time())
+            self._farm.advance(clock.to_wall_time(next_one) - clock.wall_time() + MOMENT)
 
     async def refresh(self, *, during: int = 0, loses: int = 0, notices: bool = True) -> None:
         """`during` items are published when the document is made already; `loses` of the new ones are not stored."""
-        url, began = self._farm.url(0), self._farm.clock.wall()
-        document = read(self._farm.source(0).document(), url)
+        url, began = self._farm.url(0), self._farm.clock.wall_time()
+        document = read(self._farm.get_feed(0).make_document(), url)
         self._farm.advance(MOMENT)
         self.publish(during)
-        outcome = Outcome(Ending.CHANGED, url, url, began, self._farm.clock.wall() - began, 200, document)
+        outcome = Outcome(Ending.CHANGED, url, url, began, self._farm.clock.wall_time() - began, 200, document)
         known = (await self._store.known([self._feed]))[self._feed]
         verdict = judge(known, outcome, {})
         noted = replace(verdict.refresh, saturated=verdict.refresh.saturated and notices)
         await self._store.save([replace(verdict, refresh=noted, new=verdict.new[loses:])])
 
-    async def reckoned(self) -> Reckoning:
-        return await reckon(self._farm, self._store, "Everything")
+    async def reckoned(self) -> RunAudit:
+        return await audit_run(self._farm, self._store, "Everything")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def test_what_the_first_window_shows_and_what_comes_after_is_due_and_older
     await reader.refresh()
     found = await reader.reckoned()
     assert (found.published, found.missing, found.overflowed, found.unnoticed) == (2 * WINDOW - 1, 0, 0, 0)
-    assert replace(found, unmatched=0).whole  # there is no query processor in these tests
+    assert replace(found, unmatched=0).is_clean  # there is no query processor in these tests
 
 
 async def test_an_item_published_while_the_last_refresh_was_under_way_is_not_due(reader: Reader) -> None:
@@ -88,7 +88,7 @@ async def test_an_item_that_was_shown_and_not_stored_is_missing_and_its_story_is
     reader.publish(3)
     await reader.refresh(loses=1)
     found = await reader.reckoned()
-    assert (found.missing, replace(found, unmatched=0).whole) == (1, False)
+    assert (found.missing, replace(found, unmatched=0).is_clean) == (1, False)
     [story] = found.stories
     assert story.startswith("missing: urn:headwater-farm:2:0:")
     assert "left the window: not yet" in story
@@ -114,15 +114,15 @@ async def test_a_loss_that_nobody_noticed_is_told(reader: Reader) -> None:
     await reader.refresh(notices=False)
     found = await reader.reckoned()
     assert (found.overflowed, found.missing, found.unnoticed) == (2, 0, 2)
-    assert not replace(found, unmatched=0).whole
+    assert not replace(found, unmatched=0).is_clean
     assert all(story.startswith("passed unnoticed: ") for story in found.stories)
 
 
 def test_requests_that_a_host_had_to_bear_at_once_are_told() -> None:
-    log = Log(10)
+    log = RequestLog(10)
     for began, ended, host, feed in ((1.0, 2.0, "a", 0), (1.5, 3.0, "b", 1), (2.5, 3.5, "a", 2), (2.8, 3.1, "b", 3)):
-        log.begin(host)
-        log.end(Line(began, ended, "GET", f"/feeds/{feed}", feed, 200, host, "127.0.0.1:1"))
-    [story] = overlaps(log)
+        log.begin_request(host)
+        log.end_request(LoggedRequest(began, ended, "GET", f"/feeds/{feed}", feed, 200, host, "127.0.0.1:1"))
+    [story] = describe_overlaps(log)
     assert story.startswith("b saw two at once: /feeds/1")
     assert "/feeds/3" in story

@@ -12,14 +12,14 @@ import pytest
 from cluster_in_process import LEASE, roles, settings, streams_at
 
 from headwater.cluster import membership
-from headwater.cluster.by_nats import carrier
-from headwater.cluster.link import connect, shown
+from headwater.cluster.by_nats import find_carrier
+from headwater.cluster.link import connect_nats, redact_address
 from headwater.cluster.membership import Membership
 from headwater.cluster.node import SharedNode
 from headwater.cluster.roles import ROLES
 from headwater.cluster.servers import NatsServer, nats_server
-from headwater.cluster.status import cluster_status
-from headwater.cluster.timing import Timing
+from headwater.cluster.status import read_cluster_status
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import ClusterError, SettingsError, StoreError
 from headwater.store.store import Store
 
@@ -27,14 +27,14 @@ from headwater.store.store import Store
 async def test_a_nats_that_is_not_there_is_waited_for_and_then_said_to_be_unreachable() -> None:
     began = time.monotonic()
     with pytest.raises(ClusterError, match="cannot be reached") as caught:
-        await connect("nats://somebody:secret@127.0.0.1:1", "test", patience=1.5)
+        await connect_nats("nats://somebody:secret@127.0.0.1:1", "test", patience=1.5)
     assert time.monotonic() - began > 0.5
     assert "secret" not in str(caught.value)
 
 
 async def test_a_nats_that_comes_later_is_found(tmp_path: Path) -> None:
     server = NatsServer(tmp_path)
-    connecting = asyncio.create_task(connect(server.url, "test", patience=30.0))
+    connecting = asyncio.create_task(connect_nats(server.url, "test", patience=30.0))
     await asyncio.sleep(0.5)
     await asyncio.to_thread(server.start)
     try:
@@ -56,7 +56,7 @@ async def test_an_old_nats_is_refused_by_its_version() -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     with pytest.raises(ClusterError, match=r"is version 2\.9; Headwater needs 2\.10"):
-        await connect(f"nats://127.0.0.1:{port}", "test", patience=2.0)
+        await connect_nats(f"nats://127.0.0.1:{port}", "test", patience=2.0)
     server.close()
 
 
@@ -64,15 +64,15 @@ async def test_wrong_credentials_are_said_at_once(tmp_path: Path) -> None:
     with nats_server(tmp_path, more='authorization { user: "a", password: "right" }\n') as server:
         began = time.monotonic()
         with pytest.raises(ClusterError, match="refused our credentials") as caught:
-            await connect(server.url.replace("//", "//a:wrong@"), "test")
+            await connect_nats(server.url.replace("//", "//a:wrong@"), "test")
         assert time.monotonic() - began < 30
         assert "wrong" not in str(caught.value)
-        link = await connect(server.url.replace("//", "//a:right@"), "test")
+        link = await connect_nats(server.url.replace("//", "//a:right@"), "test")
         await link.close()
 
 
 def test_addresses_are_shown_without_what_is_secret() -> None:
-    assert shown("nats://u:p@one:4222, tls://u:p@two:4222") == "nats://one:4222,tls://two:4222"
+    assert redact_address("nats://u:p@one:4222, tls://u:p@two:4222") == "nats://one:4222,tls://two:4222"
 
 
 @pytest.mark.parametrize("role", sorted(ROLES))
@@ -97,7 +97,7 @@ async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
     async with roles(given, "storer"):
 
         async def joined() -> bool:
-            return bool((await cluster_status(store)).members)
+            return bool((await read_cluster_status(store)).members)
 
         await eventually(joined, "the first cluster is there")
         with pytest.raises(ClusterError, match="Another cluster lives on this database"):
@@ -112,19 +112,19 @@ async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
 
 async def test_streams_of_another_database_are_refused(store: Store, nats: NatsServer, prefix: str) -> None:
     async with streams_at(nats.url, prefix) as streams:
-        await streams.ensure(await carrier(streams, store))
+        await streams.ensure_streams(await find_carrier(streams, store))
         with pytest.raises(ClusterError, match="belong to another cluster"):
-            await streams.ensure("another")
+            await streams.ensure_streams("another")
 
 
 async def test_a_clock_that_is_wrong_is_said_and_leases_do_not_mind(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    member = Membership(store, "postgresql", Timing(LEASE))
-    await member.join()
-    await member.stay()
+    member = Membership(store, "postgresql", LeaseTiming(LEASE))
+    await member.join_cluster()
+    await member.heartbeat()
     assert member.problem is None
     monkeypatch.setattr(membership, "time", SimpleNamespace(time=lambda: time.time() + 90.0))
-    await member.stay()
+    await member.heartbeat()
     assert member.problem is not None
     assert "90 seconds ahead of the database's" in member.problem

@@ -8,7 +8,7 @@ import pytest
 from cluster_in_process import all_matched
 from cluster_processes import processes
 
-from headwater.cluster.reckoning import reckon
+from headwater.cluster.reckoning import audit_run
 from headwater.cluster.servers import NatsServer
 from headwater.store import leases
 from headwater.store.store import Store
@@ -37,7 +37,7 @@ async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_
         running.start("processor2", "processor", DATABASE=url)
 
         async def all_there() -> bool:
-            return len(await store.read(leases.members, 9.0)) >= 8
+            return len(await store.read(leases.list_members, 9.0)) >= 8
 
         await eventually(all_there, "everybody has joined")
         for name in ("terminal1", "controller1", "storer1", "processor1"):
@@ -49,7 +49,7 @@ async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_
             assert running.stop(name) == 0
         await eventually(lambda: all_matched(store), "everything stored has met the query")
         assert running.stop("processor2") == 0
-    found = await reckon(made, store, "Everything")
-    assert found.whole, found
+    found = await audit_run(made, store, "Everything")
+    assert found.is_clean, found
     assert found.at_once == 1  # no host ever saw two at once
     assert found.published > 0

@@ -14,7 +14,7 @@ from cluster_processes import processes
 from sqlalchemy import text
 
 from headwater.cluster.messages import encode, read_grant
-from headwater.cluster.reckoning import reckon
+from headwater.cluster.reckoning import audit_run
 from headwater.cluster.servers import NatsServer
 from headwater.store.migrate import HEAD
 from headwater.store.store import Store
@@ -59,13 +59,13 @@ async def test_a_terminal_that_the_controller_does_not_understand_is_told(
 ) -> None:
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with streams_at(nats.url, prefix) as streams, roles(given, "controller"):
-        await eventually(streams.present, "the streams are made")
+        await eventually(streams.are_present, "the streams are made")
         hello = encode({"report": {"name": "t", "role": "terminal"}, "drained": [1, 2, 3]})  # as it once was
         answers = []
 
         async def answered() -> bool:
             try:
-                answers.append(await streams.link.request(streams.subject("terminals"), hello, timeout=1.0))
+                answers.append(await streams.link.request(streams.full_subject("terminals"), hello, timeout=1.0))
             except Exception:
                 return False
             return True
@@ -132,7 +132,7 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
         for name in ORDER:
             assert running.stop(name) == 0
             assert "Traceback" not in running.said(name)
-    found = await reckon(made, store, "Everything")
+    found = await audit_run(made, store, "Everything")
     log.info("found", reckoning=found)
-    assert found.whole, found
+    assert found.is_clean, found
     assert found.at_once == 1

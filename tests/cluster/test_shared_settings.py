@@ -20,31 +20,31 @@ async def test_what_is_changed_at_one_node_holds_for_all_and_for_who_leads(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(leaving := AsyncExitStack())
         first = await leaving.enter_async_context(SharedNode(settings(database=url, member="first")))
-        await eventually(lambda: first.leader.controller is not None, "the first leads")
+        await eventually(lambda: first.leader.dispatcher is not None, "the first leads")
         async with SharedNode(settings(database=url, member="second")) as second:
-            await second.change({"strategy": "value", "budget": 90.0, "readers_add": "7"})
+            await second.change_settings({"strategy": "value", "budget": 90.0, "readers_add": "7"})
             await eventually(lambda: first.settings.readers_add == "7", "the other node knows")
             assert (first.settings.strategy, first.settings.budget) == ("value", 90)
 
             def leads_otherwise() -> bool:
-                leader = first.leader.controller
-                return leader is not None and (leader.strategy.name, leader.spending.cap.requests) == ("value", 90)
+                leader = first.leader.dispatcher
+                return leader is not None and (leader.strategy.name, leader.budget.cap.requests) == ("value", 90)
 
             await eventually(leads_otherwise, "who leads decides by the new strategy")
             with pytest.raises(SettingsError, match="no strategy"):
-                await first.change({"strategy": "nonsense"})
-            await first.change({"target_delay": 600.0})
+                await first.change_settings({"strategy": "nonsense"})
+            await first.change_settings({"target_delay": 600.0})
             await eventually(lambda: second.settings.target_delay == 600, "and the other way round")
-            assert first.leader.upkeep is not None
-            await eventually(lambda: first.leader.upkeep.settings.target_delay == 600, "who leads aims at it")
-            await first.change({"target_delay": None, "strategy": "uniform"})
+            assert first.leader.maintenance is not None
+            await eventually(lambda: first.leader.maintenance.settings.target_delay == 600, "who leads aims at it")
+            await first.change_settings({"target_delay": None, "strategy": "uniform"})
             await eventually(lambda: second.settings.strategy == "uniform", "it is everywhere")
             await leaving.aclose()
-            await eventually(lambda: second.leader.controller is not None, "the other leads")
-            assert second.leader.controller is not None
-            assert second.leader.controller.strategy.name == "uniform"  # given by hand is another, but before
+            await eventually(lambda: second.leader.dispatcher is not None, "the other leads")
+            assert second.leader.dispatcher is not None
+            assert second.leader.dispatcher.strategy.name == "uniform"  # given by hand is another, but before
     third = Settings(allow_private=True, cluster_lease=LEASE, database=url, member="third")
     async with SharedNode(third) as node:
         assert (node.settings.strategy, node.settings.budget, node.settings.readers_add) == ("uniform", 90, "7")
-        await eventually(lambda: node.leader.upkeep is not None, "it leads")
-        assert node.leader.upkeep.settings.readers_add == "7"
+        await eventually(lambda: node.leader.maintenance is not None, "it leads")
+        assert node.leader.maintenance.settings.readers_add == "7"

@@ -9,7 +9,7 @@ import killed_storer
 import pytest
 from cluster_in_process import publish, result, roles, settings, streams_at
 
-from headwater.cluster.by_nats import carrier
+from headwater.cluster.by_nats import find_carrier
 from headwater.cluster.items import Followed
 from headwater.cluster.membership import Membership
 from headwater.cluster.servers import NatsServer
@@ -35,9 +35,9 @@ async def test_every_item_is_stored_once_and_announced_once_wherever_a_storer_di
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=LEASE)
     expected = {(one.feed.id, f"{k}-{n}") for k, one in enumerate(added) for n in range(WINDOW + 2)}
     async with streams_at(nats.url, prefix, lease=LEASE) as streams:
-        name = await carrier(streams, store)
-        await streams.ensure(name)
-        await Membership(store, name, streams.timing).join()
+        name = await find_carrier(streams, store)
+        await streams.ensure_streams(name)
+        await Membership(store, name, streams.timing).join_cluster()
         for shift in (0, 2):  # the second window shows two new items
             for k, one in enumerate(added):
                 shown = [f"{k}-{n}" for n in range(shift, shift + WINDOW)]
@@ -60,7 +60,7 @@ async def test_every_item_is_stored_once_and_announced_once_wherever_a_storer_di
                 entries = await follower.read(position, 7)
                 read.extend((entry.item.feed_id, entry.item.identity) for entry in entries if entry.kind == "new")
                 position = entries[-1].position if entries else position
-                return len(read) >= len(expected) and await streams.waiting("RESULTS") == 0
+                return len(read) >= len(expected) and await streams.count_waiting("RESULTS") == 0
 
             await eventually(all_read, "everything is announced")
             assert sorted(read) == sorted(expected)

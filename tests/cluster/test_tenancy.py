@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.cluster.messages import Grant
-from headwater.cluster.tenancy import Tenancy
+from headwater.cluster.tenancy import Holdings
 
 LEASE, FETCH, PAUSE = 6.0, 3.0, 1.0
 P = 7  # any partition
@@ -21,27 +21,27 @@ def grant(partitions: Mapping[int, int], *surplus: int, lacking: bool = False, s
     return Grant(dict(partitions), surplus, seconds, 1, 0.0, lacking=lacking)
 
 
-def holding(partitions: Mapping[int, int], *surplus: int) -> Tenancy:
+def holding(partitions: Mapping[int, int], *surplus: int) -> Holdings:
     """Asked for at 10 and heard at 11."""
-    tenancy = Tenancy(FETCH)
-    tenancy.granted(grant(partitions, *surplus), 10.0, 11.0)
+    tenancy = Holdings(FETCH)
+    tenancy.apply_grant(grant(partitions, *surplus), 10.0, 11.0)
     return tenancy
 
 
 def test_who_holds_nothing_begins_nothing_and_asks_often() -> None:
-    tenancy = Tenancy(FETCH)
-    assert (tenancy.open(0.0), tenancy.epoch(1, 0.0), tenancy.claimed) == ([], None, {})
-    assert tenancy.moving
+    tenancy = Holdings(FETCH)
+    assert (tenancy.list_open(0.0), tenancy.find_epoch(1, 0.0), tenancy.claimed) == ([], None, {})
+    assert tenancy.is_moving
 
 
 @given(st.floats(0.0, 30.0))
 def test_a_fetch_begins_only_if_it_must_end_before_the_lease_counted_from_the_question(now: float) -> None:
     tenancy = holding({1: 5, 2: 8})
     in_time = now + FETCH <= 10.0 + LEASE
-    assert tenancy.open(now) == ([1, 2] if in_time else [])
-    assert tenancy.epoch(2, now) == (8 if in_time else None)
-    assert tenancy.epoch(3, now) is None
-    assert tenancy.left(now) == 16.0 - now
+    assert tenancy.list_open(now) == ([1, 2] if in_time else [])
+    assert tenancy.find_epoch(2, now) == (8 if in_time else None)
+    assert tenancy.find_epoch(3, now) is None
+    assert tenancy.seconds_left(now) == 16.0 - now
 
 
 @given(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9)), st.lists(st.integers(0, 9)))
@@ -49,48 +49,48 @@ def test_what_is_draining_is_let_go_as_soon_as_nothing_of_it_is_in_hand_and_not_
     held: set[int], surplus: set[int], under_way: list[int]
 ) -> None:
     tenancy = holding({p: 100 + p for p in held}, *(surplus := surplus & held))
-    assert set(tenancy.open(12.0)) == held - surplus
+    assert set(tenancy.list_open(12.0)) == held - surplus
     for p in under_way:
-        tenancy.begin(p)
+        tenancy.begin_job(p)
     early = surplus.difference(under_way)
-    assert tenancy.let_go() == {p: 100 + p for p in early}
+    assert tenancy.release_drained() == {p: 100 + p for p in early}
     assert set(tenancy.held) == held - early
     for p in under_way:
-        tenancy.end(p)
-    assert tenancy.let_go() == {p: 100 + p for p in surplus}
+        tenancy.end_job(p)
+    assert tenancy.release_drained() == {p: 100 + p for p in surplus}
     assert set(tenancy.held) == held - surplus
     assert set(tenancy.claimed) == held  # until we are answered the landlord may not know
-    assert all(tenancy.epoch(p, 12.0) is None for p in surplus)
+    assert all(tenancy.find_epoch(p, 12.0) is None for p in surplus)
 
 
 def test_what_was_let_go_is_said_until_it_is_answered_and_begun_again_only_when_it_is_held_anew() -> None:
     tenancy = holding({1: 5, 2: 8}, 1)
     for _ in range(3):  # nobody answers
-        assert tenancy.let_go() == {1: 5}
-        assert tenancy.epoch(1, 12.0) is None
-    assert tenancy.granted(grant({1: 6, 2: 8}), 12.0, 12.5) == {1}
-    assert tenancy.epoch(1, 12.5) == 6
-    assert tenancy.let_go() == {}
+        assert tenancy.release_drained() == {1: 5}
+        assert tenancy.find_epoch(1, 12.0) is None
+    assert tenancy.apply_grant(grant({1: 6, 2: 8}), 12.0, 12.5) == {1}
+    assert tenancy.find_epoch(1, 12.5) == 6
+    assert tenancy.release_drained() == {}
 
 
 def test_hosts_are_left_alone_for_a_pause_after_their_partition_became_ours() -> None:
     tenancy = holding({1: 5})
-    assert tenancy.quiet(1, PAUSE, 11.25) == 0.75
-    assert tenancy.quiet(1, PAUSE, 12.0) == 0.0
-    tenancy.granted(grant({1: 5}), 12.0, 13.0)  # as before
-    assert tenancy.quiet(1, PAUSE, 13.0) == 0.0
-    assert tenancy.granted(grant({1: 7}), 30.0, 31.0) == {1}  # while we hung somebody else had it
-    assert tenancy.quiet(1, PAUSE, 31.0) == PAUSE
+    assert tenancy.quiet_seconds(1, PAUSE, 11.25) == 0.75
+    assert tenancy.quiet_seconds(1, PAUSE, 12.0) == 0.0
+    tenancy.apply_grant(grant({1: 5}), 12.0, 13.0)  # as before
+    assert tenancy.quiet_seconds(1, PAUSE, 13.0) == 0.0
+    assert tenancy.apply_grant(grant({1: 7}), 30.0, 31.0) == {1}  # while we hung somebody else had it
+    assert tenancy.quiet_seconds(1, PAUSE, 31.0) == PAUSE
 
 
 def test_while_partitions_move_the_landlord_is_asked_often() -> None:
-    assert not holding({1: 5}).moving
-    assert holding({1: 5, 2: 5}, 2).moving
+    assert not holding({1: 5}).is_moving
+    assert holding({1: 5, 2: 5}, 2).is_moving
     tenancy = holding({1: 5})
-    tenancy.granted(grant({1: 5}, lacking=True), 12.0, 12.0)
-    assert tenancy.moving
-    tenancy.granted(grant({}), 13.0, 13.0)
-    assert tenancy.moving
+    tenancy.apply_grant(grant({1: 5}, lacking=True), 12.0, 12.0)
+    assert tenancy.is_moving
+    tenancy.apply_grant(grant({}), 13.0, 13.0)
+    assert tenancy.is_moving
 
 
 # two tenants, one partition and a landlord, between whom words are late or lost
@@ -124,7 +124,7 @@ class Tenants:
         self.now = 100.0
         self.lease = Lease()
         self.names = ["a", "b"]
-        self.tenants = {name: Tenancy(FETCH) for name in self.names}
+        self.tenants = {name: Holdings(FETCH) for name in self.names}
         self.asking: dict[str, Question] = {}  # what each waits for
         self.sent: list[Question] = []
         self.answers: list[tuple[Question, Grant]] = []
@@ -149,7 +149,7 @@ class Tenants:
 
     def somebody_asks(self) -> None:
         name = self.chance.choice(self.names)
-        question = Question(name, self.now, self.tenants[name].let_go())
+        question = Question(name, self.now, self.tenants[name].release_drained())
         self.asking[name] = question  # what was asked before is waited for no more
         self.sent.append(question)
 
@@ -182,21 +182,21 @@ class Tenants:
             question, answer = self.answers.pop(self.late(len(self.answers)))
             if self.asking.get(question.name) is question:
                 del self.asking[question.name]
-                self.tenants[question.name].granted(answer, question.at, self.now)
+                self.tenants[question.name].apply_grant(answer, question.at, self.now)
 
     def somebody_fetches(self) -> None:
         name = self.chance.choice(self.names)
         tenancy = self.tenants[name]
-        epoch = tenancy.epoch(P, self.now)
-        if epoch is None or tenancy.quiet(P, PAUSE, self.now) > 0.0:
+        epoch = tenancy.find_epoch(P, self.now)
+        if epoch is None or tenancy.quiet_seconds(P, PAUSE, self.now) > 0.0:
             return
         assert (self.lease.holder, self.lease.epoch) == (name, epoch)
         assert self.lease.until >= self.now + FETCH
         by, at = self.asked_last
         assert by == name or self.now >= at + PAUSE  # its own pauses are kept elsewhere
-        tenancy.begin(P)
+        tenancy.begin_job(P)
         self.begun += 1
-        self.fetches.append(Fetch(name, self.now + tenancy.left(self.now)))
+        self.fetches.append(Fetch(name, self.now + tenancy.seconds_left(self.now)))
 
     def a_fetch_ends(self) -> None:
         if self.fetches:
@@ -206,7 +206,7 @@ class Tenants:
         self.fetches.remove(fetch)
         self.asked_last = fetch.name, at
         if fetch.name in self.tenants:
-            self.tenants[fetch.name].end(P)
+            self.tenants[fetch.name].end_job(P)
 
     def somebody_dies_and_another_comes(self) -> None:
         """What is under way at a host goes on there."""
@@ -214,7 +214,7 @@ class Tenants:
         old, new = self.names[who], f"{self.names[who]}'"
         del self.tenants[old]
         self.asking.pop(old, None)
-        self.names[who], self.tenants[new] = new, Tenancy(FETCH)
+        self.names[who], self.tenants[new] = new, Holdings(FETCH)
 
     def no_host_sees_two_and_nobody_works_past_its_lease(self) -> None:
         for fetch in self.fetches:
@@ -225,8 +225,8 @@ class Tenants:
     def what_is_let_go_or_to_be_let_go_is_not_begun(self) -> None:
         for tenancy in self.tenants.values():
             closed = (tenancy.claimed.keys() - tenancy.held.keys()) | tenancy.draining
-            assert not [p for p in closed if tenancy.epoch(p, self.now) is not None]
-            assert not closed.intersection(tenancy.open(self.now))
+            assert not [p for p in closed if tenancy.find_epoch(p, self.now) is not None]
+            assert not closed.intersection(tenancy.list_open(self.now))
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,7 +13,7 @@ from cluster_in_process import settings
 from headwater.cluster import told
 from headwater.cluster.node import SharedNode
 from headwater.cluster.web_node import WebNode
-from headwater.node.buying import FACTORS, Sample
+from headwater.node.buying import BUDGET_FACTORS, BeliefSample
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.web.app import create_app
@@ -38,7 +38,7 @@ async def test_settings_are_shown_and_changed(url: str, eventually: Callable[...
         changed = await client.patch("/api/v1/settings", json={"keep_days": 30, "budget": 120})
         assert (changed.status_code, changed.json()["keep_days"], changed.json()["budget"]) == (200, 30, 120)
         await eventually(lambda: leader.settings.keep_days == 30, "the other process uses the changed setting")
-        await leader.change({"readers_add": "7"})
+        await leader.change_settings({"readers_add": "7"})
         await eventually(lambda: node.settings.readers_add == "7", "the pages show what another process changed")
     async with WebNode(settings(database=url, member="web")) as node:
         assert node.settings.keep_days == 30
@@ -47,8 +47,8 @@ async def test_settings_are_shown_and_changed(url: str, eventually: Callable[...
 async def test_what_if_draws_its_curve_from_the_leaders_beliefs(url: str, store: Store) -> None:
     async with WebNode(settings(database=url, member="web")) as node, client_of(node) as client:
         assert (await client.get("/api/v1/quality/what-if")).json()["items"] == []
-        sample = msgspec.msgpack.encode(Sample([1e-4, 1e-5], [10.0, 20.0], [1.0, 1.0], 1.0, 60.0))
-        await store.save_state(told.NAME, told.VERSION, sample, time.time())
+        sample = msgspec.msgpack.encode(BeliefSample([1e-4, 1e-5], [10.0, 20.0], [1.0, 1.0], 1.0, 60.0))
+        await store.save_state(told.STATE_NAME, told.VERSION, sample, time.time())
         answer = await client.get("/api/v1/quality/what-if")
-        assert (answer.status_code, len(answer.json()["items"])) == (200, len(FACTORS))
+        assert (answer.status_code, len(answer.json()["items"])) == (200, len(BUDGET_FACTORS))
         assert (await client.get("/settings")).status_code == 200

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from headwater.estimate.base import DAY, Ragged
-from headwater.estimate.bayes import Bayes, beyond
-from headwater.estimate.rhythm import Rhythm, own_time
+from headwater.estimate.bayes import Bayes, expect_given_at_least
+from headwater.estimate.rhythm import WeekRhythm, to_own_time
 
 ROW, NO, YES = np.array([0]), np.array([False]), np.array([True])
 
@@ -47,12 +47,12 @@ def test_a_burst_is_expected_to_go_on_for_a_while_and_then_to_end() -> None:
 
 
 def test_own_time_stands_nearly_still_at_night_and_a_week_has_seven_days() -> None:
-    rhythm = Rhythm(1)
+    rhythm = WeekRhythm(1)
     noons = np.arange(200) * DAY + DAY / 2
     rhythm.learn(ROW, np.zeros(200, dtype=np.intp), noons, np.zeros(1))
-    rhythm.refresh()
+    rhythm.update_shapes()
     clocks = rhythm.clocks(ROW)
-    at = own_time(clocks, np.zeros(3, dtype=np.intp), np.array([0.0, DAY / 4, 7 * DAY]))
+    at = to_own_time(clocks, np.zeros(3, dtype=np.intp), np.array([0.0, DAY / 4, 7 * DAY]))
     assert at[1] - at[0] < 0.1
     assert at[2] - at[0] == pytest.approx(7.0)
 
@@ -66,14 +66,14 @@ def weeks(rng: np.random.Generator, days: Sequence[int], hour: float, items: int
 def test_a_feed_of_which_little_is_known_has_the_week_of_its_kind() -> None:
     """Thirty offices publish on weekdays at ten, thirty clubs at weekends at ten; then each kind gains a newcomer."""
     rng = np.random.default_rng(8)
-    rhythm = Rhythm(62)
+    rhythm = WeekRhythm(62)
     weekdays, weekends = (0, 1, 4, 5, 6), (2, 3)
     for turn in range(25):
         for kind, days in enumerate((weekdays, weekends)):
             rows = np.arange(30) + 30 * kind
             moments = weeks(rng, days, 10.0, 300)
             rhythm.learn(rows, rng.integers(0, 30, 300), moments, np.full(30, 7.0 if turn else 0.0))
-        rhythm.refresh()
+        rhythm.update_shapes()
     for row, days in ((60, weekdays), (61, weekends)):
         rhythm.learn(np.array([row]), np.zeros(6, np.intp), weeks(rng, days, 10.0, 6), np.zeros(1))
     office, club = (np.diff(line[::48]) for line in rhythm.clocks(np.array([60, 61])))
@@ -83,21 +83,21 @@ def test_a_feed_of_which_little_is_known_has_the_week_of_its_kind() -> None:
 
 def test_how_far_a_feed_is_of_a_kind_does_not_depend_on_its_neighbours() -> None:
     rng = np.random.default_rng(9)
-    rhythm = Rhythm(7)
+    rhythm = WeekRhythm(7)
     rhythm.learn(np.arange(7), rng.integers(0, 7, 90), rng.uniform(0, 30 * DAY, 90), np.zeros(7))
-    rhythm.refresh()
+    rhythm.update_shapes()
     together = rhythm.clocks(np.arange(7))
     alone = np.concatenate([rhythm.clocks(np.array([row])) for row in range(7)])
     np.testing.assert_array_equal(together, alone)
-    np.testing.assert_allclose(rhythm.shares(np.arange(7)).sum(1), 1.0)
+    np.testing.assert_allclose(rhythm.kind_shares(np.arange(7)).sum(1), 1.0)
 
 
 def test_clocks_compiled_and_by_numpy_run_alike() -> None:
     pytest.importorskip("numba")
-    rhythm, rng = Rhythm(5), np.random.default_rng(2)
+    rhythm, rng = WeekRhythm(5), np.random.default_rng(2)
     owner = np.repeat(np.arange(5), 30)
     rhythm.learn(np.arange(5), owner, rng.uniform(0, 50 * DAY, 150), np.zeros(5))
-    rhythm.refresh()
+    rhythm.update_shapes()
     rows = np.array([4, 0, 2])
     np.testing.assert_allclose(rhythm.clocks(rows, fast=True), rhythm.clocks(rows, fast=False), rtol=1e-9)
 
@@ -116,7 +116,7 @@ def test_after_an_overflow_only_the_span_shown_was_observed() -> None:
 
 def test_a_full_window_without_dates_is_a_lower_bound() -> None:
     mean = np.array([5.0, 10.0, 40.0])
-    told = beyond(np.full(3, 10.0), mean)
+    told = expect_given_at_least(np.full(3, 10.0), mean)
     assert told[0] == pytest.approx(10.8, abs=0.3)
     assert told[2] == pytest.approx(40.0, abs=0.1)
     blind, knowing = (Bayes(1, shaped=False, trusting=False, prior=(1.0, 0.5)) for _ in range(2))

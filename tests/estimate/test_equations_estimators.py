@@ -8,19 +8,19 @@ from scipy import stats
 
 from headwater.errors import SettingsError
 from headwater.estimate.base import DAY, HOUR, Ragged
-from headwater.estimate.hourly import Hourly
-from headwater.estimate.hybrid import Hybrid
+from headwater.estimate.hourly import HourlyRate
+from headwater.estimate.hybrid import HybridRate
 from headwater.estimate.kmeans import kmeans
-from headwater.estimate.learned_once import LearnedOnce, mean_gap
-from headwater.estimate.learner import first_rate
-from headwater.estimate.likelihood import Likelihood, gradient, most_likely
+from headwater.estimate.learned_once import LearnedOnce, compute_mean_gap
+from headwater.estimate.learner import estimate_first_rate
+from headwater.estimate.likelihood import Likelihood, log_likelihood_gradient, maximise_likelihood
 from headwater.estimate.moving_average import MovingAverage
-from headwater.estimate.pattern import Pattern
-from headwater.estimate.periodic import Periodic
-from headwater.estimate.poisson import at_least, exactly, mean_shown
+from headwater.estimate.pattern import ClusterPattern
+from headwater.estimate.periodic import PeriodicRate
+from headwater.estimate.poisson import expect_shown, poisson_pmf, poisson_tail
 from headwater.estimate.post_rate import PostRate
-from headwater.estimate.single import Single
-from headwater.estimate.smoothed import Smoothed
+from headwater.estimate.single import SingleRate
+from headwater.estimate.smoothed import AdaptiveSmoothing
 
 ROW, NO = np.array([0]), np.array([False])
 
@@ -34,7 +34,7 @@ def dates(*times: float) -> Ragged:
 
 
 def test_thesis_7_2_smooths_the_rate() -> None:
-    e = Single(1, alpha=0.3, rate=2.0)
+    e = SingleRate(1, alpha=0.3, rate=2.0)
     e.observe(ROW, at(10.0), at(14.0), at(20.0), NO)
     assert e.expected(ROW, at(14.0), at(15.0)) == pytest.approx([0.3 * 20 / 4 + 0.7 * 2])  # 2.9
     e.observe(ROW, at(14.0), at(24.0), at(0.0), NO)
@@ -43,7 +43,7 @@ def test_thesis_7_2_smooths_the_rate() -> None:
 
 def test_thesis_7_3_spreads_new_items_in_proportion_to_what_was_expected() -> None:
     """Slots of 10 with rates 1, 3, 1, 1; refreshed from 5 to 25: 5·1 + 10·3 + 5·1 = 40 expected, 60 came, α = .5."""
-    e = Periodic(1, slots=4, period=40.0, alpha=0.5, rate=1.0)
+    e = PeriodicRate(1, slots=4, period=40.0, alpha=0.5, rate=1.0)
     e.set_slots(ROW, np.array([[10.0, 30.0, 10.0, 10.0]]))
     assert e.expected(ROW, at(5.0), at(25.0)) == pytest.approx([40.0])
     e.observe(ROW, at(5.0), at(25.0), at(60.0), NO)
@@ -52,7 +52,7 @@ def test_thesis_7_3_spreads_new_items_in_proportion_to_what_was_expected() -> No
 
 
 def test_the_periodic_divergence_wraps_round_the_period() -> None:
-    e = Periodic(1, slots=2, period=20.0)
+    e = PeriodicRate(1, slots=2, period=20.0)
     e.set_slots(ROW, np.array([[10.0, 40.0]]))
     assert e.expected(ROW, at(15.0), at(45.0)) == pytest.approx([20 + 10 + 40 + 5])
     # ∫Div from 15 to 25: slope 4 for five seconds, then slope 1: ½·4·25 + 20·5 + ½·1·25
@@ -60,7 +60,7 @@ def test_the_periodic_divergence_wraps_round_the_period() -> None:
 
 
 def test_a_week_of_hours_differs_from_a_day_of_hours() -> None:
-    e = Periodic(1, slots=168, period=7 * DAY, alpha=1.0)
+    e = PeriodicRate(1, slots=168, period=7 * DAY, alpha=1.0)
     monday = 4 * DAY  # the epoch was a Thursday
     e.observe(ROW, at(monday), at(monday + HOUR), at(50.0), NO)
     assert e.expected(ROW, at(monday + 7 * DAY), at(monday + 7 * DAY + HOUR)) == pytest.approx([50.0], rel=1e-5)
@@ -68,7 +68,7 @@ def test_a_week_of_hours_differs_from_a_day_of_hours() -> None:
 
 
 def test_the_hybrid_follows_the_model_that_erred_less() -> None:
-    e = Hybrid(1, alpha=1.0, slots=2, period=20.0, rate=1.0)
+    e = HybridRate(1, alpha=1.0, slots=2, period=20.0, rate=1.0)
     for k in range(6):
         e.observe(ROW, at(10.0 * k), at(10.0 * k + 10), at(30.0 if k % 2 == 0 else 0.0), NO)
     assert e.expected(ROW, at(60.0), at(70.0)) == pytest.approx([30.0], rel=1e-3)  # periodic; single says 0
@@ -78,7 +78,7 @@ def test_the_hybrid_follows_the_model_that_erred_less() -> None:
 
 
 def test_smoothing_falls_while_errors_are_steady_and_rises_when_they_grow() -> None:
-    e = Smoothed(1, alpha=0.2, rate=1.0, shrink=0.5, grow=2.0, n1=2, n2=4, lowest=0.05, highest=0.4)
+    e = AdaptiveSmoothing(1, alpha=0.2, rate=1.0, shrink=0.5, grow=2.0, n1=2, n2=4, lowest=0.05, highest=0.4)
     for _ in range(6):
         e.observe(ROW, at(0.0), at(10.0), at(10.0), NO)
     assert e.alpha(ROW) == pytest.approx([0.05])  # bounded below
@@ -89,13 +89,13 @@ def test_smoothing_falls_while_errors_are_steady_and_rises_when_they_grow() -> N
 
 def test_smoothing_control_needs_a_short_and_a_long_memory() -> None:
     with pytest.raises(SettingsError, match="n1 < n2"):
-        Smoothed(1, n1=5, n2=5)
+        AdaptiveSmoothing(1, n1=5, n2=5)
     with pytest.raises(SettingsError, match="single or periodic"):
-        Smoothed(1, inner="bayes")
+        AdaptiveSmoothing(1, inner="bayes")
 
 
 def test_urbansky_eq_1_is_the_mean_gap_of_the_first_window() -> None:
-    assert mean_gap(dates(0.0, 60.0, 240.0), 1) == pytest.approx([120.0])
+    assert compute_mean_gap(dates(0.0, 60.0, 240.0), 1) == pytest.approx([120.0])
     e = LearnedOnce(2)
     two = Ragged(np.array([0, 3, 4]), at(0.0, 60.0, 240.0, 5.0))
     e.observe(np.arange(2), np.full(2, -np.inf), np.full(2, 300.0), at(3.0, 1.0), np.zeros(2, bool), two)
@@ -141,7 +141,7 @@ def test_urbansky_eq_3_sums_the_minutes_rates() -> None:
 
 
 def test_advarss_eq_1_integrates_the_hourly_rates() -> None:
-    e = Hourly(1)
+    e = HourlyRate(1)
     rates = np.full((1, 24), 1.0)
     rates[0, 1] = 4.0
     e.set_slots(ROW, rates)
@@ -149,7 +149,7 @@ def test_advarss_eq_1_integrates_the_hourly_rates() -> None:
 
 
 def test_advarss_keeps_silent_feeds_above_nothing() -> None:
-    e = Hourly(1, least=0.01)
+    e = HourlyRate(1, least=0.01)
     for day in range(200):
         e.observe(ROW, at(day * DAY), at((day + 1) * DAY), at(0.0), NO)
     assert e.expected(ROW, at(0.0), at(DAY)) == pytest.approx([0.24], rel=1e-3)
@@ -158,8 +158,8 @@ def test_advarss_keeps_silent_feeds_above_nothing() -> None:
 def test_the_example_profile_of_the_thesis_has_its_mean_as_most_likely_rate() -> None:
     span, count = np.array([[10.0, 15, 8, 20]]), np.array([[5.0, 1, 3, 8]])
     cut = np.zeros((1, 4), bool)
-    assert most_likely(at(1.0), span, count, cut, stop=1e-9) == pytest.approx([17 / 53])
-    assert gradient(at(17 / 53), span, count, cut) == pytest.approx([0.0], abs=1e-9)
+    assert maximise_likelihood(at(1.0), span, count, cut, stop=1e-9) == pytest.approx([17 / 53])
+    assert log_likelihood_gradient(at(17 / 53), span, count, cut) == pytest.approx([0.0], abs=1e-9)
 
 
 def test_thesis_7_5_the_gradient_of_a_cut_count_is_the_derivative_of_its_log_probability() -> None:
@@ -168,7 +168,7 @@ def test_thesis_7_5_the_gradient_of_a_cut_count_is_the_derivative_of_its_log_pro
         slope = (
             stats.poisson.logsf(window - 1, (rate + h) * span) - stats.poisson.logsf(window - 1, (rate - h) * span)
         ) / (2 * h)
-        ours = gradient(at(rate), np.array([[span]]), np.array([[window]]), np.array([[True]]))
+        ours = log_likelihood_gradient(at(rate), np.array([[span]]), np.array([[window]]), np.array([[True]]))
         assert ours == pytest.approx([slope], rel=1e-4)
 
 
@@ -177,13 +177,13 @@ def test_algorithm_7_1_with_a_small_constant_step_climbs_to_the_same_rate() -> N
     cut = np.array([[True, False, True]])
     rate = at(0.2)
     for _ in range(1_500):
-        rate = rate + 2e-3 * gradient(rate, span, count, cut)
-    assert most_likely(at(0.2), span, count, cut, stop=1e-10, rounds=10_000) == pytest.approx(rate, rel=1e-4)
+        rate = rate + 2e-3 * log_likelihood_gradient(rate, span, count, cut)
+    assert maximise_likelihood(at(0.2), span, count, cut, stop=1e-10, rounds=10_000) == pytest.approx(rate, rel=1e-4)
 
 
 def test_overflowing_windows_do_not_pull_the_likely_rate_down() -> None:
     rng = np.random.default_rng(1)
-    single, likely = Single(1, alpha=0.1), Likelihood(1, observations=50)
+    single, likely = SingleRate(1, alpha=0.1), Likelihood(1, observations=50)
     for _ in range(200):
         new = min(int(rng.poisson(9.5)), 10)
         for e in (single, likely):
@@ -196,27 +196,27 @@ def test_poisson_probabilities_agree_with_scipy() -> None:
     w, mu = np.meshgrid(
         np.array([0.0, 1, 2, 5, 10, 20, 50, 200, 1000]), np.array([0.0, 1e-6, 0.1, 1, 7, 19.5, 60, 300, 990])
     )
-    assert at_least(w, mu) == pytest.approx(stats.poisson.sf(w - 1, mu), abs=1e-11)
-    assert exactly(w, mu) == pytest.approx(stats.poisson.pmf(w, mu), abs=1e-11)
+    assert poisson_tail(w, mu) == pytest.approx(stats.poisson.sf(w - 1, mu), abs=1e-11)
+    assert poisson_pmf(w, mu) == pytest.approx(stats.poisson.pmf(w, mu), abs=1e-11)
     k = np.arange(3000)
     shown = [
         [(np.minimum(k, a) * stats.poisson.pmf(k, b)).sum() for a, b in zip(x, y, strict=True)]
         for x, y in zip(w, mu, strict=True)
     ]
-    assert mean_shown(w, mu) == pytest.approx(np.array(shown), abs=1e-8)
+    assert expect_shown(w, mu) == pytest.approx(np.array(shown), abs=1e-8)
 
 
 def test_the_first_window_gives_a_rate_that_sees_the_silence_after_it() -> None:
-    assert first_rate(dates(0.0, 10.0, 20.0), at(20.0)) == pytest.approx([0.1])
-    assert first_rate(dates(0.0, 10.0, 20.0), at(200.0)) == pytest.approx([0.01])
-    assert np.isnan(first_rate(dates(5.0), at(200.0))).all()
-    assert np.isnan(first_rate(None, at(200.0))).all()
+    assert estimate_first_rate(dates(0.0, 10.0, 20.0), at(20.0)) == pytest.approx([0.1])
+    assert estimate_first_rate(dates(0.0, 10.0, 20.0), at(200.0)) == pytest.approx([0.01])
+    assert np.isnan(estimate_first_rate(dates(5.0), at(200.0))).all()
+    assert np.isnan(estimate_first_rate(None, at(200.0))).all()
 
 
 def test_patterns_are_found_and_each_feed_gets_its_own() -> None:
     """Thirty feeds post at 9, thirty at 21: two clusters, and each is expected when it posts."""
     rng = np.random.default_rng(2)
-    e, feeds = Pattern(60, clusters=2), 60
+    e, feeds = ClusterPattern(60, clusters=2), 60
     hour = np.where(np.arange(feeds) < 30, 9, 21)
     for day in range(14):
         times = np.sort(day * DAY + (hour[:, None] + rng.random((feeds, 4))) * HOUR, axis=1)

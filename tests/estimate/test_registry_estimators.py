@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import SettingsError
 from headwater.estimate import ESTIMATORS, load
-from headwater.estimate.single import Single
+from headwater.estimate.single import SingleRate
 
 
 def test_every_name_leads_to_its_class() -> None:
@@ -16,7 +16,7 @@ def test_every_name_leads_to_its_class() -> None:
 
 
 def test_an_own_estimator_is_loaded_by_module_and_name() -> None:
-    assert load("headwater.estimate.single:Single") is Single
+    assert load("headwater.estimate.single:Single") is SingleRate
 
 
 @pytest.mark.parametrize(

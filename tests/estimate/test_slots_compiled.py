@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from headwater.estimate.base import DAY, WEEK
-from headwater.estimate.compiled import AVAILABLE
-from headwater.estimate.periodic import Periodic
-from headwater.estimate.slots import WORTH_COMPILING, between, running
+from headwater.estimate.compiled import NUMBA_AVAILABLE
+from headwater.estimate.periodic import PeriodicRate
+from headwater.estimate.slots import WORTH_COMPILING, items_between, running_items
 
 
-@pytest.mark.skipif(not AVAILABLE, reason="numba is not installed")
+@pytest.mark.skipif(not NUMBA_AVAILABLE, reason="numba is not installed")
 @pytest.mark.parametrize(("slots", "period"), [(1, DAY), (24, DAY), (168, WEEK)])
 def test_compiled_and_by_numpy_the_same_items_are_expected(slots: int, period: float) -> None:
     chunk = range(0, 2 * WORTH_COMPILING, 500)
@@ -21,11 +21,11 @@ def test_compiled_and_by_numpy_the_same_items_are_expected(slots: int, period: f
     start = 1.7e9 + rng.uniform(0, 3 * WEEK, feeds)
     start[:100] = np.floor(start[:100] / DAY) * DAY  # on the edge of a slot
     end = start + rng.exponential(DAY, feeds)
-    by_numpy = np.maximum(running(upto, lines, period, end) - running(upto, lines, period, start), 0.0)
-    assert between(upto, lines, period, start, end).tolist() == by_numpy.tolist()
-    estimator = Periodic(feeds, slots=slots, period=period)
+    by_numpy = np.maximum(running_items(upto, lines, period, end) - running_items(upto, lines, period, start), 0.0)
+    assert items_between(upto, lines, period, start, end).tolist() == by_numpy.tolist()
+    estimator = PeriodicRate(feeds, slots=slots, period=period)
     estimator.load({**estimator.save(), "upto": upto})
     waited = estimator.delay(lines, start, end)
     few = np.concatenate([estimator.delay(lines[k : k + 500], start[k : k + 500], end[k : k + 500]) for k in chunk])
     np.testing.assert_allclose(waited[: len(few)], few, rtol=1e-9, atol=1e-6)
-    assert between(upto, lines[:5], period, start[:5], end[:5]).tolist() == by_numpy[:5].tolist()
+    assert items_between(upto, lines[:5], period, start[:5], end[:5]).tolist() == by_numpy[:5].tolist()

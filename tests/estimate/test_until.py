@@ -11,7 +11,7 @@ from headwater.estimate import ESTIMATORS
 from headwater.estimate.base import DAY, Estimator, Ragged
 
 LONGEST = 31 * DAY
-AT_ONCE = sorted(name for name, kind in ESTIMATORS.items() if kind.until is not Estimator.until)
+AT_ONCE = sorted(name for name, kind in ESTIMATORS.items() if kind.time_until is not Estimator.time_until)
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
@@ -30,10 +30,10 @@ def test_the_moment_told_at_once_is_the_one_that_halving_finds(name: str, seed: 
         believed.observe(rows, start, end, many.astype(float), np.zeros(3, bool), dates)
         start = end
     at = start + rng.uniform(0, DAY, 3)
-    told = believed.until(rows, at, items, LONGEST)
+    told = believed.time_until(rows, at, items, LONGEST)
     # Where nothing is expected for hours both ends of the gap are the answer; what is expected by then is not.
     reached = believed.expected(rows, at, at + told)
     sure = told < LONGEST
     np.testing.assert_allclose(reached[sure], items, rtol=2e-3, atol=2e-3)
     assert (reached[~sure] <= items + 1e-3).all()
-    assert (told <= Estimator.until(believed, rows, at, items * 1.01 + 2e-3, LONGEST) + 1).all()
+    assert (told <= Estimator.time_until(believed, rows, at, items * 1.01 + 2e-3, LONGEST) + 1).all()

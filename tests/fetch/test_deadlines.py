@@ -22,7 +22,7 @@ async def lasting(deadlines: Deadlines, seconds: float, within: float) -> float:
     """How long it took until it was ended; 0 where it was not."""
     begin = time.monotonic()
     try:
-        with deadlines.within(within):
+        with deadlines.limit(within):
             await asyncio.sleep(seconds)
     except TimeoutError:
         return time.monotonic() - begin
@@ -82,11 +82,11 @@ async def test_a_thousand_blocks_need_one_timer(deadlines: Deadlines, monkeypatc
     set_timer = loop.call_later
     monkeypatch.setattr(loop, "call_later", lambda *given: timers.append(given) or set_timer(*given))
     for _ in range(1000):
-        with deadlines.within(30):
+        with deadlines.limit(30):
             pass
     assert len(timers) == 1
 
 
 async def test_other_errors_come_through(deadlines: Deadlines) -> None:
-    with pytest.raises(ValueError, match="x"), deadlines.within(30):
+    with pytest.raises(ValueError, match="x"), deadlines.limit(30):
         raise ValueError("x")

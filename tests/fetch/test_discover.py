@@ -9,7 +9,7 @@ from hostile import HostileServer, answer, feed, redirect
 
 from headwater.errors import AddressError, InputError, NotAFeed, Unreachable
 from headwater.fetch.client import Fetcher
-from headwater.fetch.discover import Candidate, discover
+from headwater.fetch.discover import FeedCandidate, discover_candidates
 
 ATOM = b'<feed xmlns="http://www.w3.org/2005/Atom"><title>Atom</title><id>urn:x</id></feed>'
 JSON = b'{"version": "https://jsonfeed.org/version/1.1", "title": "Json", "items": []}'
@@ -27,16 +27,16 @@ def page(body: str) -> bytes:
 
 async def test_a_feed_is_itself(server: HostileServer, reading: Fetcher):
     server.routes["/feed"] = feed()
-    assert await discover(reading, f"  {server.url('/feed')} \n") == [
-        Candidate(server.url("/feed"), "News", "rss 2.0", "address")
+    assert await discover_candidates(reading, f"  {server.url('/feed')} \n") == [
+        FeedCandidate(server.url("/feed"), "News", "rss 2.0", "address")
     ]
     assert len(server.requests) == 1
 
 
 async def test_a_feed_that_moved_for_good_is_offered_where_it_is_now(server: HostileServer, reading: Fetcher):
     server.routes |= {"/old": redirect(301, "/feed"), "/tmp": redirect(302, "/feed"), "/feed": feed()}
-    assert (await discover(reading, server.url("/old")))[0].url == server.url("/feed")
-    assert (await discover(reading, server.url("/tmp")))[0].url == server.url("/tmp")
+    assert (await discover_candidates(reading, server.url("/old")))[0].url == server.url("/feed")
+    assert (await discover_candidates(reading, server.url("/tmp")))[0].url == server.url("/tmp")
 
 
 async def test_the_links_of_a_page_are_offered_when_they_are_feeds(server: HostileServer, reading: Fetcher):
@@ -46,7 +46,7 @@ async def test_the_links_of_a_page_are_offered_when_they_are_feeds(server: Hosti
         '<link rel=alternate type="application/feed+json" title="J" href="../j"><a href="/rss">not asked</a>'
     )
     server.routes |= {"/b/a": feed(body=ATOM), "/b/broken": page("sorry"), "/j": feed(body=JSON)}
-    found = await discover(reading, server.url("/"))
+    found = await discover_candidates(reading, server.url("/"))
     assert [(c.url, c.title, c.how) for c in found] == [
         (server.url("/b/a"), "Atom", "link"),
         (server.url("/j"), "Json", "link"),
@@ -58,50 +58,54 @@ async def test_the_links_of_a_page_are_offered_when_they_are_feeds(server: Hosti
 async def test_anchors_are_tried_when_the_page_links_nothing(server: HostileServer, reading: Fetcher):
     server.routes["/"] = page('<a href="/news.rss">News</a><a href="/x.xml">no feed</a>')
     server.routes["/news.rss"] = feed()
-    assert await discover(reading, server.url("/")) == [Candidate(server.url("/news.rss"), "News", "rss 2.0", "anchor")]
+    assert await discover_candidates(reading, server.url("/")) == [
+        FeedCandidate(server.url("/news.rss"), "News", "rss 2.0", "anchor")
+    ]
 
 
 async def test_one_feed_under_two_addresses_is_offered_once(server: HostileServer, reading: Fetcher):
     server.routes["/"] = page('<a href="/rss">a</a><a href="/feed/">b</a>')
     server.routes |= {"/rss": redirect(302, "/feed"), "/feed": feed(), "/feed/": feed()}
-    assert len(await discover(reading, server.url("/"))) == 1
+    assert len(await discover_candidates(reading, server.url("/"))) == 1
 
 
 @pytest.mark.parametrize("path", ["/feed", "/rss", "/atom.xml", "/feed.xml", "/index.xml", "/feed.json"])
 async def test_usual_places_are_tried_last(server: HostileServer, reading: Fetcher, path: str):
     server.routes |= {"/blog/": page("nothing here"), path: feed()}
-    assert await discover(reading, server.url("/blog/")) == [Candidate(server.url(path), "News", "rss 2.0", "path")]
+    assert await discover_candidates(reading, server.url("/blog/")) == [
+        FeedCandidate(server.url(path), "News", "rss 2.0", "path")
+    ]
 
 
 async def test_a_page_without_feeds_is_said_to_be_one(server: HostileServer, reading: Fetcher):
     server.routes["/"] = page("<title>My  garden</title>")
     with pytest.raises(NotAFeed, match="is a web page \\(“My garden”\\) and no feed was found there") as caught:
-        await discover(reading, server.url("/"))
+        await discover_candidates(reading, server.url("/"))
     assert caught.value.what == "html"
 
 
 async def test_a_feed_that_a_page_names_and_does_not_have_is_told(server: HostileServer, reading: Fetcher):
     server.routes["/"] = page('<title>Old</title><link rel=alternate type="application/rss+xml" href="/gone.xml">')
     with pytest.raises(NotAFeed, match=r"no feed was found there\. It names http://\S+/gone\.xml, but: .* \(404\)\."):
-        await discover(reading, server.url("/"))
+        await discover_candidates(reading, server.url("/"))
 
 
 async def test_what_is_neither_page_nor_feed_is_said_to_be_that(server: HostileServer, reading: Fetcher):
     server.routes["/x"] = answer(200, b"%PDF-1.4 ...", {"Content-Type": "application/pdf"})
     with pytest.raises(NotAFeed, match="PDF"):
-        await discover(reading, server.url("/x"))
+        await discover_candidates(reading, server.url("/x"))
 
 
 async def test_an_error_page_is_said_to_be_one(server: HostileServer, reading: Fetcher):
     with pytest.raises(InputError, match=r"answered with an error \(404\)"):
-        await discover(reading, server.url("/missing"))
+        await discover_candidates(reading, server.url("/missing"))
 
 
 async def test_an_address_without_a_scheme_is_tried_with_https_and_then_http(server: HostileServer, reading: Fetcher):
     server.routes["/feed"] = feed()
-    (found,) = await discover(reading, f"127.0.0.1:{server.port}/feed")
+    (found,) = await discover_candidates(reading, f"127.0.0.1:{server.port}/feed")
     assert found.url == server.url("/feed")
-    (found,) = await discover(reading, f"feed://127.0.0.1:{server.port}/feed")
+    (found,) = await discover_candidates(reading, f"feed://127.0.0.1:{server.port}/feed")
     assert found.url == server.url("/feed")
 
 
@@ -110,20 +114,20 @@ async def test_an_address_without_a_scheme_is_tried_with_https_and_then_http(ser
 )
 async def test_an_address_we_do_not_go_to_is_refused(reading: Fetcher, address: str):
     with pytest.raises(AddressError):
-        await discover(reading, address)
+        await discover_candidates(reading, address)
 
 
 async def test_nobody_there_is_said_so(reading: Fetcher, unused_tcp_port: int):
     with pytest.raises(Unreachable, match="refused"):
-        await discover(reading, f"127.0.0.1:{unused_tcp_port}")
+        await discover_candidates(reading, f"127.0.0.1:{unused_tcp_port}")
     with pytest.raises(Unreachable, match="has no address"):
-        await discover(reading, "no-such-name.invalid")
+        await discover_candidates(reading, "no-such-name.invalid")
 
 
 async def test_discovery_does_not_go_where_fetching_does_not(server: HostileServer):
     async with Fetcher(contact=None) as guarded:
         with pytest.raises(AddressError):
-            await discover(guarded, server.url("/"))
+            await discover_candidates(guarded, server.url("/"))
         with pytest.raises(AddressError):
-            await discover(guarded, "localhost")
+            await discover_candidates(guarded, "localhost")
     assert server.connections == 0

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.fetch.client import Fetcher
-from headwater.fetch.hosts import HostGate, Pace, registered_domain
+from headwater.fetch.hosts import HostGate, HostSlots, registered_domain
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_never_more_at_once_and_never_sooner_than_the_gap(
     per_host: int, gap: float, steps: list[tuple[str, bool, float]]
 ):
     """Any order of entering and leaving, on a virtual clock."""
-    pace, now = Pace(per_host, gap), 100.0
+    pace, now = HostSlots(per_host, gap), 100.0
     active = dict.fromkeys("abc", 0)
     starts: dict[str, list[float]] = {letter: [] for letter in "abc"}
     for letter, entering, pause in steps:
@@ -77,7 +77,7 @@ def test_never_more_at_once_and_never_sooner_than_the_gap(
 
 
 def test_hosts_nobody_visits_any_more_are_forgotten():
-    pace, now = Pace(gap=1.0), 0.0
+    pace, now = HostSlots(gap=1.0), 0.0
     for number in range(5000):
         pace.enter(f"{number}.example", now)
         pace.leave(f"{number}.example", now + 0.1)
@@ -86,7 +86,7 @@ def test_hosts_nobody_visits_any_more_are_forgotten():
 
 
 def test_a_local_host_needs_no_gap():
-    pace = Pace(per_host=2, gap=60.0)
+    pace = HostSlots(per_host=2, gap=60.0)
     assert [pace.enter("127.0.0.1", 0.0) for _ in range(3)] == [0.0, 0.0, None]
     assert [pace.enter("localhost", 0.0), pace.enter("localhost", 0.0)] == [0.0, 0.0]
 

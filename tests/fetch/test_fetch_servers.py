@@ -19,8 +19,8 @@ from hostile import RSS, HostileServer, Request, answer, feed, read_titles, redi
 
 from headwater.errors import Unreachable
 from headwater.fetch.client import Fetcher
-from headwater.fetch.encodings import decode
-from headwater.fetch.journey import MOST_REDIRECTS
+from headwater.fetch.encodings import decode_body
+from headwater.fetch.journey import MAX_REDIRECTS
 from headwater.model import Ending, Validators
 
 OLD = Validators('"old"')
@@ -263,7 +263,7 @@ async def test_more_than_a_megabyte_is_never_unpacked_on_the_loop(
 
     def watched(body: bytes, encoding: str, cap: int) -> bytes:
         caps[threading.current_thread() is threading.main_thread()].append(cap)
-        return decode(body, encoding, cap)
+        return decode_body(body, encoding, cap)
 
     monkeypatch.setattr("headwater.fetch.client.decode", watched)
     server.routes["/bomb"] = feed({"Content-Encoding": "gzip"}, bomb("gzip"))
@@ -285,7 +285,7 @@ async def test_fifty_hops_end_after_ten(server: HostileServer, fetcher: Fetcher)
     server.routes |= {f"/{hop}": redirect(301, f"/{hop + 1}") for hop in range(50)}
     outcome = await fetcher.fetch(server.url("/0"))
     assert (outcome.ending, outcome.moved_to) == (Ending.REDIRECTS, None)
-    assert len(server.requests) == MOST_REDIRECTS + 1
+    assert len(server.requests) == MAX_REDIRECTS + 1
 
 
 @pytest.mark.parametrize(

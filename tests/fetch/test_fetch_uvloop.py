@@ -14,7 +14,7 @@ import uvloop
 from hostile import HostileServer, read_titles
 
 from headwater.fetch.client import Fetcher
-from headwater.fetch.reader import Reader
+from headwater.fetch.reader import DocumentReader
 from headwater.formats import read
 
 Scenario = Callable[..., Awaitable[None]]
@@ -51,7 +51,7 @@ def test_on_uvloop(scenario: Scenario):
 
 def test_workers_live_and_die_on_uvloop():
     async def run() -> None:
-        reader = Reader(read)
+        reader = DocumentReader(read)
         body = b"<rss><channel><title>t</title>" + b"<!--" + b"x" * (100 << 10) + b"--></channel></rss>"
         try:
             assert (await reader.read(body, "http://example.org/", {})).title == "t"

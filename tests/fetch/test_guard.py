@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import AddressError
 from headwater.fetch.client import Fetcher
-from headwater.fetch.guard import REFUSAL, Blocked, Guard, is_public, literal_address
+from headwater.fetch.guard import REFUSAL, AddressBlocked, AddressGuard, is_public, parse_literal_address
 from headwater.model import Ending
 
 PRIVATE = [
@@ -111,14 +111,14 @@ SHAPES = [
 @pytest.mark.parametrize("address", PRIVATE)
 def test_an_address_that_is_not_public_is_seen_as_such(address: str):
     assert not is_public(address)
-    with pytest.raises(Blocked):
-        Guard().open_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 80)))
+    with pytest.raises(AddressBlocked):
+        AddressGuard().open_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 80)))
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_a_public_address_passes_even_where_a_translator_wraps_it(address: str):
     assert is_public(address)
-    Guard().check_address(address)
+    AddressGuard().check_address(address)
 
 
 @given(st.ip_addresses(v=4))
@@ -140,7 +140,7 @@ def test_every_spelling_the_system_reads_as_an_address_is_read_as_that_address(a
     a, b, c, d = address.packed
     spellings = [str(number), hex(number), f"0{number:o}", f"{a}.{number & 0xFFFFFF}", f"{a}.{b}.{c << 8 | d}"]
     for spelling in [*spellings, f"{a:#x}.{b:#o}".replace("0o", "0") + f".{c}.{d}"]:
-        assert literal_address(spelling) == ipaddress.IPv4Address(socket.inet_aton(spelling))
+        assert parse_literal_address(spelling) == ipaddress.IPv4Address(socket.inet_aton(spelling))
 
 
 @pytest.mark.parametrize("host", [*PRIVATE, *ODD_LOOPBACK])
@@ -166,15 +166,15 @@ async def test_an_address_of_a_bad_shape_is_blocked_even_where_private_ones_are_
 @pytest.mark.parametrize("port", [21, 22, 25, 6379, 3000, 8000])
 async def test_ports_other_than_those_of_the_web_are_blocked_unless_allowed(port: int):
     url = f"http://example.org:{port}/"
-    with pytest.raises(Blocked):
-        Guard().check_url(url)
-    assert Guard(ports={port}).check_url(url).port == port
-    assert Guard(allow_private=True).check_url(url).port == port
+    with pytest.raises(AddressBlocked):
+        AddressGuard().check_url(url)
+    assert AddressGuard(ports={port}).check_url(url).port == port
+    assert AddressGuard(allow_private=True).check_url(url).port == port
 
 
 @pytest.mark.parametrize("url", ["http://a.example/", "https://a.example:443/", "http://a.example:8080/x?y=%2F#z"])
 def test_web_ports_pass_and_the_address_is_sent_as_it_was_written(url: str):
-    assert str(Guard().check_url(url)) == url.replace(":443/", "/")
+    assert str(AddressGuard().check_url(url)) == url.replace(":443/", "/")
 
 
 def names(table: dict[str, list[str]]) -> tuple[Callable[[str, int], list[tuple[object, ...]]], list[str]]:
@@ -206,7 +206,7 @@ async def test_a_name_that_changes_its_mind_between_check_and_connection_gains_n
 ):
     """The address that was checked is the one connected to: there is no second question to lie to."""
     connected: list[str] = []
-    monkeypatch.setattr(Guard, "open_socket", lambda _, info: connected.append(info[4][0]) or refuse())
+    monkeypatch.setattr(AddressGuard, "open_socket", lambda _, info: connected.append(info[4][0]) or refuse())
     calls = iter([["93.184.216.34"], ["127.0.0.1"]])
     asked: list[str] = []
 
@@ -220,7 +220,7 @@ async def test_a_name_that_changes_its_mind_between_check_and_connection_gains_n
     async with Fetcher(contact=None, read=read_titles, lookup=rebinding, ports={server.port}, gap=0) as fetcher:
         first = await fetcher.fetch(f"http://rebind.example:{server.port}/feed")
         assert (first.ending, asked, connected) == (Ending.CONNECTION, ["rebind.example"], ["93.184.216.34"])
-        fetcher._transport._session.connector.clear_dns_cache()  # type: ignore[union-attr]
+        fetcher._session._session.connector.clear_dns_cache()  # type: ignore[union-attr]
         second = await fetcher.fetch(f"http://rebind.example:{server.port}/feed")
     assert (second.ending, connected) == (Ending.BLOCKED, ["93.184.216.34"])
     assert server.connections == 0
@@ -229,7 +229,7 @@ async def test_a_name_that_changes_its_mind_between_check_and_connection_gains_n
 async def test_the_socket_itself_refuses_where_everything_before_it_was_fooled(
     server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Guard, "check_url", Guard(allow_private=True).check_url)
+    monkeypatch.setattr(AddressGuard, "check_url", AddressGuard(allow_private=True).check_url)
     server.routes["/feed"] = feed()
     async with Fetcher(contact=None, read=read_titles) as fetcher:
         outcome = await fetcher.fetch(server.url("/feed"))
@@ -237,7 +237,7 @@ async def test_the_socket_itself_refuses_where_everything_before_it_was_fooled(
     assert server.connections == 0
 
 
-class OneDoor(Guard):
+class OneDoor(AddressGuard):
     """Lets through the test's own server and nothing else that is private."""
 
     def __init__(self, port: int) -> None:

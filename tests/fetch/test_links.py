@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.fetch.links import Candidate, page_links
+from headwater.fetch.links import FeedCandidate, read_page_links
 
 PAGE = """<!doctype html><html><head><title> The  Daily
  Page </title><base href="/blog/">
@@ -26,17 +26,17 @@ PAGE = """<!doctype html><html><head><title> The  Daily
 
 
 def test_links_are_found_with_their_base_type_and_title():
-    found = page_links(PAGE.encode(), "https://example.org/start")
+    found = read_page_links(PAGE.encode(), "https://example.org/start")
     assert found.title == "The Daily Page"
     assert found.links == (
-        Candidate("https://example.org/blog/feed.xml", "Posts", "application/rss+xml", "link"),
-        Candidate("https://feeds.example.net/atom", None, "application/atom+xml; charset=utf-8", "link"),
-        Candidate("https://example.org/feed.json", None, "application/feed+json", "link"),
+        FeedCandidate("https://example.org/blog/feed.xml", "Posts", "application/rss+xml", "link"),
+        FeedCandidate("https://feeds.example.net/atom", None, "application/atom+xml; charset=utf-8", "link"),
+        FeedCandidate("https://example.org/feed.json", None, "application/feed+json", "link"),
     )
 
 
 def test_anchors_that_look_like_feeds_come_with_the_own_host_first():
-    found = page_links(PAGE.encode(), "https://example.org/start")
+    found = read_page_links(PAGE.encode(), "https://example.org/start")
     assert [anchor.url for anchor in found.anchors] == [
         "https://example.org/blog/posts.rss",
         "http://example.org/x.atom",
@@ -49,15 +49,15 @@ def test_anchors_that_look_like_feeds_come_with_the_own_host_first():
 
 def test_the_link_header_counts_too():
     header = '</feed>; rel="alternate"; type="application/rss+xml"; title="H", </x>; rel=next, <y>; rel=alternate'
-    assert page_links(b"", "https://example.org/a", header=header).links == (
-        Candidate("https://example.org/feed", "H", "application/rss+xml", "link"),
+    assert read_page_links(b"", "https://example.org/a", header=header).links == (
+        FeedCandidate("https://example.org/feed", "H", "application/rss+xml", "link"),
     )
 
 
 @pytest.mark.parametrize("charset", [None, "utf-8", "latin-1", "no-such-charset"])
 def test_any_charset_is_survived(charset: str | None):
     body = '<title>é</title><link rel=feed href="/é">'.encode()
-    assert page_links(body, "https://example.org/", charset=charset).links
+    assert read_page_links(body, "https://example.org/", charset=charset).links
 
 
 @given(st.binary(max_size=300), st.text(max_size=80))
@@ -67,7 +67,7 @@ def test_no_page_and_no_header_makes_it_fail(body: bytes, header: str):
         b"<link rel=alternate type=text/xml href='" + body + b"'>",
         b"<base href='" + body + b"'><a href=x>",
     ):
-        for candidate in page_links(page, "https://example.org/", header=f"<{header}>; rel=feed").links:
+        for candidate in read_page_links(page, "https://example.org/", header=f"<{header}>; rel=feed").links:
             assert candidate.url.startswith(("http://", "https://"))
 
 
@@ -83,5 +83,5 @@ def test_no_page_and_no_header_makes_it_fail(body: bytes, header: str):
 )
 def test_a_hostile_page_costs_little(page: bytes):
     begin = time.process_time()
-    page_links(page, "https://example.org/")
+    read_page_links(page, "https://example.org/")
     assert time.process_time() - begin < 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.fetch.push import signed_by, with_links
+from headwater.fetch.push import add_header_links, has_valid_signature
 from headwater.model import Document
 
 OWN = Document("atom", hub=("https://hub.example/own",), self="https://example.org/own")
@@ -27,21 +27,21 @@ OWN = Document("atom", hub=("https://hub.example/own",), self="https://example.o
     ],
 )  # fmt: skip
 def test_link_headers_go_before_the_document(header: list[str], hubs: tuple[str, ...], own: str) -> None:
-    found = with_links(OWN, header, "https://e.example/x")
+    found = add_header_links(OWN, header, "https://e.example/x")
     assert (found.hub, found.self) == (hubs, own)
 
 
 @given(st.text())
 def test_no_header_breaks_the_reading(header: str) -> None:
-    with_links(OWN, [header], "https://e.example/x")
+    add_header_links(OWN, [header], "https://e.example/x")
 
 
 @pytest.mark.parametrize("method", ["sha1", "sha256", "sha384", "sha512"])
 def test_a_signature_counts_when_it_is_of_these_bytes_and_this_secret(method: str) -> None:
     good = hmac.new(b"secret", b"body", getattr(hashlib, method)).hexdigest()
-    assert signed_by("secret", f"{method}={good}", b"body")
-    assert signed_by("secret", f" {method.upper()}={good.upper()}", b"body")
+    assert has_valid_signature("secret", f"{method}={good}", b"body")
+    assert has_valid_signature("secret", f" {method.upper()}={good.upper()}", b"body")
     for other in (f"{method}={good[:-1]}", f"{method}=", good, "", f"md5={good}", f"{method}=é"):
-        assert not signed_by("secret", other, b"body")
-    assert not signed_by("secret", f"{method}={good}", b"bodx")
-    assert not signed_by("other", f"{method}={good}", b"body")
+        assert not has_valid_signature("secret", other, b"body")
+    assert not has_valid_signature("secret", f"{method}={good}", b"bodx")
+    assert not has_valid_signature("other", f"{method}={good}", b"body")

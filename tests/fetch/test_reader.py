@@ -16,7 +16,7 @@ from misbehaviour import misbehave
 
 from headwater.errors import NotAFeed
 from headwater.fetch.client import Fetcher
-from headwater.fetch.reader import LARGE, Reader, is_heavy
+from headwater.fetch.reader import LARGE, DocumentReader, is_heavy
 from headwater.formats import read
 from headwater.model import Ending
 
@@ -24,14 +24,16 @@ PADDING = b"<!--" + b"x" * LARGE + b"-->"  # makes any document large, which sen
 
 
 @pytest.fixture
-async def reader() -> AsyncIterator[Reader]:
-    reader = Reader(misbehave, cpu_seconds=1, wall_seconds=5)
+async def reader() -> AsyncIterator[DocumentReader]:
+    reader = DocumentReader(misbehave, cpu_seconds=1, wall_seconds=5)
     yield reader
     await reader.close()
 
 
 async def test_an_ordinary_document_is_read_here_and_a_large_one_elsewhere():
-    reader = Reader(misbehave, cpu_seconds=10, wall_seconds=60)  # a busy machine must not cost the worker its life
+    reader = DocumentReader(
+        misbehave, cpu_seconds=10, wall_seconds=60
+    )  # a busy machine must not cost the worker its life
     assert (await reader.read(b"small", "http://example.org/", {})).format == str(os.getpid())
     first = await reader.read(PADDING, "http://example.org/", {})
     assert first.format != str(os.getpid())
@@ -40,7 +42,7 @@ async def test_an_ordinary_document_is_read_here_and_a_large_one_elsewhere():
 
 
 @pytest.mark.parametrize("deed", [b"spin", b"sleep", b"gorge", b"crash"])
-async def test_a_document_that_exceeds_a_limit_costs_its_worker_and_nobody_else(reader: Reader, deed: bytes):
+async def test_a_document_that_exceeds_a_limit_costs_its_worker_and_nobody_else(reader: DocumentReader, deed: bytes):
     hostile = asyncio.create_task(reader.read(deed + PADDING, "http://example.org/", {}))
     await asyncio.sleep(0)
     assert (await reader.read(PADDING, "http://example.org/", {})).format.isdigit()
@@ -50,30 +52,30 @@ async def test_a_document_that_exceeds_a_limit_costs_its_worker_and_nobody_else(
     assert (await reader.read(PADDING, "http://example.org/", {})).format.isdigit()
 
 
-async def test_a_bug_of_the_reader_is_a_document_that_could_not_be_read(reader: Reader):
+async def test_a_bug_of_the_reader_is_a_document_that_could_not_be_read(reader: DocumentReader):
     for body in (b"raise", b"raise" + PADDING):
         with pytest.raises(NotAFeed, match="RecursionError"):
             await reader.read(body, "http://example.org/", {})
 
 
-async def test_what_a_library_prints_does_not_get_among_the_answers(reader: Reader):
+async def test_what_a_library_prints_does_not_get_among_the_answers(reader: DocumentReader):
     assert (await reader.read(b"print" + PADDING, "http://example.org/", {})).format.isdigit()
 
 
-async def test_no_secret_of_the_environment_reaches_a_worker(reader: Reader, monkeypatch: pytest.MonkeyPatch):
+async def test_no_secret_of_the_environment_reaches_a_worker(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HEADWATER_SECRET", "token")
     assert (await reader.read(b"secret" + PADDING, "http://example.org/", {})).format == "none"
 
 
 async def test_closing_ends_the_workers():
-    reader = Reader(misbehave)
+    reader = DocumentReader(misbehave)
     worker = int((await reader.read(PADDING, "http://example.org/", {})).format)
     await reader.close()
     assert not psutil.pid_exists(worker)
 
 
 async def test_a_worker_understands_a_document_exactly_as_we_do():
-    reader = Reader(read)
+    reader = DocumentReader(read)
     body = RSS.replace(b"</channel>", PADDING + b"</channel>")
     headers = {"Content-Type": "application/rss+xml; charset=utf-8"}
     try:
@@ -95,7 +97,7 @@ async def test_a_document_in_utf_16_is_read_whole(server: HostileServer):
 
 
 async def test_what_only_feedparser_can_read_is_read_by_it_in_a_worker():
-    reader = Reader(read)
+    reader = DocumentReader(read)
     damaged = b"<<<RSS><channel><item><title>One</title></item></channel></rss>"
     with pytest.raises(NotAFeed):
         read(damaged)
@@ -108,7 +110,7 @@ async def test_what_only_feedparser_can_read_is_read_by_it_in_a_worker():
 
 
 async def test_what_makes_feedparser_run_for_minutes_is_ended():
-    reader = Reader(read, wall_seconds=5)
+    reader = DocumentReader(read, wall_seconds=5)
     body = b"<<<RSS><channel><item><title>One</title><author>" + b"a" * 200_000 + b"</author></item></channel></rss>"
     begin = time.monotonic()
     try:
@@ -145,7 +147,7 @@ async def test_a_hostile_document_ends_in_an_outcome_while_the_loop_goes_on(serv
     server.routes["/feed"] = feed(body=HOSTILE[name])
     server.routes["/good"] = feed()
     async with Fetcher(allow_private=True, contact=None, per_host=2) as fetcher:
-        fetcher._reader = Reader(read, cpu_seconds=1, wall_seconds=3)
+        fetcher._reader = DocumentReader(read, cpu_seconds=1, wall_seconds=3)
         hostile = asyncio.create_task(fetcher.fetch(server.url("/feed")))
         good = await fetcher.fetch(server.url("/good"))
         assert good.ending is Ending.CHANGED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.formats import read
-from headwater.formats.guess import guessed
+from headwater.formats.guess import guess_encoding
 
 SENTENCES = {
     "euc_jp": "今日は港に大きな船が着きました。明日は雨になるそうです。",
@@ -53,7 +53,7 @@ def test_what_is_not_utf_8_is_read_in_the_encoding_of_its_language(
 @pytest.mark.parametrize(("codec", "sentences"), LATIN.items())
 def test_languages_in_latin_letters_are_not_taken_for_others(codec: str, sentences: list[str]) -> None:
     for sentence in sentences:
-        assert guessed(sentence.encode(codec)) is None
+        assert guess_encoding(sentence.encode(codec)) is None
 
 
 @pytest.mark.parametrize("sentence", SENTENCES.values())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.formats.urls import normalise
+from headwater.formats.urls import normalise_url
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,14 @@ from headwater.formats.urls import normalise
     ],
 )
 def test_an_address_is_reduced_to_what_it_means(url: str, same: str) -> None:
-    assert normalise(url) == same
+    assert normalise_url(url) == same
 
 
 def test_a_query_with_nothing_to_remove_is_left_as_it_was_written() -> None:
-    assert normalise("http://example.org/?q=a%20b&c") == "http://example.org/?q=a%20b&c"
+    assert normalise_url("http://example.org/?q=a%20b&c") == "http://example.org/?q=a%20b&c"
 
 
 @given(st.text())
 def test_any_text_is_taken_and_the_second_time_changes_nothing(text: str) -> None:
-    once = normalise(text)
-    assert normalise(once) == once or "%" in text or "://" not in text
+    once = normalise_url(text)
+    assert normalise_url(once) == once or "%" in text or "://" not in text

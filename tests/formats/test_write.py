@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from headwater.formats import read_to_keep as read
-from headwater.formats.text import fit
+from headwater.formats.text import replace_forbidden
 from headwater.formats.write import write_atom, write_json, write_rss
 from headwater.model import Document, Enclosure, Entry, Hints, Source
 
 words = (
     st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=20)
-    .map(fit)
+    .map(replace_forbidden)
     .filter(lambda text: "<" not in text and "&" not in text and text == text.strip() and "\ufeff" not in text)
 )
 names = words.filter(lambda text: not set(text) & set("@()<>[]\"'") and not text.startswith("mailto:"))

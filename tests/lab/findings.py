@@ -6,7 +6,7 @@ holds, because then `docs/lab.md` tells something that is no longer so.
 
 from __future__ import annotations
 
-from headwater.lab.experiments.base import Result
+from headwater.lab.experiments.base import ExperimentResult
 
 Known = dict[str, str]  # the statement as it is printed, and why it does not hold
 
@@ -43,7 +43,7 @@ ON_NEWS: dict[str, Known] = {
 }
 
 
-def surprises(result: Result, known: Known) -> list[str]:
+def surprises(result: ExperimentResult, known: Known) -> list[str]:
     """What differs from what is known, one sentence each; none where everything is as docs/lab.md says."""
     told = {check.statement: f"{check.statement} {dict(check.figures)}" for check in result.checks}
     fails = {check.statement for check in result.checks if not check.holds}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.lab.cycles import CycleSettings, CycleWorld, draw_world, generator, run_cycles, trace_world
+from headwater.lab.cycles import CycleSettings, CycleWorld, draw_cycle_world, make_rng, make_trace_world, run_cycles
 from headwater.lab.traces import Trace
 from headwater.schedule.base import Bools, Budget, Choice, Observed, Strategy, Table
 
@@ -73,7 +73,7 @@ def brute_force(world: CycleWorld, chosen: list[np.ndarray]) -> tuple[float, flo
 @given(st.integers(0, 2**20), st.integers(0, 7))
 @settings(max_examples=40, deadline=None)
 def test_counts_are_those_of_a_simulation_item_by_item(seed: int, budget: int) -> None:
-    world = draw_world(SMALL, generator(seed, 0))
+    world = draw_cycle_world(SMALL, make_rng(seed, 0))
     strategy = Random(seed=seed)
     scores = run_cycles(world, strategy, budget)
     completeness, freshness, divergences = brute_force(world, strategy.chosen)
@@ -86,7 +86,7 @@ def test_counts_are_those_of_a_simulation_item_by_item(seed: int, budget: int) -
 
 def test_a_strategy_that_knows_nothing_is_told_nothing_but_what_its_refreshes_bring() -> None:
     strategy = Random()
-    run_cycles(draw_world(SMALL, generator(1, 0)), strategy, 3, knowledge="nothing")
+    run_cycles(draw_cycle_world(SMALL, make_rng(1, 0)), strategy, 3, knowledge="nothing")
     assert all(np.isnan(told[0]).all() and np.isnan(told[1]).all() for told in strategy.told)
     assert all((seen.new <= SMALL.window).all() for seen in strategy.seen)
     assert any(seen.saturated.any() for seen in strategy.seen)
@@ -95,19 +95,19 @@ def test_a_strategy_that_knows_nothing_is_told_nothing_but_what_its_refreshes_br
 
 def test_a_budget_below_one_is_spent_over_several_cycles() -> None:
     strategy = Random()
-    scores = run_cycles(draw_world(SMALL, generator(1, 0)), strategy, 0.5)
+    scores = run_cycles(draw_cycle_world(SMALL, make_rng(1, 0)), strategy, 0.5)
     assert scores.spent.tolist() == [0, 1] * 8 + [0]
 
 
 def test_everything_refreshed_in_every_cycle_loses_only_what_one_cycle_overflows() -> None:
-    world = draw_world(CycleSettings(feeds=7, window=1000, warmup=0, measured=9), generator(2, 0))
+    world = draw_cycle_world(CycleSettings(feeds=7, window=1000, warmup=0, measured=9), make_rng(2, 0))
     assert run_cycles(world, Random(), 7).completeness == 1.0
 
 
 def test_items_are_relevant_as_often_as_their_feeds_selectivity_says() -> None:
-    world = draw_world(CycleSettings(feeds=40, warmup=0, measured=2000), generator(3, 0))
+    world = draw_cycle_world(CycleSettings(feeds=40, warmup=0, measured=2000), make_rng(3, 0))
     totals = world.published[-1]
-    shares = world.relevant_before(totals) / np.maximum(totals, 1)
+    shares = world.count_relevant(totals) / np.maximum(totals, 1)
     error = np.sqrt(world.selectivity * (1 - world.selectivity) / np.maximum(totals, 1))
     assert (np.abs(shares - world.selectivity) <= 4.5 * error + 1e-12).all()
 
@@ -116,11 +116,11 @@ def test_a_trace_becomes_a_world_with_its_own_items_and_its_own_relevance() -> N
     trace = Trace.from_lists([[5.0, 15.0, 16.0, 29.0], [12.0, 30.0]])
     relevant = np.array([True, False, True, True, False, True])
     size = CycleSettings(feeds=2, window=2, warmup=0, measured=3, seconds=10.0)
-    world = trace_world(trace, relevant, size)
+    world = make_trace_world(trace, relevant, size)
     assert np.diff(world.published, axis=0, prepend=0).tolist() == [[1, 0], [2, 1], [1, 1]]
-    assert world.relevant_before(world.published[1]).tolist() == [2, 0]
-    assert world.relevant_before(world.published[2]).tolist() == [3, 1]
+    assert world.count_relevant(world.published[1]).tolist() == [2, 0]
+    assert world.count_relevant(world.published[2]).tolist() == [3, 1]
     assert world.selectivity.tolist() == [0.75, 0.5]
-    late = trace_world(trace, relevant, CycleSettings(feeds=2, window=2, warmup=0, measured=2, seconds=10.0))
+    late = make_trace_world(trace, relevant, CycleSettings(feeds=2, window=2, warmup=0, measured=2, seconds=10.0))
     assert late.published[-1].tolist() == [3, 2]
-    assert late.relevant_before(late.published[-1]).tolist() == [2, 1]
+    assert late.count_relevant(late.published[-1]).tolist() == [2, 1]

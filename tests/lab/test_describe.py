@@ -17,12 +17,12 @@ from pyarrow import parquet
 from headwater.errors import QueryError, TraceError
 from headwater.estimate.base import DAY
 from headwater.lab import activity, habits, powerlaw, topics
-from headwater.lab.clusters import k_means, patterns
-from headwater.lab.conditions import condition
-from headwater.lab.cycles import generator
-from headwater.lab.describe import describe
+from headwater.lab.clusters import cluster_patterns, hour_shares
+from headwater.lab.conditions import compile_condition
+from headwater.lab.cycles import make_rng
+from headwater.lab.describe import describe_trace
 from headwater.lab.traces import Trace, load_trace
-from headwater.lab.worlds import SIX_SHAPES, WorldSettings, as_trace, draw
+from headwater.lab.worlds import SIX_SHAPES, WorldSettings, draw_world, join_times
 
 HOUR = 3600.0
 
@@ -33,12 +33,12 @@ def titled(times: list[list[float]], titles: list[str], categories: list[str]) -
 
 
 def test_hourly_counts_and_deviations_are_those_of_a_dense_table() -> None:
-    trace = draw(WorldSettings(feeds=15, days=9, low=0.5, high=60), generator(1)).trace
-    counts = activity.hourly(trace)
-    days = activity.whole_days(trace)
+    trace = draw_world(WorldSettings(feeds=15, days=9, low=0.5, high=60), make_rng(1)).trace
+    counts = activity.count_by_hour(trace)
+    days = activity.count_days(trace)
     dense = np.zeros((trace.feeds, days, 24))
     for feed in range(trace.feeds):
-        for when in trace.of(feed):
+        for when in trace.feed_times(feed):
             dense[feed, int(when // DAY - trace.start // DAY), int(when % DAY // HOUR)] += 1
     assert counts.days == days
     assert counts.mean == pytest.approx(dense.mean(1))
@@ -47,24 +47,24 @@ def test_hourly_counts_and_deviations_are_those_of_a_dense_table() -> None:
 
 def test_a_feed_that_repeats_its_day_has_no_variation() -> None:
     times = np.arange(0, 20) * DAY + 9 * HOUR
-    assert activity.variation(activity.hourly(as_trace([times])))[0] == 0.0
+    assert activity.measure_variation(activity.count_by_hour(join_times([times])))[0] == 0.0
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=24, max_size=24), st.sampled_from([1.0, 0.8]))
 def test_a_day_has_one_shape_whatever_its_scale(slots: list[float], share: float) -> None:
     day = np.array([slots])
-    shape = activity.daily_shapes(day, share=share)[0]
-    assert shape == activity.daily_shapes(7.5 * day, share=share)[0]
+    shape = activity.classify_shapes(day, share=share)[0]
+    assert shape == activity.classify_shapes(7.5 * day, share=share)[0]
     outside = ((day >= 1.5 * day.mean()) | (day < 0.5 * day.mean())).sum()
     if outside == 24:
-        assert shape == activity.Shape.PEAKS
+        assert shape == activity.DayShape.PEAKS
     if outside == 0:
-        assert shape == activity.Shape.UNIFORM
+        assert shape == activity.DayShape.UNIFORM
 
 
 def test_k_means_finds_the_six_shapes_that_feeds_were_drawn_from() -> None:
-    world = draw(WorldSettings(feeds=180, days=60, low=20, high=20, shape="six"), generator(2))
-    found = k_means(patterns(activity.hourly(world.trace).total), 6, np.random.default_rng(0))
+    world = draw_world(WorldSettings(feeds=180, days=60, low=20, high=20, shape="six"), make_rng(2))
+    found = cluster_patterns(hour_shares(activity.count_by_hour(world.trace).total), 6, np.random.default_rng(0))
     for cluster in range(6):
         kinds = world.kinds[found.of == cluster]
         assert (kinds == kinds[0]).all()
@@ -73,20 +73,20 @@ def test_k_means_finds_the_six_shapes_that_feeds_were_drawn_from() -> None:
 
 
 def test_more_clusters_than_feeds_give_as_many_as_there_are() -> None:
-    assert len(k_means(np.eye(3), 12, np.random.default_rng(0)).centres) == 3
+    assert len(cluster_patterns(np.eye(3), 12, np.random.default_rng(0)).centres) == 3
     with pytest.raises(TraceError, match="no feed to group"):
-        k_means(np.zeros((0, 24)), 12, np.random.default_rng(0))
+        cluster_patterns(np.zeros((0, 24)), 12, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("exponent", [0.78, 1.4, 2.0])
 def test_the_exponent_of_a_power_law_is_found_by_likelihood(exponent: float) -> None:
     support = np.arange(1, 1001)
     chance = support**-exponent / (support**-exponent).sum()
-    counts = generator(3).choice(support, 8000, p=chance)
-    law = powerlaw.fit(counts)
+    counts = make_rng(3).choice(support, 8000, p=chance)
+    law = powerlaw.fit_power_law(counts)
     assert law is not None
     assert law.likelihood == pytest.approx(exponent, abs=0.05)
-    assert powerlaw.fit(np.array([1, 2, 3])) is None
+    assert powerlaw.fit_power_law(np.array([1, 2, 3])) is None
 
 
 def test_habits_are_named_by_their_rules() -> None:
@@ -98,20 +98,20 @@ def test_habits_are_named_by_their_rules() -> None:
         "sliced": [day * DAY + minute * 1200 for day in range(200) for minute in range(9)],
         "chunked": [day * DAY + second for day in range(0, 200, 2) for second in range(5)],
     }
-    named = habits.habits(Trace.from_lists([sorted(times) for times in feeds.values()]))
-    assert [habits.NAMES[k] for k in named] == list(feeds)
+    named = habits.classify_habits(Trace.from_lists([sorted(times) for times in feeds.values()]))
+    assert [habits.HABITS[k] for k in named] == list(feeds)
 
 
 def test_a_feed_that_gives_old_titles_new_dates_is_written_on_the_fly() -> None:
     times = list(np.arange(0, 40) * HOUR)
     trace = titled([times], [f"item {k % 4}" for k in range(40)], [""] * 40)
-    assert habits.NAMES[habits.habits(trace)[0]] == "on-the-fly"
+    assert habits.HABITS[habits.classify_habits(trace)[0]] == "on-the-fly"
 
 
 def test_subjects_come_from_names_and_categories() -> None:
     trace = titled([[1.0, 2.0], [3.0], [4.0]], ["a", "b", "c", "d"], ["Sport;Health", "", "money market", ""])
     trace = Trace(("x", "y", "the climate blog"), trace.offsets, trace.times, trace.titles, trace.categories)
-    found = topics.subjects(trace)
+    found = topics.find_subjects(trace)
     assert {name: which.tolist() for name, which in found.items() if which.any()} == {
         "sport": [True, False, False],
         "health": [True, False, False],
@@ -122,18 +122,18 @@ def test_subjects_come_from_names_and_categories() -> None:
 
 def test_a_standing_query_gives_every_feed_its_selectivity() -> None:
     trace = titled([[1.0, 2.0, 3.0, 4.0], [5.0], []], ["Rain today", "sun", "rain; again", "x", "train"], [""] * 5)
-    kept = topics.matches(trace, topics.Keywords.of("RAIN"))
+    kept = topics.match_items(trace, topics.KeywordQuery.from_words("RAIN"))
     assert kept.tolist() == [True, False, True, False, False]
-    assert topics.selectivity(trace, kept).tolist() == [0.5, 0.0, 0.0]
+    assert topics.share_matched(trace, kept).tolist() == [0.5, 0.0, 0.0]
     with pytest.raises(TraceError, match="neither titles nor categories"):
-        topics.matches(Trace.from_lists([[1.0]]), topics.Keywords.of("rain"))
+        topics.match_items(Trace.from_lists([[1.0]]), topics.KeywordQuery.from_words("rain"))
     with pytest.raises(TraceError, match="without words"):
-        topics.Keywords.of(" ")
+        topics.KeywordQuery.from_words(" ")
 
 
 def test_duplicates_within_a_feed_and_across_feeds_are_counted_apart() -> None:
     trace = titled([[1.0, 1.0, 2.0], [3.0, 9.0]], ["a", "a", "b", "a", "c"], [""] * 5)
-    assert describe(trace).duplicates == {
+    assert describe_trace(trace).duplicates == {
         "same_feed_same_time": 1,
         "titled_items": 5,
         "same_feed_same_title": 1,
@@ -144,11 +144,11 @@ def test_duplicates_within_a_feed_and_across_feeds_are_counted_apart() -> None:
 @pytest.mark.parametrize("wrong", [{"high": 1.0}, {"low": 1.0}, {"share": 0.4}])
 def test_thresholds_that_name_nothing_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(TraceError, match=r"must be above|must be at least"):
-        describe(Trace.from_lists([[1.0]]), **wrong)
+        describe_trace(Trace.from_lists([[1.0]]), **wrong)
 
 
 def test_a_description_of_one_item_is_still_whole() -> None:
-    found = describe(Trace.from_lists([[1.0]])).as_json()
+    found = describe_trace(Trace.from_lists([[1.0]])).as_json()
     assert found["feeds"] == found["items"] == 1
     assert found["patterns"] is None
     assert found["power_law"] is None
@@ -156,9 +156,13 @@ def test_a_description_of_one_item_is_still_whole() -> None:
 
 
 def test_the_command_prints_json_and_draws(headwater: Callable[..., Any], tmp_path: Path) -> None:
-    trace = draw(WorldSettings(feeds=30, words=10), generator(4)).trace
+    trace = draw_world(WorldSettings(feeds=30, words=10), make_rng(4)).trace
     file, plot = tmp_path / "t.parquet", tmp_path / "t.png"
-    columns = {"source": [trace.names[k] for k in trace.owner()], "published_at": trace.times, "title": trace.titles}
+    columns = {
+        "source": [trace.names[k] for k in trace.item_feeds()],
+        "published_at": trace.times,
+        "title": trace.titles,
+    }
     parquet.write_table(pa.table(columns), file)
     ended = headwater("lab", "describe", "--trace", str(file), "--json", "--plot", str(plot))
     assert ended.returncode == 0, ended.stderr
@@ -169,14 +173,14 @@ def test_the_command_prints_json_and_draws(headwater: Callable[..., Any], tmp_pa
 
 
 def test_a_real_trace_is_described(shared_data: Path) -> None:
-    found = describe(load_trace(shared_data / "traces" / "blogs.parquet", text=True))
+    found = describe_trace(load_trace(shared_data / "traces" / "blogs.parquet", text=True))
     assert found.feeds == 447
     assert found.as_json()["activity"]["< 1"] == 447
 
 
 def test_conditions_of_the_query_language_choose_items_of_a_trace() -> None:
     trace = titled([[1.0, 2.0, 3.0]], ["Rain in Spain", "sun", "Stormy"], ["", "weather; rain", "sport"])
-    kept = topics.matches(trace, condition('TITLE CONTAINS "rain" OR CATEGORY = "rain"'))
+    kept = topics.match_items(trace, compile_condition('TITLE CONTAINS "rain" OR CATEGORY = "rain"'))
     assert kept.tolist() == [True, True, False]
     with pytest.raises(QueryError):
-        condition("TITLE CONTAINS")
+        compile_condition("TITLE CONTAINS")

@@ -12,22 +12,22 @@ import pytest
 from findings import ON_NEWS, SYNTHETIC, surprises
 
 from headwater.errors import TraceError
-from headwater.lab.experiments import MODULES, experiment, two_steps
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Result, silent
-from headwater.lab.report import Section, page, run_section
+from headwater.lab.experiments import MODULES, load_experiment, two_steps
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, ignore_progress
+from headwater.lab.report import ReportSection, render_report, run_section
 
 
-def run(name: str, **settings: Any) -> Result:
-    return experiment(name).run(LabSettings(jobs=1, **settings), silent)
+def run(name: str, **settings: Any) -> ExperimentResult:
+    return load_experiment(name).run(LabSettings(jobs=1, **settings), ignore_progress)
 
 
-def broken(result: Result) -> list[str]:
+def broken(result: ExperimentResult) -> list[str]:
     return [f"{check.statement}: {dict(check.figures)}" for check in result.checks if not check.holds]
 
 
 def test_every_experiment_has_a_name_a_source_and_a_sentence() -> None:
     for name in MODULES:
-        found = experiment(name)
+        found = load_experiment(name)
         assert found.name == name
         assert found.source
         assert found.summary
@@ -47,7 +47,7 @@ def test_what_the_thesis_corrects_stands_beside_the_papers_value() -> None:
     measures = {"completeness": {"mean": 0.97}, "freshness": {"mean": 0.93}, "requests": 4700.0}
     paper = {"completeness": 0.9781, "freshness": 0.8762, "requests": 4700}
     row = {"strategy": "two_steps", "budget": 50.0, **measures, "paper": paper, "thesis": {"freshness": 0.9187}}
-    checked = {check.statement.partition(" ")[0]: check.figures for check in two_steps.checks_of([row])}
+    checked = {check.statement.partition(" ")[0]: check.figures for check in two_steps.check_table([row])}
     assert checked["freshness"]["thesis"] == 0.9187
     assert checked["freshness"]["off"] == pytest.approx(0.93 - 0.9187)
     assert "thesis" not in checked["completeness"]
@@ -56,26 +56,26 @@ def test_what_the_thesis_corrects_stands_beside_the_papers_value() -> None:
 def test_numbers_do_not_depend_on_how_many_processes_made_them() -> None:
     settings = {"seeds": 3, "budget": (10.0,), "strategies": ("two_steps", "uniform")}
     alone, together = (
-        experiment("two-steps").run(LabSettings(jobs=jobs, **settings), silent)  # type: ignore[arg-type]
+        load_experiment("two-steps").run(LabSettings(jobs=jobs, **settings), ignore_progress)  # type: ignore[arg-type]
         for jobs in (1, 2)
     )
     assert alone.as_json() == together.as_json()
 
 
 def test_combined_polling_is_faster_than_either_half_of_it() -> None:
-    from headwater.lab.experiments.fast_news import Setting, one_run
+    from headwater.lab.experiments.fast_news import RunSetting, run_world
 
     delay = {
-        name: np.mean([one_run(Setting(name, 1.0), 60, seed).mean_delay for seed in range(2)])
+        name: np.mean([run_world(RunSetting(name, 1.0), 60, seed).mean_delay for seed in range(2)])
         for name in ("uniform", "allocation", "combined")
     }
     assert delay["combined"] < delay["allocation"] < delay["uniform"]
 
 
 def test_round_robin_lets_the_fullest_feed_grow() -> None:
-    from headwater.lab.experiments.advarss import one_run
+    from headwater.lab.experiments.advarss import run_world
 
-    found = {name: one_run(name, 14.0, 3.6, 0) for name in ("advarss", "round_robin")}
+    found = {name: run_world(name, 14.0, 3.6, 0) for name in ("advarss", "round_robin")}
     assert found["advarss"].fullest.mean() < found["round_robin"].fullest.mean()
     assert found["advarss"].pending.mean() < found["round_robin"].pending.mean()
 
@@ -87,10 +87,10 @@ def test_hourly_polling_is_half_an_hour_late_in_both_averages() -> None:
 
 
 def test_a_model_of_the_day_errs_less_on_waves_and_alike_on_uniform_feeds() -> None:
-    from headwater.lab.experiments.online import divergence_errors
+    from headwater.lab.experiments.online import measure_errors
 
     error = {
-        (shape, name): divergence_errors(shape, name, 0.07, 4.0, 2).mean()
+        (shape, name): measure_errors(shape, name, 0.07, 4.0, 2).mean()
         for shape in ("waves", "uniform")
         for name in ("single", "periodic")
     }
@@ -143,10 +143,12 @@ def test_a_trace_without_text_has_nothing_for_query_feeds(tmp_path: Path) -> Non
     file.write_text("source,published_at\n" + "".join(f"a,{k * 1000}\n" for k in range(300)))
     with pytest.raises(TraceError, match="no source with 100 titles or categories"):
         run("network", seeds=1, quick=True, trace=file)
-    section = run_section(experiment("network"), LabSettings(seeds=1, quick=True, trace=file, jobs=1), silent)
+    section = run_section(
+        load_experiment("network"), LabSettings(seeds=1, quick=True, trace=file, jobs=1), ignore_progress
+    )
     assert section.result is not None
     assert [note.partition(":")[0] for note in section.result.notes] == ["On synthetic worlds only"]
-    assert "peers needs a trace" in run_section(experiment("peers"), LabSettings(), silent).trouble
+    assert "peers needs a trace" in run_section(load_experiment("peers"), LabSettings(), ignore_progress).trouble
 
 
 def test_without_text_two_steps_wants_every_item_of_a_trace(tmp_path: Path) -> None:
@@ -178,10 +180,12 @@ def test_the_command_prints_rows_checks_and_a_figure(headwater: Callable[..., An
 
 def test_the_report_shows_results_and_says_what_could_not_run() -> None:
     row = {"strategy": "x<y", "completeness": {"mean": 0.5, "sd": 0.1}, "paper": {"completeness": 0.4}}
-    result = Result("a", {"seeds": 3}, [row])
+    result = ExperimentResult("a", {"seeds": 3}, [row])
     result.checks = [Check("it is so", True, "± 1", {"found": 1.0}), Check("it is not", False, "± 1")]
     one = Experiment("a", "A paper", "a thing", lambda settings, progress: result)
-    text = page([Section(one, result, b"png"), Section(one, trouble="no trace & no hope")], "today")
+    text = render_report(
+        [ReportSection(one, result, b"png"), ReportSection(one, trouble="no trace & no hope")], "today"
+    )
     assert "1 of 2 statements hold" in text
     assert "x&lt;y" in text
     assert "no trace &amp; no hope" in text
@@ -190,7 +194,7 @@ def test_the_report_shows_results_and_says_what_could_not_run() -> None:
 
 def test_a_finding_that_changes_is_a_surprise_in_either_direction() -> None:
     checks = [Check("a", True, ""), Check("b", False, "", {"by": 2.0}), Check("c", False, "")]
-    result = Result("x", {}, [], checks)
+    result = ExperimentResult("x", {}, [], checks)
     assert surprises(result, {"b": "known", "c": "known"}) == []
     assert surprises(result, {"c": "known"}) == ["no longer holds: b {'by': 2.0}"]
     assert surprises(result, {"a": "known", "b": "known", "c": "known"}) == ["holds again: a {}"]
@@ -201,7 +205,7 @@ def test_a_finding_that_changes_is_a_surprise_in_either_direction() -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "peers"])  # peers needs a trace
 def test_an_experiment_at_its_full_size_finds_what_is_known(name: str) -> None:
-    result = experiment(name).run(LabSettings(), silent)
+    result = load_experiment(name).run(LabSettings(), ignore_progress)
     assert result.checks
     assert surprises(result, SYNTHETIC.get(name, {})) == []
 
@@ -211,7 +215,7 @@ def test_an_experiment_at_its_full_size_finds_what_is_known(name: str) -> None:
 @pytest.mark.parametrize("name", list(ON_NEWS))
 def test_on_a_real_trace_an_experiment_finds_what_is_known(name: str, shared_data: Path) -> None:
     trace = shared_data / "traces" / "news.parquet"
-    result = experiment(name).run(LabSettings(trace=trace, quick=True), silent)
+    result = load_experiment(name).run(LabSettings(trace=trace, quick=True), ignore_progress)
     real = [check for check in result.checks if "news.parquet" in check.statement or name in ("peers", "shapes")]
     assert real
-    assert surprises(Result(name, {}, [], real), ON_NEWS[name]) == []
+    assert surprises(ExperimentResult(name, {}, [], real), ON_NEWS[name]) == []

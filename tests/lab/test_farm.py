@@ -15,7 +15,7 @@ from multidict import CIMultiDictProxy
 
 from headwater.errors import InputError
 from headwater.lab.farm.server import Farm
-from headwater.lab.farm.world import BLOCK, published
+from headwater.lab.farm.world import BLOCK, compute_postings
 from headwater.lab.shapes import DAY
 
 Start = Callable[..., Awaitable[Farm]]
@@ -50,20 +50,20 @@ async def test_a_document_shows_the_newest_items_that_were_published(farm: Start
     for feed in range(3):
         status, _, body = await get(one.url(feed))
         assert status == 200
-        now = one.clock.now()
-        everything = published(5, feed, 0, now, rates=(5, 10))
+        now = one.clock.farm_time()
+        everything = compute_postings(5, feed, 0, now, rates=(5, 10))
         wanted = [f"urn:headwater-farm:5:{feed}:{posting.number}" for posting in reversed(everything[-7:])]
         assert ids(format, body) == wanted
-        assert wanted == [piece.identity for piece in one.shown(feed)]
+        assert wanted == [piece.identity for piece in one.shown_items(feed)]
 
 
 async def test_items_appear_when_time_passes_and_not_before(farm: Start) -> None:
     one = await farm(feeds=1, rates=(10, 10), window=1000, format="rss", clock=lambda: NOON)
     _, _, before = await get(one.url(0))
-    assert one.published(0) == []
+    assert one.published_items(0) == []
     one.advance(3 * DAY)
     _, _, after = await get(one.url(0))
-    new = [piece.identity for piece in one.published(0)]
+    new = [piece.identity for piece in one.published_items(0)]
     assert len(new) > 10
     assert ids("rss", after) == new[::-1] + ids("rss", before)
 
@@ -71,8 +71,8 @@ async def test_items_appear_when_time_passes_and_not_before(farm: Start) -> None
 async def test_speed_compresses_the_pattern_and_keeps_the_dates_true(farm: Start) -> None:
     one = await farm(feeds=1, speed=1000, rates=(10, 10), window=1000, format="rss", clock=lambda: NOON)
     one.advance(86.4 * 3)  # three farm days
-    pieces = one.published(0)
-    assert len(pieces) == len(published(1, 0, one.clock.origin, one.clock.origin + 3 * DAY, rates=(10, 10))) > 10
+    pieces = one.published_items(0)
+    assert len(pieces) == len(compute_postings(1, 0, one.clock.origin, one.clock.origin + 3 * DAY, rates=(10, 10))) > 10
     assert all(NOON <= piece.date <= NOON + 86.4 * 3 for piece in pieces)
     _, _, body = await get(one.url(0))
     dates = [
@@ -83,7 +83,7 @@ async def test_speed_compresses_the_pattern_and_keeps_the_dates_true(farm: Start
 
 async def test_validators_bring_a_304_until_something_is_published(farm: Start) -> None:
     one = await farm(feeds=40, rates=(3, 9), clock=lambda: NOON)
-    kinds = {one.profile(feed).validators: feed for feed in range(40)}
+    kinds = {one.feed_profile(feed).validators: feed for feed in range(40)}
     assert set(kinds) == {"both", "etag", "last-modified"}
     for kind, feed in kinds.items():
         _, headers, _ = await get(one.url(feed))
@@ -106,7 +106,7 @@ async def test_validators_bring_a_304_until_something_is_published(farm: Start) 
 
 async def test_if_none_match_takes_lists_weak_tags_and_stars_and_wins_over_the_date(farm: Start) -> None:
     one = await farm(feeds=40, rates=(3, 9), clock=lambda: NOON)
-    feed = next(feed for feed in range(40) if one.profile(feed).validators == "both")
+    feed = next(feed for feed in range(40) if one.feed_profile(feed).validators == "both")
     _, headers, _ = await get(one.url(feed))
     for given in (f'"other", {headers["ETag"]}', f"W/{headers['ETag']}", "*"):
         assert (await get(one.url(feed), If_None_Match=given))[0] == 304
@@ -119,7 +119,7 @@ async def test_if_none_match_takes_lists_weak_tags_and_stars_and_wins_over_the_d
 async def test_an_item_more_in_the_same_second_never_hides_behind_last_modified(farm: Start) -> None:
     """Every new item must be seen by a reader that has nothing but Last-Modified and asks many times a second."""
     one = await farm(feeds=60, speed=2000, rates=(30, 60), window=100, format="rss", clock=lambda: NOON)
-    feed = next(feed for feed in range(60) if one.profile(feed).validators == "last-modified")
+    feed = next(feed for feed in range(60) if one.feed_profile(feed).validators == "last-modified")
     seen: set[str] = set()
     known: dict[str, str] = {}
     for _ in range(60):
@@ -128,13 +128,13 @@ async def test_an_item_more_in_the_same_second_never_hides_behind_last_modified(
         if status == 200:
             seen.update(ids("rss", body))
             known = {"If_Modified_Since": headers["Last-Modified"]} if "Last-Modified" in headers else {}
-        assert {piece.identity for piece in one.published(feed)} <= seen
-    assert len(one.published(feed)) > 5
+        assert {piece.identity for piece in one.published_items(feed)} <= seen
+    assert len(one.published_items(feed)) > 5
 
 
 async def test_a_packed_document_is_the_same_document_under_another_etag(farm: Start) -> None:
     one = await farm(feeds=20, clock=lambda: NOON)
-    feed = next(k for k in range(20) if one.profile(k).gzip and one.profile(k).validators == "both")
+    feed = next(k for k in range(20) if one.feed_profile(k).gzip and one.feed_profile(k).validators == "both")
     _, plain, body = await get(one.url(feed))
     _, packed, small = await get(one.url(feed), Accept_Encoding="gzip")
     assert gzip.decompress(small) == body
@@ -146,13 +146,13 @@ async def test_a_restarted_farm_goes_on_as_if_it_had_never_stopped(farm: Start) 
     first = await farm(feeds=2, speed=50, clock=lambda: NOON)
     first.advance(20_000)
     second = await farm(feeds=2, speed=50, clock=lambda: NOON + 20_000, started=first.clock.started)
-    assert second.shown(1) == first.shown(1)
-    assert second.published(0) == first.published(0)
+    assert second.shown_items(1) == first.shown_items(1)
+    assert second.published_items(0) == first.published_items(0)
 
 
 async def test_opml_lists_every_feed_once_and_spreads_them_over_hosts(farm: Start) -> None:
     one = await farm(feeds=30, hosts=4)
-    _, _, body = await get(f"{one.base()}/opml")
+    _, _, body = await get(f"{one.base_url()}/opml")
     listed = [o.attrib["xmlUrl"] for o in ElementTree.fromstring(body).iter("outline") if "xmlUrl" in o.attrib]
     assert sorted(listed) == sorted(one.urls)
     assert len({url.split("/")[2] for url in listed}) == 4
@@ -164,27 +164,27 @@ async def test_opml_lists_every_feed_once_and_spreads_them_over_hosts(farm: Star
 async def test_pages_lead_to_feeds_and_items_to_articles(farm: Start) -> None:
     one = await farm(feeds=3, format="atom")
     for path, target in (("/", one.url(0)), ("/feeds/2.html", "/feeds/2")):
-        _, headers, page = await get(one.base() + path)
+        _, headers, page = await get(one.base_url() + path)
         assert headers["Content-Type"].startswith("text/html")
         assert f'<link rel="alternate" type="application/atom+xml" href="{target}">'.encode() in page
-    piece = one.shown(1)[0]
-    status, _, page = await get(f"{one.base()}/items/1/{piece.number}")
+    piece = one.shown_items(1)[0]
+    status, _, page = await get(f"{one.base_url()}/items/1/{piece.number}")
     assert status == 200
     assert piece.text.content.encode() in page
-    assert (await get(f"{one.base()}/items/1/{piece.number + 500}"))[0] == 404
-    assert (await get(f"{one.base()}/feeds/3"))[0] == 404
+    assert (await get(f"{one.base_url()}/items/1/{piece.number + 500}"))[0] == 404
+    assert (await get(f"{one.base_url()}/feeds/3"))[0] == 404
 
 
 async def test_statistics_and_truth_tell_what_a_reader_should_have(farm: Start) -> None:
     one = await farm(feeds=4, speed=1000, clock=lambda: NOON)
     one.advance(600)
     await get(one.url(1))
-    stats = json.loads((await get(f"{one.base()}/stats"))[2])
-    assert stats["published_by_feed"] == [len(one.published(feed)) for feed in range(4)]
+    stats = json.loads((await get(f"{one.base_url()}/stats"))[2])
+    assert stats["published_by_feed"] == [len(one.published_items(feed)) for feed in range(4)]
     assert stats["statuses"] == {"200": 1}
-    truth = json.loads((await get(f"{one.base()}/truth/1?since={NOON - 900}"))[2])
-    assert [item["id"] for item in truth] == [piece.identity for piece in one.published(1, since=NOON - 900)]
-    log = json.loads((await get(f"{one.base()}/log"))[2])
+    truth = json.loads((await get(f"{one.base_url()}/truth/1?since={NOON - 900}"))[2])
+    assert [item["id"] for item in truth] == [piece.identity for piece in one.published_items(1, since=NOON - 900)]
+    log = json.loads((await get(f"{one.base_url()}/log"))[2])
     assert (log[0]["feed"], log[0]["status"], log[0]["path"]) == (1, 200, "/feeds/1")
 
 
@@ -241,4 +241,4 @@ def test_a_farm_that_cannot_be_is_refused(options: dict[str, object]) -> None:
 async def test_the_farm_starts_with_a_history(farm: Start) -> None:
     one = await farm(feeds=1, rates=(1, 1))
     assert one.clock.origin >= BLOCK
-    assert len(one.shown(0)) == 20
+    assert len(one.shown_items(0)) == 20

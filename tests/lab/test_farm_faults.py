@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from headwater.errors import InputError
-from headwater.lab.farm.faults import KINDS, MIXED, Fault, parse
+from headwater.lab.farm.faults import KINDS, MIXED, Fault, parse_faults
 from headwater.lab.farm.server import Farm
 
 Start = Callable[..., Awaitable[Farm]]
@@ -67,7 +67,7 @@ async def test_redirects_lead_to_the_feed_to_themselves_or_anywhere(farm: Start)
             async with session.get(one.url(feed)) as answer:
                 assert answer.status == 200
                 assert len(answer.history) == hops
-                assert str(answer.url) == f"{one.base()}/moved/{feed}"
+                assert str(answer.url) == f"{one.base_url()}/moved/{feed}"
         with pytest.raises(aiohttp.TooManyRedirects):
             await session.get(one.url(3))
     assert parts(await raw(one, "/feeds/4"))[1]["Location"] == "file:///etc/passwd"
@@ -181,14 +181,14 @@ async def test_every_fault_can_be_asked_for_and_answers_in_its_own_way(farm: Sta
 
 
 def test_specifications_name_feeds_ranges_and_shares() -> None:
-    found = parse("429:30@3, slow:2.5@5-6, 410@50%", feeds=1000, seed=4)
+    found = parse_faults("429:30@3, slow:2.5@5-6, 410@50%", feeds=1000, seed=4)
     assert found[3] == Fault("429", "30")
     assert found[5] == found[6] == Fault("slow", "2.5")
     assert 400 < sum(fault.kind == "410" for fault in found.values()) < 600
-    assert found == parse("429:30@3, slow:2.5@5-6, 410@50%", feeds=1000, seed=4)
-    assert parse("", 10, 1) == {}
-    assert parse("503", 3, 1) == dict.fromkeys(range(3), Fault("503"))
-    assert len({fault.kind for fault in parse("mixed", 2000, 1).values()}) == MIXED.count("@")
+    assert found == parse_faults("429:30@3, slow:2.5@5-6, 410@50%", feeds=1000, seed=4)
+    assert parse_faults("", 10, 1) == {}
+    assert parse_faults("503", 3, 1) == dict.fromkeys(range(3), Fault("503"))
+    assert len({fault.kind for fault in parse_faults("mixed", 2000, 1).values()}) == MIXED.count("@")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_specifications_name_feeds_ranges_and_shares() -> None:
 )
 def test_specifications_that_mean_nothing_are_refused(specification: str) -> None:
     with pytest.raises(InputError):
-        parse(specification, feeds=10, seed=1)
+        parse_faults(specification, feeds=10, seed=1)
 
 
 def test_every_fault_is_in_the_documentation() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.lab.farm.words import TOPICS, text_of
-from headwater.lab.farm.world import BLOCK, RATES, Timeline, profile, published
+from headwater.lab.farm.words import TOPICS, make_text
+from headwater.lab.farm.world import BLOCK, RATES, FarmTimeline, compute_postings, make_profile
 from headwater.lab.shapes import DAY
 
 moments = st.floats(0, 3 * BLOCK)
@@ -20,32 +20,34 @@ feeds = st.integers(0, 10**6)
 @given(seeds, feeds, st.tuples(moments, moments, moments))
 def test_any_stretch_can_be_computed_alone(seed: int, feed: int, times: tuple[float, float, float]) -> None:
     a, b, c = sorted(times)
-    assert published(seed, feed, a, b) + published(seed, feed, b, c) == published(seed, feed, a, c)
+    assert compute_postings(seed, feed, a, b) + compute_postings(seed, feed, b, c) == compute_postings(seed, feed, a, c)
 
 
 @given(seeds, feeds, moments, st.integers(1, 60))
 def test_the_window_is_the_end_of_what_was_published(seed: int, feed: int, at: float, size: int) -> None:
-    timeline = Timeline(seed, profile(seed, feed))
-    window = timeline.window(at, size)
-    everything = published(seed, feed, 0, np.nextafter(at, np.inf))
+    timeline = FarmTimeline(seed, make_profile(seed, feed))
+    window = timeline.newest_postings(at, size)
+    everything = compute_postings(seed, feed, 0, np.nextafter(at, np.inf))
     assert window == everything[::-1][:size]
-    following = timeline.next_after(at)
+    following = timeline.time_of_next(at)
     assert following > at
-    assert published(seed, feed, np.nextafter(at, np.inf), following) == []
-    assert [posting.at for posting in published(seed, feed, following, np.nextafter(following, np.inf))] == [following]
+    assert compute_postings(seed, feed, np.nextafter(at, np.inf), following) == []
+    assert [posting.at for posting in compute_postings(seed, feed, following, np.nextafter(following, np.inf))] == [
+        following
+    ]
 
 
 @given(seeds, feeds)
 def test_numbers_find_their_items_again(seed: int, feed: int) -> None:
-    timeline = Timeline(seed, profile(seed, feed))
-    for posting in published(seed, feed, BLOCK / 2, 2 * BLOCK)[:50]:
-        assert timeline.posting(posting.number) == posting
-    assert timeline.posting(-1) is None
-    assert timeline.posting(999_999) is None
+    timeline = FarmTimeline(seed, make_profile(seed, feed))
+    for posting in compute_postings(seed, feed, BLOCK / 2, 2 * BLOCK)[:50]:
+        assert timeline.find_posting(posting.number) == posting
+    assert timeline.find_posting(-1) is None
+    assert timeline.find_posting(999_999) is None
 
 
 def test_rates_follow_the_power_law_over_the_feeds() -> None:
-    rates = np.array([profile(1, feed).rate * DAY for feed in range(4000)])
+    rates = np.array([make_profile(1, feed).rate * DAY for feed in range(4000)])
     low, high = RATES
     assert rates.min() >= low
     assert rates.max() <= high
@@ -56,8 +58,8 @@ def test_rates_follow_the_power_law_over_the_feeds() -> None:
 
 def test_feeds_publish_as_often_as_their_rate_says_and_only_when_their_shape_allows() -> None:
     for feed in range(40):
-        one = profile(9, feed)
-        times = np.array([posting.at for posting in published(9, feed, 0, 4 * BLOCK)])
+        one = make_profile(9, feed)
+        times = np.array([posting.at for posting in compute_postings(9, feed, 0, 4 * BLOCK)])
         wanted = one.rate * 4 * BLOCK
         assert abs(len(times) - wanted) < 5 * np.sqrt(wanted) + 5
         hours = {int(hour) for hour in times % DAY // 3600}
@@ -66,7 +68,7 @@ def test_feeds_publish_as_often_as_their_rate_says_and_only_when_their_shape_all
 
 
 def test_the_farm_has_variety() -> None:
-    some = [profile(1, feed) for feed in range(500)]
+    some = [make_profile(1, feed) for feed in range(500)]
     for name, least in (("format", 4), ("shape", 3), ("hints", 5), ("validators", 3), ("topic", len(TOPICS))):
         assert len(Counter(getattr(one, name) for one in some)) == least
     assert len({one.title for one in some}) > 300
@@ -74,8 +76,8 @@ def test_the_farm_has_variety() -> None:
 
 @given(seeds, feeds, st.integers(0, 10**9), st.sampled_from(sorted(TOPICS)))
 def test_items_have_readable_words_of_their_topic(seed: int, feed: int, number: int, topic: str) -> None:
-    text = text_of(seed, feed, number, topic)
-    assert text == text_of(seed, feed, number, topic)
+    text = make_text(seed, feed, number, topic)
+    assert text == make_text(seed, feed, number, topic)
     assert any(text.title.startswith(who) for who in TOPICS[topic].who)
     assert text.categories[0] == topic
     assert text.content.count("<p>") == text.content.count("</p>") == 3

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.lab.cycles import generator
-from headwater.lab.finds import finds, next_poll
-from headwater.lab.replay import Protocol, replay
+from headwater.lab.cycles import make_rng
+from headwater.lab.finds import find_next_poll, score_finds
+from headwater.lab.replay import ReplaySettings, replay_trace
 from headwater.lab.traces import Trace
-from headwater.lab.worlds import MONDAY, WorldSettings, draw
+from headwater.lab.worlds import MONDAY, WorldSettings, draw_world
 from headwater.schedule import STRATEGIES
 
-WHOLE = Protocol(window=2, history_days=0, warmup_days=0)
+WHOLE = ReplaySettings(window=2, history_days=0, warmup_days=0)
 
 
 @settings(max_examples=50, deadline=None)
@@ -23,12 +23,12 @@ def test_an_item_is_late_until_the_next_poll_whether_or_not_it_was_still_shown(s
     trace = Trace.from_lists([sorted(map(float, times)) for times in sources])
     if trace.end <= trace.start:
         return
-    run = replay(STRATEGIES["fix_1h"](), trace, WHOLE)
-    got = next_poll(run)
+    run = replay_trace(STRATEGIES["fix_1h"](), trace, WHOLE)
+    got = find_next_poll(run)
     for feed in range(trace.feeds):
         mine = slice(trace.offsets[feed], trace.offsets[feed + 1])
         polls = np.unique(run.obtained[mine][np.isfinite(run.obtained[mine])])
-        for at, met in zip(trace.of(feed), got[mine], strict=True):
+        for at, met in zip(trace.feed_times(feed), got[mine], strict=True):
             later = polls[polls >= at - 1e-3]  # the replay counts in ticks of a 1024th of a second
             assert met == later[0] if len(later) else np.isnan(met)
 
@@ -36,14 +36,14 @@ def test_an_item_is_late_until_the_next_poll_whether_or_not_it_was_still_shown(s
 def test_polls_and_delays_are_averaged_over_feeds_and_over_finds() -> None:
     hours = 3600.0
     busy, slow = [k * hours / 2 for k in range(400)], [100 * hours, 150 * hours]
-    found = finds(replay(STRATEGIES["fix_1h"](), Trace.from_lists([busy, slow]), WHOLE))
+    found = score_finds(replay_trace(STRATEGIES["fix_1h"](), Trace.from_lists([busy, slow]), WHOLE))
     assert found.polls_of_feeds > 10 * found.polls_of_polls / 2  # the slow feed weighs as much as the busy one
     assert found.polls_of_polls == pytest.approx(2, rel=0.1)  # 400 polls, 202 of them found something
     assert found.delay_of_polls < 60
 
 
 def test_a_document_shows_its_last_items_however_old_they_are() -> None:
-    world = draw(WorldSettings(feeds=30, days=3, low=0.01, high=0.02, past=7), generator(1, 1))
-    before = np.bincount(world.trace.owner()[world.trace.times < MONDAY], minlength=30)
+    world = draw_world(WorldSettings(feeds=30, days=3, low=0.01, high=0.02, past=7), make_rng(1, 1))
+    before = np.bincount(world.trace.item_feeds()[world.trace.times < MONDAY], minlength=30)
     assert before.max() == 7
     assert (before >= 5).mean() > 0.9

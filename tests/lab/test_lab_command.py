@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.main import build
+from headwater.cli.main import build_app
 from headwater.errors import HeadwaterError
 
 
@@ -43,14 +43,14 @@ def test_bad_input_is_answered_with_one_sentence(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["headwater", "lab", *arguments])
     with pytest.raises(HeadwaterError) as told:
-        build(sys.argv[1:])(standalone_mode=False)
+        build_app(sys.argv[1:])(standalone_mode=False)
     assert str(told.value) == sentence
 
 
 def test_plots_without_matplotlib_are_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(HeadwaterError, match="Plots need the extra"):
-        build(["lab"])(["lab", "run", "two-steps", "--jobs", "1", "--plot", "x.png"], standalone_mode=False)
+        build_app(["lab"])(["lab", "run", "two-steps", "--jobs", "1", "--plot", "x.png"], standalone_mode=False)
 
 
 def test_a_warm_up_longer_than_the_trace_is_told_before_anything_runs(
@@ -62,7 +62,7 @@ def test_a_warm_up_longer_than_the_trace_is_told_before_anything_runs(
         sys, "argv", ["headwater", "lab", "run", "fast-news", "--trace", str(file), "--warmup-days", "14"]
     )
     with pytest.raises(HeadwaterError, match=r"--warmup-days is 14, but the trace short.csv has only 10.0 days"):
-        build(sys.argv[1:])(standalone_mode=False)
+        build_app(sys.argv[1:])(standalone_mode=False)
 
 
 def test_an_error_ends_the_command_with_its_sentence_and_no_traceback(headwater: Callable[..., Any]) -> None:
@@ -109,13 +109,13 @@ def test_a_persons_own_strategy_is_measured_beside_the_others_and_one_that_fails
     trace.write_text("\n".join(["source,published_at", *rows]))
     line = ["lab", "run", "peers", "--trace", str(trace), "--per-day", "1", "--jobs", "1", "--json", "--strategy"]
 
-    build(line)([*line, "own_rules:Mine,fix_1d"], standalone_mode=False)
+    build_app(line)([*line, "own_rules:Mine,fix_1d"], standalone_mode=False)
     mine, theirs = json.loads(capfd.readouterr().out)["rows"]
     assert (mine["strategy"], theirs["strategy"]) == ("own_rules:Mine", "fix_1d")
     assert mine["mean_delay_s"] == theirs["mean_delay_s"]
     with pytest.raises(
         HeadwaterError, match=r"own_rules:Broken failed while it was run \(ZeroDivisionError: no luck\)"
     ):
-        build(line)([*line, "own_rules:Broken"], standalone_mode=False)
+        build_app(line)([*line, "own_rules:Broken"], standalone_mode=False)
     with pytest.raises(HeadwaterError, match="has no Absent"):
-        build(line)([*line, "own_rules:Absent"], standalone_mode=False)
+        build_app(line)([*line, "own_rules:Absent"], standalone_mode=False)

@@ -13,12 +13,12 @@ from headwater.errors import NotFound, TraceError
 from headwater.estimate.base import DAY
 from headwater.lab import equal, limits
 from headwater.lab.cycles import CycleSettings
-from headwater.lab.equal import at_equal_cost, knob_of, sample
-from headwater.lab.experiments import experiment, peers
-from headwater.lab.experiments.base import LabSettings, Result, silent
-from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, checks_of, one_world
-from headwater.lab.experiments.limit_plot import limit_figure
-from headwater.lab.replay import Protocol
+from headwater.lab.equal import choose_knob, replay_at_cost, sample_by_activity
+from headwater.lab.experiments import load_experiment, peers
+from headwater.lab.experiments.base import ExperimentResult, LabSettings, ignore_progress
+from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, check_bounds, run_world
+from headwater.lab.experiments.limit_plot import draw_figure
+from headwater.lab.replay import ReplaySettings
 from headwater.lab.traces import Trace, load_trace
 from headwater.schedule.mediacloud import MediaCloud
 
@@ -59,13 +59,13 @@ def test_a_few_dates_far_ahead_are_told_instead_of_replayed(tmp_path: Path) -> N
     rows = [f"a,{1_600_000_000 + 3600 * k}" for k in range(1000)] + ["a,4070908800"]
     path.write_text("\n".join(["source,published_at", *rows]))
     with pytest.raises(TraceError, match=r"ahead.csv goes up to 2099-01-01, but of its 1,001 items only 1 lie"):
-        experiment("peers").run(LabSettings(trace=path, jobs=1), silent)
+        load_experiment("peers").run(LabSettings(trace=path, jobs=1), ignore_progress)
 
 
 def test_peers_gives_one_row_per_strategy_at_the_asked_rate_and_equal_cost(small_trace: Path) -> None:
     names = ("value", "value_online", "open_loop", "uniform", "miniflux_entry_frequency", "two_steps")
     given = LabSettings(trace=small_trace, per_day=(2.0,), strategies=names, jobs=1)
-    result = experiment("peers").run(given, silent)
+    result = load_experiment("peers").run(given, ignore_progress)
     assert [row["strategy"] for row in result.rows] == list(names)
     for row in result.rows:
         assert set(row) >= FIELDS
@@ -74,9 +74,9 @@ def test_peers_gives_one_row_per_strategy_at_the_asked_rate_and_equal_cost(small
         wanted = 2.0 * 12 * result.settings["measured_days"]
         near = 0.3 if row["strategy"] == "value_online" else 0.05
         assert row["requests"] == pytest.approx(wanted, rel=near)
-    again = experiment("peers").run(given, silent)
+    again = load_experiment("peers").run(given, ignore_progress)
     assert again.rows == result.rows
-    draw = experiment("peers").draw
+    draw = load_experiment("peers").draw
     assert draw is not None
     points, bars = draw(result).axes
     assert {text.get_text() for text in points.texts} == set(names)
@@ -86,75 +86,75 @@ def test_peers_gives_one_row_per_strategy_at_the_asked_rate_and_equal_cost(small
 
 def test_without_a_rate_peers_also_shows_rules_as_they_are(small_trace: Path) -> None:
     given = LabSettings(trace=small_trace, strategies=("uniform", "fix_1d"), jobs=1)
-    result = experiment("peers").run(given, silent)
+    result = load_experiment("peers").run(given, ignore_progress)
     rows = result.rows
     as_is = [row for row in rows if row["strategy"] == "fix_1d as it is"]
     assert len(as_is) == 1
     assert as_is[0]["budget"] == pytest.approx(1.0, rel=0.02)
     assert sorted({row["budget"] for row in rows if row["strategy"] == "uniform"}) == [0.25, 1.0, 4.0]
-    draw = experiment("peers").draw
+    draw = load_experiment("peers").draw
     assert draw is not None
     assert len(draw(result).axes) == 8  # three costs and the rules as they are, points above bars
 
 
 def test_peers_says_what_is_missing(small_trace: Path) -> None:
     with pytest.raises(TraceError, match="needs a trace"):
-        experiment("peers").run(LabSettings(), silent)
+        load_experiment("peers").run(LabSettings(), ignore_progress)
     with pytest.raises(NotFound, match="did you mean value"):
-        experiment("peers").run(LabSettings(trace=small_trace, strategies=("valu",)), silent)
+        load_experiment("peers").run(LabSettings(trace=small_trace, strategies=("valu",)), ignore_progress)
     with pytest.raises(TraceError, match="leave nothing to measure"):
-        experiment("peers").run(LabSettings(trace=small_trace, warmup_days=400.0), silent)
+        load_experiment("peers").run(LabSettings(trace=small_trace, warmup_days=400.0), ignore_progress)
 
 
 def test_a_trace_of_too_many_days_is_replayed_at_its_end_and_the_result_says_so(
     small_trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "LONGEST", 30.0)
-    peers._trace.cache_clear()
+    monkeypatch.setattr(peers, "LONGEST_DAYS", 30.0)
+    peers._load_reduced.cache_clear()
     given = LabSettings(trace=small_trace, per_day=(1.0,), strategies=("fix_1d",), jobs=1)
-    result = experiment("peers").run(given, silent)
-    peers._trace.cache_clear()
+    result = load_experiment("peers").run(given, ignore_progress)
+    peers._load_reduced.cache_clear()
     assert result.settings["measured_days"] == pytest.approx(9.0, abs=1.0)
     assert any("the last 30 of 40 days" in note for note in result.notes)
 
 
 def test_a_sample_has_slow_and_busy_feeds_as_the_whole() -> None:
     trace = Trace.from_lists([[float(t) for t in range(many)] for many in range(1, 101)])
-    assert sample(trace, 10).counts.mean() == pytest.approx(trace.counts.mean(), rel=0.05)
+    assert sample_by_activity(trace, 10).counts.mean() == pytest.approx(trace.counts.mean(), rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["open_loop", "value", "miniflux_entry_frequency"])
 def test_constants_are_first_sought_on_a_sample_of_a_large_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equal, "SAMPLED", 500)
+    monkeypatch.setattr(equal, "SAMPLE_REFRESHES", 500)
     rng = np.random.default_rng(4)
     trace = Trace.from_lists([np.sort(rng.uniform(0, 30 * DAY, k % 40 + 1)).tolist() for k in range(210)])
-    fitted = at_equal_cost(
-        peers.knob(name, trace, Protocol(warmup_days=5.0), 1.0), trace, Protocol(warmup_days=5.0), 1.0
+    fitted = replay_at_cost(
+        peers.make_knob(name, trace, ReplaySettings(warmup_days=5.0), 1.0), trace, ReplaySettings(warmup_days=5.0), 1.0
     )
-    assert fitted.close
+    assert fitted.is_close
     assert fitted.replay.trace.feeds == 210
 
 
 def test_the_constant_of_an_adaptive_rule_is_found(small_trace: Path) -> None:
     trace = load_trace(small_trace)
-    fitted = at_equal_cost(knob_of(MediaCloud, 3.0), trace, Protocol(), 3.0)
+    fitted = replay_at_cost(choose_knob(MediaCloud, 3.0), trace, ReplaySettings(), 3.0)
     assert fitted.replay.per_day == pytest.approx(3.0, rel=0.02)
 
 
 def test_bounds_are_ordered_and_met_where_they_are_known() -> None:
     rates, share = np.array([2.0, 0.5]), np.array([1.0, 1.0])
-    seen = [limits.seen(rates, share, 4, b) for b in (0.3, 1.0)]
-    open_loop = [limits.open_loop(rates, share, 4, b) for b in (0.3, 1.0)]
+    seen = [limits.bound_seen(rates, share, 4, b) for b in (0.3, 1.0)]
+    open_loop = [limits.bound_open_loop(rates, share, 4, b) for b in (0.3, 1.0)]
     assert open_loop[0] < open_loop[1] < 2.5
     assert all(s >= o - 1e-3 for s, o in zip(seen, open_loop, strict=True))
     # One refresh a cycle for each: everything but the rare overflow of four is obtained.
-    assert limits.open_loop(rates, share, 4, 2.0) == pytest.approx(2.5, abs=0.1)
+    assert limits.bound_open_loop(rates, share, 4, 2.0) == pytest.approx(2.5, abs=0.1)
 
 
 def test_no_strategy_exceeds_its_bound_in_a_small_world() -> None:
     settings = CycleSettings(feeds=15, window=4, warmup=60, measured=40)
-    worlds = [one_world(settings, 5.0, seed, bound_seen=True) for seed in range(2)]
-    bounds = [check for check in checks_of(5.0, worlds) if "exceed" in check.statement]
+    worlds = [run_world(settings, 5.0, seed, bound_seen=True) for seed in range(2)]
+    bounds = [check for check in check_bounds(5.0, worlds) if "exceed" in check.statement]
     assert len(bounds) == 10
     assert all(check.holds for check in bounds), [check for check in bounds if not check.holds]
     assert all(found[OPEN_BOUND].completeness <= found[CLAIRVOYANT].completeness for found in worlds)
@@ -164,7 +164,7 @@ def test_the_figure_of_limit_has_a_panel_per_budget_with_the_bounds_as_lines() -
     spread = {"mean": 0.5, "sd": 0.1}
     names = ("value, online", "uniform", "bound, open loop", "bound, clairvoyant")
     rows = [{"strategy": name, "budget": b, "completeness": spread} for b in (10.0, 30.0) for name in names]
-    figure = limit_figure(Result("limit", {"feeds": 9, "window": 5, "seeds": 2}, rows))
+    figure = draw_figure(ExperimentResult("limit", {"feeds": 9, "window": 5, "seeds": 2}, rows))
     assert [axis.get_title() for axis in figure.axes] == ["b = 10 requests per cycle", "b = 30 requests per cycle"]
     for axis in figure.axes:
         assert [text.get_text() for text in axis.get_yticklabels()] == ["value, online", "uniform"]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY, Bools
-from headwater.lab.cycles import generator
-from headwater.lab.polling import poll
+from headwater.lab.cycles import make_rng
+from headwater.lab.polling import simulate_polling
 from headwater.lab.strategies import make
-from headwater.lab.worlds import WorldSettings, draw
+from headwater.lab.worlds import WorldSettings, draw_world
 from headwater.schedule.base import Budget, Choice, Observed, Strategy, Table
 
 
@@ -41,9 +41,9 @@ class Diary(Strategy):
 @given(st.integers(0, 10_000), st.sampled_from([0.5, 2.0, 6.0]))
 @settings(max_examples=15, deadline=None)
 def test_delays_are_those_of_every_single_item(seed: int, per_day: float) -> None:
-    trace = draw(WorldSettings(feeds=5, days=6, low=0, high=9), generator(seed)).trace
+    trace = draw_world(WorldSettings(feeds=5, days=6, low=0, high=9), make_rng(seed)).trace
     diary = Diary(seed=seed)
-    found = poll(diary, trace, per_day, 2.0, generator(seed, 1), tick=3600.0)
+    found = simulate_polling(diary, trace, per_day, 2.0, make_rng(seed, 1), tick=3600.0)
     since, end = trace.start + 3 * DAY, trace.end
     polls: dict[int, list[float]] = {feed: [] for feed in range(5)}
     for seen in diary.seen[1:]:
@@ -52,7 +52,7 @@ def test_delays_are_those_of_every_single_item(seed: int, per_day: float) -> Non
     delays = [
         min([at for at in polls[feed] if at >= when], default=end) - when
         for feed in range(5)
-        for when in trace.of(feed)
+        for when in trace.feed_times(feed)
         if since < when <= end
     ]
     assert found.items == len(delays)
@@ -63,26 +63,26 @@ def test_delays_are_those_of_every_single_item(seed: int, per_day: float) -> Non
 
 
 def test_a_strategy_learns_the_whole_history_once_and_then_only_what_is_new() -> None:
-    trace = draw(WorldSettings(feeds=4, days=8, low=5, high=9), generator(1)).trace
+    trace = draw_world(WorldSettings(feeds=4, days=8, low=5, high=9), make_rng(1)).trace
     diary = Diary()
-    poll(diary, trace, 3.0, 5.0, generator(2))
+    simulate_polling(diary, trace, 3.0, 5.0, make_rng(2))
     first = diary.seen[0]
     assert first.rows.tolist() == [0, 1, 2, 3]
     until = trace.start + 5 * DAY
-    expected = [((trace.of(feed) > trace.start) & (trace.of(feed) <= until)).sum() for feed in range(4)]
+    expected = [((trace.feed_times(feed) > trace.start) & (trace.feed_times(feed) <= until)).sum() for feed in range(4)]
     assert first.new.tolist() == expected  # the very first item lies on the edge of the history, not in it
     told = np.concatenate([seen.published.times for seen in diary.seen if seen.published is not None])
     assert len(told) == len(set(told.tolist()))
 
 
 def test_a_trace_shorter_than_its_learning_is_refused() -> None:
-    trace = draw(WorldSettings(feeds=2, days=3), generator(1)).trace
+    trace = draw_world(WorldSettings(feeds=2, days=3), make_rng(1)).trace
     with pytest.raises(TraceError, match="leave nothing to measure"):
-        poll(make("uniform", 2), trace, 1.0, 14.0, generator(1))
+        simulate_polling(make("uniform", 2), trace, 1.0, 14.0, make_rng(1))
 
 
 def test_round_robin_comes_to_every_feed_as_often() -> None:
-    trace = draw(WorldSettings(feeds=48, days=9), generator(1)).trace
-    found = poll(make("uniform", 48), trace, 1.0, 1.0, generator(1))
+    trace = draw_world(WorldSettings(feeds=48, days=9), make_rng(1)).trace
+    found = simulate_polling(make("uniform", 48), trace, 1.0, 1.0, make_rng(1))
     assert found.requests / 48 / ((trace.end - trace.start) / DAY - 2) == pytest.approx(1.0, abs=0.05)
     assert found.mean_delay == pytest.approx(DAY / 2, rel=0.1)

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY, Floats
-from headwater.lab.cycles import generator
-from headwater.lab.replay import SHORTEST, Protocol, Replay, replay
-from headwater.lab.scores import score
+from headwater.lab.cycles import make_rng
+from headwater.lab.replay import SHORTEST_INTERVAL, Replay, ReplaySettings, replay_trace
+from headwater.lab.scores import score_replay
 from headwater.lab.traces import Trace
 from headwater.lab.worlds import WorldSettings
-from headwater.lab.worlds import draw as draw_world
+from headwater.lab.worlds import draw_world as draw_world
 from headwater.schedule import STRATEGIES
-from headwater.schedule.base import Budget, Interval, Observed, Table
+from headwater.schedule.base import Budget, IntervalStrategy, Observed, Table
 from headwater.schedule.uniform import Uniform
 
 
-class Adaptive(Interval):
+class Adaptive(IntervalStrategy):
     """Halves its interval when something came, doubles it when not: cheap, but each poll depends on the one before."""
 
     name = "adaptive"
@@ -36,7 +36,7 @@ class Adaptive(Interval):
     def steer(self, table: Table, now: float, budget: Budget) -> None:
         self.steered.append(now)
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
         before = np.where(np.isfinite(seen.start), seen.end - seen.start, 7200.0)
         return np.clip(np.where(seen.new > 0, before / 2, before * 2), 300.0, 2 * DAY)
 
@@ -56,17 +56,17 @@ def traces(draw: st.DrawFn) -> Trace:
     return trace
 
 
-PROTOCOL = Protocol(window=3, history_days=1.0, warmup_days=1.0, tick=3600.0)
+PROTOCOL = ReplaySettings(window=3, history_days=1.0, warmup_days=1.0, tick=3600.0)
 
 
-def by_event_loop(trace: Trace, protocol: Protocol) -> tuple[list[list[float | None]], list[list[float]]]:
+def by_event_loop(trace: Trace, protocol: ReplaySettings) -> tuple[list[list[float | None]], list[list[float]]]:
     """Adaptive, played poll by poll with lists: when each item was obtained, and each feed's polls."""
-    begin, _, end = protocol.span(trace)
+    begin, _, end = protocol.time_span(trace)
     obtained: list[list[float | None]] = []
     polls: list[list[float]] = []
     for feed in range(trace.feeds):
         window = protocol.window if trace.windows is None else int(trace.windows[feed])
-        items = trace.of(feed).tolist()
+        items = trace.feed_times(feed).tolist()
         got: list[float | None] = [None] * len(items)
         asked: list[float] = []
         at = begin + (feed * 0.6180339887498949 % 1.0) * DAY
@@ -80,7 +80,7 @@ def by_event_loop(trace: Trace, protocol: Protocol) -> tuple[list[list[float | N
                 gap = at - asked[-1]
             asked.append(at)
             known = upto
-            at += max(min(max(gap / 2 if new else gap * 2, 300.0), 2 * DAY), SHORTEST)
+            at += max(min(max(gap / 2 if new else gap * 2, 300.0), 2 * DAY), SHORTEST_INTERVAL)
         obtained.append(got)
         polls.append(asked)
     return obtained, polls
@@ -89,7 +89,7 @@ def by_event_loop(trace: Trace, protocol: Protocol) -> tuple[list[list[float | N
 @given(traces())
 @settings(max_examples=60, deadline=None)
 def test_waves_poll_exactly_as_a_plain_event_loop(trace: Trace) -> None:
-    run = replay(Adaptive(), trace, PROTOCOL)
+    run = replay_trace(Adaptive(), trace, PROTOCOL)
     obtained, polls = by_event_loop(trace, PROTOCOL)
     flat = [np.nan if t is None else t for got in obtained for t in got]
     np.testing.assert_allclose(run.obtained, flat, atol=1e-3)
@@ -101,7 +101,7 @@ def brute_force(run: Replay, steps: int = 4000) -> dict[str, float]:
     lost = pending = 0
     delays = []
     for feed in range(run.trace.feeds):
-        items = run.trace.of(feed).tolist()
+        items = run.trace.feed_times(feed).tolist()
         got = run.obtained[run.trace.offsets[feed] : run.trace.offsets[feed + 1]]
         for k, t in enumerate(items):
             if t < run.measured:
@@ -116,7 +116,7 @@ def brute_force(run: Replay, steps: int = 4000) -> dict[str, float]:
     total = 0.0
     moments = run.measured + (np.arange(steps) + 0.5) * (run.end - run.measured) / steps
     for feed in range(run.trace.feeds):
-        items = run.trace.of(feed)
+        items = run.trace.feed_times(feed)
         got = run.obtained[run.trace.offsets[feed] : run.trace.offsets[feed + 1]]
         for now in moments:
             upto = int(np.searchsorted(items, now, side="right"))
@@ -133,8 +133,8 @@ def brute_force(run: Replay, steps: int = 4000) -> dict[str, float]:
 @given(traces())
 @settings(max_examples=12, deadline=None)
 def test_scores_agree_with_counting(trace: Trace) -> None:
-    run = replay(Adaptive(), trace, PROTOCOL)
-    ours, counted = score(run), brute_force(run)
+    run = replay_trace(Adaptive(), trace, PROTOCOL)
+    ours, counted = score_replay(run), brute_force(run)
     assert (ours.lost, ours.pending) == (counted["lost"], counted["pending"])
     assert ours.mean_delay_s == pytest.approx(counted["delay"], abs=1.0)
     assert ours.freshness.mean == pytest.approx(counted["freshness"], abs=2e-3)
@@ -144,8 +144,8 @@ def test_scores_agree_with_counting(trace: Trace) -> None:
 def test_an_item_obtained_at_once_has_no_delay_and_a_burst_beyond_the_window_is_lost() -> None:
     burst = [3.5 * DAY + k for k in range(10)]
     trace = Trace.from_lists([[0.0, *burst, 6 * DAY]])
-    run = replay(Adaptive(), trace, PROTOCOL)
-    scores = score(run)
+    run = replay_trace(Adaptive(), trace, PROTOCOL)
+    scores = score_replay(run)
     assert scores.lost == 7
     assert scores.items == 11
     assert scores.completeness.mean == pytest.approx(4 / 11)
@@ -156,7 +156,7 @@ def test_a_feed_without_dates_shows_its_items_and_no_times() -> None:
     trace = dataclasses.replace(trace, dated=np.array([True, False]))
     strategy = Adaptive()
     new, told = np.zeros(2), np.zeros(2)
-    remember = strategy.interval
+    remember = strategy.next_interval
 
     def interval(table: Table, seen: Observed) -> Floats:
         assert seen.published is not None
@@ -164,22 +164,22 @@ def test_a_feed_without_dates_shows_its_items_and_no_times() -> None:
         told[seen.rows] += seen.published.counts
         return remember(table, seen)
 
-    strategy.interval = interval  # type: ignore[method-assign]
-    run = replay(strategy, trace, PROTOCOL)
+    strategy.next_interval = interval  # type: ignore[method-assign]
+    run = replay_trace(strategy, trace, PROTOCOL)
     assert new.tolist() == [2, 2]
     assert told.tolist() == [2, 0]
-    assert score(run).lost == 0
+    assert score_replay(run).lost == 0
 
 
 def test_a_real_strategy_copes_with_windows_of_many_sizes_and_feeds_without_dates() -> None:
     described = WorldSettings(feeds=60, days=30, low=1, high=30, windows=(5, 40), undated=0.5)
-    trace = draw_world(described, generator(11)).trace
+    trace = draw_world(described, make_rng(11)).trace
     assert trace.windows is not None
     lost = {}
     for name in ("value", "commafeed", "two_steps"):
-        run = replay(STRATEGIES[name](), trace, Protocol(warmup_days=7.0), per_day=4.0)
+        run = replay_trace(STRATEGIES[name](), trace, ReplaySettings(warmup_days=7.0), per_day=4.0)
         missed = np.isnan(run.obtained) & (trace.times > run.measured) & (trace.times < run.end - DAY)
-        share = np.bincount(trace.owner()[missed], minlength=60) / trace.counts
+        share = np.bincount(trace.item_feeds()[missed], minlength=60) / trace.counts
         lost[name] = [share[trace.windows == size].mean() for size in (5, 40)]
     assert all(short >= long for short, long in lost.values())
     assert lost["value"][0] < 0.1
@@ -187,27 +187,29 @@ def test_a_real_strategy_copes_with_windows_of_many_sizes_and_feeds_without_date
 
 def test_a_ranking_strategy_spends_its_budget_tick_by_tick() -> None:
     trace = Trace.from_lists([[0.0, 9 * DAY]] * 6)
-    run = replay(Uniform(), trace, Protocol(window=3, history_days=1, warmup_days=2, tick=3600.0), per_day=4.0)
+    run = replay_trace(
+        Uniform(), trace, ReplaySettings(window=3, history_days=1, warmup_days=2, tick=3600.0), per_day=4.0
+    )
     assert run.per_day == pytest.approx(4.0, rel=0.02)
     assert run.polls.max() - run.polls.min() <= 1
 
 
 def test_strategies_are_steered_at_regular_times() -> None:
     strategy = Adaptive()
-    run = replay(strategy, Trace.from_lists([[0.0, 3.0 * DAY]]), PROTOCOL)
+    run = replay_trace(strategy, Trace.from_lists([[0.0, 3.0 * DAY]]), PROTOCOL)
     assert np.diff(strategy.steered).tolist() == [3600.0] * (len(strategy.steered) - 1)
     assert strategy.steered[0] == run.begin
 
 
 def test_stretch_lengthens_all_intervals() -> None:
     trace = Trace.from_lists([[0.0, 40 * DAY]] * 3)
-    protocol = Protocol(window=3, history_days=1, warmup_days=1)
-    base = replay(Adaptive(), trace, protocol).requests
-    assert replay(Adaptive(), trace, protocol, stretch=0.5).requests > 1.4 * base
+    protocol = ReplaySettings(window=3, history_days=1, warmup_days=1)
+    base = replay_trace(Adaptive(), trace, protocol).requests
+    assert replay_trace(Adaptive(), trace, protocol, stretch=0.5).requests > 1.4 * base
 
 
 def test_a_trace_that_is_too_short_is_refused_with_a_sentence() -> None:
     with pytest.raises(TraceError, match="leave nothing to measure"):
-        replay(Adaptive(), Trace.from_lists([[0.0, DAY]]), Protocol())
+        replay_trace(Adaptive(), Trace.from_lists([[0.0, DAY]]), ReplaySettings())
     with pytest.raises(TraceError, match="window of 0"):
-        Protocol(window=0)
+        ReplaySettings(window=0)

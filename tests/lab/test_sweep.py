@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import SettingsError, TraceError
 from headwater.lab.experiments.base import LabSettings
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.sweep import SweepJob, run_jobs
 
 
 def slow_first(place: int, count: int) -> tuple[int, int]:
@@ -24,21 +24,21 @@ def refuse(place: int) -> int:
 
 def test_results_keep_the_order_of_the_jobs_although_the_last_ends_first() -> None:
     seen: list[tuple[int, int]] = []
-    jobs = [Job(slow_first, (place, 6)) for place in range(6)]
-    results = run_all(jobs, LabSettings(jobs=2), lambda done, total, what: seen.append((done, total)))
+    jobs = [SweepJob(slow_first, (place, 6)) for place in range(6)]
+    results = run_jobs(jobs, LabSettings(jobs=2), lambda done, total, what: seen.append((done, total)))
     assert [place for place, _ in results] == list(range(6))
     assert os.getpid() not in {pid for _, pid in results}
     assert seen == [(done, 6) for done in range(7)]
 
 
 def test_one_process_is_the_caller_itself() -> None:
-    results = run_all([Job(slow_first, (place, 3)) for place in range(3)], LabSettings(jobs=1))
+    results = run_jobs([SweepJob(slow_first, (place, 3)) for place in range(3)], LabSettings(jobs=1))
     assert results == [(place, os.getpid()) for place in range(3)]
 
 
 def test_the_error_of_a_job_reaches_the_caller() -> None:
     with pytest.raises(TraceError, match=r"job . cannot run\."):
-        run_all([Job(refuse, (place,)) for place in range(4)], LabSettings(jobs=2))
+        run_jobs([SweepJob(refuse, (place,)) for place in range(4)], LabSettings(jobs=2))
 
 
 def refuse_or_note(place: int, folder: str) -> None:
@@ -50,7 +50,7 @@ def refuse_or_note(place: int, folder: str) -> None:
 
 def test_what_has_not_begun_when_one_fails_is_not_run_any_more(tmp_path: Path) -> None:
     with pytest.raises(TraceError):
-        run_all([Job(refuse_or_note, (place, str(tmp_path))) for place in range(200)], LabSettings(jobs=2))
+        run_jobs([SweepJob(refuse_or_note, (place, str(tmp_path))) for place in range(200)], LabSettings(jobs=2))
     assert len(list(tmp_path.iterdir())) < 150
 
 
@@ -60,13 +60,13 @@ def square(value: int) -> int:
 
 def test_a_dask_cluster_gives_the_same_results_in_the_same_order() -> None:
     distributed = pytest.importorskip("distributed", reason="the extra headwater[dask] is not installed")
-    jobs = [Job(square, (value,)) for value in (3, 1, 3, 2)]
+    jobs = [SweepJob(square, (value,)) for value in (3, 1, 3, 2)]
     size = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(**size) as cluster:
-        assert run_all(jobs, LabSettings(dask=cluster.scheduler_address)) == [9, 1, 9, 4]
+        assert run_jobs(jobs, LabSettings(dask=cluster.scheduler_address)) == [9, 1, 9, 4]
 
 
 def test_an_address_that_is_none_is_told_in_a_sentence() -> None:
     pytest.importorskip("distributed", reason="the extra headwater[dask] is not installed")
     with pytest.raises(SettingsError, match="No Dask scheduler answers at nowhere"):
-        run_all([Job(square, (1,))], LabSettings(dask="nowhere"))
+        run_jobs([SweepJob(square, (1,))], LabSettings(dask="nowhere"))

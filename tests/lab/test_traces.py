@@ -35,7 +35,7 @@ def test_both_formats_give_the_same_arrays(tmp_path: Path, name: str) -> None:
     trace = load_trace(write(tmp_path, GOOD, name), text=True)
     assert dict(zip(trace.names, trace.counts.tolist(), strict=True)) == {"a": 1, "b": 2, "c": 1}
     b = trace.names.index("b")
-    assert trace.of(b).tolist() == [10.0, 12.0]
+    assert trace.feed_times(b).tolist() == [10.0, 12.0]
     assert trace.titles is not None
     assert trace.titles[trace.offsets[b] + 1] == "three"
     assert trace.categories is not None
@@ -139,9 +139,9 @@ def test_missing_columns_files_rows_and_unreadable_files_are_told(tmp_path: Path
 
 def test_parts_of_a_trace_keep_its_feeds_apart() -> None:
     trace = Trace.from_lists([[1.0, 5.0], [], [2.0, 6.0, 7.0]])
-    assert trace.only(np.array([2, 0])).of(0).tolist() == [2.0, 6.0, 7.0]
-    part = trace.between(2.0, 7.0)
-    assert [part.of(k).tolist() for k in range(3)] == [[5.0], [], [2.0, 6.0]]
+    assert trace.select_feeds(np.array([2, 0])).feed_times(0).tolist() == [2.0, 6.0, 7.0]
+    part = trace.select_period(2.0, 7.0)
+    assert [part.feed_times(k).tolist() for k in range(3)] == [[5.0], [], [2.0, 6.0]]
 
 
 def test_the_open_traces_load(shared_data: Path) -> None:

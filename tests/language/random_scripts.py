@@ -5,51 +5,51 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from headwater.language.ast import (
-    Address,
-    Ago,
     AllSources,
     And,
+    Assignment,
     Branch,
-    Cmp,
+    ComparisonOperator,
+    Condition,
     Contains,
-    Create,
+    CreateFeed,
     DateIn,
     DateIs,
-    Deliver,
-    DeliverKind,
-    Distinct,
-    Drop,
+    DeliverClause,
+    DeliveryFormat,
+    DistinctClause,
+    DropFeed,
+    Duration,
     Equals,
-    Every,
+    EveryClause,
+    FeedAddress,
+    FeedName,
     Field,
-    Group,
     Has,
     Instant,
     Join,
     JoinKind,
+    LastWindow,
     Matches,
-    Name,
     Near,
     Not,
     Or,
-    Order,
-    Pred,
+    OrderClause,
     Query,
-    Register,
+    RegisterFeed,
+    RelativeInstant,
     Scoped,
-    Setting,
     Similar,
     SizeIs,
+    SourceGroup,
     SourceIs,
-    Span,
     Statement,
-    Tag,
-    Target,
-    Unit,
-    Window,
+    TaggedSources,
+    TargetClause,
+    TimeUnit,
 )
-from headwater.language.clauses import SETTABLE
-from headwater.language.instants import read_instant
+from headwater.language.clauses import SETTABLE_FIELDS
+from headwater.language.instants import parse_instant
 from headwater.language.lexer import KEYWORDS
 
 TEXT = st.sampled_from([field for field in Field if field.is_text])
@@ -64,22 +64,22 @@ names = st.from_regex(r"[a-zA-Zé][a-z0-9_]{0,5}(-[a-z]{1,3})?", fullmatch=True)
 variables = st.from_regex(r"[a-z][a-z0-9_]{0,4}", fullmatch=True)
 addresses = st.sampled_from(["http://a.example/rss", "HTTPS://b.example/?x=1&y='2'", "http://[::1]:80/é"])
 counts = st.integers(1, 10_000)
-units = st.sampled_from(Unit)
-spans = st.builds(Span, counts, units)
-windows = st.builds(Window, counts, st.none() | units)
+units = st.sampled_from(TimeUnit)
+spans = st.builds(Duration, counts, units)
+windows = st.builds(LastWindow, counts, st.none() | units)
 shares = st.integers(10, 1000).map(lambda n: n / 1000)
 days = st.sampled_from(["2024-03-01", "2024-03-01T08:00Z", "1999-12-31 23:59:59+02:00"])
-instants = days.map(lambda text: Instant(text, read_instant(text) or 0.0))
-agos = st.just(Ago()) | st.builds(Ago, counts, units)
+instants = days.map(lambda text: Instant(text, parse_instant(text) or 0.0))
+agos = st.just(RelativeInstant()) | st.builds(RelativeInstant, counts, units)
 patterns = st.sampled_from([r"\bCVE-\d+\b", "a/b", r"a\\", r"[/\]]+", "é|ü", "(?i)x*", r"\/"]).map(
     lambda pattern: pattern.replace(r"\/", "/")
 )
 several = st.lists(anything, min_size=1, max_size=4).map(tuple)
 several_searched = st.lists(searched, min_size=1, max_size=4).map(tuple)
-named = names.map(Name)
-addressed = addresses.map(Address)
+named = names.map(FeedName)
+addressed = addresses.map(FeedAddress)
 
-atoms: st.SearchStrategy[Pred] = st.one_of(
+atoms: st.SearchStrategy[Condition] = st.one_of(
     st.builds(
         lambda field, values, everyone, exact, listed: Contains(
             field, values, everyone and len(values) > 1, exact, listed=listed
@@ -103,9 +103,9 @@ atoms: st.SearchStrategy[Pred] = st.one_of(
     ),
     st.builds(Matches, TEXT, patterns, st.booleans()),
     st.builds(Similar, TEXT, searched, shares),
-    st.builds(DateIs, DATE, st.sampled_from(Cmp), instants | agos),
-    st.builds(DateIn, DATE, st.builds(Window, counts, units)),
-    st.builds(SizeIs, st.sampled_from(Cmp), st.integers(0, 10**6).map(float)),
+    st.builds(DateIs, DATE, st.sampled_from(ComparisonOperator), instants | agos),
+    st.builds(DateIn, DATE, st.builds(LastWindow, counts, units)),
+    st.builds(SizeIs, st.sampled_from(ComparisonOperator), st.integers(0, 10**6).map(float)),
     st.builds(Has, FIELD),
     st.builds(lambda source, negated: SourceIs((source,), negated), named | addressed, st.booleans()),
     st.builds(
@@ -114,15 +114,15 @@ atoms: st.SearchStrategy[Pred] = st.one_of(
 )
 
 
-def _and(parts: list[Pred]) -> Pred:
+def _and(parts: list[Condition]) -> Condition:
     return And(tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,))))
 
 
-def _or(parts: list[Pred]) -> Pred:
+def _or(parts: list[Condition]) -> Condition:
     return Or(tuple(inner for part in parts for inner in (part.parts if isinstance(part, Or) else (part,))))
 
 
-predicates: st.SearchStrategy[Pred] = st.recursive(
+predicates: st.SearchStrategy[Condition] = st.recursive(
     atoms,
     lambda inner: st.one_of(
         inner.map(Not),
@@ -132,7 +132,7 @@ predicates: st.SearchStrategy[Pred] = st.recursive(
     max_leaves=6,
 )
 
-leaf_sources = st.one_of(addressed, named, anything.map(Tag), st.just(AllSources()))
+leaf_sources = st.one_of(addressed, named, anything.map(TaggedSources), st.just(AllSources()))
 
 
 @st.composite
@@ -140,7 +140,7 @@ def branch(draw: st.DrawFn, free: list[str], depth: int = 0) -> Branch:
     """A branch; its variable, if it has one, is taken from the free ones."""
     if depth < 2 and draw(st.integers(0, 4)) == 0:
         inner = draw(st.integers(1, 2))
-        source = Group(tuple(draw(branch(free, depth + 1)) for _ in range(inner)))
+        source = SourceGroup(tuple(draw(branch(free, depth + 1)) for _ in range(inner)))
         return Branch(source, draw(st.none() | predicates), free.pop() if free and draw(st.booleans()) else None)
     var = free.pop() if free and draw(st.booleans()) else None
     return Branch(draw(leaf_sources), draw(st.none() | predicates), var)
@@ -153,7 +153,7 @@ def queries(draw: st.DrawFn) -> Query:
     branches = tuple(draw(branch(pool)) for _ in range(draw(st.integers(1, 3))))
     joins = tuple(draw(join(pool.pop())) for _ in range(draw(st.integers(0, min(2, len(pool))))))
     declared = [name for name in free if name not in pool]
-    tops: list[Pred] = draw(st.lists(predicates, max_size=2))
+    tops: list[Condition] = draw(st.lists(predicates, max_size=2))
     if declared:
         scoped = st.builds(Scoped, st.sampled_from(declared), predicates)
         tops += draw(st.lists(scoped, max_size=2))
@@ -164,11 +164,11 @@ def queries(draw: st.DrawFn) -> Query:
         where,
         draw(st.none() | windows),
         draw(st.none() | distincts),
-        draw(st.none() | st.builds(Order, st.sampled_from(Field), st.booleans())),
+        draw(st.none() | st.builds(OrderClause, st.sampled_from(Field), st.booleans())),
         draw(st.none() | st.integers(0, 1000).map(lambda n: n / 10)),
         draw(st.none() | targets),
         draw(st.none() | deliveries),
-        draw(st.none() | st.builds(Every, spans) | st.just(Every(Span(2, Unit.DAY), "07:30"))),
+        draw(st.none() | st.builds(EveryClause, spans) | st.just(EveryClause(Duration(2, TimeUnit.DAY), "07:30"))),
         draw(st.lists(settings, max_size=3).map(tuple)),
     )
 
@@ -183,20 +183,22 @@ def join(draw: st.DrawFn, var: str) -> Join:
     return Join(kind, inner, draw(windows), field, other, draw(shares) if similar else None)
 
 
-distincts = st.builds(Distinct, FIELD, st.none() | windows) | st.builds(Distinct, TEXT, st.none() | windows, shares)
-targets = st.builds(Target, st.none() | shares, st.none() | shares, spans)
+distincts = st.builds(DistinctClause, FIELD, st.none() | windows) | st.builds(
+    DistinctClause, TEXT, st.none() | windows, shares
+)
+targets = st.builds(TargetClause, st.none() | shares, st.none() | shares, spans)
 deliveries = st.sampled_from(
     [
-        Deliver(DeliverKind.RSS),
-        Deliver(DeliverKind.EMAIL, "me@example.org"),
-        Deliver(DeliverKind.WEBHOOK, "https://example.org/hook?x=\\"),
-        Deliver(DeliverKind.NOTIFY, "tgram://token/chat"),
+        DeliverClause(DeliveryFormat.RSS),
+        DeliverClause(DeliveryFormat.EMAIL, "me@example.org"),
+        DeliverClause(DeliveryFormat.WEBHOOK, "https://example.org/hook?x=\\"),
+        DeliverClause(DeliveryFormat.NOTIFY, "tgram://token/chat"),
     ]
 )
 templates = anything.map(lambda text: text.replace("{", "{{").replace("}", "}}") + "{title} [{source}]")
-settings = st.builds(Setting, st.sampled_from(SETTABLE).map(Field), templates, st.booleans())
+settings = st.builds(Assignment, st.sampled_from(SETTABLE_FIELDS).map(Field), templates, st.booleans())
 statements: st.SearchStrategy[Statement] = st.one_of(
-    st.builds(Create, named, queries(), st.just(True)),
-    st.builds(Register, addressed, named, st.lists(anything, max_size=3).map(tuple)),
-    st.builds(Drop, named, st.booleans()),
+    st.builds(CreateFeed, named, queries(), st.just(True)),
+    st.builds(RegisterFeed, addressed, named, st.lists(anything, max_size=3).map(tuple)),
+    st.builds(DropFeed, named, st.booleans()),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.language.ast import TRUE, And, Contains, Field, Has, Position, Unit, Window, conjunction
+from headwater.language.ast import TRUE, And, Contains, Field, Has, LastWindow, Position, TimeUnit, conjoin_conditions
 
 
 def test_equal_predicates_are_equal_wherever_they_stand_and_however_they_are_spelled() -> None:
@@ -14,11 +14,11 @@ def test_equal_predicates_are_equal_wherever_they_stand_and_however_they_are_spe
 
 def test_a_conjunction_is_flat_and_nothing_is_true() -> None:
     a, b, c = Has(Field.LINK), Has(Field.TITLE), Has(Field.AUTHOR)
-    assert conjunction([And((a, b)), None, c]) == And((a, b, c))
-    assert conjunction([None, a]) == a
-    assert conjunction([]) == TRUE
+    assert conjoin_conditions([And((a, b)), None, c]) == And((a, b, c))
+    assert conjoin_conditions([None, a]) == a
+    assert conjoin_conditions([]) == TRUE
 
 
 def test_a_window_is_a_span_of_time_or_a_number_of_items() -> None:
-    assert Window(3, Unit.HOUR).seconds == 10_800
-    assert Window(3).seconds is None
+    assert LastWindow(3, TimeUnit.HOUR).seconds == 10_800
+    assert LastWindow(3).seconds is None

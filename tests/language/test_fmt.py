@@ -6,17 +6,17 @@ from hypothesis import HealthCheck, given, settings
 from random_scripts import predicates, statements
 
 from headwater.language import parse
-from headwater.language.ast import Create, Name, Pred, Query, Script, Statement
-from headwater.language.fmt import format_predicate, format_script
-from headwater.language.messages import Report
-from headwater.language.parser import read
+from headwater.language.ast import Condition, CreateFeed, FeedName, Query, Script, Statement
+from headwater.language.fmt import format_condition, format_script
+from headwater.language.messages import Diagnostics
+from headwater.language.parser import parse_statements
 
 
 def reread(text: str) -> tuple[Statement, ...]:
     """By grammar alone: random scripts need not make sense."""
-    report = Report(text)
-    found = read(text, report)
-    report.settle()
+    report = Diagnostics(text)
+    found = parse_statements(text, report)
+    report.raise_errors()
     return tuple(statement for statement, _ in found.statements)
 
 
@@ -31,9 +31,9 @@ def test_what_is_formatted_is_read_back_as_the_same_and_formats_the_same(stateme
 
 @settings(max_examples=120, deadline=None)
 @given(predicates)
-def test_a_condition_survives_on_its_own(pred: Pred) -> None:
-    (statement,) = reread(f"CREATE FEED a AS RETURN ALL WHERE {format_predicate(pred)}")
-    assert isinstance(statement, Create)
+def test_a_condition_survives_on_its_own(pred: Condition) -> None:
+    (statement,) = reread(f"CREATE FEED a AS RETURN ALL WHERE {format_condition(pred)}")
+    assert isinstance(statement, CreateFeed)
     assert statement.query == Query(statement.query.branches, where=pred)
 
 
@@ -86,4 +86,4 @@ def test_only_the_parentheses_that_matter_stay() -> None:
 def test_a_statement_remembers_its_text() -> None:
     (statement,) = parse("  CREATE FEED a AS RETURN ALL ; ").statements
     assert statement.text == "CREATE FEED a AS RETURN ALL"
-    assert statement.name == Name("a")
+    assert statement.name == FeedName("a")

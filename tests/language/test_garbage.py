@@ -42,7 +42,7 @@ def told(text: str, catalogue: Catalogue | None) -> tuple[Message, ...] | None:
 def survives(text: str) -> None:
     for catalogue in (None, Catalogue({"guardian": "http://g/"})):
         messages = told(text, catalogue)
-        assert messages is None or (messages and all(message.full() for message in messages))
+        assert messages is None or (messages and all(message.render() for message in messages))
 
 
 @settings(max_examples=120, deadline=None)

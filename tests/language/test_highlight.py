@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from headwater.language import Catalogue, parse
 from headwater.language.examples import GALLERY
 from headwater.language.fmt import format_script
-from headwater.language.highlight import KINDS, highlight
+from headwater.language.highlight import SPAN_KINDS, highlight_script
 
 
 def coloured(text: str) -> list[tuple[str, str]]:
-    return [(span.kind, text[span.start : span.end]) for span in highlight(text)]
+    return [(span.kind, text[span.start : span.end]) for span in highlight_script(text)]
 
 
 def test_each_kind_of_word_has_its_colour() -> None:
@@ -54,10 +54,10 @@ def test_what_is_wrong_is_marked() -> None:
 
 @given(st.text())
 def test_any_text_has_spans_in_order_that_do_not_overlap(text: str) -> None:
-    spans = highlight(text)
+    spans = highlight_script(text)
     edges = [edge for span in spans for edge in (span.start, span.end)]
     assert edges == sorted(edges)
-    assert all(span.start < span.end <= len(text) and span.kind in KINDS for span in spans)
+    assert all(span.start < span.end <= len(text) and span.kind in SPAN_KINDS for span in spans)
 
 
 def test_the_gallery_has_ten_queries_that_run_in_the_one_form() -> None:

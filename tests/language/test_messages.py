@@ -46,7 +46,7 @@ def test_all_malformed_queries_are_there() -> None:
 
 def test_a_message_shows_its_line_and_a_caret_under_the_place() -> None:
     (found,) = mistakes('CREATE FEED a AS RETURN guardian\nWHERE TITLE CONTAIN "iceland";')
-    assert found.full().split("\n") == [
+    assert found.render().split("\n") == [
         "2:13: expected an operator after TITLE (CONTAINS, =, !=, IN, MATCHES), found “CONTAIN”",
         '  WHERE TITLE CONTAIN "iceland";',
         "              ^",
@@ -56,27 +56,27 @@ def test_a_message_shows_its_line_and_a_caret_under_the_place() -> None:
 
 def test_the_caret_stands_right_behind_tabs_and_wide_characters() -> None:
     (found,) = mistakes('CREATE FEED a AS RETURN guardian WHERE\n\tTITLE CONTAINS "火山" && HAS LINK')
-    source, caret = found.full().split("\n")[1:3]
+    source, caret = found.render().split("\n")[1:3]
     assert source == '  \tTITLE CONTAINS "火山" && HAS LINK'
     assert caret == "  \t" + " " * len('TITLE CONTAINS "0000" ') + "^"
 
 
 def test_a_long_line_is_shown_around_the_place() -> None:
     (found,) = mistakes("CREATE FEED a AS RETURN guardian WHERE " + "HAS LINK AND " * 40 + "HAS LINC")
-    source, caret = found.full().split("\n")[1:3]
+    source, caret = found.render().split("\n")[1:3]
     assert len(source) < 110
     assert source[caret.index("^") :].startswith("LINC")
 
 
 def test_what_a_terminal_would_obey_is_not_shown() -> None:
     (found,) = mistakes("CREATE FEED \x1b[31mred AS RETURN guardian")[:1]
-    assert "\x1b" not in found.full()
+    assert "\x1b" not in found.render()
 
 
 def test_an_unknown_variable_lists_the_known_ones() -> None:
     (found,) = mistakes("CREATE FEED a AS RETURN guardian AS $g | picture AS $p WHERE $q[HAS LINK]")
     assert found.note == "known here: $g, $p"
-    assert found.full().endswith("note: known here: $g, $p")
+    assert found.render().endswith("note: known here: $g, $p")
 
 
 def test_several_mistakes_of_a_script_are_reported_at_once_in_the_order_of_the_text() -> None:

@@ -7,7 +7,7 @@ import random
 from multiprocessing.connection import Connection
 
 from headwater.model import Feed
-from headwater.node.processor import Processor
+from headwater.node.processor import QueryProcessor
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item
 
@@ -19,7 +19,7 @@ LARGE, SELDOM = 60, 16  # one life in so many makes a script of so many: they ar
 async def go_for_ever(url: str, round: int, feed_ids: list[int], told: Connection) -> None:
     chance = random.Random(round)
     async with await Store.open(url) as store:
-        processor = Processor(store, batch=7, clock=lambda: NOW)
+        processor = QueryProcessor(store, batch=7, clock=lambda: NOW)
         await processor.load()
         told.send("ready")
         await asyncio.gather(
@@ -52,7 +52,7 @@ def _query(word: str, rest: str) -> str:
     return f'CREATE FEED {word}_{rest} AS RETURN ALL WHERE TITLE CONTAINS "{word}"'
 
 
-async def _process(processor: Processor) -> None:
+async def _process(processor: QueryProcessor) -> None:
     saves = 0
     while True:
         if not await processor.step():

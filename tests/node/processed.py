@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headwater.model import Feed, Item
-from headwater.node.processor import Processor
+from headwater.node.processor import QueryProcessor
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, StoredHit
 from store_samples import NOW, a_verdict, an_item
@@ -24,8 +24,8 @@ class World:
         self.delivered: list[StoredHit] = []
         self.processor = self.new_processor()
 
-    def new_processor(self) -> Processor:
-        return Processor(self.store, on_hits=self.delivered.extend, clock=lambda: self.now)
+    def new_processor(self) -> QueryProcessor:
+        return QueryProcessor(self.store, on_hits=self.delivered.extend, clock=lambda: self.now)
 
     async def begin(self) -> None:
         new = [NewFeed(GUARDIAN, name="guardian", tags=("news",)), NewFeed(IRIS, name="iris", tags=("science",))]

@@ -13,8 +13,8 @@ import pytest
 from headwater.fetch.client import Fetcher
 from headwater.fetch.robots import Robots
 from headwater.model import Feed, Item
-from headwater.node.articles import Articles, pages_of_hits
-from headwater.node.processor import Processor
+from headwater.node.articles import ArticleFetcher, enqueue_articles_of_hits
+from headwater.node.processor import QueryProcessor
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item, one_feed
 
@@ -72,7 +72,7 @@ class World:
     def __init__(self, store: Store, fetcher: Fetcher, site: Site) -> None:
         self.store, self.site = store, site
         self.now = time.time()
-        self.articles = Articles(store, fetcher, 6000.0, clock=lambda: self.now)
+        self.articles = ArticleFetcher(store, fetcher, 6000.0, clock=lambda: self.now)
 
     async def arrive(self, feed: Feed, path: str = "/story", **more: Any) -> Item:
         self.now += 1
@@ -97,7 +97,7 @@ async def world(store: Store, site: Site) -> AsyncIterator[World]:
 async def test_the_text_of_the_page_is_stored_searched_and_matched(world: World, store: Store) -> None:
     feed = await one_feed(store)
     await store.queries.execute('CREATE FEED glaciers AS RETURN ALL WHERE CONTENT CONTAINS "glacier"', NOW)
-    processor = Processor(store)
+    processor = QueryProcessor(store)
     await processor.load()
     await processor.step()
     await world.arrive(feed, "/before")
@@ -135,7 +135,7 @@ async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: World, s
     feed = await one_feed(store)
     await store.queries.execute('CREATE FEED floods AS RETURN ALL WHERE TITLE CONTAINS "flood"', NOW)
     await store.articles.wish("query", (await store.queries.find("floods")).id, True)
-    processor = Processor(store, writers=[pages_of_hits])
+    processor = QueryProcessor(store, writers=[enqueue_articles_of_hits])
     await processor.load()
     await processor.step()
     item = await world.arrive(feed)
@@ -182,9 +182,9 @@ async def test_robots_txt_is_asked_once_a_day_and_its_pause_is_kept(site: Site) 
         robots = Robots(fetcher, clock=lambda: now[0])
         url = f"{site.base}/story"
         assert await robots.allows(url)
-        assert [await robots.pause(url), await robots.pause(url)] == [0.0, 30.0]
+        assert [await robots.reserve_turn(url), await robots.reserve_turn(url)] == [0.0, 30.0]
         now[0] = 30.0
-        assert await robots.pause(url) == 0.0
+        assert await robots.reserve_turn(url) == 0.0
         assert len(site.asked) == 1
         now[0] = 90_000.0
         await robots.allows(url)
@@ -250,7 +250,7 @@ async def test_articles_have_a_budget_of_their_own(store: Store, site: Site) -> 
     await store.articles.wish("feed", feed.id, True)
     async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
         world = World(store, fetcher, site)
-        world.articles = Articles(store, fetcher, 6.0, clock=lambda: world.now)  # one in ten seconds
+        world.articles = ArticleFetcher(store, fetcher, 6.0, clock=lambda: world.now)  # one in ten seconds
         for number in range(10):
             await world.arrive(feed, f"/story{number}")
         begin = world.now

@@ -11,10 +11,10 @@ import pytest
 from headwater.estimate.base import DAY
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Known, Refresh
-from headwater.node.adding import subscribe
-from headwater.node.learning import Lesson, learn, learn_again
+from headwater.node.adding import add_feed_from_address
+from headwater.node.learning import Lesson, replay_refreshes, teach_strategy
 from headwater.node.node import Node
-from headwater.node.roster import Roster
+from headwater.node.roster import FeedTable
 from headwater.schedule import STRATEGIES
 from headwater.schedule.base import Strategy
 from headwater.store.store import Store
@@ -28,9 +28,9 @@ def row(feed: int, last: float | None = None) -> ScheduleRow:
     return ScheduleRow(feed, url, 1.0, False, None, 0, last, last, None, None, None, None, 0, None)
 
 
-def knowing(name: str) -> tuple[Strategy, Roster]:
-    strategy, roster = STRATEGIES[name](), Roster()
-    roster.take([row(feed) for feed in range(FEEDS)], {})
+def knowing(name: str) -> tuple[Strategy, FeedTable]:
+    strategy, roster = STRATEGIES[name](), FeedTable()
+    roster.upsert_feeds([row(feed) for feed in range(FEEDS)], {})
     strategy.resize(FEEDS)
     return strategy, roster
 
@@ -45,11 +45,11 @@ def log(days: int) -> list[Refresh]:
     return told
 
 
-def live(strategy: Strategy, roster: Roster, told: list[Refresh]) -> None:
+def live(strategy: Strategy, roster: FeedTable, told: list[Refresh]) -> None:
     for first in range(0, len(told), FEEDS):
         batch = told[first : first + FEEDS]
         lessons = [Lesson(one, Known(one.feed_id, ""), "", shown=one.published) for one in batch]
-        learn(strategy, roster, [(one.refresh.feed_id, one) for one in lessons])
+        teach_strategy(strategy, roster, [(one.refresh.feed_id, one) for one in lessons])
 
 
 @pytest.mark.parametrize("name", ["value", "two_steps", "miniflux_entry_frequency"])
@@ -58,11 +58,11 @@ def test_learning_from_the_log_is_learning_live(name: str) -> None:
     one, other = knowing(name), knowing(name)
     live(*one, told)
     live(*other, told[: 5 * FEEDS])  # then it was killed
-    learn_again(*other, told[3 * FEEDS :][::-1])  # some of it twice, and in no order
+    replay_refreshes(*other, told[3 * FEEDS :][::-1])  # some of it twice, and in no order
     for key, array in one[0].save().items():
         assert np.array_equal(array, other[0].save()[key], equal_nan=array.dtype.kind == "f"), key
     assert np.array_equal(one[1].table.last, other[1].table.last)
-    assert not len(other[1].missed)
+    assert not len(other[1].unlearned)
 
 
 async def test_a_feed_added_with_its_first_items_is_believed_and_left_in_peace(farm, given, eventually) -> None:
@@ -74,23 +74,27 @@ async def test_a_feed_added_with_its_first_items_is_believed_and_left_in_peace(f
     ):
 
         async def add(k: int) -> int:
-            told = await subscribe(store, fetcher, made.url(k), now=time.time(), choose=lambda _, found: found[0])
+            told = await add_feed_from_address(
+                store, fetcher, made.url(k), now=time.time(), choose=lambda _, found: found[0]
+            )
             return told.feed.id
 
         early = await add(0)
         async with Node(settings) as node:
             late = await add(1)
-            roster = node.crawler.roster
-            await eventually(lambda: (k := roster.row(late)) is not None and roster.learned[k] > 0, "it is noticed")
+            roster = node.crawler.feed_table
+            await eventually(
+                lambda: (k := roster.find_row(late)) is not None and roster.learned_until[k] > 0, "it is noticed"
+            )
             await asyncio.sleep(1.0)
             for feed in (early, late):
                 [first] = await store.refreshes(feed)  # nobody asked a second time
-                estimator, here = node.crawler.strategy.estimator, np.array([roster.row(feed)])
+                estimator, here = node.crawler.strategy.estimator, np.array([roster.find_row(feed)])
                 assert estimator is not None
-                [believed] = estimator.daily(here, np.array([first.at])) * DAY
+                [believed] = estimator.daily_rate(here, np.array([first.at])) * DAY
                 shown = (first.new - 1) / (first.at - first.published[0]) * DAY
                 assert shown / 5 < believed < 2 * shown  # one document is some evidence, not all
-                assert roster.allowed[roster.row(feed)] > first.at + 59
+                assert roster.earliest[roster.find_row(feed)] > first.at + 59
     assert len(made.log) == 2
 
 
@@ -98,10 +102,12 @@ async def test_what_a_command_refreshed_while_nobody_watched_is_known_after_the_
     made = await farm(feeds=1, speed=1)
     settings = given(strategy="value", least_interval=60.0)
     async with await Store.open(settings.database_url) as store, Fetcher(allow_private=True) as fetcher:
-        told = await subscribe(store, fetcher, made.url(0), now=time.time(), choose=lambda _, found: found[0])
+        told = await add_feed_from_address(
+            store, fetcher, made.url(0), now=time.time(), choose=lambda _, found: found[0]
+        )
         async with Node(settings):
             pass
         [first] = await store.refreshes(told.feed.id)
         async with Node(settings) as node:  # the state was saved: nothing is learned twice
-            [at] = node.crawler.roster.learned
+            [at] = node.crawler.feed_table.learned_until
             assert at == first.at

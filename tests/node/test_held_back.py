@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.model import Known, Validators
-from headwater.node.explaining import explain
+from headwater.node.explaining import explain_feed_schedule
 from headwater.settings import Settings
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, one_feed
@@ -38,6 +38,6 @@ async def test_the_pause_is_said_as_it_is_for_the_feed(
     async with await Store.open(settings.database_url) as store:
         feed = await one_feed(store)
         await store.save([a_verdict(feed, known=Known(feed.id, feed.url, last_refresh=NOW, **known))])
-        told = await explain(store, settings, feed.id, NOW + 1)
+        told = await explain_feed_schedule(store, settings, feed.id, NOW + 1)
     assert told.held_by == said
     assert told.held_until is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.node.kept_settings import OPTIONS, in_force, tell
+from headwater.node.kept_settings import OPTIONS, load_effective_settings, save_options
 from headwater.node.node import Node
 from headwater.settings import Settings
 from headwater.store import state
@@ -18,27 +18,27 @@ CHANGES = {"keep_days": 30.0, "objective": "delay", "readers_add": "7"}
 async def test_what_was_changed_holds_after_a_restart(given: Callable[..., Settings]) -> None:
     settings = given(strategy="value")
     async with Node(settings) as node:
-        await node.change(CHANGES | {"budget": 90.0, "keep_per_feed": None})
-        await node.change({"target_delay": 600.0})
-        await node.change({"target_delay": None})
+        await node.change_settings(CHANGES | {"budget": 90.0, "keep_per_feed": None})
+        await node.change_settings({"target_delay": 600.0})
+        await node.change_settings({"target_delay": None})
     async with Node(settings) as node:
         now = node.settings
         assert (now.keep_days, now.objective, now.readers_add) == (30, "delay", "7")
         assert now.target is None
-        assert node.upkeep.settings is now
+        assert node.maintenance.settings is now
         # The settings of the test give a budget and a strategy by hand.
-        assert (now.budget, node.by_hand) == (100_000, {"budget", "strategy"})
+        assert (now.budget, node.pinned_settings) == (100_000, {"budget", "strategy"})
 
 
 async def test_what_is_given_by_hand_wins_at_the_start_and_the_last_change_while_running(
     given: Callable[..., Settings],
 ) -> None:
     async with Node(given()) as node:
-        await node.change({"keep_days": 30.0})
+        await node.change_settings({"keep_days": 30.0})
     by_hand = given(keep_days=5.0)
     async with Node(by_hand) as node:
         assert node.settings.keep_days == 5
-        await node.change({"keep_days": 8.0})
+        await node.change_settings({"keep_days": 8.0})
         assert node.settings.keep_days == 8
     async with Node(by_hand) as node:
         assert node.settings.keep_days == 5
@@ -50,7 +50,7 @@ async def test_a_change_that_no_longer_fits_what_is_given_by_hand_does_not_keep_
     given: Callable[..., Settings],
 ) -> None:
     async with Node(given(strategy="value")) as node:
-        await node.change({"target_delay": 600.0, "keep_days": 30.0})
+        await node.change_settings({"target_delay": 600.0, "keep_days": 30.0})
     async with Node(given(strategy="uniform")) as node:  # which believes nothing, so that nothing can be aimed at
         assert node.settings.target is None
         assert node.settings.keep_days == 30
@@ -61,25 +61,25 @@ async def test_a_command_goes_by_the_options_of_the_server_but_for_what_it_is_gi
 ) -> None:
     async with Node(given(strategy="top_utility", least_interval=7.0)) as node:
         plain = Settings(data=node.settings.data)
-        await node.upkeep.report()
-        told = await in_force(node.store, plain)
+        await node.maintenance.publish_report()
+        told = await load_effective_settings(node.store, plain)
         assert (told.strategy, told.least_interval, told.budget) == ("top_utility", 7, 100_000)
-        other = await in_force(node.store, Settings(data=plain.data, strategy="value"))
+        other = await load_effective_settings(node.store, Settings(data=plain.data, strategy="value"))
         assert (other.strategy, other.least_interval) == ("value", 7)
         # A strategy of one's own may not be there where the command is.
         with monkeypatch.context() as moment:
-            moment.setattr(node.upkeep, "settings", node.settings.model_copy(update={"strategy": "mine:Own"}))
-            await node.upkeep.report()
-        assert (await in_force(node.store, plain)).strategy == "value"
-        await node.change({"strategy": "uniform"})
-        await node.upkeep.report()
-        assert (await in_force(node.store, plain)).strategy == "uniform"
+            moment.setattr(node.maintenance, "settings", node.settings.model_copy(update={"strategy": "mine:Own"}))
+            await node.maintenance.publish_report()
+        assert (await load_effective_settings(node.store, plain)).strategy == "value"
+        await node.change_settings({"strategy": "uniform"})
+        await node.maintenance.publish_report()
+        assert (await load_effective_settings(node.store, plain)).strategy == "uniform"
 
 
 async def test_word_of_the_options_is_left_again_only_when_they_are_others(given: Callable[..., Settings]) -> None:
     settings, saved = given(), []
     async with await Store.open(settings.database_url) as store:
         for now, told in ((1.0, 60.0), (2.0, 60.0), (3.0, 90.0), (4.0, 90.0), (5.0, 60.0)):
-            await tell(store, settings.model_copy(update={"budget": told}), now)
-            saved.append(await store.read(state.saved, OPTIONS))
+            await save_options(store, settings.model_copy(update={"budget": told}), now)
+            saved.append(await store.read(state.find_save_time, OPTIONS))
     assert saved == [1.0, 1.0, 3.0, 3.0, 5.0]

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.node.courtesy import Courtesy
-from headwater.node.history import NAME as HISTORY
-from headwater.node.history import History, load_history
-from headwater.node.memory import HOSTS, STRATEGY, VERSION, arranged, load_hosts, load_strategy
-from headwater.node.packed_arrays import pack
-from headwater.node.quality import REPORT, last_report
-from headwater.node.roster import Roster
-from headwater.schedule.base import Interval, Observed, Table
+from headwater.node.courtesy import Politeness
+from headwater.node.history import STATE_NAME as HISTORY
+from headwater.node.history import QualityHistory, load_history
+from headwater.node.memory import HOSTS, STRATEGY, VERSION, align_rows, load_host_state, load_snapshot
+from headwater.node.packed_arrays import pack_arrays
+from headwater.node.quality import REPORT, load_last_report
+from headwater.node.roster import FeedTable
+from headwater.schedule.base import IntervalStrategy, Observed, Table
 from headwater.schedule.fix import Fix1h
 from headwater.store.store import Store
 
 
-def learned(ids: list[int]) -> tuple[Interval, np.ndarray]:  # type: ignore[type-arg]
+def learned(ids: list[int]) -> tuple[IntervalStrategy, np.ndarray]:  # type: ignore[type-arg]
     strategy = Fix1h(len(ids))
     rows = np.arange(len(ids))
     end = np.array([float(feed) for feed in ids])
@@ -34,7 +34,7 @@ def learned(ids: list[int]) -> tuple[Interval, np.ndarray]:  # type: ignore[type
 def test_rows_follow_their_feeds_and_new_feeds_start_afresh(now: list[int]) -> None:
     strategy, ids = learned([1, 2, 3])
     blank = Fix1h(len(now))
-    blank.load(arranged(strategy.save(), ids, np.array(now, np.int64), blank))
+    blank.load(align_rows(strategy.save(), ids, np.array(now, np.int64), blank))
     assert len(blank) == len(now)
     assert blank.due.tolist() == [feed + 3600.0 if feed in (1, 2, 3) else -np.inf for feed in now]
 
@@ -43,7 +43,7 @@ def test_a_removed_feeds_row_is_not_given_to_anybody() -> None:
     strategy, ids = learned([1, 2])
     ids[0] = -1
     blank = Fix1h(2)
-    blank.load(arranged(strategy.save(), ids, np.array([-1, 2], np.int64), blank))
+    blank.load(align_rows(strategy.save(), ids, np.array([-1, 2], np.int64), blank))
     assert blank.due.tolist() == [-np.inf, 3602.0]
 
 
@@ -52,10 +52,10 @@ def test_a_removed_feeds_row_is_not_given_to_anybody() -> None:
     [
         (VERSION, b""),
         (VERSION, b"nonsense"),
-        (VERSION, pack({"due": np.arange(9.0)})[:-30]),
-        (VERSION, pack({"due": np.arange(9.0)})),
-        (VERSION, pack({"feed_ids": np.array([1]), "_class": np.array("fix_1h/99"), "_feeds": np.array(1)})),
-        (VERSION + 1, pack({"feed_ids": np.array([1])})),
+        (VERSION, pack_arrays({"due": np.arange(9.0)})[:-30]),
+        (VERSION, pack_arrays({"due": np.arange(9.0)})),
+        (VERSION, pack_arrays({"feed_ids": np.array([1]), "_class": np.array("fix_1h/99"), "_feeds": np.array(1)})),
+        (VERSION + 1, pack_arrays({"feed_ids": np.array([1])})),
     ],
     ids=["empty", "nonsense", "cut", "without feeds", "of another version", "of another program"],
 )
@@ -66,10 +66,10 @@ async def test_saved_state_that_cannot_be_used_is_put_aside_with_a_word_and_noth
         for name in (STRATEGY, HOSTS, HISTORY, REPORT):
             await store.save_state(name, version, blob, 0.0)
         with capture_logs() as said:
-            assert not await load_strategy(store, Roster(), Fix1h())
+            assert not await load_snapshot(store, FeedTable(), Fix1h())
         assert [line["event"] for line in said] == ["strategy_state_put_aside"]
-        courtesy = Courtesy(np.random.default_rng(0))
-        await load_hosts(store, courtesy)
-        assert courtesy.held == {}
-        assert (await load_history(store)).since(0.0) == History().since(0.0) == []
-        assert await last_report(store) is None
+        courtesy = Politeness(np.random.default_rng(0))
+        await load_host_state(store, courtesy)
+        assert courtesy.held_domains == {}
+        assert (await load_history(store)).list_since(0.0) == QualityHistory().list_since(0.0) == []
+        assert await load_last_report(store) is None

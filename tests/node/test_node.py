@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from headwater.errors import Held
+from headwater.errors import RefreshHeld
 from headwater.lab.farm.faults import Fault
 from headwater.model import Ending
 from headwater.node.node import Node
@@ -54,14 +54,14 @@ async def test_a_restart_asks_for_nothing_that_is_not_due(farm, given, eventuall
 
 
 async def test_upkeep_says_what_people_have_read_with_fewer_marks(given, monkeypatch) -> None:
-    monkeypatch.setattr(compacting, "MANY", 2)
+    monkeypatch.setattr(compacting, "MANY_READ", 2)
     async with Node(given()) as node:
         feed = await one_feed(node.store, "https://127.0.0.1:1/")
         await node.store.save([a_verdict(feed, *(an_item(feed.id, name) for name in "abcdef"))])
         owner = await node.store.accounts.owner()
         ids = sorted(one.id or 0 for one in await node.store.items())
         await node.store.reading.mark(owner.id, ids[:5], time.time(), read=True)
-        await node.upkeep.prune()
+        await node.maintenance.prune_store()
         (mine,) = await node.store.reading.subscriptions(owner.id)
         assert mine.read_up_to == ids[-1]
         assert (await node.store.reading.counts(owner.id)).total == 1
@@ -121,10 +121,10 @@ async def test_a_persons_wish_is_refreshed_first_but_never_inside_retry_after(fa
             return len(await node.store.refreshes()) >= 2
 
         await eventually(all_tried, "both were tried")
-        settled = await node.crawler.refresh_now(added[0].feed.id)
+        settled = await node.crawler.request_refresh(added[0].feed.id)
         assert settled.verdict.refresh.ending.ok
-        with pytest.raises(Held, match="asked to be left alone"):
-            await node.crawler.refresh_now(added[1].feed.id)
+        with pytest.raises(RefreshHeld, match="asked to be left alone"):
+            await node.crawler.request_refresh(added[1].feed.id)
 
 
 async def test_feeds_added_while_it_runs_do_not_find_the_strategy_unprepared(farm, given, monkeypatch) -> None:
@@ -139,6 +139,6 @@ async def test_feeds_added_while_it_runs_do_not_find_the_strategy_unprepared(far
                 await node.crawler._dispatch()
 
         monkeypatch.setattr(node.store, "all_known_schedule", slowly)
-        await node.crawler.load()
+        await node.crawler.load_feeds()
         assert not node.broken.is_set()
         assert len(node.crawler.strategy) == 4

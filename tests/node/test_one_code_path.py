@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, HOUR
 from headwater.fetch.client import Fetcher
-from headwater.lab.replay import Protocol, _Sources
+from headwater.lab.replay import ReplaySettings, _Publishers
 from headwater.lab.traces import Trace
 from headwater.model import Document, Ending, Entry, Outcome, Refresh
-from headwater.node.courtesy import Courtesy
+from headwater.node.courtesy import Politeness
 from headwater.node.crawler import Crawler
 from headwater.node.refresher import Fetched, Refresher
-from headwater.node.spending import Spending
+from headwater.node.spending import BudgetAccount
 from headwater.schedule.base import Budget
-from headwater.schedule.budget import Cap
-from headwater.schedule.build import build
+from headwater.schedule.budget import RequestCap
+from headwater.schedule.build import build_strategy
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -53,9 +53,9 @@ class VirtualClock:
 
 
 def fetched_at(trace: Trace, row: int, now: float, url: str) -> Outcome:
-    upto = int(np.searchsorted(trace.of(row), now, side="right"))
+    upto = int(np.searchsorted(trace.feed_times(row), now, side="right"))
     entries = tuple(
-        Entry(id=f"{row}-{k}", title=f"Item {k}", published=float(trace.of(row)[k]))
+        Entry(id=f"{row}-{k}", title=f"Item {k}", published=float(trace.feed_times(row)[k]))
         for k in range(upto - 1, max(upto - WINDOW, 0) - 1, -1)
     )
     return Outcome(Ending.CHANGED, url, url, now, 0.0, 200, Document("rss 2.0", items=entries), bytes=1000)
@@ -70,25 +70,25 @@ async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[t
         crawler = Crawler(
             store,
             fetcher,
-            build(request.param),
-            Spending(Cap(PER_TICK * 60 / TICK)),
-            Courtesy(np.random.default_rng(1), least=60.0),
+            build_strategy(request.param),
+            BudgetAccount(RequestCap(PER_TICK * 60 / TICK)),
+            Politeness(np.random.default_rng(1), least=60.0),
             per_host=9,
             clock=clock,
         )
-        await crawler.load()
+        await crawler.load_feeds()
         refresher, candidates = Refresher(store, fetcher), []
         for tick in range(int(DAY / TICK)):
             clock.now = START + DAY + tick * TICK
-            candidates.append(crawler.roster.candidates(clock.now) & ~crawler.roster.untried)
-            chosen = crawler.choose(PER_TICK, clock.now)
-            known = await store.known([int(crawler.roster.ids[row]) for row, _ in chosen])
+            candidates.append(crawler.feed_table.find_candidates(clock.now) & ~crawler.feed_table.untried)
+            chosen = crawler.choose_feeds(PER_TICK, clock.now)
+            known = await store.known([int(crawler.feed_table.ids[row]) for row, _ in chosen])
             batch = []
             for row, reason in chosen:
-                state = known[int(crawler.roster.ids[row])]
+                state = known[int(crawler.feed_table.ids[row])]
                 batch.append(Fetched(state, fetched_at(trace, row, clock.now, state.url), reason))
             if batch:
-                await refresher.settle(batch, plan=crawler._plan, believe=crawler.believed_rate)
+                await refresher.save_results(batch, plan=crawler._plan_refreshes, believe=crawler.estimate_feed_rate)
         yield crawler, candidates
 
 
@@ -104,15 +104,15 @@ async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
     trace = a_trace()
     recorded = (await crawler._store.refreshes(limit=10_000))[::-1]
     by_tick = {at: list(group) for at, group in groupby(recorded, key=lambda one: one.at)}
-    sources = _Sources(trace, Protocol(window=WINDOW, history_days=0, warmup_days=1))
-    strategy = build(crawler.strategy.name)
+    sources = _Publishers(trace, ReplaySettings(window=WINDOW, history_days=0, warmup_days=1))
+    strategy = build_strategy(crawler.strategy.name)
     strategy.resize(FEEDS)
     decided = 0
     for tick, allowed in enumerate(candidates):
         now = START + DAY + tick * TICK
         done = by_tick.get(now, [])
         first = [one for one in done if one.reason == "its first refresh"]
-        budget = Budget(PER_TICK - len(first), crawler.spending.rate)
+        budget = Budget(PER_TICK - len(first), crawler.budget.rate)
         rows = strategy.choose(sources.table, now, budget, allowed).rows[: budget.now]
         # The store writes a batch in the order of feeds; which were chosen is what counts.
         assert sorted(rows.tolist()) == [row_of(crawler, one) for one in done if one not in first]
@@ -120,14 +120,14 @@ async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
         polled = np.array([row_of(crawler, one) for one in done], np.intp)
         if not len(polled):
             continue
-        seen = sources.poll(polled, np.full(len(polled), now), shown=True)
+        seen = sources.poll_feeds(polled, np.full(len(polled), now), shown=True)
         assert seen.new.tolist() == [one.new for one in done]
         assert seen.window.tolist() == [one.window for one in done]
         assert seen.saturated.tolist() == [one.saturated for one in done]
         assert seen.published is not None
         assert seen.published.times.tolist() == [date for one in done for date in one.published]
         strategy.observe(sources.table, seen)
-        sources.polled(seen)
+        sources.mark_polled(seen)
         known = await crawler._store.known([one.feed_id for one in done]) if tick == len(candidates) - 1 else {}
         assert all(state.next_refresh is not None for state in known.values())
     assert decided > 20
@@ -142,6 +142,6 @@ async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
 
 
 def row_of(crawler: Crawler, refresh: Refresh) -> int:
-    row = crawler.roster.row(refresh.feed_id)
+    row = crawler.feed_table.find_row(refresh.feed_id)
     assert row is not None
     return row

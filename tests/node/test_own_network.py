@@ -8,7 +8,7 @@ from dataclasses import replace
 from test_restart_and_clock import SteppingClock, crawl, settled
 
 from headwater.model import Ending, Known, Outcome
-from headwater.node.own_network import PROBE, OwnNetwork
+from headwater.node.own_network import PROBE_SECONDS, NetworkOutage
 from headwater.node.refresher import Fetched
 from headwater.schedule.manners import BACK_OFF
 
@@ -26,54 +26,58 @@ def lost(*hosts: int) -> list[Fetched]:
 
 
 def test_three_hosts_in_a_row_without_an_answer_and_the_network_is_away() -> None:
-    network = OwnNetwork()
-    assert network.sift(lost(1, 2), 9, (), NOW).counted == []
-    sifted = network.sift(lost(3), 9, (), NOW)
+    network = NetworkOutage()
+    assert network.sort_results(lost(1, 2), 9, (), NOW).counted == []
+    sifted = network.sort_results(lost(3), 9, (), NOW)
     assert [one.known.feed_id for one in sifted.again] == [1, 2, 3]
     assert network.away_since == NOW
-    assert network.sift(lost(4), 9, (), NOW).again == lost(4)
-    assert (network.may_try(50, 0, NOW), network.may_try(50, 0, NOW + PROBE), network.may_try(50, 0, NOW + PROBE)) == (
+    assert network.sort_results(lost(4), 9, (), NOW).again == lost(4)
+    assert (
+        network.limit_probes(50, 0, NOW),
+        network.limit_probes(50, 0, NOW + PROBE_SECONDS),
+        network.limit_probes(50, 0, NOW + PROBE_SECONDS),
+    ) == (
         0,
         1,
         0,
     )
     back = result(5, Ending.BROKEN, 500)  # even an error is an answer
-    assert network.sift([back], 9, (), NOW).counted == [back]
+    assert network.sort_results([back], 9, (), NOW).counted == [back]
     assert network.away_since is None
-    assert network.may_try(50, 9, NOW) == 50
+    assert network.limit_probes(50, 9, NOW) == 50
 
 
 def test_an_answer_from_anywhere_lays_the_blame_on_those_who_gave_none() -> None:
-    network = OwnNetwork()
+    network = NetworkOutage()
     answer = result(3, Ending.UNCHANGED, 304)
-    assert network.sift([*lost(1, 2), answer, *lost(4, 5)], 9, (), NOW).counted == [*lost(1, 2), answer]
+    assert network.sort_results([*lost(1, 2), answer, *lost(4, 5)], 9, (), NOW).counted == [*lost(1, 2), answer]
     assert network.away_since is None
 
 
 def test_one_host_with_many_feeds_is_one_host() -> None:
-    network = OwnNetwork()
+    network = NetworkOutage()
     many = [replace(one, known=replace(one.known, feed_id=k)) for k in range(20) for one in lost(1)]
-    network.sift(many, 9, (), NOW)
+    network.sort_results(many, 9, (), NOW)
     assert network.away_since is None
 
 
 def test_who_failed_before_or_never_answered_or_is_wished_for_proves_nothing() -> None:
-    network = OwnNetwork()
+    network = NetworkOutage()
     failing = [result(k, Ending.TIMEOUT, failures=2) for k in range(5)]
     new = [result(k, Ending.CONNECTION, last_success=None) for k in range(5, 10)]
     wished = lost(*range(10, 15))
-    assert network.sift([*failing, *new, *wished], 99, range(10, 15), NOW).counted == [*failing, *new, *wished]
-    assert network.sift(lost(1, 2, 3), 2, (), NOW).counted == lost(1, 2, 3), "too few hosts to tell"
+    assert network.sort_results([*failing, *new, *wished], 99, range(10, 15), NOW).counted == [*failing, *new, *wished]
+    assert network.sort_results(lost(1, 2, 3), 2, (), NOW).counted == lost(1, 2, 3), "too few hosts to tell"
     assert network.away_since is None
 
 
 def test_suspects_of_which_nothing_more_is_heard_count_when_they_could_be_asked_again() -> None:
-    network = OwnNetwork()
-    network.sift(lost(1, 2), 9, (), NOW)
-    assert network.let_go([2, 7]) == [2]
-    assert network.overdue(NOW + BACK_OFF - 1) == []
-    assert network.overdue(NOW + BACK_OFF) == lost(1)
-    assert network.sift(lost(1), 9, (), NOW + BACK_OFF).counted == lost(1)
+    network = NetworkOutage()
+    network.sort_results(lost(1, 2), 9, (), NOW)
+    assert network.release_suspects([2, 7]) == [2]
+    assert network.pop_overdue(NOW + BACK_OFF - 1) == []
+    assert network.pop_overdue(NOW + BACK_OFF) == lost(1)
+    assert network.sort_results(lost(1), 9, (), NOW + BACK_OFF).counted == lost(1)
 
 
 async def test_an_outage_costs_no_feed_its_place_and_ends_with_the_first_answer(farm, given, eventually) -> None:
@@ -84,11 +88,11 @@ async def test_an_outage_costs_no_feed_its_place_and_ends_with_the_first_answer(
     await made.stop()
     clock.offset += 7200.0
     await eventually(lambda: crawler.status().network_away_since is not None, "the outage is noticed")
-    clock.offset += 2 * PROBE
+    clock.offset += 2 * PROBE_SECONDS
     await asyncio.sleep(0.6)  # a try that finds nobody
     asked = len(made.log)
     await made.start()
-    clock.offset += 2 * PROBE
+    clock.offset += 2 * PROBE_SECONDS
     await eventually(lambda: crawler.status().network_away_since is None, "somebody answers")
     await eventually(lambda: len({line.feed for line in list(made.log)[asked:]}) == 12, "all are asked again at once")
     await eventually(lambda: not crawler.roster.busy.any(), "and written")

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, update
 from headwater.errors import InputError, QueryError
 from headwater.model import QueryFeed
 from headwater.node import definitions
-from headwater.query.text import Analysed
+from headwater.query.text import AnalysedItem
 from headwater.store.tables import query_feed
 from headwater.store.values import NewFeed, OutboxEntry, StoredHit
 from store_samples import NOW, SOMEBODY
@@ -56,7 +56,7 @@ async def test_without_queries_items_are_passed_by_unread(world: World, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(world.store, "outbox", unread)
         await world.process()
-    progress = await world.processor.progress()
+    progress = await world.processor.measure_progress()
     assert (progress.position, progress.behind) == (await world.store.outbox_end(), 0)
     await world.run("CREATE FEED F AS RETURN ALL")
     await world.publish("guardian", "Three")
@@ -383,13 +383,13 @@ async def test_only_definitions_that_changed_are_read_again(world: World, monkey
     await world.process()
     seen: list[tuple[list[str], int]] = []
 
-    follow = definitions.Definitions.follow
+    follow = definitions.QueryDefinitions.apply_changes
 
-    def watched(self: definitions.Definitions, changed: list[QueryFeed], gone: set[int], position: int) -> None:
+    def watched(self: definitions.QueryDefinitions, changed: list[QueryFeed], gone: set[int], position: int) -> None:
         seen.append(([query.name for query in changed], len(gone)))
         follow(self, changed, gone, position)
 
-    monkeypatch.setattr(definitions.Definitions, "follow", watched)
+    monkeypatch.setattr(definitions.QueryDefinitions, "apply_changes", watched)
     await world.run("CREATE OR REPLACE FEED G AS RETURN guardian")
     await world.process()
     await world.run("DROP FEED F; CREATE FEED F AS RETURN iris")
@@ -408,7 +408,7 @@ MANY = 120
 
 async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What arrives meanwhile meets the queries that run at once, and the ones that are late exactly once."""
-    monkeypatch.setattr(definitions, "SLICE", 10)
+    monkeypatch.setattr(definitions, "LATE_SLICE", 10)
     await world.run('CREATE FEED First AS RETURN ALL WHERE TITLE CONTAINS "volcano"')
     await world.publish("guardian", "An old volcano")
     await world.process()
@@ -492,7 +492,7 @@ async def test_what_arrives_just_before_a_definition_while_the_processor_looks_i
 async def test_a_large_script_half_taken_up_is_finished_after_a_restart(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(definitions, "SLICE", 10)
+    monkeypatch.setattr(definitions, "LATE_SLICE", 10)
     script = [f'CREATE FEED q{number} AS RETURN ALL WHERE TITLE CONTAINS "volcano"' for number in range(MANY)]
     script.append("CREATE FEED Joined AS RETURN guardian JOIN iris AS $i WITHIN LAST 1 DAY ON TITLE = $i.TITLE")
     script.append("CREATE FEED Reader AS RETURN q7")
@@ -518,10 +518,10 @@ async def test_a_query_that_cannot_be_tried_says_so_and_keeps_no_item_from_the_o
     await world.run('CREATE FEED Dated AS RETURN ALL WHERE PUBLISHED > "2001-01-01"')
     await world.process()
 
-    def broken(_: Analysed) -> bool:
+    def broken(_: AnalysedItem) -> bool:
         raise ArithmeticError("no such number")
 
-    monkeypatch.setattr(Analysed, "size", property(broken))
+    monkeypatch.setattr(AnalysedItem, "size", property(broken))
     await world.publish("guardian", "A volcano")
     await world.process()
     assert await world.titles("Dated") == ["A volcano"]

@@ -12,7 +12,7 @@ import killed_processor
 import pytest
 from sqlalchemy import Connection, select
 
-from headwater.node.processor import Processor
+from headwater.node.processor import QueryProcessor
 from headwater.store.store import Store
 from headwater.store.tables import hit, item, outbox
 from headwater.store.values import NewFeed
@@ -57,7 +57,7 @@ def arrivals(connection: Connection) -> list[tuple[int, str]]:
 async def check(url: str) -> tuple[int, int]:
     """After catching up: what each query delivered is what arrived behind its position and matches."""
     async with await Store.open(url) as store:
-        processor = Processor(store, clock=lambda: NOW)
+        processor = QueryProcessor(store, clock=lambda: NOW)
         await processor.load()
         while await processor.step():
             pass

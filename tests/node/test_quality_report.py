@@ -13,12 +13,12 @@ from headwater.estimate.base import DAY
 from headwater.model import Ending, Refresh, Verdict
 from headwater.node import memory
 from headwater.node.node import Node
-from headwater.node.quality import delays, last_report
-from headwater.node.roster import Roster
-from headwater.node.setting_up import build_strategy
-from headwater.node.targets import sampled_budget
+from headwater.node.quality import load_last_report, measure_delays
+from headwater.node.roster import FeedTable
+from headwater.node.setting_up import build_configured_strategy
+from headwater.node.targets import estimate_least_budget
 from headwater.schedule.base import Budget, Choice, Observed, Table
-from headwater.schedule.target import Target, least_budget
+from headwater.schedule.target import QualityTarget, find_least_budget
 from headwater.schedule.uniform import Uniform
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -66,14 +66,14 @@ async def test_a_persons_own_strategy_that_raises_is_replaced_by_round_robin_and
         status = node.status()
         assert "uniform has taken over" in str(status.problem)
         assert status.strategy == name.lower()
-        node.crawler.roster.allowed[:] = 0.0
+        node.crawler.feed_table.earliest[:] = 0.0
         before = len(made.log)
         await eventually(lambda: len(made.log) > before, "round robin goes on")
         await eventually(lambda: all_kept(node), "what refreshes brought is what there is")
-        report = await node.upkeep.quality()
+        report = await node.maintenance.measure_quality()
         assert report.problem == status.problem
     async with await Store.open(given().database_url) as store:  # it stopped and saved all the same
-        report = await last_report(store)
+        report = await load_last_report(store)
         assert report is not None
         assert report.problem is not None
 
@@ -86,15 +86,15 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
         await eventually(lambda: refreshed(node, 8), "all feeds are refreshed")
 
         async def again() -> bool:
-            node.crawler.roster.allowed[:] = 0.0  # nobody waits
+            node.crawler.feed_table.earliest[:] = 0.0  # nobody waits
             done = await node.store.refreshes(limit=1000)
             return len(done) >= 40 and sum(one.new > 0 for one in done) > 8
 
         await eventually(again, "they are refreshed again, and bring something")
-        await node.upkeep.report()
+        await node.maintenance.publish_report()
     async with await Store.open(settings.database_url) as store:
         refreshes = await store.refreshes(limit=10_000)
-        report = await last_report(store)
+        report = await load_last_report(store)
     assert report is not None
     first = {one.feed_id: one for one in refreshes}  # the latest come first, so the first of each feed stays
     later = [one for one in refreshes if one is not first[one.feed_id]]
@@ -112,13 +112,13 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
         assert report.losing
         assert sum(one.lost for one in report.losing) == pytest.approx(report.day.lost)
     async with Node(settings) as node:
-        assert (await node.upkeep.quality()).day.got >= report.day.got
+        assert (await node.maintenance.measure_quality()).day.got >= report.day.got
 
 
 def test_an_item_waits_since_the_refresh_that_did_not_show_it_at_most() -> None:
     refresh = Refresh(1, 1000.0, Ending.CHANGED, new=3, published=(100.0, 950.0, 1000.0))
-    assert delays(refresh, 900.0).tolist() == [100.0, 50.0, 0.0]
-    assert delays(refresh, None).tolist() == []
+    assert measure_delays(refresh, 900.0).tolist() == [100.0, 50.0, 0.0]
+    assert measure_delays(refresh, None).tolist() == []
 
 
 async def test_the_losing_feeds_are_listed_the_worst_first(given) -> None:
@@ -143,13 +143,13 @@ async def test_target_mode_sets_the_least_budget_and_says_what_it_brings(farm, g
     async with Node(settings) as node:
         await node.store.add_feeds([NewFeed(made.url(k)) for k in range(5)], time.time())
         await eventually(lambda: refreshed(node, 5), "all feeds are refreshed")
-        await node.upkeep.report()  # as it does after a minute; when it started nothing was believed
+        await node.maintenance.publish_report()  # as it does after a minute; when it started nothing was believed
         status = node.status()
         assert status.target_reached is True
         assert await node.store.load_state("strategy") is not None  # for who explains from another process
         assert "requests per minute bring completeness" in str(status.target)
         assert 1 <= status.budget_per_minute < 500
-        assert (await node.upkeep.quality()).target == status.target
+        assert (await node.maintenance.measure_quality()).target == status.target
 
 
 async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_budget_kept(
@@ -158,10 +158,10 @@ async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_bud
     made = await farm(feeds=30, speed=1, hints=False)
     settings = given(strategy="value", target_delay=61.0, least_interval=120.0, budget=2.0)
     async with Node(settings) as node:
-        node.crawler.spending.limit(10_000)
+        node.crawler.budget.set_limit(10_000)
         await node.store.add_feeds([NewFeed(made.url(k)) for k in range(30)], time.time())
         await eventually(lambda: refreshed(node, 30), "all feeds are refreshed")
-        await node.upkeep.retarget()
+        await node.maintenance.update_target_budget()
         status = node.status()
         assert status.target_reached is False
         assert "can be reached" in str(status.target)
@@ -177,27 +177,27 @@ async def test_a_target_needs_a_strategy_that_believes_something(given) -> None:
 def test_a_sample_of_many_feeds_finds_nearly_the_budget_of_all() -> None:
     rng = np.random.default_rng(3)
     rates, windows, weights = rng.exponential(1 / 3600, 6000), np.full(6000, 20.0), np.ones(6000)
-    target = Target(completeness=0.99)
-    whole = least_budget(target, rates, windows, weights, shortest=120.0)
-    sampled = sampled_budget(target, rates, windows, weights, None, 120.0)
+    target = QualityTarget(completeness=0.99)
+    whole = find_least_budget(target, rates, windows, weights, shortest=120.0)
+    sampled = estimate_least_budget(target, rates, windows, weights, None, 120.0)
     assert sampled.reached
     assert sampled.requests_per_minute == pytest.approx(whole.requests_per_minute, rel=0.05)
-    assert sampled_budget(target, rates, windows, weights, 3.0, 120.0).requests_per_minute == 3.0
+    assert estimate_least_budget(target, rates, windows, weights, 3.0, 120.0).requests_per_minute == 3.0
 
 
 async def test_saved_state_of_another_version_is_put_aside_with_a_sentence(given, monkeypatch, capsys) -> None:
     settings = given(strategy="fix_1h")
     async with await Store.open(settings.database_url) as store:
         await store.add_feeds([NewFeed("http://a.example/")], 0.0)
-        roster, strategy = Roster(), build_strategy(settings)
+        roster, strategy = FeedTable(), build_configured_strategy(settings)
         async for chunk in store.all_known_schedule():
-            roster.take(chunk, {})
+            roster.upsert_feeds(chunk, {})
         strategy.resize(1)
         async with Node(settings) as node:
-            await node.upkeep.save()
-        assert await memory.load_strategy(store, roster, strategy)
+            await node.maintenance.save_state()
+        assert await memory.load_snapshot(store, roster, strategy)
         monkeypatch.setattr(type(strategy), "version", 99)
-        assert not await memory.load_strategy(store, roster, strategy)
+        assert not await memory.load_snapshot(store, roster, strategy)
         said = capsys.readouterr().out
         assert "strategy_state_put_aside" in said
         assert "start it afresh" in said

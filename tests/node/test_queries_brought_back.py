@@ -32,7 +32,7 @@ async def test_a_query_feed_that_is_back_has_its_past_and_what_came_meanwhile_bu
     await world.process()
     query = await world.store.queries.find("Lava")
     assert query.id == before.id
-    assert not query.pending
+    assert not query.is_pending
     assert (await world.store.queries.stream(query.id))[: len(hits)] == hits  # beyond what its window keeps, too
     assert await world.titles("Lava") == ["lava meanwhile", "lava 3"]
     await world.publish("guardian", "lava after")
@@ -50,7 +50,7 @@ async def test_one_that_is_back_before_the_processor_noticed_goes_on_and_deliver
     await world.store.removals.undo(undo, None, world.now)
     await world.publish("guardian", "lava 3")
     await world.process()
-    assert not (await world.store.queries.find("Lava")).pending
+    assert not (await world.store.queries.find("Lava")).is_pending
     assert await world.titles("Lava") == ["lava 3", "lava 2"]
     assert world.fresh().count("lava 1") == 1
     assert world.fresh()[-1] == "lava 3"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from headwater.node.node import Node
-from headwater.node.wants import SAFETY
+from headwater.node.wants import MIN_WEIGHT
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import SOMEBODY
@@ -43,10 +43,10 @@ async def test_weights_follow_the_queries_and_targets_are_compared_with_the_budg
         await other.queries.execute(script, time.time())
         async with Node(settings) as node:
             await eventually(lambda: node.status().aims, "the target is looked at")
-            table, row = node.crawler.roster.table, node.crawler.roster.row
+            table, row = node.crawler.feed_table.table, node.crawler.feed_table.find_row
             worth = [float(table.weight[row(feed)] * table.selectivity[row(feed)]) for feed in feeds]
             assert worth[1] > 1.0
-            assert worth[0] == worth[2] == SAFETY
+            assert worth[0] == worth[2] == MIN_WEIGHT
             (aim,) = node.status().aims
             assert (aim.query, aim.reached, aim.feeds) == ("Q", False, 1)
             assert "requests per minute" in aim.message

@@ -9,16 +9,16 @@ import pytest
 
 from headwater.estimate.base import Floats
 from headwater.language import parse
-from headwater.language.ast import Create
+from headwater.language.ast import CreateFeed
 from headwater.model import Item
-from headwater.node.targets import aimed
-from headwater.node.wants import SAFETY, Wanting, selectivity
+from headwater.node.targets import plan_query_targets
+from headwater.node.wants import MIN_WEIGHT, DemandModel, estimate_selectivity
 from headwater.query import Engine
-from headwater.query.scope import Scope
+from headwater.query.scope import SourceScope
 from headwater.query.text import Origin
 from headwater.schedule import load as load_strategy
 from headwater.schedule.base import Budget, Observed, Strategy, Table
-from headwater.store.values import Source
+from headwater.store.values import Selectivity
 
 HOUR, DAY = 3600.0, 86_400.0
 FEEDS, WANTED, WINDOW = 48, 12, 5
@@ -42,7 +42,7 @@ class Known:
 
     def rates(self) -> Floats:
         rows = np.arange(FEEDS, dtype=np.intp)
-        found = self._strategy.believe(lambda estimator: estimator.rate(rows, np.full(FEEDS, self.now)))
+        found = self._strategy.ask_estimator(lambda estimator: estimator.rate(rows, np.full(FEEDS, self.now)))
         return np.full(FEEDS, np.nan) if found is None else found
 
 
@@ -62,31 +62,31 @@ class World:
 
 
 def polled(
-    world: World, strategy_name: str, steering: bool, query: Create = QUERY, own: float = 0.0
+    world: World, strategy_name: str, steering: bool, query: CreateFeed = QUERY, own: float = 0.0
 ) -> tuple[float, float, int]:
     """Completeness and mean delay of the query's results in the second half, and what it cost."""
     strategy = load_strategy(strategy_name)(FEEDS)
     table = Table.of(FEEDS, float(WINDOW))
     engine = Engine()
     for feed, origin in ORIGINS.items():
-        engine.feed(feed, origin)
-    engine.add(query)
+        engine.set_origin(feed, origin)
+    engine.add_query(query)
     offered: Counter[int] = Counter()
     kept: Counter[int] = Counter()
     caught = cost = 0
     waited = 0.0
-    scope = Scope(ORIGINS, {"volcano": query.query})
+    scope = SourceScope(ORIGINS, {"volcano": query.query})
     decider = Known(table, strategy)
     for tick, now in enumerate(np.arange(HOUR / 2, world.end, HOUR / 2)):
         if steering and tick % 24 == 0:
-            sources = [Source(1, feed, number, offered[feed]) for feed, number in kept.items()]
-            wanting = Wanting({1: query}, scope, sources, offered)
+            sources = [Selectivity(1, feed, number, offered[feed]) for feed, number in kept.items()]
+            wanting = DemandModel({1: query}, scope, sources, offered)
             mine = dict.fromkeys(ORIGINS, own)
-            wants = wanting.wants(mine)
+            wants = wanting.compute_demand(mine)
             worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
             decider.now = now
-            found = aimed(wanting, {1: query}, decider, worth, 8 / 60, 120.0)  # type: ignore[arg-type]
-            wants = wanting.wants(mine, found.times)
+            found = plan_query_targets(wanting, {1: query}, decider, worth, 8 / 60, 120.0)  # type: ignore[arg-type]
+            wants = wanting.compute_demand(mine, found.times)
             table.weight[:] = [wants[k].weight for k in range(FEEDS)]
             table.selectivity[:] = [wants[k].selectivity for k in range(FEEDS)]
         choice = strategy.choose(table, now, Budget(4, 4 / (HOUR / 2)))
@@ -141,12 +141,14 @@ def test_a_query_with_a_target_is_served_better_than_without_at_equal_cost() -> 
 def test_a_feed_is_worth_the_sum_of_importance_times_selectivity_of_its_queries() -> None:
     script = "CREATE FEED a AS RETURN f1 IMPORTANCE 4; CREATE FEED b AS RETURN f1 | f2; CREATE FEED c AS RETURN b"
     definitions = dict(enumerate(parse(script).queries))
-    scope = Scope(ORIGINS, {create.name.key: create.query for create in definitions.values()})
-    sources = [Source(0, 1, 30, 100), Source(1, 1, 5, 100), Source(1, 2, 50, 50)]
+    scope = SourceScope(ORIGINS, {create.name.key: create.query for create in definitions.values()})
+    sources = [Selectivity(0, 1, 30, 100), Selectivity(1, 1, 5, 100), Selectivity(1, 2, 50, 50)]
     offers = {1: 100, 2: 50}
-    wants = Wanting(definitions, scope, sources, offers).wants({1: 0.0, 2: 1.0, 3: 0.0})
+    wants = DemandModel(definitions, scope, sources, offers).compute_demand({1: 0.0, 2: 1.0, 3: 0.0})
     worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
-    assert worth[1] == pytest.approx(4 * selectivity(30, 100) + selectivity(5, 100) + selectivity(0, 100))
-    assert worth[2] == pytest.approx(1.0 + selectivity(50, 50) + selectivity(0, 50))
+    assert worth[1] == pytest.approx(
+        4 * estimate_selectivity(30, 100) + estimate_selectivity(5, 100) + estimate_selectivity(0, 100)
+    )
+    assert worth[2] == pytest.approx(1.0 + estimate_selectivity(50, 50) + estimate_selectivity(0, 50))
     assert wants[2].selectivity == 1.0  # somebody reads it unfiltered
-    assert worth[3] == SAFETY
+    assert worth[3] == MIN_WEIGHT

@@ -9,11 +9,11 @@ import numpy as np
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Refresh, Verdict
-from headwater.node.courtesy import Courtesy
+from headwater.node.courtesy import Politeness
 from headwater.node.crawler import Crawler
 from headwater.node.node import Node
-from headwater.node.spending import Spending
-from headwater.schedule.budget import Cap
+from headwater.node.spending import BudgetAccount
+from headwater.schedule.budget import RequestCap
 from headwater.schedule.fix import Fix1h
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -58,12 +58,12 @@ async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: i
         store,
         fetcher,
         Fix1h(),
-        Spending(Cap(budget)),
-        Courtesy(np.random.default_rng(1), least=0.05),
+        BudgetAccount(RequestCap(budget)),
+        Politeness(np.random.default_rng(1), least=0.05),
         per_host=64,
         clock=clock,
     )
-    await crawler.load()
+    await crawler.load_feeds()
     stop = asyncio.Event()
     running = asyncio.create_task(crawler.run(stop))
 
@@ -78,7 +78,7 @@ async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: i
 
 def settled(crawler: Crawler) -> int:
     """How many feeds have been refreshed, written and learned from."""
-    return int(np.count_nonzero(np.isfinite(crawler.roster.table.last) & ~crawler.roster.busy))
+    return int(np.count_nonzero(np.isfinite(crawler.feed_table.table.last) & ~crawler.feed_table.in_flight))
 
 
 async def test_feeds_that_are_read_anew_while_they_are_refreshed_are_not_asked_twice(farm, given, eventually) -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.node.courtesy import Courtesy
-from headwater.node.deciding import Decider
-from headwater.node.roster import Roster
-from headwater.node.setting_up import spending
-from headwater.node.wants import Want
+from headwater.node.courtesy import Politeness
+from headwater.node.deciding import Scheduler
+from headwater.node.roster import FeedTable
+from headwater.node.setting_up import make_budget_account
+from headwater.node.wants import Demand
 from headwater.schedule import STRATEGIES
 from headwater.settings import Settings
 from headwater.store.store import Store
@@ -28,58 +28,58 @@ def row(feed: int, url: str | None = None, **more: object) -> ScheduleRow:
 
 
 def test_a_feed_that_is_taken_twice_keeps_its_row_and_gets_its_new_state() -> None:
-    roster = Roster()
-    roster.take([row(7), row(9)], {})
-    roster.take([row(9, weight=3.0, window=15)], {9: 500.0})
-    assert (len(roster), roster.row(7), roster.row(9)) == (2, 0, 1)
-    assert (roster.table.weight[1], roster.table.window[1], roster.allowed[1]) == (3.0, 15.0, 500.0)
+    roster = FeedTable()
+    roster.upsert_feeds([row(7), row(9)], {})
+    roster.upsert_feeds([row(9, weight=3.0, window=15)], {9: 500.0})
+    assert (len(roster), roster.find_row(7), roster.find_row(9)) == (2, 0, 1)
+    assert (roster.table.weight[1], roster.table.window[1], roster.earliest[1]) == (3.0, 15.0, 500.0)
 
 
 def test_what_the_store_said_before_a_refresh_was_written_does_not_make_the_feed_due_again() -> None:
-    roster = Roster()
-    roster.take([row(1), row(2), row(3)], {})
-    roster.allowed[:] = roster.table.last[:] = 900.0  # all three have been refreshed …
-    roster.busy[roster.rows([1])] = True  # … and the first is not written yet
-    roster.release([2], moment=50.0)
-    roster.release([3], moment=20.0)
-    roster.take([row(k, weight=2.0) for k in (1, 2, 3)], {}, since=40.0)
-    assert roster.ids[roster.candidates(100.0) | roster.busy].tolist() == [1, 3]
+    roster = FeedTable()
+    roster.upsert_feeds([row(1), row(2), row(3)], {})
+    roster.earliest[:] = roster.table.last[:] = 900.0  # all three have been refreshed …
+    roster.in_flight[roster.find_rows([1])] = True  # … and the first is not written yet
+    roster.release_feeds([2], moment=50.0)
+    roster.release_feeds([3], moment=20.0)
+    roster.upsert_feeds([row(k, weight=2.0) for k in (1, 2, 3)], {}, since=40.0)
+    assert roster.ids[roster.find_candidates(100.0) | roster.in_flight].tolist() == [1, 3]
     assert roster.table.weight.tolist() == [2.0, 2.0, 2.0]  # what others changed counts
     assert roster.table.last.tolist() == [900.0, 900.0, -np.inf]
 
 
 def test_only_active_idle_feeds_past_their_moment_are_candidates() -> None:
-    roster = Roster()
-    roster.take([row(1), row(2, paused=True), row(3, gone_since=5.0), row(4), row(5), row(6)], {4: 200.0})
-    roster.busy[roster.rows([5])] = True
-    roster.drop([6])
-    assert roster.ids[roster.candidates(100.0)].tolist() == [1]
-    assert roster.ids[roster.candidates(200.0)].tolist() == [1, 4]
+    roster = FeedTable()
+    roster.upsert_feeds([row(1), row(2, paused=True), row(3, gone_since=5.0), row(4), row(5), row(6)], {4: 200.0})
+    roster.in_flight[roster.find_rows([5])] = True
+    roster.remove_feeds([6])
+    assert roster.ids[roster.find_candidates(100.0)].tolist() == [1]
+    assert roster.ids[roster.find_candidates(200.0)].tolist() == [1, 4]
 
 
 def test_a_host_that_asked_to_be_left_alone_holds_back_all_its_feeds() -> None:
-    roster = Roster()
-    roster.take([row(1, "http://a.example.org/x"), row(2, "http://b.example.org/y"), row(3)], {})
+    roster = FeedTable()
+    roster.upsert_feeds([row(1, "http://a.example.org/x"), row(2, "http://b.example.org/y"), row(3)], {})
     roster.hold_host("example.org", 60.0)
-    assert roster.ids[roster.candidates(59.0)].tolist() == [3]
-    assert roster.ids[roster.candidates(60.0)].tolist() == [1, 2, 3]
+    assert roster.ids[roster.find_candidates(59.0)].tolist() == [3]
+    assert roster.ids[roster.find_candidates(60.0)].tolist() == [1, 2, 3]
 
 
 def test_a_host_has_room_for_what_is_not_under_way() -> None:
-    roster = Roster()
-    roster.take([row(k, "http://a.example/") for k in (1, 2, 3)] + [row(4)], {})
-    roster.busy[[0, 1]] = True
-    assert roster.room(3).tolist() == [1, 3]
-    assert roster.room(1).tolist() == [0, 1]
+    roster = FeedTable()
+    roster.upsert_feeds([row(k, "http://a.example/") for k in (1, 2, 3)] + [row(4)], {})
+    roster.in_flight[[0, 1]] = True
+    assert roster.compute_host_room(3).tolist() == [1, 3]
+    assert roster.compute_host_room(1).tolist() == [0, 1]
 
 
 def test_hosts_beyond_the_first_room_keep_what_was_held() -> None:
-    roster = Roster()
-    roster.take([row(0)], {})
+    roster = FeedTable()
+    roster.upsert_feeds([row(0)], {})
     roster.hold_host(roster_host(0), 10.0)
-    roster.take([row(k) for k in range(1, 500)], {})
-    assert not roster.candidates(5.0)[0]
-    assert np.count_nonzero(roster.candidates(5.0)) == 499
+    roster.upsert_feeds([row(k) for k in range(1, 500)], {})
+    assert not roster.find_candidates(5.0)[0]
+    assert np.count_nonzero(roster.find_candidates(5.0)) == 499
 
 
 def roster_host(feed: int) -> str:
@@ -106,12 +106,12 @@ _FEEDS = st.lists(
 def test_feeds_that_come_all_at_once_are_as_if_they_had_come_one_by_one_and_again(
     feeds: list[ScheduleRow], allowed: dict[int, float], wanted: set[int]
 ) -> None:
-    once, again = Roster(), Roster()
+    once, again = FeedTable(), FeedTable()
     for roster in (once, again):
-        roster.want({feed: Want(2.0, 0.5) for feed in wanted})
-    once.take(feeds, allowed)
+        roster.set_demand({feed: Demand(2.0, 0.5) for feed in wanted})
+    once.upsert_feeds(feeds, allowed)
     for feed in [*feeds, *feeds]:
-        again.take([feed], allowed)
+        again.upsert_feeds([feed], allowed)
     for name in ("ids", "host", "allowed", "active", "busy", "learned", "hosts"):
         assert np.array_equal(getattr(once, name), getattr(again, name)), name
     for name in ("weight", "selectivity", "window", "last"):
@@ -124,8 +124,10 @@ async def test_a_start_with_many_chunks_of_feeds_takes_every_one_once(
     monkeypatch.setattr(Store.all_known_schedule, "__defaults__", (3,))
     async with await Store.open(f"sqlite:///{tmp_path}/db") as store:
         await store.add_feeds([NewFeed(f"http://{k}.example/rss") for k in range(40)], 1.0)
-        decider = Decider(store, STRATEGIES["value"](), spending(Settings()), Courtesy(np.random.default_rng(1)))
+        decider = Scheduler(
+            store, STRATEGIES["value"](), make_budget_account(Settings()), Politeness(np.random.default_rng(1))
+        )
         for _ in range(2):
-            await decider.load()
-            assert sorted(decider.roster.ids.tolist()) == [feed.id for feed in await store.feeds()]
-            assert len(decider.strategy) == len(decider.roster) == 40
+            await decider.load_feeds()
+            assert sorted(decider.feed_table.ids.tolist()) == [feed.id for feed in await store.feeds()]
+            assert len(decider.strategy) == len(decider.feed_table) == 40

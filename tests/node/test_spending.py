@@ -11,12 +11,12 @@ import pytest
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Outcome
-from headwater.node.courtesy import Courtesy
+from headwater.node.courtesy import Politeness
 from headwater.node.crawler import Crawler
 from headwater.node.node import Node
-from headwater.node.spending import Spending
-from headwater.schedule.budget import Cap
-from headwater.schedule.pace import Pace
+from headwater.node.spending import BudgetAccount
+from headwater.schedule.budget import RequestCap
+from headwater.schedule.pace import HostRate
 from headwater.schedule.reference import Reference
 from headwater.schedule.uniform import Uniform
 from headwater.store.store import Store
@@ -44,10 +44,12 @@ async def run_fast(eventually, made, settings, strategy, spending, requests):  #
         Fetcher(allow_private=True, per_host=64) as fetcher,
     ):
         await store.add_feeds([NewFeed(made.url(k)) for k in range(made.feeds)], time.time())
-        courtesy = Courtesy(np.random.default_rng(1), least=0.05)
+        courtesy = Politeness(np.random.default_rng(1), least=0.05)
         crawler = Crawler(store, fetcher, strategy, spending, courtesy, per_host=64, clock=clock)
-        await crawler.load()
-        crawler.roster.allowed[:] = 0.0  # they were tried before: the strategy chooses, not the rule of first refreshes
+        await crawler.load_feeds()
+        crawler.feed_table.earliest[:] = (
+            0.0  # they were tried before: the strategy chooses, not the rule of first refreshes
+        )
         stop = asyncio.Event()
         running = asyncio.create_task(crawler.run(stop))
         await eventually(lambda: len(made.log) >= requests, "the requests reached the farm", 60.0)
@@ -64,48 +66,50 @@ def fullest_minute(moments: list[float]) -> int:
 @pytest.mark.parametrize("strategy", [Uniform, Reference])
 async def test_no_sixty_seconds_hold_more_requests_than_the_budget(farm, given, eventually, strategy) -> None:
     made = await farm(feeds=130, speed=1000, hints=False)
-    asked = await run_fast(eventually, made, given(), strategy(), Spending(Cap(40)), requests=120)
+    asked = await run_fast(eventually, made, given(), strategy(), BudgetAccount(RequestCap(40)), requests=120)
     assert asked[-1][0] - asked[0][0] > 100
     assert fullest_minute([at for at, _ in asked]) <= 40
 
 
 async def test_a_host_is_never_asked_faster_than_its_own_budget_allows(farm, given, eventually) -> None:
     made = await farm(feeds=20, speed=1000, hints=False)
-    asked = await run_fast(eventually, made, given(), Uniform(), Spending(Cap(1000), Pace(6)), requests=18)
+    asked = await run_fast(
+        eventually, made, given(), Uniform(), BudgetAccount(RequestCap(1000), HostRate(6)), requests=18
+    )
     assert fullest_minute([at for at, _ in asked]) <= 7  # the farm sees a request some milliseconds late: one more
 
 
 async def test_bytes_are_reserved_before_a_fetch_and_settled_after_it() -> None:
-    spending = Spending(Cap(600, bytes=100_000.0))
-    assert spending.available(0.0) == 5  # 20 kB each are expected
-    reserved = spending.begin(0.0, 0)
-    assert spending.available(0.0) == 4
+    spending = BudgetAccount(RequestCap(600, bytes=100_000.0))
+    assert spending.count_available(0.0) == 5  # 20 kB each are expected
+    reserved = spending.reserve(0.0, 0)
+    assert spending.count_available(0.0) == 4
     outcome = Outcome(Ending.CHANGED, "http://a.example/", "http://a.example/", 0.0, 1.0, bytes=100_000)
-    spending.end(1.0, reserved, outcome)
-    assert spending.available(1.0) == 0
-    assert spending.spent(1.0).bytes == 100_000
-    assert spending.available(62.0) > 0
+    spending.charge_outcome(1.0, reserved, outcome)
+    assert spending.count_available(1.0) == 0
+    assert spending.measure_use(1.0).bytes == 100_000
+    assert spending.count_available(62.0) > 0
 
 
 async def test_a_redirect_took_a_second_request_and_a_fetch_given_up_keeps_its_reservation() -> None:
-    spending = Spending(Cap(60, bytes=1e9))
+    spending = BudgetAccount(RequestCap(60, bytes=1e9))
     outcome = Outcome(Ending.CHANGED, "http://a.example/", "http://b.example/", 0.0, 1.0, bytes=10)
-    spending.end(1.0, spending.begin(0.0, 0), outcome)
-    assert spending.spent(1.0).requests == 2
-    reserved = spending.begin(2.0, 0)
-    spending.end(3.0, reserved, None)
-    assert spending.spent(3.0).requests == 3
-    assert spending.spent(3.0).bytes == pytest.approx(10 + reserved)
+    spending.charge_outcome(1.0, spending.reserve(0.0, 0), outcome)
+    assert spending.measure_use(1.0).requests == 2
+    reserved = spending.reserve(2.0, 0)
+    spending.charge_outcome(3.0, reserved, None)
+    assert spending.measure_use(3.0).requests == 3
+    assert spending.measure_use(3.0).bytes == pytest.approx(10 + reserved)
 
 
 async def test_a_clock_set_back_does_not_freeze_the_budget() -> None:
-    spending = Spending(Cap(60), Pace(60))
+    spending = BudgetAccount(RequestCap(60), HostRate(60))
     for k in range(10):
-        spending.end(1000.0, spending.begin(1000.0, k), None)
-    assert spending.available(1000.0) == 0
-    spending.shift(900.0)
-    assert spending.available(105.0) == 5
-    assert spending.ready(0, 102.0)
+        spending.charge_outcome(1000.0, spending.reserve(1000.0, k), None)
+    assert spending.count_available(1000.0) == 0
+    spending.shift_clock(900.0)
+    assert spending.count_available(105.0) == 5
+    assert spending.is_host_ready(0, 102.0)
 
 
 async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_budget(given) -> None:
@@ -114,16 +118,16 @@ async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_bud
         Fetcher(allow_private=True) as fetcher,
     ):
         added = await store.add_feeds([NewFeed(f"http://h{k}.example/feed") for k in range(6)], 0.0)
-        spending, courtesy = Spending(Cap(60)), Courtesy(np.random.default_rng(1))
+        spending, courtesy = BudgetAccount(RequestCap(60)), Politeness(np.random.default_rng(1))
         crawler = Crawler(store, fetcher, Uniform(), spending, courtesy, per_host=64)
-        await crawler.load()
-        crawler.roster.allowed[:4] = 0.0  # only the last two were never tried
-        wish = asyncio.create_task(crawler.refresh_now(added[3].feed.id))
+        await crawler.load_feeds()
+        crawler.feed_table.earliest[:4] = 0.0  # only the last two were never tried
+        wish = asyncio.create_task(crawler.request_refresh(added[3].feed.id))
         await asyncio.sleep(0.1)
-        chosen = crawler.choose(4, time.time())
+        chosen = crawler.choose_feeds(4, time.time())
         assert [row for row, _ in chosen] == [3, 4, 5, 0]
         assert [why for _, why in chosen[:3]] == ["asked for by a person", *["its first refresh"] * 2]
-        assert [row for row, _ in crawler.choose(1, time.time())] == [3]
+        assert [row for row, _ in crawler.choose_feeds(1, time.time())] == [3]
         wish.cancel()
 
 
@@ -132,7 +136,7 @@ async def test_a_persons_wish_comes_before_forty_feeds_that_wait(farm, given, ev
     async with Node(given(budget=60)) as node:
         added = await node.store.add_feeds([NewFeed(made.url(k)) for k in range(40)], time.time())
         await eventually(lambda: len(made.log) >= 10, "the first burst is spent")
-        settled = await node.crawler.refresh_now(added[35].feed.id)
+        settled = await node.crawler.request_refresh(added[35].feed.id)
         assert settled.verdict.refresh.reason == "asked for by a person"
         order = [line.feed for line in made.log]
         assert order.index(35) <= 13

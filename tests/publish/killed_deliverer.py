@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Feed
-from headwater.node.processor import Processor
+from headwater.node.processor import QueryProcessor
 from headwater.publish.deliver import Deliverer
-from headwater.publish.duties import Duties
-from headwater.publish.sinks import Hook, Mail, Message, Sink
+from headwater.publish.duties import DeliveryPlanner
+from headwater.publish.sinks import DeliveryMessage, MailSink, Sink, WebhookSink
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item
 
@@ -26,13 +26,13 @@ class Telling(Sink):
         self._sink = sink
         self._tell = tell
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: DeliveryMessage) -> None:
         self._tell()
         await self._sink.send(message)
 
 
 def deliverer(store: Store, fetcher: Fetcher, smtp: str, tell: Callable[[], None] = lambda: None) -> Deliverer:
-    known = {"email": Mail(smtp, "headwater@example.org"), "webhook": Hook(fetcher, b"secret")}
+    known = {"email": MailSink(smtp, "headwater@example.org"), "webhook": WebhookSink(fetcher, b"secret")}
     sinks = {name: Telling(sink, tell) for name, sink in known.items()}
     # Doubling without end would wait minutes for the one message in hundreds that is refused ten times in a row; a
     # claim that died with its process counts as an attempt too.
@@ -41,7 +41,7 @@ def deliverer(store: Store, fetcher: Fetcher, smtp: str, tell: Callable[[], None
 
 async def go_for_ever(url: str, round: int, feed_id: int, smtp: str, told: Connection) -> None:
     async with await Store.open(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
-        processor = Processor(store, writers=[Duties(ZoneInfo("UTC"))], batch=5)
+        processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"))], batch=5)
         await processor.load()
         began: list[bool] = []
 
@@ -62,7 +62,7 @@ async def _publish(store: Store, round: int, feed_id: int) -> None:
         await asyncio.sleep(0.02)
 
 
-async def _process(processor: Processor) -> None:
+async def _process(processor: QueryProcessor) -> None:
     while True:
         if not await processor.step():
             await asyncio.sleep(0.005)

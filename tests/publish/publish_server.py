@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import uvicorn
 
-from headwater.node.crawler import Status
+from headwater.node.crawler import CrawlStatus
 
 BASE = "https://feeds.example"
-STATUS = Status(0, 0, "uniform", 60.0, 60, None, 0)
+STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
 
 
 @asynccontextmanager

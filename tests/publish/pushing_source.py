@@ -18,7 +18,7 @@ import uvicorn
 from publish_server import served
 
 from headwater.node.node import Node
-from headwater.node.pushing import Pushing
+from headwater.node.pushing import PushService
 from headwater.settings import Settings
 from headwater.web.app import create_app
 
@@ -94,14 +94,14 @@ async def source(**how: Any) -> AsyncIterator[Source]:
 
 
 @asynccontextmanager
-async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterator[tuple[Node, Pushing, str]]:
+async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterator[tuple[Node, PushService, str]]:
     """A node with its pages, hub and callbacks: what `headwater serve` runs."""
     listener = socket.create_server(("127.0.0.1", 0))
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     usual: dict[str, Any] = {"data": folder, "allow_private": True, "per_host": 64, "budget": 100_000.0}
     usual |= {"public_url": base} if public else {}
     async with Node(Settings(**usual | more)) as node:
-        pushing = Pushing(node, base)
+        pushing = PushService(node, base)
         app = create_app(node.store, node.status, base=base, live=node.live, node=node, pushing=pushing)
         config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)

@@ -25,12 +25,12 @@ from hypothesis import strategies as st
 from moody_receivers import hooks, mail_server
 
 from headwater.fetch.client import Fetcher
-from headwater.language.ast import Every, Span, Unit
+from headwater.language.ast import Duration, EveryClause, TimeUnit
 from headwater.model import Feed
-from headwater.node.processor import Processor
+from headwater.node.processor import QueryProcessor
 from headwater.publish.deliver import Deliverer
-from headwater.publish.duties import Duties, next_slot
-from headwater.publish.sinks import Hook, Mail, Notice
+from headwater.publish.duties import DeliveryPlanner, next_digest_time
+from headwater.publish.sinks import MailSink, NotificationSink, WebhookSink
 from headwater.store.store import Store
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -40,16 +40,16 @@ FORKS.set_forkserver_preload(  # or every child spends seconds on importing ever
 )
 
 
-async def prepared(store: Store, deliver: str, clock=time.time) -> tuple[Feed, Processor]:  # type: ignore[no-untyped-def]
+async def prepared(store: Store, deliver: str, clock=time.time) -> tuple[Feed, QueryProcessor]:  # type: ignore[no-untyped-def]
     feed = await one_feed(store)
     await store.queries.execute(f'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava" {deliver}', NOW)
-    processor = Processor(store, writers=[Duties(ZoneInfo("UTC"), clock)])
+    processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"), clock)])
     await processor.load()
     await processor.step()
     return feed, processor
 
 
-async def arrive(store: Store, processor: Processor, feed: Feed, *names: str, **more: str) -> None:
+async def arrive(store: Store, processor: QueryProcessor, feed: Feed, *names: str, **more: str) -> None:
     number = await store.outbox_end()
     items = [
         an_item(feed.id, link, link=link, **{"title": f"lava {link[-2:]}"} | more)
@@ -72,7 +72,7 @@ async def test_a_web_hook_gets_every_item_once_although_it_fails_at_random(store
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
         await arrive(store, processor, feed, *map(str, range(20)))
         async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
-            sinks = {"webhook": Hook(fetcher, b"secret")}
+            sinks = {"webhook": WebhookSink(fetcher, b"secret")}
             await until_done(store, Deliverer(store, sinks, lease=0.2, first_wait=0.01, most_attempts=100))
         assert Counter(id for ids in receiver.keys.values() for id in ids) == Counter(
             f"https://example.org/{n}" for n in range(20)
@@ -148,8 +148,8 @@ async def test_sinks_that_redirect_stall_or_never_end_are_tried_again_and_hold_n
             await store.queries.execute('CREATE FEED mailed AS RETURN ALL DELIVER TO EMAIL "a@example.org"', NOW)
             await arrive(store, processor, feed, "1")
             async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
-                mail = Mail(f"smtp://127.0.0.1:{smtp[0]}?starttls=never", "b@example.org")
-                sinks = {"webhook": Hook(fetcher, b"secret"), "email": mail}
+                mail = MailSink(f"smtp://127.0.0.1:{smtp[0]}?starttls=never", "b@example.org")
+                sinks = {"webhook": WebhookSink(fetcher, b"secret"), "email": mail}
                 await until_done(store, Deliverer(store, sinks, lease=5.0, first_wait=0.01, most_attempts=2))
             assert elsewhere[1] == []
     assert len(receiver.taken) == 1
@@ -175,7 +175,7 @@ async def test_mails_come_once_although_the_server_fails_at_random(store: Store)
         await arrive(store, processor, feed, *map(str, range(10)))
         await arrive(store, processor, feed, "evil", title="lava\r\nBcc: all@example.org")
         deliverer = Deliverer(
-            store, {"email": Mail(smtp, "headwater@example.org")}, lease=0.2, first_wait=0.01, most_attempts=100
+            store, {"email": MailSink(smtp, "headwater@example.org")}, lease=0.2, first_wait=0.01, most_attempts=100
         )
         await until_done(store, deliverer)
     by_id = {mail["Message-ID"]: mail for mail in receiver.taken}
@@ -191,7 +191,7 @@ async def test_a_digest_comes_at_its_time_with_everything_and_not_when_there_is_
     clock = lambda: now  # noqa: E731
     with mail_server(moods=0) as (smtp, receiver):
         feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org" EVERY 1 DAY AT "07:30"', clock)
-        deliverer = Deliverer(store, {"email": Mail(smtp, "headwater@example.org")}, clock=clock)
+        deliverer = Deliverer(store, {"email": MailSink(smtp, "headwater@example.org")}, clock=clock)
         await arrive(store, processor, feed, "a")
         now += 600
         await arrive(store, processor, feed, "b", "c")
@@ -217,7 +217,7 @@ async def test_what_a_sink_refuses_for_good_is_dead_and_can_be_sent_again(store:
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
         await arrive(store, processor, feed, "a", "b")
         async with Fetcher(allow_private=True, contact=None) as fetcher:
-            deliverer = Deliverer(store, {"webhook": Hook(fetcher, b"secret")})
+            deliverer = Deliverer(store, {"webhook": WebhookSink(fetcher, b"secret")})
             await until_done(store, deliverer)
             dead = await store.publishing.deliveries(["dead"])
             assert [one.attempts for one in dead] == [1, 1]
@@ -237,7 +237,7 @@ async def test_a_sink_that_never_works_is_given_up_after_so_many_attempts(store:
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
         await arrive(store, processor, feed, "a")
         async with Fetcher(allow_private=True, contact=None) as fetcher:
-            sinks = {"webhook": Hook(fetcher, b"secret")}
+            sinks = {"webhook": WebhookSink(fetcher, b"secret")}
             await until_done(store, Deliverer(store, sinks, first_wait=0.01, most_attempts=3))
         (one,) = await store.publishing.deliveries()
         assert (one.state, one.attempts) == ("dead", 3)
@@ -249,7 +249,7 @@ async def test_a_web_hook_on_a_private_address_is_never_called(store: Store) -> 
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
         await arrive(store, processor, feed, "a")
         async with Fetcher(allow_private=False, contact=None) as fetcher:
-            await until_done(store, Deliverer(store, {"webhook": Hook(fetcher, b"secret")}))
+            await until_done(store, Deliverer(store, {"webhook": WebhookSink(fetcher, b"secret")}))
         (one,) = await store.publishing.deliveries()
         assert one.state == "dead"
         assert one.message
@@ -262,12 +262,12 @@ async def test_a_notification_goes_by_apprise_but_not_to_hosts_behind_the_guard(
         host = url.removeprefix("http://")
         feed, processor = await prepared(store, f'DELIVER TO NOTIFY "json://{host}"')
         await arrive(store, processor, feed, "a")
-        await until_done(store, Deliverer(store, {"notify": Notice(allow_private=False)}))
+        await until_done(store, Deliverer(store, {"notify": NotificationSink(allow_private=False)}))
         (one,) = await store.publishing.deliveries()
         assert (one.state, receiver.taken) == ("dead", [])
         await store.publishing.resend([one.id], time.time())
         receiver.status = 200
-        await until_done(store, Deliverer(store, {"notify": Notice(allow_private=True)}))
+        await until_done(store, Deliverer(store, {"notify": NotificationSink(allow_private=True)}))
         (one,) = await store.publishing.deliveries()
         assert one.state == "sent"
 
@@ -279,7 +279,7 @@ async def test_nothing_is_delivered_of_what_filled_a_new_feed_from_the_past_nor_
     await store.queries.execute(
         'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava" DELIVER TO EMAIL "a@b.example"', NOW
     )
-    processor = Processor(store, writers=[Duties(ZoneInfo("UTC"))])
+    processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"))])
     await processor.load()
     while await processor.step():
         pass
@@ -290,10 +290,10 @@ async def test_nothing_is_delivered_of_what_filled_a_new_feed_from_the_past_nor_
 
 def test_a_digest_keeps_its_time_of_day_when_clocks_change() -> None:
     vienna = ZoneInfo("Europe/Vienna")
-    daily = Every(Span(1, Unit.DAY), "07:30")
+    daily = EveryClause(Duration(1, TimeUnit.DAY), "07:30")
     at = datetime(2026, 3, 27, 12, 0, tzinfo=vienna).timestamp()
     for _ in range(4):  # over the night of 29 March
-        at = next_slot(daily, at, vienna)
+        at = next_digest_time(daily, at, vienna)
         assert datetime.fromtimestamp(at, vienna).strftime("%H:%M") == "07:30"
     assert datetime.fromtimestamp(at, vienna).day == 31
 
@@ -308,11 +308,11 @@ def test_a_digest_keeps_its_time_of_day_when_clocks_change() -> None:
 def test_a_daily_digest_comes_once_on_every_day_of_the_calendar(name: str, begin: datetime, minute: int) -> None:
     """In a night in which its time of day is left out it comes later, where it is there twice at the first."""
     there, wall = ZoneInfo(name), f"{minute // 60:02}:{minute % 60:02}"
-    daily = Every(Span(1, Unit.DAY), wall)
+    daily = EveryClause(Duration(1, TimeUnit.DAY), wall)
     at = begin.replace(tzinfo=UTC).timestamp()
     days = []
     for _ in range(5):
-        at, before = next_slot(daily, at, there), at
+        at, before = next_digest_time(daily, at, there), at
         assert at > before
         shown = datetime.fromtimestamp(at, there)
         days.append(shown.toordinal())
@@ -336,7 +336,7 @@ async def test_a_digest_comes_by_the_time_zone_of_who_wrote_the_query(store: Sto
     await store.accounts.remove(ada.id, by=SOMEBODY)
     await store.queries.execute(f"CREATE OR REPLACE FEED early {digest}", NOW, subscriber=bo.id)
     await store.accounts.change(bo.id, time_zone="Asia/Kolkata")
-    processor = Processor(store, writers=[Duties(ZoneInfo("Europe/Vienna"))])
+    processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("Europe/Vienna"))])
     await processor.load()
     await processor.step()
     await arrive(store, processor, feed, "new")
@@ -363,7 +363,7 @@ def run_and_kill(url: str, round: int, feed_id: int, smtp: str, wait: float) -> 
 async def finish(url: str, smtp: str) -> int:
     """Everything that is still to be done, without being killed; how many items there are."""
     async with await Store.open(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
-        processor = Processor(store, writers=[Duties(ZoneInfo("UTC"))])
+        processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"))])
         await processor.load()
         while await processor.step():
             pass
@@ -379,7 +379,7 @@ async def two_queries(url: str, hook: str) -> int:
         feed = await one_feed(store)
         for name, sink in (("mailed", 'EMAIL "me@example.org"'), ("hooked", f'WEBHOOK "{hook}"')):
             await store.queries.execute(f"CREATE FEED {name} AS RETURN ALL DELIVER TO {sink}", NOW)
-        processor = Processor(store)
+        processor = QueryProcessor(store)
         await processor.load()
         while await processor.step():
             pass

@@ -17,8 +17,8 @@ from test_published_queries import arrive, lava
 from headwater.fetch.client import Fetcher
 from headwater.formats import read
 from headwater.publish import cache, hub
-from headwater.publish.cache import Documents
-from headwater.publish.hub import Hub
+from headwater.publish.cache import DocumentCache
+from headwater.publish.hub import WebSubHub
 from headwater.store.store import Store
 from headwater.web.app import create_app
 from store_samples import NOW, SOMEBODY
@@ -32,16 +32,16 @@ class Bench:
     def __init__(self, store: Store, fetcher: Fetcher) -> None:
         self.now = NOW
         self.store = store
-        self.documents = Documents(store, BASE, hub=(f"{BASE}/hub",), clock=lambda: self.now)
+        self.documents = DocumentCache(store, BASE, hub=(f"{BASE}/hub",), clock=lambda: self.now)
         self.fetcher = fetcher
         self.hub = self.another()
         self.subscriber = None
         self.url = ""
         self.client: httpx.AsyncClient
 
-    def another(self) -> Hub:
+    def another(self) -> WebSubHub:
         """As after a restart."""
-        return Hub(self.store, self.documents, self.fetcher, clock=lambda: self.now)
+        return WebSubHub(self.store, self.documents, self.fetcher, clock=lambda: self.now)
 
     async def ask(self, to: Callback | str, mode: str = "subscribe", topic: str = TOPIC, **more: Any) -> httpx.Response:
         address = to if isinstance(to, str) else to.url
@@ -330,7 +330,7 @@ async def test_a_private_topic_needs_its_token_and_ends_with_it(bench: Bench, st
         await bench.work()
         assert read(subscriber.got[0][1]).self == f"{TOPIC}?token=t0ken"
         await store.publishing.revoke("/feeds/Lava", by=SOMEBODY)
-        await asyncio.sleep(cache.LOOK)
+        await asyncio.sleep(cache.CHECK_SECONDS)
         await arrive(store, processor, feed, "secret lava")
         await bench.work()
         await bench.work()
@@ -363,12 +363,12 @@ async def test_callbacks_on_private_addresses_are_refused_before_anything_leaves
             "http://[::1]/",
             "http://2130706433/",
         ):
-            status, said = await bench.hub.take(form | {"hub.callback": address})
+            status, said = await bench.hub.accept_request(form | {"hub.callback": address})
             if status == 202:  # a name: judged when it has been resolved
                 await bench.work()
             else:
                 assert "does not go to this address" in said
-        status, _ = await bench.hub.take(form | {"hub.callback": "http://localhost/"})
+        status, _ = await bench.hub.accept_request(form | {"hub.callback": "http://localhost/"})
         await bench.work()
         assert await store.hub.counts() == (0, 0)
         assert not inside.asked

@@ -16,7 +16,7 @@ from headwater.publish import cache
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item, one_feed
 
-CHANGED = cache.LOOK + 0.05  # seconds after which a change is seen
+CHANGED = cache.CHECK_SECONDS + 0.05  # seconds after which a change is seen
 
 
 async def filled(store: Store, count: int = 3) -> object:
@@ -167,7 +167,7 @@ async def test_a_delta_has_only_what_is_new_and_only_for_those_who_ask(store: St
 
 
 async def test_archive_pages_hold_the_whole_past_once(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "PAGE", 5)
+    monkeypatch.setattr(cache, "PAGE_ITEMS", 5)
     await filled(store, 73)
     address, seen = "/tags/news.atom", []
     head = read((await ask(address)).content)
@@ -218,14 +218,14 @@ async def test_an_item_that_came_on_two_ways_is_shown_once(store: Store, ask) ->
 async def test_many_readers_cost_one_reading(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(store)
     rendered = 0
-    original = cache.render
+    original = cache.render_document
 
     def counting(document):  # type: ignore[no-untyped-def]
         nonlocal rendered
         rendered += 1
         return original(document)
 
-    monkeypatch.setattr(cache, "render", counting)
+    monkeypatch.setattr(cache, "render_document", counting)
     answers = await asyncio.gather(*(ask("/tags/news.rss") for _ in range(50)))
     assert {answer.status_code for answer in answers} == {200}
     assert rendered == 1
@@ -233,8 +233,11 @@ async def test_many_readers_cost_one_reading(store: Store, ask, monkeypatch: pyt
 
 async def test_the_zipped_bytes_are_the_same_each_time(store: Store) -> None:
     await filled(store)
-    one, two = cache.Documents(store, BASE), cache.Documents(store, BASE)
-    first, second = await one.get(("/tags/news", "rss", None, None)), await two.get(("/tags/news", "rss", None, None))
+    one, two = cache.DocumentCache(store, BASE), cache.DocumentCache(store, BASE)
+    first, second = (
+        await one.load_document(("/tags/news", "rss", None, None)),
+        await two.load_document(("/tags/news", "rss", None, None)),
+    )
     assert first is not None
     assert second is not None
     assert (first.zipped, first.etag) == (second.zipped, second.etag)
@@ -246,8 +249,8 @@ async def test_what_changes_while_somebody_looks_is_seen_by_the_next(
 ) -> None:
     feed = await one_feed(store, tags=("news",))
     await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/old"))])
-    documents = cache.Documents(store, BASE)
-    assert await documents.find("/tags/news", "json", None, None) is not None
+    documents = cache.DocumentCache(store, BASE)
+    assert await documents.find_document("/tags/news", "json", None, None) is not None
     documents.expire()
     ask_version, read_it, may_tell = store.publishing.version, asyncio.Event(), asyncio.Event()
 
@@ -258,12 +261,12 @@ async def test_what_changes_while_somebody_looks_is_seen_by_the_next(
         return seen
 
     monkeypatch.setattr(store.publishing, "version", held)
-    looking = asyncio.create_task(documents.look())
+    looking = asyncio.create_task(documents.refresh_version())
     await read_it.wait()
     await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/new", first_seen=NOW + 1), at=NOW + 1)])
     documents.expire()
     may_tell.set()
-    found = await documents.find("/tags/news", "json", None, None)
+    found = await documents.find_document("/tags/news", "json", None, None)
     await looking
     assert found is not None
     assert b"https://example.org/new" in found.body

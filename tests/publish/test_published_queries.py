@@ -12,28 +12,28 @@ from publish_server import BASE, Asker
 
 from headwater.formats import read
 from headwater.model import Feed
-from headwater.node.processor import Processor
+from headwater.node.processor import QueryProcessor
 from headwater.publish import cache
 from headwater.store.store import Store
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
-CHANGED = cache.LOOK + 0.05
+CHANGED = cache.CHECK_SECONDS + 0.05
 
 
-async def lava(store: Store, count: int = 3, keep: int = 50) -> tuple[Feed, Processor]:
+async def lava(store: Store, count: int = 3, keep: int = 50) -> tuple[Feed, QueryProcessor]:
     """A query feed with so many items, one more that it does not want, and its processor."""
     feed = await one_feed(store, tags=("news",))
     await store.queries.execute(
         f'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST {keep} ITEMS', NOW
     )
-    processor = Processor(store, clock=lambda: NOW)
+    processor = QueryProcessor(store, clock=lambda: NOW)
     await processor.load()
     await processor.step()
     await arrive(store, processor, feed, *(f"lava {n}" for n in range(count)), "mud")
     return feed, processor
 
 
-async def arrive(store: Store, processor: Processor, feed: Feed, *titles: str) -> None:
+async def arrive(store: Store, processor: QueryProcessor, feed: Feed, *titles: str) -> None:
     number = await store.outbox_end()
     items = [an_item(feed.id, f"https://example.org/{title}", title=title, published=NOW + number + k)
              for k, title in enumerate(titles)]  # fmt: skip
@@ -46,7 +46,7 @@ async def arrive(store: Store, processor: Processor, feed: Feed, *titles: str) -
 async def test_a_query_feed_shows_its_window_and_pages_have_its_past(
     store: Store, ask: Asker, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "PAGE", 4)
+    monkeypatch.setattr(cache, "PAGE_ITEMS", 4)
     await lava(store, 10, keep=3)
     document = read((await ask(f"/feeds/Lava.{suffix}")).content)
     assert [item.title for item in document.items] == ["lava 9", "lava 8", "lava 7"]
@@ -73,7 +73,7 @@ async def test_a_query_feed_changes_when_a_hit_comes_and_only_then(store: Store,
 async def test_links_inside_a_private_document_carry_the_token(
     store: Store, ask: Asker, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "PAGE", 2)
+    monkeypatch.setattr(cache, "PAGE_ITEMS", 2)
     await lava(store, 5, keep=2)
     await store.publishing.set_private("/feeds/Lava", True)
     for token in (b"mine", b"yours"):
@@ -168,13 +168,13 @@ async def test_a_wrong_event_id_is_refused(store: Store, ask: Asker, last: str) 
 
 
 async def test_silence_is_filled_with_heartbeats(store: Store) -> None:
-    from headwater.publish.live import Live
+    from headwater.publish.live import LiveEvents
 
     await lava(store)
-    live = Live(store)
-    stream = live.events(await store.queries.find("lava"), None, heartbeat=0.01)
+    live = LiveEvents(store)
+    stream = live.follow_query(await store.queries.find("lava"), None, heartbeat=0.01)
     assert (await anext(stream)).startswith(b"retry")
     assert [await anext(stream) for _ in range(3)] == [b":\n\n"] * 3
-    assert live.watchers == 1
+    assert live.watcher_count == 1
     await stream.aclose()
-    assert live.watchers == 0
+    assert live.watcher_count == 0

@@ -19,7 +19,7 @@ from headwater.errors import InputError
 from headwater.formats import read_to_keep as read
 from headwater.model import Ending, Entry, Feed, Item, Known, Outcome
 from headwater.novelty import judge
-from headwater.publish.documents import Place, compose, entries, render
+from headwater.publish.documents import DocumentPlace, compose_document, render_document, to_entries
 
 NOW = 1_800_000_000.0
 EVERY = 6  # document; the soak takes all
@@ -53,9 +53,11 @@ def imported(shared_data: Path) -> Imported:
 
 
 def published(feed: Feed, items: Sequence[Item], format: str) -> tuple[tuple[Entry, ...], bytes]:
-    shown = entries(items, {1: feed})
-    place = Place("https://our.example", "/tags/x", format)
-    return shown, render(compose(place, "x", shown, NOW, archives=0, hub=("https://our.example/hub",)))
+    shown = to_entries(items, {1: feed})
+    place = DocumentPlace("https://our.example", "/tags/x", format)
+    return shown, render_document(
+        compose_document(place, "x", shown, NOW, archives=0, hub=("https://our.example/hub",))
+    )
 
 
 def check(imported: Imported, format: str) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from headwater.formats import read
 from headwater.model import Feed, Item, Source
-from headwater.node.processor import Processor
-from headwater.publish.cache import Documents
-from headwater.publish.documents import entry
+from headwater.node.processor import QueryProcessor
+from headwater.publish.cache import DocumentCache
+from headwater.publish.documents import to_entry
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item, one_feed
 
@@ -20,7 +20,7 @@ FIRST, OTHER, THIRD = "https://first.example/feed", "https://b.example/feeds/b.a
 class World:
     """A store whose two query feeds take everything, and the feeds it reads."""
 
-    def __init__(self, store: Store, processor: Processor, feeds: dict[str, Feed]) -> None:
+    def __init__(self, store: Store, processor: QueryProcessor, feeds: dict[str, Feed]) -> None:
         self.store = store
         self.processor = processor
         self.feeds = feeds
@@ -50,7 +50,7 @@ async def world(database_url: str) -> AsyncIterator[World]:
         feeds = {url: await one_feed(store, url) for url in (FIRST, OTHER, THIRD)}
         await store.queries.execute("CREATE FEED a AS RETURN ALL", NOW)
         await store.queries.execute(f'CREATE FEED b AS RETURN "{OTHER}"', NOW)
-        processor = Processor(store, clock=lambda: NOW)
+        processor = QueryProcessor(store, clock=lambda: NOW)
         await processor.load()
         await processor.step()
         yield World(store, processor, feeds)
@@ -60,7 +60,7 @@ async def world(database_url: str) -> AsyncIterator[World]:
 async def test_an_item_that_comes_back_is_published_once(world: World, identity: str) -> None:
     await world.arrive((FIRST, identity, None))
     (stored,) = await world.store.items()
-    sent = entry(stored, world.feeds[FIRST])  # as we publish it, and as the others publish it again
+    sent = to_entry(stored, world.feeds[FIRST])  # as we publish it, and as the others publish it again
     assert sent.id is not None
     await world.arrive((OTHER, sent.id, FIRST), (THIRD, sent.id, FIRST))
     assert len(await world.store.items()) == 3  # every feed has what it has
@@ -89,7 +89,7 @@ async def test_the_same_identity_from_somewhere_else_is_another_item(world: Worl
 async def test_where_an_item_was_first_published_survives_every_hop(world: World) -> None:
     await world.arrive((OTHER, "urn:x:1", FIRST))
     for suffix in ("atom", "rss", "json"):
-        found = await Documents(world.store, "https://us.example").find("/feeds/a", suffix, None, None)
+        found = await DocumentCache(world.store, "https://us.example").find_document("/feeds/a", suffix, None, None)
         assert found is not None
         (again,) = read(found.body).items
         assert again.source == Source(FIRST, "First")
@@ -106,4 +106,4 @@ async def test_a_replaced_query_keeps_what_it_has_published(world: World) -> Non
 
 def test_an_item_without_a_feed_has_a_name_all_the_same() -> None:
     item: Item = an_item(7, "1")
-    assert entry(item, None).id == entry(item, None).id
+    assert to_entry(item, None).id == to_entry(item, None).id

@@ -16,11 +16,11 @@ from pushing_source import Source, running, source, until
 
 from headwater.formats import read
 from headwater.model import Feed, Known
-from headwater.node.explaining import explain
+from headwater.node.explaining import explain_feed_schedule
 from headwater.node.node import Node
-from headwater.node.pushing import Pushing
-from headwater.node.subscribing import Subscriber
-from headwater.store.values import NewFeed, Subscription
+from headwater.node.pushing import PushService
+from headwater.node.subscribing import WebSubClient
+from headwater.store.values import NewFeed, WebSubLease
 from headwater.web.websub import LONGEST_PUSH
 from store_samples import SOMEBODY
 
@@ -36,11 +36,11 @@ async def titles(node: Node) -> set[str | None]:
     return {item.title for item in await node.store.items()}
 
 
-async def state(node: Node, feed: Feed) -> Subscription:
+async def state(node: Node, feed: Feed) -> WebSubLease:
     return (await node.store.subscriptions.by_feed([feed.id]))[feed.id]
 
 
-Followed = tuple[Node, Pushing, Source, Feed]
+Followed = tuple[Node, PushService, Source, Feed]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def test_a_hub_that_does_not_take_a_farewell_is_told_again_and_then_no_mor
     origin.answer = 500
     await node.store.remove_feed(feed.id, by=SOMEBODY)
     now = [time.time()]
-    subscriber = Subscriber(node.store, node.fetcher, node.crawler, "https://here.example", clock=lambda: now[0])
+    subscriber = WebSubClient(node.store, node.fetcher, node.crawler, "https://here.example", clock=lambda: now[0])
     for _ in range(10):  # ten days: as long as the lease
         await subscriber.step()
         now[0] += 86_400
@@ -124,8 +124,8 @@ class Scan:
 
 async def test_a_hub_found_during_a_scan_is_asked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with source() as one, source() as other, running(tmp_path) as (node, pushing, _):
-        assert pushing.subscriber is not None
-        await until(lambda: pushing.subscriber._scanned > 0, "it has looked once")
+        assert pushing.websub_client is not None
+        await until(lambda: pushing.websub_client._scanned_at > 0, "it has looked once")
         scan = Scan()
         scan.hold(node, monkeypatch)
         await node.store.add_feeds([NewFeed(f"{one.base}/feed.xml")], time.time())
@@ -154,7 +154,7 @@ async def test_a_hub_that_confirms_during_a_scan_is_not_forgotten(
         scan.may_end.set()
         assert (await confirming).status_code == 200
         await until(lambda: other.asked, "the scan is over")
-        assert feed.id in node.crawler.courtesy.pushed
+        assert feed.id in node.crawler.politeness.pushed_feeds
 
 
 async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Followed) -> None:
@@ -162,11 +162,11 @@ async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Follo
     await node.store.queries.execute('CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava"', time.time())
     await until(lambda: node.processor.definitions, "the query runs")
     polls = origin.polls
-    stream = node.live.events(await node.store.queries.find("lava"), None)
+    stream = node.live.follow_query(await node.store.queries.find("lava"), None)
     assert (await anext(stream)).startswith(b"retry")
     assert (await origin.push("fresh lava", "first")).status_code == 200
     assert b"fresh lava" in await anext(stream)
-    found = await pushing.documents.find("/feeds/lava", "atom", None, None)
+    found = await pushing.documents.find_document("/feeds/lava", "atom", None, None)
     await stream.aclose()
     assert found is not None
     assert [item.title for item in read(found.body).items] == ["fresh lava"]
@@ -178,9 +178,9 @@ async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Follo
 async def test_a_push_is_evidence_and_leaves_the_poll_where_it_was(followed: Followed) -> None:
     node, _, origin, feed = followed
     before = (await node.store.known([feed.id]))[feed.id]
-    row = node.crawler.roster.row(feed.id)
+    row = node.crawler.feed_table.find_row(feed.id)
     assert row is not None
-    learned = node.crawler.roster.table.last[row]
+    learned = node.crawler.feed_table.table.last[row]
     await origin.push("second")
     after = (await node.store.known([feed.id]))[feed.id]
     assert after.last_refresh == before.last_refresh
@@ -188,16 +188,16 @@ async def test_a_push_is_evidence_and_leaves_the_poll_where_it_was(followed: Fol
     assert after.last_success is not None
     assert before.last_success is not None
     assert after.last_success > before.last_success
-    assert node.crawler.roster.table.last[row] > learned
+    assert node.crawler.feed_table.table.last[row] > learned
     assert "urn:test:second" in dict(after.window)
 
 
 async def test_a_pushed_feed_keeps_only_a_slow_safety_poll(followed: Followed) -> None:
     node, _, _, feed = followed
-    await node.crawler.reconsider([feed.id])
-    row = node.crawler.roster.row(feed.id)
-    assert node.crawler.roster.allowed[row] >= time.time() + 11 * 3600
-    told = await explain(node.store, node.settings, feed.id, time.time())
+    await node.crawler.reconsider_feeds([feed.id])
+    row = node.crawler.feed_table.find_row(feed.id)
+    assert node.crawler.feed_table.earliest[row] >= time.time() + 11 * 3600
+    told = await explain_feed_schedule(node.store, node.settings, feed.id, time.time())
     assert "a hub pushes this feed" in told.held_by
     assert "Pushed by" in told.push
 
@@ -243,13 +243,13 @@ async def test_an_oversized_push_is_refused(followed: Followed) -> None:
 
 async def test_a_push_that_is_no_feed_makes_the_scheduler_look(followed: Followed) -> None:
     node, _, origin, feed = followed
-    await node.crawler.reconsider([feed.id])
-    row = node.crawler.roster.row(feed.id)
+    await node.crawler.reconsider_feeds([feed.id])
+    row = node.crawler.feed_table.find_row(feed.id)
     assert (await origin.push(body=b"ping")).status_code == 200
-    assert node.crawler.roster.table.divergence[row] == 1
-    assert node.crawler.roster.allowed[row] < time.time() + 3600
-    await node.crawler.refresh_now(feed.id)
-    assert np.isnan(node.crawler.roster.table.divergence[row])
+    assert node.crawler.feed_table.table.divergence[row] == 1
+    assert node.crawler.feed_table.earliest[row] < time.time() + 3600
+    await node.crawler.request_refresh(feed.id)
+    assert np.isnan(node.crawler.feed_table.table.divergence[row])
 
 
 async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_not(followed: Followed) -> None:
@@ -257,7 +257,7 @@ async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_
     one = await state(node, feed)
     assert one.until is not None
     ahead = [one.due + 1 - time.time()]
-    later = Subscriber(
+    later = WebSubClient(
         node.store, node.fetcher, node.crawler, "http://127.0.0.1:1", clock=lambda: time.time() + ahead[0]
     )
     assert one.due < one.until
@@ -268,8 +268,8 @@ async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_
     ahead[0] = one.until + 1 - time.time()
     await later.step()
     assert (await state(node, feed)).state == "refused"
-    assert feed.id not in node.crawler.courtesy.pushed
-    told = await explain(node.store, node.settings, feed.id, time.time() + ahead[0])
+    assert feed.id not in node.crawler.politeness.pushed_feeds
+    told = await explain_feed_schedule(node.store, node.settings, feed.id, time.time() + ahead[0])
     assert "The lease has ended without being renewed" in told.push
     assert "hub pushes" not in told.held_by
 
@@ -277,28 +277,28 @@ async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_
 async def test_a_hub_that_does_not_push_is_noticed_by_a_poll_and_forgiven_when_it_pushes(followed: Followed) -> None:
     node, _, origin, feed = followed
     origin.titles = ["second", "first"]
-    await node.crawler.refresh_now(feed.id)
+    await node.crawler.request_refresh(feed.id)
     assert (await state(node, feed)).state == "active"  # published before the hub knew us, perhaps
     origin.titles = ["third", "second", "first"]
-    await node.crawler.refresh_now(feed.id)
+    await node.crawler.request_refresh(feed.id)
 
     async def silent() -> bool:
         return (await state(node, feed)).state == "silent"
 
     await until(silent, "the hub is found silent")
-    await until(lambda: feed.id not in node.crawler.courtesy.pushed, "polling resumes")
-    assert "is silent" in (await explain(node.store, node.settings, feed.id, time.time())).push
+    await until(lambda: feed.id not in node.crawler.politeness.pushed_feeds, "polling resumes")
+    assert "is silent" in (await explain_feed_schedule(node.store, node.settings, feed.id, time.time())).push
     await origin.push("fourth")
     assert (await state(node, feed)).state == "active"
-    assert feed.id in node.crawler.courtesy.pushed
+    assert feed.id in node.crawler.politeness.pushed_feeds
 
 
 async def test_what_was_pushed_is_not_missed_by_the_poll(followed: Followed) -> None:
     node, _, origin, feed = followed
-    await node.crawler.refresh_now(feed.id)
+    await node.crawler.request_refresh(feed.id)
     await origin.push("second", "first")
     origin.titles = ["second", "first"]
-    settled = await node.crawler.refresh_now(feed.id)
+    settled = await node.crawler.request_refresh(feed.id)
     assert settled.verdict.new == ()
     assert (await state(node, feed)).state == "active"
 
@@ -314,7 +314,7 @@ async def test_a_denial_and_a_refusal_leave_the_feed_to_polling(tmp_path: Path) 
         one = await state(node, feed)
         assert one.state == "refused"
         assert (await origin.verify()).status_code == 404  # it has said no: nothing is awaited
-        assert "403: because" in (await explain(node.store, node.settings, feed.id, time.time())).push
+        assert "403: because" in (await explain_feed_schedule(node.store, node.settings, feed.id, time.time())).push
 
 
 async def test_a_hub_that_denies_later_is_believed(followed: Followed) -> None:
@@ -322,7 +322,7 @@ async def test_a_hub_that_denies_later_is_believed(followed: Followed) -> None:
     assert (await origin.verify(mode="denied", reason="no more", topic="http://elsewhere/")).status_code == 404
     assert (await origin.verify(mode="denied", reason="no more")).status_code == 200
     assert "no more" in str((await state(node, feed)).message)
-    assert feed.id not in node.crawler.courtesy.pushed
+    assert feed.id not in node.crawler.politeness.pushed_feeds
     assert (await origin.push("late")).status_code == 410
 
 
@@ -335,8 +335,8 @@ async def test_without_a_public_address_nobody_is_asked_and_the_feed_says_why(tm
             return known if known.hub else None
 
         await until(polled, "polled")
-        assert pushing.subscriber is None
-        told = await explain(node.store, node.settings, added.feed.id, time.time())
+        assert pushing.websub_client is None
+        told = await explain_feed_schedule(node.store, node.settings, added.feed.id, time.time())
         assert "no public_url is set" in told.push
         async with httpx.AsyncClient() as client:
             assert (await client.get(f"{base}/push/x")).status_code == 404
@@ -348,7 +348,7 @@ async def test_subscriptions_survive_a_restart(tmp_path: Path) -> None:
             feed = await follow(node, origin)
             await origin.verify()
         async with running(tmp_path, public_url=base) as (node, _, here):
-            await until(lambda: feed.id in node.crawler.courtesy.pushed, "the node knows that it is pushed")
+            await until(lambda: feed.id in node.crawler.politeness.pushed_feeds, "the node knows that it is pushed")
             origin.asked[-1]["hub.callback"] = origin.asked[-1]["hub.callback"].replace(base, here)
             await origin.push("after the restart")
             assert "after the restart" in await titles(node)

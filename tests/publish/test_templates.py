@@ -17,27 +17,36 @@ from test_deliveries import arrive, prepared, until_done
 from headwater.errors import InputError, NotAFeed
 from headwater.model import Entry, Source
 from headwater.publish.deliver import Deliverer
-from headwater.publish.notifying import notifiers, send
-from headwater.publish.sinks import Mail
-from headwater.publish.templates import Template, checked, render, rendered, renderers
+from headwater.publish.notifying import send_notification, start_notifiers
+from headwater.publish.sinks import MailSink
+from headwater.publish.templates import (
+    DeliveryTemplate,
+    render_in_worker,
+    render_template,
+    start_renderers,
+    validate_template,
+)
 from headwater.store.store import Store
 
 ITEM = Entry("urn:x:1", "https://example.org/1", "Lava & ash", 1e9, source=Source("https://example.org/f", "Volcanoes"))
 
 
 def test_a_template_sees_the_query_and_its_items() -> None:
-    template = Template(
+    template = DeliveryTemplate(
         "{{ query }}: {{ items | length }}",
         "{% for item in items %}{{ item.title }} {{ item.link }} {{ item.source }} {{ item.published | date('%Y') }}\n"
         "{% endfor %}",
     )
-    subject, text = render(checked(template), "quakes", [ITEM, ITEM], 0.0)
+    subject, text = render_template(validate_template(template), "quakes", [ITEM, ITEM], 0.0)
     assert subject == "quakes: 2"
     assert text == "Lava & ash https://example.org/1 Volcanoes 2001\n" * 2
 
 
 def test_a_subject_stays_one_line() -> None:
-    assert render(Template("a\nBcc: all@example.org\r\n{{ query }}"), "q", [ITEM], 0.0)[0] == "a Bcc: all@example.org q"
+    assert (
+        render_template(DeliveryTemplate("a\nBcc: all@example.org\r\n{{ query }}"), "q", [ITEM], 0.0)[0]
+        == "a Bcc: all@example.org q"
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,23 +66,23 @@ def test_a_subject_stays_one_line() -> None:
 )
 def test_what_is_wrong_with_a_template_is_said_in_words(template: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        checked(Template(body=template))
+        validate_template(DeliveryTemplate(body=template))
 
 
 @given(st.text())
 def test_whatever_a_template_holds_nothing_but_words_comes_out(text: str) -> None:
     with contextlib.suppress(InputError):
-        subject, _ = render(Template(text, text), "q", [ITEM], 0.0)
+        subject, _ = render_template(DeliveryTemplate(text, text), "q", [ITEM], 0.0)
         assert subject is None or "\n" not in subject
 
 
 async def test_a_template_that_never_ends_is_stopped() -> None:
     loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
-    workers = renderers()
+    workers = start_renderers()
     try:
         with pytest.raises(InputError, match="takes too long"):
-            await rendered(workers, Template(body=loops), "q", [ITEM], 0.0)
-        assert await rendered(workers, Template("{{ query }}"), "q", [ITEM], 0.0) == ("q", None)
+            await render_in_worker(workers, DeliveryTemplate(body=loops), "q", [ITEM], 0.0)
+        assert await render_in_worker(workers, DeliveryTemplate("{{ query }}"), "q", [ITEM], 0.0) == ("q", None)
     finally:
         await workers.close()
 
@@ -84,7 +93,7 @@ async def test_mails_speak_by_the_template_of_the_query_or_of_the_server(store: 
         await store.publishing.set_template(None, "from the server", "{{ items[0].title }}!")
         await store.publishing.set_template("LAVA", "from {{ query }}", None)
         await arrive(store, processor, feed, "a", title="lava a")
-        deliverer = Deliverer(store, {"email": Mail(smtp, "hw@example.org")}, lease=1.0, first_wait=0.01)
+        deliverer = Deliverer(store, {"email": MailSink(smtp, "hw@example.org")}, lease=1.0, first_wait=0.01)
         try:
             await until_done(store, deliverer)
             (mail,) = mails.taken[-1:]
@@ -125,16 +134,16 @@ async def test_a_notification_goes_to_a_private_address_only_where_that_is_allow
     listening: tuple[int, list[bytes]],
 ) -> None:
     port, got = listening
-    guarded, free = notifiers(allow_private=False), notifiers(allow_private=True)
+    guarded, free = start_notifiers(allow_private=False), start_notifiers(allow_private=True)
     try:
         for host in ("127.0.0.1", "localhost"):
             with pytest.raises(NotAFeed, match="does not go to this address") as refused:
-                await send(guarded, f"json://{host}:{port}/", "title", "text")
+                await send_notification(guarded, f"json://{host}:{port}/", "title", "text")
             assert refused.value.what == "refused"
         with pytest.raises(NotAFeed, match="does not go to this address"):  # UDP has no connection
-            await send(guarded, f"rsyslog://127.0.0.1:{port}", "title", "text")
+            await send_notification(guarded, f"rsyslog://127.0.0.1:{port}", "title", "text")
         assert got == []
-        await send(free, f"json://127.0.0.1:{port}/", "title", "text")
+        await send_notification(free, f"json://127.0.0.1:{port}/", "title", "text")
         async with asyncio.timeout(10):
             while True:
                 if got:
@@ -142,7 +151,7 @@ async def test_a_notification_goes_to_a_private_address_only_where_that_is_allow
                 await asyncio.sleep(0.01)
         assert b"POST" in got[0]
         with pytest.raises(NotAFeed, match="does not understand"):
-            await send(free, "no such thing", "title", "text")
+            await send_notification(free, "no such thing", "title", "text")
     finally:
         await guarded.close()
         await free.close()

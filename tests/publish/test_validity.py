@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from validity import problems
 
-from headwater.formats.text import one_line
+from headwater.formats.text import to_one_line
 from headwater.model import Enclosure, Feed, Item, Source
-from headwater.publish.documents import Place, compose, entries, render
+from headwater.publish.documents import DocumentPlace, compose_document, render_document, to_entries
 
 RSS = (
     '<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel><title>t</title><link>https://e.org/</link>'
@@ -97,7 +97,7 @@ def test_what_is_right_passes() -> None:
 
 
 WORDS = st.text(max_size=30)
-LINES = st.text(max_size=30).map(one_line).filter(bool)  # as our reader makes names and categories
+LINES = st.text(max_size=30).map(to_one_line).filter(bool)  # as our reader makes names and categories
 ADDRESSES = st.builds(
     "{}{}".format, st.sampled_from(["https://example.org/", "http://bücher.example?", "tag:e", "urn:e:"]), WORDS
 )
@@ -131,6 +131,6 @@ ITEMS = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ITEMS, max_size=4), st.sampled_from(["rss", "atom", "json"]))
 def test_whatever_items_hold_the_document_is_valid(items: list[Item], format: str) -> None:
-    shown = entries(items, {1: Feed(1, "https://example.org/feed", "Feed")})
-    place = Place("https://our.example", "/feeds/x", format)
-    assert problems(render(compose(place, "x", shown, 1e9, archives=2)), format) == []
+    shown = to_entries(items, {1: Feed(1, "https://example.org/feed", "Feed")})
+    place = DocumentPlace("https://our.example", "/feeds/x", format)
+    assert problems(render_document(compose_document(place, "x", shown, 1e9, archives=2)), format) == []

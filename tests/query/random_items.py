@@ -5,28 +5,28 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from headwater.language.ast import (
-    Address,
-    Ago,
     And,
-    Cmp,
+    ComparisonOperator,
+    Condition,
     Contains,
     DateIn,
     DateIs,
     Equals,
+    FeedAddress,
+    FeedName,
     Field,
     Has,
     Instant,
+    LastWindow,
     Matches,
-    Name,
     Near,
     Not,
     Or,
-    Pred,
+    RelativeInstant,
     Similar,
     SizeIs,
     SourceIs,
-    Unit,
-    Window,
+    TimeUnit,
 )
 from headwater.model import Enclosure, Item
 from headwater.query.text import Origin
@@ -85,41 +85,45 @@ values = searched | st.sampled_from(["Ann Lee", "en", "fr", "http://x.example/1?
 several = st.lists(searched, min_size=1, max_size=3).map(tuple)
 several_values = st.lists(values, min_size=1, max_size=3).map(tuple)
 instants = st.integers(-5, 5).map(lambda hours: Instant(f"2024-03-01T{12 + hours:02}:00Z", START + hours * 3600.0))
-agos = st.builds(Ago, st.integers(1, 6), st.just(Unit.HOUR)) | st.just(Ago())
+agos = st.builds(RelativeInstant, st.integers(1, 6), st.just(TimeUnit.HOUR)) | st.just(RelativeInstant())
 patterns = st.sampled_from(["ash", "^ash", r"\bcl\w+d\b", "É", "a.*d$", "x"])
 
 equalities = st.builds(Equals, TEXT, several_values, st.booleans(), st.booleans())
 source_conditions = st.builds(
     SourceIs,
     st.lists(
-        st.sampled_from([Name("news"), Name("BLOG"), Address("http://lab.example/atom")]), min_size=1, max_size=2
+        st.sampled_from([FeedName("news"), FeedName("BLOG"), FeedAddress("http://lab.example/atom")]),
+        min_size=1,
+        max_size=2,
     ).map(tuple),
     st.booleans(),
 )
-atoms: st.SearchStrategy[Pred] = st.one_of(
+atoms: st.SearchStrategy[Condition] = st.one_of(
     st.builds(Contains, TEXT, several, st.booleans(), st.booleans()),
     st.builds(Contains, TEXT, several),
     st.builds(Near, TEXT, searched, st.integers(1, 3), searched),
     equalities,
     st.builds(Matches, TEXT, patterns, st.booleans()),
     st.builds(Similar, TEXT, short, st.sampled_from([0.2, 0.5, 0.7, 1.0])),
-    st.builds(DateIs, st.sampled_from([Field.PUBLISHED, Field.UPDATED]), st.sampled_from(Cmp), instants | agos),
+    st.builds(
+        DateIs, st.sampled_from([Field.PUBLISHED, Field.UPDATED]), st.sampled_from(ComparisonOperator), instants | agos
+    ),
     st.builds(
         DateIn,
         st.sampled_from([Field.PUBLISHED, Field.UPDATED]),
-        st.builds(Window, st.integers(1, 6), st.just(Unit.HOUR)),
+        st.builds(LastWindow, st.integers(1, 6), st.just(TimeUnit.HOUR)),
     ),
-    st.builds(SizeIs, st.sampled_from(Cmp), st.sampled_from([0.0, 3.0, 10.0])),
+    st.builds(SizeIs, st.sampled_from(ComparisonOperator), st.sampled_from([0.0, 3.0, 10.0])),
     st.builds(Has, FIELD),
     source_conditions,
 )
 
 
-def _joined(kind: type[And | Or], parts: list[Pred]) -> Pred:
+def _joined(kind: type[And | Or], parts: list[Condition]) -> Condition:
     return kind(tuple(inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,))))
 
 
-predicates: st.SearchStrategy[Pred] = st.recursive(
+predicates: st.SearchStrategy[Condition] = st.recursive(
     atoms,
     lambda inner: st.one_of(
         inner.map(Not),

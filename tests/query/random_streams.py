@@ -9,7 +9,7 @@ from random import Random
 from tables import BLOG, FEEDS, LAB, NEWS, NOON
 
 from headwater.language import Catalogue, parse
-from headwater.language.ast import Create, Query
+from headwater.language.ast import CreateFeed, Query
 from headwater.model import Enclosure, Item
 from headwater.query.text import Origin
 
@@ -136,7 +136,7 @@ class Queries:
 
     made: dict[str, Query] = field(default_factory=dict)
 
-    def create(self, random: Random, name: str, replace: bool = False) -> Create:
+    def create(self, random: Random, name: str, replace: bool = False) -> CreateFeed:
         others = [other for other in self.made if other < name]
         word = "CREATE OR REPLACE" if replace else "CREATE"
         text = f"{word} FEED {name} AS {query(random, others)}"

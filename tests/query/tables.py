@@ -8,8 +8,8 @@ from typing import Any
 from headwater.language import Catalogue, parse
 from headwater.model import Enclosure, Item
 from headwater.query.document import Emission
-from headwater.query.meaning import Meaning
-from headwater.query.text import Analysed, Origin
+from headwater.query.meaning import ReferenceEvaluator
+from headwater.query.text import AnalysedItem, Origin
 
 DAY = 86_400.0
 NOON = 1_709_294_400.0  # 2024-03-01T12:00Z
@@ -42,23 +42,23 @@ def item(number: int, title: str | None = None, **facts: Any) -> Item:
     return Item(**(base | facts))
 
 
-def seen(origin: Origin = NEWS, arrived: float | None = None, **facts: Any) -> Analysed:
-    return Analysed(item(0, **facts), origin, arrived)
+def seen(origin: Origin = NEWS, arrived: float | None = None, **facts: Any) -> AnalysedItem:
+    return AnalysedItem(item(0, **facts), origin, arrived)
 
 
 def photo(url: str = "http://x.example/a.jpg") -> Enclosure:
     return Enclosure(url, "image/jpeg")
 
 
-def meaning(script: str) -> Meaning:
-    made = Meaning()
-    made.run(parse(script, FEEDS))
+def meaning(script: str) -> ReferenceEvaluator:
+    made = ReferenceEvaluator()
+    made.run_script(parse(script, FEEDS))
     return made
 
 
-def arrive(made: Meaning, arrivals: Iterable[Arrival]) -> None:
+def arrive(made: ReferenceEvaluator, arrivals: Iterable[Arrival]) -> None:
     for each, origin in arrivals:
-        made.arrive(each, origin)
+        made.add_arrival(each, origin)
 
 
 def ids(emissions: Sequence[Emission]) -> list[int | None]:
@@ -69,4 +69,4 @@ def result(query: str, *arrivals: Arrival, before: str = "", now: float | None =
     """The document of one query over a stream."""
     made = meaning(f"{before} CREATE FEED q AS {query}")
     arrive(made, arrivals)
-    return ids(made.document("q", now))
+    return ids(made.select_items("q", now))

@@ -15,17 +15,17 @@ from random_streams import Queries, arrivals
 from tables import NEWS
 from tables import item as sample
 
-from headwater.cli.table import read_table
+from headwater.cli.table import read_item_table
 from headwater.language import parse
-from headwater.language.ast import Create, Drop, Name, Script
+from headwater.language.ast import CreateFeed, DropFeed, FeedName, Script
 from headwater.model import Item
 from headwater.query import Arrival, Engine, Hit, postings
 from headwater.query import engine as engine_module
 from headwater.query.document import Emission
-from headwater.query.meaning import Meaning
+from headwater.query.meaning import ReferenceEvaluator
 from headwater.query.text import Origin
-from headwater.query.trial import Trial
-from headwater.query.words import words
+from headwater.query.trial import DryRun
+from headwater.query.words import split_words
 
 WORKED = (Path(__file__).parent / "worked.hw").read_text()
 
@@ -34,18 +34,18 @@ class Both:
     """The reference and an engine side by side; every answer is compared."""
 
     def __init__(self, engine: Engine | None = None) -> None:
-        self.meaning = Meaning()
+        self.meaning = ReferenceEvaluator()
         self.engine = engine or Engine()
         self.past: list[Arrival] = []
         self.stored: dict[tuple[str, str], Item] = {}
         self.compared = 0
 
-    def create(self, statement: Create) -> None:
+    def create(self, statement: CreateFeed) -> None:
         self.meaning.execute(statement)
-        self.engine.add(statement)
+        self.engine.add_query(statement)
         name = statement.name.name
         filled = self.engine.backfill(name, self.past)
-        expected = self.meaning.stream(name)
+        expected = self.meaning.list_emissions(name)
         assert [_said(hit) for _, hit in filled] == [_meant(name, emission) for emission in expected]
         for arrival, hit in filled:
             arrival.emitted[name] = hit.item  # type: ignore[index]
@@ -55,12 +55,12 @@ class Both:
                 arrival.emitted.pop(name, None)  # type: ignore[attr-defined]
 
     def arrive(self, item: Item, origin: Origin, arrived: float | None = None) -> None:
-        expected = self.meaning.arrive(item, origin, arrived)
+        expected = self.meaning.add_arrival(item, origin, arrived)
         hits = self.engine.match(item, origin, arrived)
         assert {hit.query: _said(hit) for hit in hits} == {name: _meant(name, each) for name, each in expected.items()}
         assert len(hits) == len(expected)
         self._store(item, origin, arrived, {hit.query: hit.item for hit in hits})
-        self.compared += len(self.meaning.names())
+        self.compared += len(self.meaning.query_names())
 
     def _store(self, item: Item, origin: Origin, arrived: float | None, emitted: dict[str, Item]) -> None:
         """As a store would: the same version is there once, another counts up."""
@@ -104,9 +104,9 @@ def side_by_side(seed: int, items: int, queries: int, engine: Engine | None = No
 
 
 def drop(both: Both, made: Queries, name: str) -> None:
-    both.meaning.execute(Drop(Name(name), cascade=True))
-    gone = both.engine.drop(name, cascade=True)
-    assert set(both.meaning.names()) == set(both.engine.names())
+    both.meaning.execute(DropFeed(FeedName(name), cascade=True))
+    gone = both.engine.drop_query(name, cascade=True)
+    assert set(both.meaning.query_names()) == set(both.engine.query_names())
     for each in gone:
         del made.made[each]
 
@@ -132,16 +132,16 @@ def test_the_engine_answers_as_the_reference_does_on_long_streams(seed: int) -> 
 
 
 def test_the_engine_answers_as_the_reference_does_on_the_worked_examples(shared_data: Path) -> None:
-    table = read_table((shared_data / "volcano-items.jsonl").read_bytes(), "table")
+    table = read_item_table((shared_data / "volcano-items.jsonl").read_bytes(), "table")
     both = Both()
     for statement in parse(WORKED, table.catalogue).queries:
         both.create(statement)
-    assert len(both.engine.names()) == 15
+    assert len(both.engine.query_names()) == 15
     hits = 0
     for row in table.rows:
         both.arrive(row.item, row.origin)
         hits += len(both.past[-1].emitted)
-    assert hits == sum(len(both.meaning.stream(name)) for name in both.meaning.names()) > 30
+    assert hits == sum(len(both.meaning.list_emissions(name)) for name in both.meaning.query_names()) > 30
 
 
 def test_the_engine_answers_as_the_reference_does_on_real_titles(shared_data: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_engine_answers_as_the_reference_does_on_real_titles(shared_data: Pa
     random, both = Random(5), Both()
     for number in range(120):
         chosen = random.choice(titles[:400]).replace("\\", " ").replace('"', " ").split()
-        picked = [word for word in random.sample(chosen, min(3, len(chosen))) if words(word)] or ["news"]
+        picked = [word for word in random.sample(chosen, min(3, len(chosen))) if split_words(word)] or ["news"]
         at = random.randrange(max(1, len(chosen) - 1))
         forms = [
             f'TITLE CONTAINS "{picked[0]}"',
@@ -197,16 +197,16 @@ def test_entries_move_to_rarer_words_and_the_engine_still_answers_as_the_referen
     before = both.engine._index.retune  # counted, not replaced: the moves are the engine's own
     moved: list[tuple[int, str]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "RETUNED", 3)
+        patch.setattr(engine_module, "RETUNE_INTERVAL", 3)
         patch.setattr(both.engine._index, "retune", lambda view: moved.extend(found := before(view)) or found)
         for number in range(400):
             common = vocabulary[:4] if number < 200 else vocabulary[8:]
             chosen = [*random.sample(vocabulary, 2), *random.choices(common, k=4)]
             both.arrive(sample(number, " ".join(chosen)), NEWS)
             if number % 40 == 20:
-                name = random.choice(both.engine.names())
-                both.meaning.execute(Drop(Name(name)))
-                both.engine.drop(name)
+                name = random.choice(both.engine.query_names())
+                both.meaning.execute(DropFeed(FeedName(name)))
+                both.engine.drop_query(name)
     assert len(moved) > 10
 
 
@@ -216,14 +216,14 @@ def test_a_trial_shows_the_documents_that_the_reference_shows(seed: int) -> None
     random, made = Random(seed), Queries()
     script = Script(tuple(made.create(random, f"q{number:02}") for number in range(8)))
     came = list(arrivals(random, 30))
-    trial, meaning = Trial(script, len(came)), Meaning()
-    meaning.run(script)
+    trial, meaning = DryRun(script, len(came)), ReferenceEvaluator()
+    meaning.run_script(script)
     for item, origin in came:
-        trial.arrive(item, origin, item.first_seen)
-        meaning.arrive(item, origin, item.first_seen)
-    assert sorted(trial.names()) == sorted(meaning.names())
-    for name in meaning.names():
-        shown, expected = trial.document(name), meaning.document(name)
+        trial.add_arrival(item, origin, item.first_seen)
+        meaning.add_arrival(item, origin, item.first_seen)
+    assert sorted(trial.query_names()) == sorted(meaning.query_names())
+    for name in meaning.query_names():
+        shown, expected = trial.select_items(name), meaning.select_items(name)
         assert [(e.key, e.seen.item, e.branches) for e in shown] == [(e.key, e.seen.item, e.branches) for e in expected]
         related = [[other.key for other in e.related or ()] for e in expected]
         assert [[other.key for other in e.related or ()] for e in shown] == related

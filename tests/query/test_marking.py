@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.language import parse
-from headwater.query.marking import Needle, marked, needles, present
-from headwater.query.words import words
+from headwater.query.marking import SearchedWords, find_present_words, list_searched_words, mark_words
+from headwater.query.words import split_words
 
 
 def needles_of(condition: str) -> list[str]:
     (create,) = parse(f"CREATE FEED a AS RETURN ALL WHERE {condition}").queries
-    return [" ".join(needle.words) + ("*" if needle.prefix else "") for needle in needles(create.query)]
+    return [" ".join(needle.words) + ("*" if needle.prefix else "") for needle in list_searched_words(create.query)]
 
 
 def test_only_words_that_speak_for_an_item_are_looked_for() -> None:
@@ -22,27 +22,27 @@ def test_only_words_that_speak_for_an_item_are_looked_for() -> None:
 
 
 def test_case_accents_and_punctuation_do_not_hide_a_word() -> None:
-    pieces = marked("L’ÉRUPTION: ash—cloud, Volcanoes!", [
-        Needle(("eruption",), False), Needle(("ash", "cloud"), False), Needle(("volcan",), True),
+    pieces = mark_words("L’ÉRUPTION: ash—cloud, Volcanoes!", [
+        SearchedWords(("eruption",), False), SearchedWords(("ash", "cloud"), False), SearchedWords(("volcan",), True),
     ])  # fmt: skip
     assert [piece.text for piece in pieces if piece.found] == ["ÉRUPTION", "ash—cloud", "Volcanoes"]
 
 
 def test_words_are_marked_in_every_script() -> None:
     for searched, text in (("किताब", "नई किताब है"), ("噴火", "火山が噴火した"), ("eruption", "E\u0301ruption")):
-        wanted = Needle(tuple(words(searched)), False)
-        (found,) = [piece.text for piece in marked(text, [wanted]) if piece.found]
-        assert words(found) == words(searched)
+        wanted = SearchedWords(tuple(split_words(searched)), False)
+        (found,) = [piece.text for piece in mark_words(text, [wanted]) if piece.found]
+        assert split_words(found) == split_words(searched)
 
 
 def test_present_tells_which_words_stand_in_one_of_the_texts() -> None:
-    wanted = [Needle(("lava",), False), Needle(("ash", "cloud"), False), Needle(("snow",), False)]
-    assert present(["Lava by night", "an ash cloud"], wanted) == ("lava", "ash cloud")
+    wanted = [SearchedWords(("lava",), False), SearchedWords(("ash", "cloud"), False), SearchedWords(("snow",), False)]
+    assert find_present_words(["Lava by night", "an ash cloud"], wanted) == ("lava", "ash cloud")
 
 
 @given(
     st.text(max_size=80), st.lists(st.text(st.characters(categories=("L", "N")), min_size=1, max_size=6), max_size=4)
 )
 def test_the_pieces_are_the_text(text: str, words: list[str]) -> None:
-    pieces = marked(text, [Needle((word.casefold(),), True) for word in words])
+    pieces = mark_words(text, [SearchedWords((word.casefold(),), True) for word in words])
     assert "".join(piece.text for piece in pieces) == text

@@ -51,8 +51,8 @@ def test_register_gives_an_address_a_name_and_tags() -> None:
         'CREATE FEED a AS RETURN fresh WHERE SOURCE = fresh; CREATE FEED b AS RETURN TAG "press"'
     )
     arrive(made, [(item(1), Origin(None, "http://new.example/rss", registered=False)), (item(2), NEWS)])
-    assert ids(made.document("a")) == [1]
-    assert ids(made.document("b")) == [2, 1]
+    assert ids(made.select_items("a")) == [1]
+    assert ids(made.select_items("b")) == [2, 1]
 
 
 # 1 identity
@@ -60,8 +60,8 @@ def test_register_gives_an_address_a_name_and_tags() -> None:
 
 def test_decision_1_the_same_item_through_several_sources_comes_once_and_remembers_them() -> None:
     made = meaning('CREATE FEED q AS RETURN news | ALL | TAG "press" | blog')
-    made.arrive(item(1, "ash"), NEWS)
-    (emission,) = made.document("q")
+    made.add_arrival(item(1, "ash"), NEWS)
+    (emission,) = made.select_items("q")
     assert emission.branches == {0, 1, 2}
 
 
@@ -104,7 +104,7 @@ def test_decision_3_the_document_is_ordered_by_date_then_arrival_then_id() -> No
 def test_decision_3_the_stream_is_in_the_order_of_arrival() -> None:
     made = meaning("CREATE FEED q AS RETURN news")
     arrive(made, [(item(1, published=NOON), NEWS), (item(2, published=NOON - DAY), NEWS), (item(3), NEWS)])
-    assert ids(made.stream("q")) == [1, 2, 3]
+    assert ids(made.list_emissions("q")) == [1, 2, 3]
 
 
 def test_order_by_a_text_folds_it_and_keeps_the_newest_of_equals_first_both_ways() -> None:
@@ -139,7 +139,7 @@ def test_decision_4_a_late_item_is_placed_by_its_date_if_it_fits() -> None:
 def test_decision_4_a_late_item_is_delivered_even_if_the_document_never_shows_it() -> None:
     made = meaning("CREATE FEED q AS RETURN news KEEP LAST 2 ITEMS")
     arrive(made, LATE)
-    assert [emission.fresh for emission in made.stream("q")] == [True, True, True]
+    assert [emission.fresh for emission in made.list_emissions("q")] == [True, True, True]
 
 
 def test_decision_4_ordered_by_arrival_nothing_is_inserted_and_the_window_is_the_last_arrivals() -> None:
@@ -153,39 +153,39 @@ def test_decision_4_ordered_by_arrival_nothing_is_inserted_and_the_window_is_the
 
 def test_decision_5_an_update_that_now_matches_is_emitted_as_new() -> None:
     made = meaning('CREATE FEED q AS RETURN news WHERE TITLE CONTAINS "ash"')
-    assert made.arrive(item(1, "cloud"), NEWS) == {}
-    emitted = made.arrive(item(1, "ash"), NEWS, NOON + 600)
+    assert made.add_arrival(item(1, "cloud"), NEWS) == {}
+    emitted = made.add_arrival(item(1, "ash"), NEWS, NOON + 600)
     assert emitted["q"].fresh
     assert not emitted["q"].update
-    assert ids(made.document("q")) == [1]
+    assert ids(made.select_items("q")) == [1]
 
 
 def test_decision_5_an_update_that_still_matches_changes_the_item_in_place_without_notice() -> None:
     made = meaning('CREATE FEED q AS RETURN news WHERE TITLE CONTAINS "ash"')
     arrive(made, [(item(1, "ash"), NEWS), (item(2, "ash"), NEWS)])
-    emitted = made.arrive(item(1, "ash cloud"), NEWS, NOON + 600)
+    emitted = made.add_arrival(item(1, "ash cloud"), NEWS, NOON + 600)
     assert emitted["q"].update
     assert not emitted["q"].fresh
-    assert [emission.seen.item.title for emission in made.document("q")] == ["ash", "ash cloud"]
+    assert [emission.seen.item.title for emission in made.select_items("q")] == ["ash", "ash cloud"]
 
 
 def test_decision_5_an_update_is_the_next_version_and_sets_updated() -> None:
     changed = 'CREATE FEED changed AS RETURN news WHERE UPDATED > "2024-03-01T12:05Z"'
     made = meaning(f"CREATE FEED q AS RETURN news; {changed}")
-    made.arrive(item(1, "ash"), NEWS)
-    assert made.document("changed") == []
-    made.arrive(item(1, "ash cloud"), NEWS, NOON + 600)
-    made.arrive(item(1, "ash clouds"), NEWS, NOON + 1200)
-    (emission,) = made.document("q")
+    made.add_arrival(item(1, "ash"), NEWS)
+    assert made.select_items("changed") == []
+    made.add_arrival(item(1, "ash cloud"), NEWS, NOON + 600)
+    made.add_arrival(item(1, "ash clouds"), NEWS, NOON + 1200)
+    (emission,) = made.select_items("q")
     assert emission.seen.item.version == 3
-    assert ids(made.document("changed")) == [1]
+    assert ids(made.select_items("changed")) == [1]
 
 
 def test_decision_5_an_update_that_no_longer_matches_leaves_what_was_published() -> None:
     made = meaning('CREATE FEED q AS RETURN news WHERE TITLE CONTAINS "ash"')
-    made.arrive(item(1, "ash"), NEWS)
-    assert made.arrive(item(1, "cloud"), NEWS, NOON + 600) == {}
-    assert [emission.seen.item.title for emission in made.document("q")] == ["ash"]
+    made.add_arrival(item(1, "ash"), NEWS)
+    assert made.add_arrival(item(1, "cloud"), NEWS, NOON + 600) == {}
+    assert [emission.seen.item.title for emission in made.select_items("q")] == ["ash"]
 
 
 def test_decision_5_an_update_does_not_join_again_nor_meet_distinct() -> None:
@@ -193,18 +193,18 @@ def test_decision_5_an_update_does_not_join_again_nor_meet_distinct() -> None:
         "CREATE FEED q AS RETURN news JOIN blog AS $b WITHIN LAST HOUR ON TITLE = $b.TITLE DISTINCT ON TITLE"
     )
     arrive(made, [(item(1, "ash"), BLOG), (item(2, "ash"), NEWS)])
-    later = made.arrive(item(2, "lava"), NEWS, NOON + DAY)
+    later = made.add_arrival(item(2, "lava"), NEWS, NOON + DAY)
     assert later["q"].update
-    (emission,) = made.document("q")
+    (emission,) = made.select_items("q")
     assert [related.item.id for related in emission.related or ()] == [1]
     assert emission.seen.item.title == "lava"
 
 
 def test_the_same_version_again_changes_nothing() -> None:
     made = meaning("CREATE FEED q AS RETURN news")
-    made.arrive(item(1, "ash"), NEWS)
-    assert made.arrive(item(1, "ash"), NEWS, NOON + DAY) == {}
-    assert len(made.stream("q")) == 1
+    made.add_arrival(item(1, "ash"), NEWS)
+    assert made.add_arrival(item(1, "ash"), NEWS, NOON + DAY) == {}
+    assert len(made.list_emissions("q")) == 1
 
 
 # 6 deletion: an item that disappears at its source is never told to queries
@@ -213,8 +213,8 @@ def test_the_same_version_again_changes_nothing() -> None:
 def test_decision_6_an_item_stays_when_its_source_shows_it_no_longer() -> None:
     made = meaning("CREATE FEED q AS RETURN news")
     arrive(made, [(item(1), NEWS), (item(2), NEWS)])
-    made.arrive(item(3), NEWS, NOON + 300 * DAY)
-    assert ids(made.document("q")) == [3, 2, 1]
+    made.add_arrival(item(3), NEWS, NOON + 300 * DAY)
+    assert ids(made.select_items("q")) == [3, 2, 1]
 
 
 # 7 cycles, 8 drop: see tests/language/test_messages.py for the messages
@@ -228,16 +228,16 @@ def test_decision_7_a_cycle_is_refused() -> None:
 
 def test_decision_8_drop_with_cascade_drops_the_users() -> None:
     made = meaning("CREATE FEED a AS RETURN news; CREATE FEED b AS RETURN a; CREATE FEED c AS RETURN b")
-    made.run(parse("DROP FEED a CASCADE"))
-    assert made.names() == []
+    made.run_script(parse("DROP FEED a CASCADE"))
+    assert made.query_names() == []
     with pytest.raises(NotFound, match="no query feed a"):
-        made.document("a")
+        made.select_items("a")
 
 
 def test_decision_8_drop_leaves_what_does_not_use_it() -> None:
     made = meaning("CREATE FEED a AS RETURN news; CREATE FEED b AS RETURN news; DROP FEED a")
-    made.arrive(item(1), NEWS)
-    assert ids(made.document("b")) == [1]
+    made.add_arrival(item(1), NEWS)
+    assert ids(made.select_items("b")) == [1]
 
 
 # 9 or replace, 10 create on history
@@ -246,28 +246,30 @@ def test_decision_8_drop_leaves_what_does_not_use_it() -> None:
 def test_decision_9_a_new_definition_rebuilds_the_window_and_does_not_deliver_again() -> None:
     made = meaning('CREATE FEED q AS RETURN news WHERE TITLE CONTAINS "ash"')
     arrive(made, [(item(1, "ash"), NEWS), (item(2, "cloud"), NEWS)])
-    made.run(parse('CREATE OR REPLACE FEED q AS RETURN news WHERE TITLE CONTAINS "cloud" OR "lava"'))
-    assert ids(made.document("q")) == [2]
-    assert [emission.fresh for emission in made.stream("q")] == [False]
-    assert not made.arrive(item(1, "ash lava"), NEWS, NOON + 600)["q"].fresh  # delivered before, by the old definition
-    assert made.arrive(item(3, "lava"), NEWS)["q"].fresh
+    made.run_script(parse('CREATE OR REPLACE FEED q AS RETURN news WHERE TITLE CONTAINS "cloud" OR "lava"'))
+    assert ids(made.select_items("q")) == [2]
+    assert [emission.fresh for emission in made.list_emissions("q")] == [False]
+    assert not made.add_arrival(item(1, "ash lava"), NEWS, NOON + 600)[
+        "q"
+    ].fresh  # delivered before, by the old definition
+    assert made.add_arrival(item(3, "lava"), NEWS)["q"].fresh
 
 
 def test_decision_10_a_new_feed_is_filled_from_history_and_delivers_from_then_on() -> None:
     made = meaning("")
     arrive(made, [(item(1), NEWS), (item(2), NEWS)])
-    made.run(parse("CREATE FEED q AS RETURN news KEEP LAST 2 ITEMS"))
-    assert ids(made.document("q")) == [2, 1]
-    assert made.arrive(item(3), NEWS)["q"].fresh
-    assert [emission.fresh for emission in made.stream("q")] == [False, False, True]
-    assert ids(made.document("q")) == [3, 2]
+    made.run_script(parse("CREATE FEED q AS RETURN news KEEP LAST 2 ITEMS"))
+    assert ids(made.select_items("q")) == [2, 1]
+    assert made.add_arrival(item(3), NEWS)["q"].fresh
+    assert [emission.fresh for emission in made.list_emissions("q")] == [False, False, True]
+    assert ids(made.select_items("q")) == [3, 2]
 
 
 def test_decision_10_dates_are_seen_from_the_arrival_of_old_items_too() -> None:
     made = meaning("")
     arrive(made, [(item(1), NEWS), (item(2, arrived=NOON + 90 * DAY), NEWS)])
-    made.run(parse("CREATE FEED q AS RETURN news WHERE PUBLISHED IN LAST DAY"))
-    assert ids(made.document("q")) == [2, 1]
+    made.run_script(parse("CREATE FEED q AS RETURN news WHERE PUBLISHED IN LAST DAY"))
+    assert ids(made.select_items("q")) == [2, 1]
 
 
 # 11 live sets
@@ -275,16 +277,16 @@ def test_decision_10_dates_are_seen_from_the_arrival_of_old_items_too() -> None:
 
 def test_decision_11_a_feed_that_gets_a_tag_takes_part_from_then_on() -> None:
     made = meaning('CREATE FEED q AS RETURN TAG "press"')
-    made.arrive(item(1), BLOG)
-    made.arrive(item(2), replace(BLOG, tags=("press",)))
-    assert ids(made.document("q")) == [2]
+    made.add_arrival(item(1), BLOG)
+    made.add_arrival(item(2), replace(BLOG, tags=("press",)))
+    assert ids(made.select_items("q")) == [2]
 
 
 def test_decision_11_all_is_every_registered_source_and_no_query_feed() -> None:
     made = meaning('CREATE FEED a AS RETURN "http://only.example/rss"; CREATE FEED q AS RETURN ALL')
     arrive(made, [(item(1), Origin(None, "http://only.example/rss", registered=False)), (item(2), NEWS)])
-    assert ids(made.document("a")) == [1]
-    assert ids(made.document("q")) == [2]
+    assert ids(made.select_items("a")) == [1]
+    assert ids(made.select_items("q")) == [2]
 
 
 # 12 distinct
@@ -362,10 +364,10 @@ def test_decision_13_distinct_join_and_set_of_a_feed_are_seen_by_those_that_read
 
 def test_an_item_that_comes_rewritten_and_as_it_is_comes_as_the_first_source_that_lets_it_through_gives_it() -> None:
     made = meaning('CREATE FEED loud AS RETURN news SET TITLE = "{title}!"; CREATE FEED q AS RETURN loud | news')
-    made.arrive(item(1, "ash"), NEWS)
-    (emission,) = made.document("q")
+    made.add_arrival(item(1, "ash"), NEWS)
+    (emission,) = made.select_items("q")
     assert emission.seen.item.title == "ash!"
-    assert emission.retitled
+    assert emission.is_retitled
 
 
 # windows
@@ -394,7 +396,8 @@ def related(query: str, *stream: tuple[object, Origin]) -> dict[int | None, list
     made = meaning(f"CREATE FEED q AS {query}")
     arrive(made, stream)  # type: ignore[arg-type]
     return {
-        emission.seen.item.id: [other.item.id for other in emission.related or ()] for emission in made.document("q")
+        emission.seen.item.id: [other.item.id for other in emission.related or ()]
+        for emission in made.select_items("q")
     }
 
 
@@ -438,9 +441,9 @@ def test_an_item_is_not_joined_with_itself() -> None:
 
 def test_an_item_is_not_joined_with_an_earlier_version_of_itself() -> None:
     made = meaning("CREATE FEED q AS RETURN news JOIN news AS $o WITHIN LAST HOUR ON CATEGORY = $o.CATEGORY")
-    made.arrive(item(1, "ash", categories=("x",)), NEWS)
-    made.arrive(item(1, "ash cloud", categories=("x",)), NEWS, NOON + 600)
-    assert made.document("q") == []
+    made.add_arrival(item(1, "ash", categories=("x",)), NEWS)
+    made.add_arrival(item(1, "ash cloud", categories=("x",)), NEWS, NOON + 600)
+    assert made.select_items("q") == []
 
 
 def test_where_of_the_query_does_not_filter_the_joined_side() -> None:
@@ -467,11 +470,11 @@ def test_all_joins_must_agree_and_their_finds_are_put_together() -> None:
 
 def test_an_updated_secondary_is_compared_as_it_is_now_and_grows_no_younger() -> None:
     made = meaning(f"CREATE FEED q AS RETURN news JOIN {ON_TITLE}")
-    made.arrive(item(1, "cloud"), BLOG)
-    made.arrive(item(1, "ash"), BLOG, NOON + 50 * 60)
-    made.arrive(item(60, "ash"), NEWS)
-    made.arrive(item(70, "ash"), NEWS)
-    assert ids(made.document("q")) == [60]
+    made.add_arrival(item(1, "cloud"), BLOG)
+    made.add_arrival(item(1, "ash"), BLOG, NOON + 50 * 60)
+    made.add_arrival(item(60, "ash"), NEWS)
+    made.add_arrival(item(70, "ash"), NEWS)
+    assert ids(made.select_items("q")) == [60]
 
 
 # set
@@ -482,8 +485,10 @@ def test_set_fills_templates_and_adds_values() -> None:
         'CREATE FEED q AS RETURN news SET TITLE = "[{source}] {title} {{x}}", CATEGORY += "seen", CATEGORY += "seen",'
         ' AUTHOR = "{author} ({published})", CONTENT += "<p>{title}</p>", LANGUAGE = ""'
     )
-    made.arrive(item(1, "a < b", authors=("Ann", "Bob"), categories=("x",), content="<i>c</i>", published=NOON), NEWS)
-    (emission,) = made.document("q")
+    made.add_arrival(
+        item(1, "a < b", authors=("Ann", "Bob"), categories=("x",), content="<i>c</i>", published=NOON), NEWS
+    )
+    (emission,) = made.select_items("q")
     found = emission.seen.item
     assert found.title == "[news] a < b {x}"
     assert found.categories == ("x", "seen")

@@ -26,8 +26,8 @@ ENTRIES = st.lists(
 def filled(entries: list[tuple[str, int, str | None, int, int]]) -> Postings:
     made = Postings(lambda _: None, lambda _: None)
     for key, owner, asked, kind, named in entries:
-        asking = 0 if asked is None else made.asking(asked)
-        made.add(key, owner, asking | (kind if asked is not None or kind != ABSENT else 0) | named)
+        asking = 0 if asked is None else made.feature_number(asked)
+        made.add_entry(key, owner, asking | (kind if asked is not None or kind != ABSENT else 0) | named)
     return made
 
 
@@ -45,7 +45,7 @@ def by_hand(
         there = asked is None or asked in features
         if key in features and there != (kind == ABSENT) and (not named or name or kind == RULE):
             if kind in (PHRASE, EITHER, RULE):
-                later.append((owner, (numbers.asking(asked) if asked else 0) | kind | name))
+                later.append((owner, (numbers.feature_number(asked) if asked else 0) | kind | name))
             else:
                 ready.append(owner)
     return sorted(ready), sorted(later)
@@ -62,23 +62,23 @@ def test_entries_are_asked_alike_one_by_one_in_arrays_and_compiled(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(postings, "FEW", few)
             known.compile = compiled
-            assert said(known.met(features, named)) == expected
+            assert said(known.find_matches(features, named)) == expected
 
 
 def test_a_feature_is_forgotten_when_it_has_no_owner_and_nobody_asks_for_it() -> None:
     opened: list[str] = []
     closed: list[str] = []
     known = Postings(opened.append, closed.append)
-    known.add("ash", 1, known.asking("cloud"))
-    known.add("cloud", 2)
+    known.add_entry("ash", 1, known.feature_number("cloud"))
+    known.add_entry("cloud", 2)
     assert sorted(opened) == ["ash", "cloud"]
-    known.keep("cloud", [])
+    known.keep_entries("cloud", [])
     assert not closed  # it is still asked for
-    known.keep("ash", [])
+    known.keep_entries("ash", [])
     assert sorted(closed) == ["ash", "cloud"]
     assert "ash" not in known
-    known.add("oslo", 3)
-    assert said(known.met({"oslo", "ash"})) == ([3], [])
+    known.add_entry("oslo", 3)
+    assert said(known.find_matches({"oslo", "ash"})) == ([3], [])
 
 
 def test_compiled_code_is_taken_by_itself_once_entries_and_items_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,18 +88,18 @@ def test_compiled_code_is_taken_by_itself_once_entries_and_items_are_many(monkey
         asked.append(function.__name__)
         return function
 
-    monkeypatch.setattr(postings, "compiled", compiling)
+    monkeypatch.setattr(postings, "compile_with_numba", compiling)
     for name, value in (("FEW", 0), ("UNCOMPILED", 3), ("SOON", 2), ("AVAILABLE", True)):
         monkeypatch.setattr(postings, name, value)
     known = filled([("ash", 1, None, 0, 0), ("ash", 2, None, 0, 0)])
     for _ in range(5):
-        assert said(known.met({"ash"})) == ([1, 2], [])
-    known.add("ash", 3)
+        assert said(known.find_matches({"ash"})) == ([1, 2], [])
+    known.add_entry("ash", 3)
     for _ in range(2):
-        assert said(known.met({"ash"})) == ([1, 2, 3], [])
+        assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
     assert not asked
-    assert said(known.met({"ash"})) == ([1, 2, 3], [])
+    assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
     assert asked == ["_meet"]
-    monkeypatch.setattr(postings, "AVAILABLE", False)
-    assert said(known.met({"ash"})) == ([1, 2, 3], [])
+    monkeypatch.setattr(postings, "NUMBA_AVAILABLE", False)
+    assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
     assert len(asked) == 1

@@ -8,15 +8,15 @@ import pytest
 from tables import BLOG, DAY, NEWS, NOON, photo, seen
 
 from headwater.language import parse
-from headwater.query.predicate import compile_predicate
-from headwater.query.similar import Frequencies
-from headwater.query.text import Analysed
+from headwater.query.predicate import compile_matcher
+from headwater.query.similar import WordFrequencies
+from headwater.query.text import AnalysedItem
 
 
-def holds(condition: str, item: Analysed) -> bool:
+def holds(condition: str, item: AnalysedItem) -> bool:
     (create,) = parse(f"CREATE FEED q AS RETURN ALL WHERE {condition}").queries
     assert create.query.where is not None
-    return compile_predicate(create.query.where, Frequencies())(item)
+    return compile_matcher(create.query.where, WordFrequencies())(item)
 
 
 @pytest.mark.parametrize(

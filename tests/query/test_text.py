@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from headwater.language.ast import Field
 from headwater.model import Enclosure, Item
-from headwater.query.text import Analysed, Origin, language_prefixes
-from headwater.query.tongues import detector
+from headwater.query.text import AnalysedItem, Origin, list_language_prefixes
+from headwater.query.tongues import make_language_detector
 
 ORIGIN = Origin("blog", "http://blog.example/feed")
 
 
-def item(**fields: object) -> Analysed:
+def item(**fields: object) -> AnalysedItem:
     base: dict[str, object] = {
         "feed_id": 1,
         "identity": "x",
@@ -22,48 +22,48 @@ def item(**fields: object) -> Analysed:
         "updated": None,
         "first_seen": 0.0,
     }
-    return Analysed(Item(**(base | fields)), ORIGIN)  # type: ignore[arg-type]
+    return AnalysedItem(Item(**(base | fields)), ORIGIN)  # type: ignore[arg-type]
 
 
 def test_item_is_title_content_categories_and_authors() -> None:
     seen = item(title="One", content="<p>Two</p>", categories=("Three", "Four"), authors=("Five",), link="http://six")
-    assert seen.terms(Field.ITEM) == {"one", "two", "three", "four", "five"}
+    assert seen.distinct_words(Field.ITEM) == {"one", "two", "three", "four", "five"}
 
 
 def test_values_of_a_field_are_held_apart() -> None:
     seen = item(title="ash", content="cloud", categories=("lava", "flow"))
-    assert " lava flow " not in seen.joined(Field.CATEGORY)
-    assert " ash cloud " not in seen.joined(Field.ITEM)
-    assert [dict(bag) for bag in seen.bags(Field.CATEGORY)] == [{"lava": 1}, {"flow": 1}]
+    assert " lava flow " not in seen.joined_words(Field.CATEGORY)
+    assert " ash cloud " not in seen.joined_words(Field.ITEM)
+    assert [dict(bag) for bag in seen.word_bags(Field.CATEGORY)] == [{"lava": 1}, {"flow": 1}]
 
 
 def test_content_and_description_stand_in_for_each_other() -> None:
-    assert item(summary="short").texts(Field.CONTENT) == ("short",)
-    assert item(content="long").texts(Field.DESCRIPTION) == ("long",)
+    assert item(summary="short").field_texts(Field.CONTENT) == ("short",)
+    assert item(content="long").field_texts(Field.DESCRIPTION) == ("long",)
     both = item(summary="short", content="long")
-    assert (both.texts(Field.CONTENT), both.texts(Field.DESCRIPTION)) == (("long",), ("short",))
+    assert (both.field_texts(Field.CONTENT), both.field_texts(Field.DESCRIPTION)) == (("long",), ("short",))
 
 
 def test_a_value_of_white_space_or_markup_alone_is_missing() -> None:
     seen = item(title="  ", content="<p> </p>", link=" ")
-    assert not any(map(seen.has, (Field.TITLE, Field.CONTENT, Field.LINK, Field.ITEM, Field.SIZE)))
+    assert not any(map(seen.has_field, (Field.TITLE, Field.CONTENT, Field.LINK, Field.ITEM, Field.SIZE)))
 
 
 def test_a_date_we_filled_in_is_not_one_the_item_has() -> None:
-    assert not item(dated=False).has(Field.PUBLISHED)
-    assert item(dated=True).has(Field.PUBLISHED)
-    assert not item().has(Field.UPDATED)
+    assert not item(dated=False).has_field(Field.PUBLISHED)
+    assert item(dated=True).has_field(Field.PUBLISHED)
+    assert not item().has_field(Field.UPDATED)
 
 
 def test_links_are_compared_normalised_and_languages_by_their_prefixes() -> None:
-    assert item(link="HTTP://G/1?utm_source=x#top").wholes(Field.LINK) == {"http://g/1"}
-    assert item(language="en-GB").wholes(Field.LANGUAGE) == {"en", "en-gb"}
-    assert language_prefixes("pt") == ["pt"]
+    assert item(link="HTTP://G/1?utm_source=x#top").comparable_values(Field.LINK) == {"http://g/1"}
+    assert item(language="en-GB").comparable_values(Field.LANGUAGE) == {"en", "en-gb"}
+    assert list_language_prefixes("pt") == ["pt"]
 
 
 def test_an_enclosure_is_its_address_and_its_type() -> None:
     seen = item(enclosures=(Enclosure("http://p/3/file", "image/jpeg"),))
-    assert seen.wholes(Field.ENCLOSURE) == {"http://p/3/file", "image/jpeg"}
+    assert seen.comparable_values(Field.ENCLOSURE) == {"http://p/3/file", "image/jpeg"}
 
 
 def test_size_counts_the_characters_a_reader_sees() -> None:
@@ -72,13 +72,13 @@ def test_size_counts_the_characters_a_reader_sees() -> None:
 
 
 def test_the_language_is_detected_only_where_the_feed_does_not_say() -> None:
-    detect = detector()
+    detect = make_language_detector()
     french = item(title="Éruption du volcan", content="La lave avance vers le village.").item
-    assert Analysed(french, ORIGIN, detect=detect).texts(Field.LANGUAGE) == ("fr",)
-    assert Analysed(french, ORIGIN).texts(Field.LANGUAGE) == ()
+    assert AnalysedItem(french, ORIGIN, detect=detect).field_texts(Field.LANGUAGE) == ("fr",)
+    assert AnalysedItem(french, ORIGIN).field_texts(Field.LANGUAGE) == ()
     said = item(title="Éruption du volcan", language="x-klingon").item
-    assert Analysed(said, ORIGIN, detect=detect).texts(Field.LANGUAGE) == ("x-klingon",)
+    assert AnalysedItem(said, ORIGIN, detect=detect).field_texts(Field.LANGUAGE) == ("x-klingon",)
 
 
 def test_a_text_too_short_to_tell_has_no_language() -> None:
-    assert detector()("ok 42") is None
+    assert make_language_detector()("ok 42") is None

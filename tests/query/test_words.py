@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.query.words import fold, join, needle, strip, whole, words
+from headwater.query.words import fold_text, fold_value, join_words, search_key, split_words, strip_markup
 
 VARIANTS = "\u034f\u180b\u180c\u180d\u180f" + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 
@@ -29,105 +29,105 @@ def slow_fold(text: str) -> str:
 
 @given(st.text())
 def test_folding_twice_changes_nothing(text: str) -> None:
-    assert fold(fold(text)) == fold(text)
+    assert fold_text(fold_text(text)) == fold_text(text)
 
 
 @given(
     st.text(st.characters(exclude_characters="\u00ad\u200c\u200d\u2060\ufeff", categories=("L", "M", "N", "P", "Z")))
 )
 def test_folding_run_by_run_is_folding_the_whole(text: str) -> None:
-    assert fold(text) == slow_fold(text).lower()
+    assert fold_text(text) == slow_fold(text).lower()
 
 
 @given(st.text(st.characters(max_codepoint=0x24F)))
 def test_words_are_runs_of_letters_and_digits(text: str) -> None:
-    assert words(text) == re.findall(r"[^\W_]+", fold(text))
+    assert split_words(text) == re.findall(r"[^\W_]+", fold_text(text))
 
 
 @given(st.text(), st.text())
 def test_a_text_contains_every_run_of_its_own_words(before: str, after: str) -> None:
-    both = words(f"{before} {after}")
+    both = split_words(f"{before} {after}")
     for start in range(len(both)):
-        assert f" {' '.join(both[start : start + 3])} " in join(fold(f"{before} {after}"))
+        assert f" {' '.join(both[start : start + 3])} " in join_words(fold_text(f"{before} {after}"))
 
 
 def test_case_accents_and_ligatures_do_not_matter() -> None:
-    assert words("ÉRUPTION Straße ﬁn Ångström") == ["eruption", "strasse", "fin", "angstrom"]
+    assert split_words("ÉRUPTION Straße ﬁn Ångström") == ["eruption", "strasse", "fin", "angstrom"]
 
 
 def test_a_soft_hyphen_does_not_cut_a_word() -> None:
-    assert words("Reyk\u00adjavík") == ["reykjavik"]
+    assert split_words("Reyk\u00adjavík") == ["reykjavik"]
 
 
 def test_every_han_and_kana_character_is_a_word() -> None:
-    assert words("火山た噴火 2024") == ["火", "山", "た", "噴", "火", "2024"]
-    assert needle("噴火") in join(fold("火山が噴火した"))
+    assert split_words("火山た噴火 2024") == ["火", "山", "た", "噴", "火", "2024"]
+    assert search_key("噴火") in join_words(fold_text("火山が噴火した"))
 
 
 def test_japanese_voicing_marks_tell_words_apart() -> None:
-    assert words("で") != words("て")
-    assert words("パ") != words("バ") != words("ハ")
-    assert len(words("ガラス")) == 3
-    assert words("ｶﾞﾗｽ") == words("ガラス")
+    assert split_words("で") != split_words("て")
+    assert split_words("パ") != split_words("バ") != split_words("ハ")
+    assert len(split_words("ガラス")) == 3
+    assert split_words("ｶﾞﾗｽ") == split_words("ガラス")
 
 
 @pytest.mark.parametrize(
     "word", ["किताब", "हिन्दी", "বড়", "நாள்", "తెలుగు", "ಕನ್ನಡ", "മലയാളം", "ข่าว", "ຂ່າວ", "မြန်မာ", "ភាសា", "བོད"]
 )
 def test_vowel_signs_do_not_cut_a_word(word: str) -> None:
-    assert len(words(word)) == 1
-    assert words(f"a {word}, {word}.") == ["a", *words(word), *words(word)]
+    assert len(split_words(word)) == 1
+    assert split_words(f"a {word}, {word}.") == ["a", *split_words(word), *split_words(word)]
 
 
 @pytest.mark.parametrize(("one", "other"), [("किताब", "कुताब"), ("ข่าว", "ข้าว"), ("கல்", "கல"), ("বড়", "বড")])
 def test_vowel_signs_and_tones_tell_words_apart(one: str, other: str) -> None:
-    assert words(one) != words(other)
+    assert split_words(one) != split_words(other)
 
 
 def test_hebrew_points_and_arabic_vowels_do_not_matter() -> None:
-    assert words("שָׁלוֹם") == words("שלום")
-    assert words("كِتَاب") == words("كتاب")
+    assert split_words("שָׁלוֹם") == split_words("שלום")
+    assert split_words("كِتَاب") == split_words("كتاب")
 
 
 def test_joiners_and_variation_selectors_are_no_part_of_a_word() -> None:
-    assert words("क्\u200dष") == words("क्ष")
-    assert words("I ❤\ufe0f 1\ufe0f\u20e3 葛\U000e0100") == ["i", "1", "葛"]
+    assert split_words("क्\u200dष") == split_words("क्ष")
+    assert split_words("I ❤\ufe0f 1\ufe0f\u20e3 葛\U000e0100") == ["i", "1", "葛"]
 
 
 def test_underscores_and_apostrophes_cut_words() -> None:
-    assert words("l'Etna snake_case") == ["l", "etna", "snake", "case"]
+    assert split_words("l'Etna snake_case") == ["l", "etna", "snake", "case"]
 
 
 def test_inline_markup_does_not_cut_a_word_and_blocks_do() -> None:
-    assert words(strip("<p>vol<b>can</b>o</p><p>ash</p>one<br/>two")) == ["volcano", "ash", "one", "two"]
+    assert split_words(strip_markup("<p>vol<b>can</b>o</p><p>ash</p>one<br/>two")) == ["volcano", "ash", "one", "two"]
 
 
 def test_scripts_styles_and_comments_are_not_text() -> None:
-    assert strip("a<script>var volcano</script>b<!-- lava -->c<style>x{}</style>").split() == ["a", "b", "c"]
+    assert strip_markup("a<script>var volcano</script>b<!-- lava -->c<style>x{}</style>").split() == ["a", "b", "c"]
 
 
 def test_an_open_comment_or_script_hides_nothing() -> None:
-    assert strip("ash <!-- cloud").split()[-1] == "cloud"
+    assert strip_markup("ash <!-- cloud").split()[-1] == "cloud"
 
 
 def test_entities_are_decoded_after_markup_is_gone() -> None:
-    assert strip("AT&amp;T &lt;b&gt; caf&eacute;") == "AT&T <b> café"
+    assert strip_markup("AT&amp;T &lt;b&gt; caf&eacute;") == "AT&T <b> café"
 
 
 def test_a_number_of_thousands_of_digits_is_left_alone() -> None:
-    assert strip(f"a &#{'9' * 5_000}; b").split()[-1] == "b"
+    assert strip_markup(f"a &#{'9' * 5_000}; b").split()[-1] == "b"
 
 
 def test_a_less_than_sign_is_not_a_tag() -> None:
-    assert strip("3 < 4 and 5 > 4") == "3 < 4 and 5 > 4"
+    assert strip_markup("3 < 4 and 5 > 4") == "3 < 4 and 5 > 4"
 
 
 def test_whole_values_are_trimmed_and_folded() -> None:
-    assert whole("  Ann \n LEE ") == "ann lee"
+    assert fold_value("  Ann \n LEE ") == "ann lee"
 
 
 def test_a_star_at_the_end_searches_a_prefix() -> None:
-    assert needle("volcan*") in join("volcanoes i have known")
-    assert needle("i have k*") in join("volcanoes i have known")
-    assert needle("olcan*") not in join("volcanoes")
-    assert needle("हिन्दी*") in join(fold("हिन्दीभाषी"))
+    assert search_key("volcan*") in join_words("volcanoes i have known")
+    assert search_key("i have k*") in join_words("volcanoes i have known")
+    assert search_key("olcan*") not in join_words("volcanoes")
+    assert search_key("हिन्दी*") in join_words(fold_text("हिन्दीभाषी"))

@@ -7,27 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.schedule.aims import Granted, Wish, granted
-from headwater.schedule.target import Target
+from headwater.schedule.aims import QueryTarget, QueryTargetPlan, meet_query_targets
+from headwater.schedule.target import QualityTarget
 
 FEEDS = 60
 RATES, WINDOWS, WEIGHTS = np.full(FEEDS, 0.001), np.full(FEEDS, 30.0), np.ones(FEEDS)
 
 
-def asked(target: Target, feeds: int = 6, budget: float = 3.0) -> Granted:
-    wish = Wish(target, np.arange(feeds), np.full(feeds, 0.5))
-    (one,) = granted([wish], RATES, WINDOWS, WEIGHTS, budget)
+def asked(target: QualityTarget, feeds: int = 6, budget: float = 3.0) -> QueryTargetPlan:
+    wish = QueryTarget(target, np.arange(feeds), np.full(feeds, 0.5))
+    (one,) = meet_query_targets([wish], RATES, WINDOWS, WEIGHTS, budget)
     return one
 
 
 def test_a_wish_that_is_met_anyway_changes_nothing() -> None:
-    one = asked(Target(delay=36_000.0))
+    one = asked(QualityTarget(delay=36_000.0))
     assert one.met
     assert one.times == 1.0
 
 
 def test_a_wish_makes_its_feeds_count_more_until_it_is_met() -> None:
-    without, one = asked(Target(delay=36_000.0)), asked(Target(delay=200.0))
+    without, one = asked(QualityTarget(delay=36_000.0)), asked(QualityTarget(delay=200.0))
     assert without.delay > 200.0
     assert one.met
     assert 150.0 < one.delay <= 200.0  # and not much more than that
@@ -36,7 +36,9 @@ def test_a_wish_makes_its_feeds_count_more_until_it_is_met() -> None:
 
 
 def test_a_wish_that_cannot_be_met_says_what_can() -> None:
-    one = asked(Target(completeness=0.99, delay=61.0), feeds=FEEDS)  # of all feeds: no feed can count before others
+    one = asked(
+        QualityTarget(completeness=0.99, delay=61.0), feeds=FEEDS
+    )  # of all feeds: no feed can count before others
     assert not one.met
     assert one.delay > 61.0
     assert one.spent == pytest.approx(3.0, rel=0.01)
@@ -47,8 +49,8 @@ def test_many_feeds_are_judged_by_a_sample_of_them() -> None:
     many = 5_000
     chance = np.random.default_rng(1)
     rates = chance.lognormal(-7, 1, many)
-    wish = Wish(Target(delay=3_600.0), np.arange(1_000), np.ones(1_000))
-    (one,) = granted([wish], rates, np.full(many, 30.0), np.ones(many), 60.0)
+    wish = QueryTarget(QualityTarget(delay=3_600.0), np.arange(1_000), np.ones(1_000))
+    (one,) = meet_query_targets([wish], rates, np.full(many, 30.0), np.ones(many), 60.0)
     assert one.met
     assert one.spent < 60.0
 
@@ -58,8 +60,8 @@ def test_many_feeds_are_judged_by_a_sample_of_them() -> None:
 def test_wishes_never_spend_more_than_there_is_and_say_truly_whether_they_are_met(
     wanted: list[tuple[int, float]],
 ) -> None:
-    wishes = [Wish(Target(delay=delay), np.arange(at, at + 10), np.full(10, 0.3)) for at, delay in wanted]
-    for (_, delay), one in zip(wanted, granted(wishes, RATES, WINDOWS, WEIGHTS, 3.0), strict=True):
+    wishes = [QueryTarget(QualityTarget(delay=delay), np.arange(at, at + 10), np.full(10, 0.3)) for at, delay in wanted]
+    for (_, delay), one in zip(wanted, meet_query_targets(wishes, RATES, WINDOWS, WEIGHTS, 3.0), strict=True):
         assert one.met == (one.delay <= delay)
         assert one.spent <= 3.0 * 1.001
         assert one.times >= 1.0

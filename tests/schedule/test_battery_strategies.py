@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from headwater.errors import StrategyError
 from headwater.estimate.base import DAY, HOUR, Ragged
-from headwater.estimate.periodic import Periodic
+from headwater.estimate.periodic import PeriodicRate
 from headwater.schedule import STRATEGIES
-from headwater.schedule.base import Budget, Choice, Observed, Strategy, Table, best
+from headwater.schedule.base import Budget, Choice, Observed, Strategy, Table, take_best
 from headwater.schedule.top_utility import TopUtility
 
 EPOCH = 20_000 * DAY + 7 * HOUR
@@ -127,7 +127,7 @@ def test_inputs_are_left_as_they_were(kind: type[Strategy]) -> None:
     world.strategy.choose(world.table, EPOCH + 2 * DAY, Budget(4, 0.001), mask)
     world.strategy.observe(world.table, seen)
     world.strategy.why(world.table, 2, EPOCH + 2 * DAY)
-    world.strategy.failed(world.table, np.array([7]), np.array([EPOCH]), np.array([4]))
+    world.strategy.observe_failures(world.table, np.array([7]), np.array([EPOCH]), np.array([4]))
     assert mask.all()
     for field in fields(Table):
         old, new = getattr(table, field.name), getattr(world.table, field.name)
@@ -256,13 +256,13 @@ def test_has_a_rule_a_source_and_an_example(kind: type[Strategy]) -> None:
 def test_the_lazy_choice_of_the_best_utilities_is_the_eager_one() -> None:
     """`top_utility` integrates only the promising feeds; valuing all of them must choose the same."""
     rng, feeds = np.random.default_rng(8), 500
-    estimator = Periodic(feeds)
+    estimator = PeriodicRate(feeds)
     estimator.set_slots(np.arange(feeds), rng.gamma(0.3, 1.0, (feeds, 24)))
     strategy, table = TopUtility(feeds, estimator=estimator), Table.of(feeds)
     table.last[:] = EPOCH - rng.uniform(0, 3 * DAY, feeds)
     table.last[3] = -np.inf
     for budget in (1, 7, 40):
         lazy = strategy.choose(table, EPOCH, Budget(budget))
-        eager = best(np.arange(feeds), strategy.value(table, np.arange(feeds), EPOCH), Budget(budget))
+        eager = take_best(np.arange(feeds), strategy.value_feeds(table, np.arange(feeds), EPOCH), Budget(budget))
         assert lazy.rows.tolist() == eager.rows.tolist()
         assert lazy.value == pytest.approx(eager.value)

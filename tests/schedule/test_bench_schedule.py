@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench.schedule import main
 
-from headwater.estimate.periodic import Periodic
+from headwater.estimate.periodic import PeriodicRate
 
 
 def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,4 +16,4 @@ def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_million_feeds_with_168_slots_fit_into_a_gigabyte() -> None:
-    assert Periodic(10, slots=168).bytes_per_feed * 1_000_000 < 1e9
+    assert PeriodicRate(10, slots=168).bytes_per_feed * 1_000_000 < 1e9

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.schedule.base import Budget, Table, best, first
+from headwater.schedule.base import Budget, Table, take_best, take_first
 
 
 def one_by_one(value: list[float], host: list[int], room: list[int], most: int) -> list[int]:
@@ -30,10 +30,10 @@ def test_the_best_with_room_are_those_that_going_through_all_of_them_finds(
     value = rng.integers(0, steps, feeds).astype(float)
     value[rng.random(feeds) < data.draw(st.sampled_from([0.0, 0.5]))] = np.inf  # never refreshed
     host = rng.integers(0, hosts, feeds)
-    chosen = best(np.arange(feeds), value, Budget(most, host=host, room=np.array(room)))
+    chosen = take_best(np.arange(feeds), value, Budget(most, host=host, room=np.array(room)))
     assert chosen.rows.tolist() == one_by_one(value.tolist(), host.tolist(), room, most)
     assert chosen.value.tolist() == value[chosen.rows].tolist()
-    in_order = first(np.arange(feeds), Budget(most, host=host, room=np.array(room)))
+    in_order = take_first(np.arange(feeds), Budget(most, host=host, room=np.array(room)))
     assert in_order.tolist() == one_by_one([0.0] * feeds, host.tolist(), room, most)
 
 
@@ -44,16 +44,16 @@ def test_without_hosts_ties_go_to_the_lower_row() -> None:
         feeds, most = int(rng.integers(1, 60)), int(rng.integers(0, 20))
         rows = np.flatnonzero(rng.random(100) < feeds / 100)
         value = rng.choice([0.0, 1.0, 2.0, np.inf], len(rows))
-        chosen = best(rows, value, Budget(most))
+        chosen = take_best(rows, value, Budget(most))
         expected = sorted(range(len(rows)), key=lambda place: (-value[place], rows[place]))[:most]
         assert chosen.rows.tolist() == rows[expected].tolist()
         assert chosen.value.tolist() == value[expected].tolist()
         one_host = Budget(most, host=np.zeros(100, np.intp), room=np.array([100]))
-        assert best(rows, value, one_host).rows.tolist() == chosen.rows.tolist()
+        assert take_best(rows, value, one_host).rows.tolist() == chosen.rows.tolist()
 
 
 def test_where_hosts_do_not_matter_the_first_are_the_first() -> None:
-    assert first(np.arange(5), Budget(2)).tolist() == [0, 1]
+    assert take_first(np.arange(5), Budget(2)).tolist() == [0, 1]
 
 
 @given(st.lists(st.integers(0, 11), max_size=12))

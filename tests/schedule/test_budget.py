@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import SettingsError
-from headwater.schedule.budget import Cap, Purse, shares
+from headwater.schedule.budget import RequestBudget, RequestCap, split_requests
 
 steps = st.lists(st.tuples(st.floats(0, 90), st.integers(0, 500), st.floats(0, 2000)), max_size=60)
 
 
 @given(st.floats(0.05, 300), steps)
 def test_no_window_of_a_minute_ever_exceeds_the_cap(cap: float, calls: list[tuple[float, int, float]]) -> None:
-    purse, now, spent = Purse(Cap(cap)), 1e9, []
+    purse, now, spent = RequestBudget(RequestCap(cap)), 1e9, []
     for wait, wanted, _ in calls:
         now += wait
         taken = min(wanted, purse.available(now))
@@ -27,7 +27,7 @@ def test_no_window_of_a_minute_ever_exceeds_the_cap(cap: float, calls: list[tupl
 
 @given(st.floats(1000, 5000), steps)
 def test_reserved_bytes_never_exceed_their_cap(cap: float, calls: list[tuple[float, int, float]]) -> None:
-    purse, now, spent = Purse(Cap(300, bytes=cap)), 0.0, []
+    purse, now, spent = RequestBudget(RequestCap(300, bytes=cap)), 0.0, []
     for wait, wanted, size in calls:
         now += wait
         taken = min(wanted, purse.available(now, size))
@@ -39,7 +39,7 @@ def test_reserved_bytes_never_exceed_their_cap(cap: float, calls: list[tuple[flo
 
 @given(st.floats(0.5, 300), st.floats(0, 1))
 def test_a_greedy_spender_gets_the_whole_cap_in_the_long_run(cap: float, phase: float) -> None:
-    purse, total = Purse(Cap(cap)), 0
+    purse, total = RequestBudget(RequestCap(cap)), 0
     for tick in range(1200):
         taken = purse.available(phase + tick)
         purse.spend(phase + tick, taken)
@@ -48,15 +48,15 @@ def test_a_greedy_spender_gets_the_whole_cap_in_the_long_run(cap: float, phase: 
 
 
 def test_more_bytes_than_reserved_are_owed_and_fewer_are_given_back() -> None:
-    purse = Purse(Cap(60, bytes=1000))
-    purse.begin(0.0, 900.0)
+    purse = RequestBudget(RequestCap(60, bytes=1000))
+    purse.begin_refresh(0.0, 900.0)
     assert purse.available(1.0, 200.0) == 0
-    purse.end(1.0, 900.0, 100.0)
+    purse.end_refresh(1.0, 900.0, 100.0)
     assert purse.available(1.0, 200.0) == 4
-    purse.begin(2.0, 100.0)
-    purse.end(3.0, 100.0, 5000.0)
+    purse.begin_refresh(2.0, 100.0)
+    purse.end_refresh(3.0, 100.0, 5000.0)
     assert purse.available(30.0, 100.0) == 0
-    assert purse.refills(30.0) == 63.0
+    assert purse.next_refill(30.0) == 63.0
     assert purse.available(63.5, 100.0) > 0
 
 
@@ -64,14 +64,14 @@ def test_more_bytes_than_reserved_are_owed_and_fewer_are_given_back() -> None:
 def test_no_minute_exceeds_the_cap_wherever_within_its_refresh_a_request_leaves(
     cap: int, refreshes: list[tuple[float, float, float]]
 ) -> None:
-    purse, now, left, ends = Purse(Cap(cap), burst=60), 0.0, [], []
+    purse, now, left, ends = RequestBudget(RequestCap(cap), burst=60), 0.0, [], []
     for wait, lasts, moment in refreshes:
         now += wait
         for end in sorted(end for end in ends if end <= now):
-            purse.end(end, 0.0, 0.0)
+            purse.end_refresh(end, 0.0, 0.0)
             ends.remove(end)
         if purse.available(now):
-            purse.begin(now)
+            purse.begin_refresh(now)
             ends.append(now + lasts)
             left.append(now + moment * lasts)
     for last in left:
@@ -79,39 +79,39 @@ def test_no_minute_exceeds_the_cap_wherever_within_its_refresh_a_request_leaves(
 
 
 def test_a_smaller_cap_counts_what_the_larger_one_spent() -> None:
-    purse = Purse(Cap(60), burst=60)
+    purse = RequestBudget(RequestCap(60), burst=60)
     purse.spend(0.0, 40)
-    purse.limit(Cap(30))
+    purse.set_cap(RequestCap(30))
     assert purse.available(30.0) == 0
     assert 0 < purse.available(61.0) <= 30
-    purse.limit(Cap(120))
+    purse.set_cap(RequestCap(120))
     assert purse.rate == 2.0
 
 
 def test_a_clock_that_steps_back_frees_nothing() -> None:
-    purse = Purse(Cap(6), burst=60)
+    purse = RequestBudget(RequestCap(6), burst=60)
     purse.spend(100.0, 6)
     assert purse.available(20.0) == 0
     assert purse.available(130.0) == 0
 
 
 def test_the_moment_of_the_next_refill_is_when_something_is_available() -> None:
-    purse = Purse(Cap(12))
+    purse = RequestBudget(RequestCap(12))
     purse.spend(0.0, purse.available(0.0))
-    at = purse.refills(0.1)
+    at = purse.next_refill(0.1)
     assert purse.available(at - 0.01) == 0
     assert purse.available(at + 0.01) == 1
 
 
 def test_people_come_before_first_refreshes_and_both_before_the_strategy() -> None:
-    assert shares(10, 2, 3) == (2, 3, 5)
-    assert shares(4, 6, 3) == (4, 0, 0)
-    assert shares(0, 6, 3) == (0, 0, 0)
+    assert split_requests(10, 2, 3) == (2, 3, 5)
+    assert split_requests(4, 6, 3) == (4, 0, 0)
+    assert split_requests(0, 6, 3) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_budget_of_nothing_is_refused_in_words(bad: float) -> None:
     with pytest.raises(SettingsError, match="give a number above 0"):
-        Cap(bad)
+        RequestCap(bad)
     with pytest.raises(SettingsError, match="bytes"):
-        Cap(1, bad)
+        RequestCap(1, bad)

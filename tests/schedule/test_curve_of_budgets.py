@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.schedule.curve import bought
+from headwater.schedule.curve import quality_by_budget
 
 FEEDS = st.lists(st.tuples(st.floats(1e-7, 1e-2), st.integers(1, 100), st.floats(0.1, 10.0)), min_size=1, max_size=12)
 
@@ -17,7 +17,7 @@ def test_a_larger_budget_never_buys_less_and_none_is_overspent(
     feeds: list[tuple[float, int, float]], budget: float
 ) -> None:
     rates, windows, weights = (np.array(column, np.float64) for column in zip(*feeds, strict=True))
-    half, whole, twice = bought(rates, windows, weights, [budget / 2, budget, 2 * budget], shortest=120.0)
+    half, whole, twice = quality_by_budget(rates, windows, weights, [budget / 2, budget, 2 * budget], shortest=120.0)
     for less, more in ((half, whole), (whole, twice)):
         assert more.completeness >= less.completeness - 1e-6
         assert more.delay <= less.delay * (1 + 1e-6)
@@ -30,9 +30,9 @@ def test_a_larger_budget_never_buys_less_and_none_is_overspent(
 
 def test_a_budget_that_suffices_is_spent() -> None:
     rates, windows = np.array([1e-3, 1e-4, 1e-5]), np.full(3, 20.0)
-    (one,) = bought(rates, windows, np.ones(3), [0.3])
+    (one,) = quality_by_budget(rates, windows, np.ones(3), [0.3])
     assert abs(one.used - 0.3) < 0.01
 
 
 def test_without_feeds_there_is_nothing_to_buy() -> None:
-    assert bought(np.empty(0), np.empty(0), np.empty(0), [1.0]) == []
+    assert quality_by_budget(np.empty(0), np.empty(0), np.empty(0), [1.0]) == []

@@ -7,27 +7,33 @@ import pytest
 
 from headwater.errors import SettingsError
 from headwater.estimate.base import DAY, HOUR, MINUTE, Ragged
-from headwater.estimate.fixed import Fixed
-from headwater.estimate.periodic import Periodic
+from headwater.estimate.fixed import FixedRate
+from headwater.estimate.periodic import PeriodicRate
 from headwater.schedule import STRATEGIES, load
 from headwater.schedule.advarss import AdvaRSS
-from headwater.schedule.base import Budget, Interval, Observed, Table
+from headwater.schedule.base import Budget, IntervalStrategy, Observed, Table
 from headwater.schedule.commafeed import CommaFeed
-from headwater.schedule.frequencies import for_age, for_delay, for_freshness
+from headwater.schedule.frequencies import allocate_for_age, allocate_for_delay, allocate_for_freshness
 from headwater.schedule.mediacloud import MediaCloud
 from headwater.schedule.miniflux import Miniflux
 from headwater.schedule.miniflux_entry_frequency import MinifluxEntryFrequency
 from headwater.schedule.newsblur import NewsBlur
 from headwater.schedule.only_tau import OnlyTau
-from headwater.schedule.reader import Reader
+from headwater.schedule.reader import LemonReader
 from headwater.schedule.retrieval import Retrieval
-from headwater.schedule.retrieval_times import Curve, dense, refine, retrieval_times, search
+from headwater.schedule.retrieval_times import (
+    PostingCurve,
+    plan_retrieval_times,
+    refine_times,
+    search_times,
+    spread_many_times,
+)
 from headwater.schedule.stormcrawler import StormCrawler
-from headwater.schedule.threshold import adjusted
+from headwater.schedule.threshold import adjust_threshold
 from headwater.schedule.top_utility import TopUtility
 from headwater.schedule.two_steps import TwoSteps
-from headwater.schedule.utility import utility
-from headwater.schedule.worth import combined_worth
+from headwater.schedule.utility import compute_utility
+from headwater.schedule.worth import combine_query_weights
 
 ROW = np.array([0])
 
@@ -51,40 +57,40 @@ def known(feeds: int, last: float = 0.0) -> Table:
 
 def test_thesis_4_5_is_the_area_above_the_divergence_curve() -> None:
     """Nothing for 10 s, then 10 items in 10 s: 20·10 − ½·10·10 = 150. The other way round: 20·10 − (50 + 100) = 50."""
-    table, late, early = known(1), Periodic(1, slots=2, period=20.0), Periodic(1, slots=2, period=20.0)
+    table, late, early = known(1), PeriodicRate(1, slots=2, period=20.0), PeriodicRate(1, slots=2, period=20.0)
     late.set_slots(ROW, np.array([[0.0, 10.0]]))
     early.set_slots(ROW, np.array([[10.0, 0.0]]))
-    assert utility(late, table, ROW, 20.0) == pytest.approx([150.0])
-    assert utility(early, table, ROW, 20.0) == pytest.approx([50.0])
+    assert compute_utility(late, table, ROW, 20.0) == pytest.approx([150.0])
+    assert compute_utility(early, table, ROW, 20.0) == pytest.approx([50.0])
 
 
 def test_for_a_constant_rate_the_utility_is_half_of_age_times_divergence() -> None:
     table = known(1)
-    assert utility(Fixed(1, rate=0.5), table, ROW, 8.0) == pytest.approx([0.5 * 8 * 4])
+    assert compute_utility(FixedRate(1, rate=0.5), table, ROW, 8.0) == pytest.approx([0.5 * 8 * 4])
     table.divergence[0] = 4.0
-    assert utility(None, table, ROW, 8.0) == pytest.approx([16.0])
+    assert compute_utility(None, table, ROW, 8.0) == pytest.approx([16.0])
 
 
 def test_the_exact_relevant_divergence_of_a_cycle_world_is_used_as_told() -> None:
     table = known(1)
     table.divergence[0], table.relevant = 25.0, np.array([3.0])
-    assert utility(None, table, ROW, 4.0) == pytest.approx([6.0])  # ½·4·Div_A
+    assert compute_utility(None, table, ROW, 4.0) == pytest.approx([6.0])  # ½·4·Div_A
     table.relevant = None
     table.selectivity[0] = 0.5
-    assert utility(None, table, ROW, 4.0) == pytest.approx([10.0])  # ½·4·.5·min(25, 10)
+    assert compute_utility(None, table, ROW, 4.0) == pytest.approx([10.0])  # ½·4·.5·min(25, 10)
 
 
 def test_weight_multiplies_and_cost_divides_what_a_refresh_is_worth() -> None:
     table = known(1)
     table.divergence[0], table.weight[0], table.cost[0] = 4.0, 3.0, 2.0
-    assert utility(None, table, ROW, 8.0) == pytest.approx([24.0])
+    assert compute_utility(None, table, ROW, 8.0) == pytest.approx([24.0])
 
 
 def test_algorithm_4_2_moves_tau_by_five_percent_outside_ninety_percent_of_the_budget() -> None:
-    assert adjusted(2.0, 31, 30) == pytest.approx(2.1)
-    assert adjusted(2.0, 26, 30) == pytest.approx(1.9)
-    assert adjusted(2.0, 27, 30) == 2.0
-    assert adjusted(2.0, 30, 30) == 2.0
+    assert adjust_threshold(2.0, 31, 30) == pytest.approx(2.1)
+    assert adjust_threshold(2.0, 26, 30) == pytest.approx(1.9)
+    assert adjust_threshold(2.0, 27, 30) == 2.0
+    assert adjust_threshold(2.0, 30, 30) == 2.0
 
 
 def test_algorithm_4_1_raises_the_threshold_by_the_budget_that_is_left() -> None:
@@ -155,24 +161,26 @@ def test_advarss_eq_2_weighs_articles_by_subscribers_and_waits_ten_minutes() -> 
 
 
 def test_theorem_1_allots_by_the_root_of_weight_and_rate() -> None:
-    assert for_delay(np.array([1.0, 4.0, 4.0]), np.array([1.0, 1.0, 4.0]), 14.0) == pytest.approx([2.0, 4.0, 8.0])
+    assert allocate_for_delay(np.array([1.0, 4.0, 4.0]), np.array([1.0, 1.0, 4.0]), 14.0) == pytest.approx(
+        [2.0, 4.0, 8.0]
+    )
 
 
 def test_theorem_2_and_example_1_one_retrieval_right_after_the_activity() -> None:
     """λ = 1 in [0, 1], 0 in [1, 2]: best at 1 with a delay of ½, worst at 0 with 3/2."""
     step = np.repeat([1.0, 0.0], 100)
-    curve = Curve(step, 2.0)
-    assert retrieval_times(step, 1, period=2.0) == pytest.approx([1.0], abs=0.02)
-    assert curve.delay(np.array([[1.0], [0.0]])) == pytest.approx([0.5, 1.5], abs=0.02)
+    curve = PostingCurve(step, 2.0)
+    assert plan_retrieval_times(step, 1, period=2.0) == pytest.approx([1.0], abs=0.02)
+    assert curve.total_delay(np.array([[1.0], [0.0]])) == pytest.approx([0.5, 1.5], abs=0.02)
 
 
 def test_theorem_3_holds_at_the_retrieval_points_of_example_2() -> None:
     """λ(t) = 2 + 2·sin 2πt, six retrievals: λ(τ_j)(τ_{j+1} − τ_j) = ∫ λ between τ_{j−1} and τ_j."""
     hours = (np.arange(240) + 0.5) / 240
-    curve = Curve(2 + 2 * np.sin(2 * np.pi * hours), 1.0)
-    tau = refine(curve, 6)
+    curve = PostingCurve(2 + 2 * np.sin(2 * np.pi * hours), 1.0)
+    tau = refine_times(curve, 6)
     after, before = np.append(tau[1:], tau[0] + 1), np.append(tau[-1] - 1, tau[:-1])
-    dark, light = curve.upto(tau) - curve.upto(before), curve.rate(tau) * (after - tau)
+    dark, light = curve.integrate(tau) - curve.integrate(before), curve.rate(tau) * (after - tau)
     assert light == pytest.approx(dark, abs=0.02)
     assert curve.total == pytest.approx(2.0)
 
@@ -190,18 +198,18 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 @pytest.mark.parametrize("m", [1, 2, 3, 5])
 def test_exhaustive_search_and_iterative_refinement_find_the_same_delay(shape: np.ndarray, m: int) -> None:
-    curve = Curve(shape, 24.0)
-    by_search, by_refining = (curve.delay(way(curve, m)[None, :])[0] for way in (search, refine))
+    curve = PostingCurve(shape, 24.0)
+    by_search, by_refining = (curve.total_delay(way(curve, m)[None, :])[0] for way in (search_times, refine_times))
     assert by_search == pytest.approx(by_refining, rel=0.01)
-    assert by_refining <= curve.delay(np.array([np.arange(m) * 24 / m]))[0]
+    assert by_refining <= curve.total_delay(np.array([np.arange(m) * 24 / m]))[0]
     assert by_refining <= by_every_plan(curve, m) * 1.002
 
 
-def by_every_plan(curve: Curve, m: int, grid: int = 96) -> float:
+def by_every_plan(curve: PostingCurve, m: int, grid: int = 96) -> float:
     """The least delay of all plans on a grid, by dynamic programming over the points: slow and sure."""
     at = np.arange(2 * grid + 1) * (curve.period / grid)
-    pile = curve.upto(at)
-    fine = np.array([[curve.upto(np.array([a]))[0] for a in at]])[0]
+    pile = curve.integrate(at)
+    fine = np.array([[curve.integrate(np.array([a]))[0] for a in at]])[0]
     area = np.concatenate([[0.0], np.cumsum((fine[1:] + fine[:-1]) / 2 * (curve.period / grid))])
     cost = area[None, :] - area[:, None] - (at[None, :] - at[:, None]) * pile[:, None]
     least = np.inf
@@ -215,15 +223,15 @@ def by_every_plan(curve: Curve, m: int, grid: int = 96) -> float:
 
 def test_very_many_retrievals_follow_the_root_of_the_rate() -> None:
     steps = np.repeat([9.0, 1.0], 12)
-    times = dense(Curve(steps, 24.0), 40, np.full((1, 1), 0.5 / 40))[0]
+    times = spread_many_times(PostingCurve(steps, 24.0), 40, np.full((1, 1), 0.5 / 40))[0]
     assert (times < 12).sum() == pytest.approx(30, abs=1)  # 3 : 1
 
 
 def test_cho_and_garcia_molinas_five_pages() -> None:
     pages = np.arange(1.0, 6.0)
-    assert for_freshness(pages, np.ones(5), 5.0) == pytest.approx([1.15, 1.36, 1.35, 1.14, 0.0], abs=0.005)
-    assert for_age(pages, np.ones(5), 5.0) == pytest.approx([0.84, 0.97, 1.03, 1.07, 1.09], abs=0.006)
-    for way in (for_age, for_freshness, for_delay):
+    assert allocate_for_freshness(pages, np.ones(5), 5.0) == pytest.approx([1.15, 1.36, 1.35, 1.14, 0.0], abs=0.005)
+    assert allocate_for_age(pages, np.ones(5), 5.0) == pytest.approx([0.84, 0.97, 1.03, 1.07, 1.09], abs=0.006)
+    for way in (allocate_for_age, allocate_for_freshness, allocate_for_delay):
         assert way(pages, np.ones(5), 2.5).sum() == pytest.approx(2.5)
 
 
@@ -254,7 +262,7 @@ def test_both_ways_of_planning_keep_the_days_number_of_refreshes() -> None:
 # The peers
 
 
-def due_after(strategy: Interval, *what: Observed, table: Table | None = None) -> float:
+def due_after(strategy: IntervalStrategy, *what: Observed, table: Table | None = None) -> float:
     for one in what:
         strategy.observe(table if table is not None else Table.of(1), one)
     return float(strategy.due[0] - what[-1].end[0])
@@ -265,7 +273,7 @@ def test_miniflux_takes_a_hundred_an_hour_and_gives_up_after_three_errors() -> N
     assert len(strategy.choose(table, 0.0, Budget(1000)).rows) == 100
     assert len(strategy.choose(table, 1800.0, Budget(1000)).rows) == 0
     assert len(strategy.choose(table, 3600.0, Budget(1000)).rows) == 100
-    strategy.failed(table, np.arange(2), np.zeros(2), np.array([2, 3]))
+    strategy.observe_failures(table, np.arange(2), np.zeros(2), np.array([2, 3]))
     assert strategy.due[:2].tolist() == [-np.inf, np.inf]
     assert due_after(Miniflux(1), seen(0, 1)) == HOUR
 
@@ -283,7 +291,7 @@ def test_commafeed_slows_with_silence() -> None:
         assert due_after(CommaFeed(1), seen(2 * HOUR + silent, 3, dates)) == pause
     assert due_after(CommaFeed(1), seen(0.0, 3)) == 4 * HOUR
     strategy = CommaFeed(1)
-    strategy.failed(Table.of(1), ROW, np.zeros(1), np.array([4]))
+    strategy.observe_failures(Table.of(1), ROW, np.zeros(1), np.array([4]))
     assert strategy.due[0] == 2 * HOUR
 
 
@@ -309,9 +317,9 @@ def test_newsblur_asks_by_stories_and_readers(stories: int, readers: int, minute
 
 
 def test_reader_waits_for_the_grid_and_scale_stretches_it() -> None:
-    assert due_after(Reader(1), seen(5000.0, 1)) == 2200
-    assert due_after(Reader(1, scale=2.0), seen(5000.0, 1)) == 2200
-    assert due_after(Reader(1, scale=2.0), seen(8000.0, 1)) == 6400
+    assert due_after(LemonReader(1), seen(5000.0, 1)) == 2200
+    assert due_after(LemonReader(1, scale=2.0), seen(5000.0, 1)) == 2200
+    assert due_after(LemonReader(1, scale=2.0), seen(8000.0, 1)) == 6400
 
 
 def test_mediacloud_goes_by_overlap() -> None:
@@ -331,11 +339,11 @@ def test_stormcrawler_multiplies() -> None:
     assert due_after(StormCrawler(1), *[changed] * 40) == 90 * MINUTE
 
 
-@pytest.mark.parametrize("name", [name for name, kind in STRATEGIES.items() if issubclass(kind, Interval)])
+@pytest.mark.parametrize("name", [name for name, kind in STRATEGIES.items() if issubclass(kind, IntervalStrategy)])
 def test_a_scale_stretches_every_interval_rule(name: str) -> None:
     def pause(scale: float) -> float:
         strategy = load(name)(1, scale=scale)
-        assert isinstance(strategy, Interval)
+        assert isinstance(strategy, IntervalStrategy)
         dates = [30_000 * DAY - k * 5 * HOUR for k in range(10)][::-1]
         return due_after(strategy, seen(30_000 * DAY + HOUR, 10, dates))
 
@@ -353,7 +361,7 @@ def test_urbanskys_intervals_stay_between_two_minutes_and_31_days() -> None:
 
 
 def test_several_queries_add_their_worth() -> None:
-    weight, sel = combined_worth(
+    weight, sel = combine_query_weights(
         3, np.array([0, 0, 2]), np.array([1.0, 1.0, 5.0]), np.array([0.5, 1.0, 0.2]), np.array([0.0, 2.0, 1.0])
     )
     assert weight * sel == pytest.approx([1.5, 2.0, 2.0])

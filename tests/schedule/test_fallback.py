@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from headwater.schedule.base import Budget, Choice, Observed, Table
-from headwater.schedule.fallback import Guarded
+from headwater.schedule.fallback import GuardedStrategy
 from headwater.schedule.top_utility import TopUtility
 from headwater.schedule.uniform import Uniform
 
@@ -42,7 +42,7 @@ def rows(*numbers: int) -> Choice:
     ],
 )
 def test_a_broken_answer_is_replaced_by_round_robin(answer: Callable[[], Any], says: str) -> None:
-    guarded, table = Guarded(returning(answer)(4)), Table.of(4)
+    guarded, table = GuardedStrategy(returning(answer)(4)), Table.of(4)
     table.last[:] = [4.0, 1.0, 3.0, 0.0]
     candidates = np.array([True, True, True, False])
     assert guarded.choose(table, 5.0, Budget(2), candidates).rows.tolist() == [1, 2]
@@ -58,7 +58,7 @@ def test_failing_to_learn_is_noticed_too_and_the_feeds_go_on() -> None:
         def observe(self, table: Table, seen: Observed) -> None:
             raise RuntimeError("no memory")
 
-    guarded, table, one = Guarded(Forgetful(2)), Table.of(2), np.ones(1)
+    guarded, table, one = GuardedStrategy(Forgetful(2)), Table.of(2), np.ones(1)
     guarded.observe(table, Observed(np.array([0]), one, 2 * one, one, one, one > 1))
     assert guarded.problem is not None
     guarded.resize(5)
@@ -67,11 +67,11 @@ def test_failing_to_learn_is_noticed_too_and_the_feeds_go_on() -> None:
 
 def test_a_sound_strategy_is_left_alone() -> None:
     inner, table = TopUtility(3), Table.of(3)
-    guarded = Guarded(inner)
+    guarded = GuardedStrategy(inner)
     table.last[:] = 0.0
     table.divergence[:] = [1.0, 3.0, 2.0]
     assert guarded.choose(table, 2.0, Budget(2)).rows.tolist() == [1, 2]
     assert guarded.problem is None
-    again = Guarded(TopUtility(0))
+    again = GuardedStrategy(TopUtility(0))
     again.load(guarded.save())
     assert len(again) == 3

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from headwater.estimate.base import DAY, HOUR
 from headwater.model import Hints, Known, Validators
-from headwater.schedule.manners import LEAST, SAFETY, Reason, Standing, allowed_from, candidates, fill, next_allowed
+from headwater.schedule.manners import (
+    LEAST_INTERVAL,
+    SAFETY_POLL,
+    PolitenessFacts,
+    Reason,
+    allowed_from,
+    find_candidates,
+    load_facts,
+    next_allowed,
+)
 
 NOW = 1_000_000 * HOUR  # on the hour, a Saturday in 2084: hour 16 of the day
 POLITE = Known(1, "http://a/", Validators('"x"'), last_refresh=NOW, last_success=NOW, last_change=NOW - DAY, failures=0)
@@ -30,7 +39,7 @@ def test_a_learned_rate_earns_more_but_never_below_two_minutes() -> None:
     assert next_allowed(POLITE, NOW, earned=600.0) == (NOW + 600, Reason.FLOOR)
     assert next_allowed(POLITE, NOW, earned=1.0, least=5.0)[0] == NOW + 5, "where the operator says so"
     at, _ = next_allowed(POLITE, NOW, earned=1.0)
-    assert at == NOW + LEAST
+    assert at == NOW + LEAST_INTERVAL
 
 
 def test_a_hint_earns_more() -> None:
@@ -46,7 +55,7 @@ def test_a_person_is_served_at_once_except_against_the_servers_word() -> None:
     told = replace(slow, not_before=NOW + 5 * HOUR)
     assert next_allowed(told, later, asked=True) == (NOW + 5 * HOUR, Reason.RETRY_AFTER)
     assert next_allowed(slow, later, asked=True, host_not_before=NOW + HOUR) == (NOW + HOUR, Reason.HOST)
-    assert next_allowed(slow, NOW + 1, asked=True) == (NOW + LEAST, Reason.LEAST)
+    assert next_allowed(slow, NOW + 1, asked=True) == (NOW + LEAST_INTERVAL, Reason.LEAST)
 
 
 def test_without_validators_and_without_change_a_feed_is_asked_once_a_day() -> None:
@@ -106,7 +115,7 @@ def test_jitter_only_ever_adds() -> None:
 
 
 def test_pushed_feeds_keep_a_slow_safety_poll() -> None:
-    assert next_allowed(POLITE, NOW, pushed=True) == (NOW + SAFETY, Reason.PUSHED)
+    assert next_allowed(POLITE, NOW, pushed=True) == (NOW + SAFETY_POLL, Reason.PUSHED)
 
 
 def test_paused_and_gone_feeds_are_never_due() -> None:
@@ -115,7 +124,7 @@ def test_paused_and_gone_feeds_are_never_due() -> None:
 
 
 def test_every_reason_has_a_sentence() -> None:
-    assert all(reason.said for reason in Reason)
+    assert all(reason.sentence for reason in Reason)
 
 
 moments = st.none() | st.floats(NOW - 40 * DAY, NOW)
@@ -144,10 +153,10 @@ feeds = st.builds(
 
 @given(st.lists(feeds, min_size=1, max_size=6))
 def test_many_feeds_at_once_are_judged_like_each_alone(known: list[Known]) -> None:
-    table = Standing.of(len(known))
-    fill(table, np.arange(len(known)), known)
+    table = PolitenessFacts.of(len(known))
+    load_facts(table, np.arange(len(known)), known)
     at, why = allowed_from(table, NOW)
-    ready, _ = candidates(table, NOW)
+    ready, _ = find_candidates(table, NOW)
     for row, one in enumerate(known):
         assert (at[row], why[row]) == next_allowed(one, NOW)
         assert ready[row] == (at[row] <= NOW)

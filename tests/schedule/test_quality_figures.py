@@ -8,29 +8,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.estimate.base import DAY, HOUR
-from headwater.schedule.quality import KEPT, Tally, helps, outlook
+from headwater.schedule.quality import HOURS_KEPT, Tally, advise_on_loss, forecast_loss
 
 NOTHING = np.empty(0)
 
 
 def test_an_hour_and_a_day_count_what_fell_into_them_and_forget_the_rest() -> None:
     tally, now = Tally(), 1000 * HOUR + 10
-    tally.note(now - 30 * HOUR, weight=1, got=99, lost=99, delays=NOTHING)
-    tally.note(now - 20 * HOUR, weight=10, got=5, lost=5, delays=NOTHING)
-    tally.note(now, weight=100, got=3, lost=1, delays=NOTHING)
-    hour, day = tally.stretch(now, 1), tally.stretch(now, 24)
+    tally.record(now - 30 * HOUR, weight=1, got=99, lost=99, delays=NOTHING)
+    tally.record(now - 20 * HOUR, weight=10, got=5, lost=5, delays=NOTHING)
+    tally.record(now, weight=100, got=3, lost=1, delays=NOTHING)
+    hour, day = tally.summarise(now, 1), tally.summarise(now, 24)
     assert (hour.requests, hour.bytes, hour.got, hour.lost, hour.completeness) == (1, 100, 3, 1.0, 0.75)
     assert (day.requests, day.bytes, day.got, day.lost) == (2, 110, 8, 6.0)
-    tally.note(now - 3 * DAY, weight=1, got=1, lost=0, delays=NOTHING)  # comes late: its hour is taken by a newer one
-    assert tally.stretch(now, 24) == day
-    assert tally.stretch(now + KEPT * HOUR, 24).completeness is None
+    tally.record(now - 3 * DAY, weight=1, got=1, lost=0, delays=NOTHING)  # comes late: its hour is taken by a newer one
+    assert tally.summarise(now, 24) == day
+    assert tally.summarise(now + HOURS_KEPT * HOUR, 24).completeness is None
 
 
 @given(st.lists(st.floats(0, 20 * DAY), min_size=1, max_size=300))
 def test_quantiles_of_the_histogram_are_near_the_true_ones(delays: list[float]) -> None:
     tally, now = Tally(), 1e9
-    tally.note(now, weight=0, got=len(delays), lost=0, delays=np.array(delays))
-    told = tally.stretch(now, 1).delay
+    tally.record(now, weight=0, got=len(delays), lost=0, delays=np.array(delays))
+    told = tally.summarise(now, 1).delay
     assert told is not None
     assert told.items == len(delays)
     assert told.mean == pytest.approx(np.mean(delays), abs=1e-6)
@@ -41,16 +41,16 @@ def test_quantiles_of_the_histogram_are_near_the_true_ones(delays: list[float]) 
 
 def test_counts_survive_saving_and_another_shape_changes_nothing() -> None:
     tally, again = Tally(), Tally()
-    tally.note(5000.0, weight=7, got=2, lost=1.0, delays=np.array([60.0]))
+    tally.record(5000.0, weight=7, got=2, lost=1.0, delays=np.array([60.0]))
     assert again.load(tally.save())
-    assert again.stretch(5000.0, 1) == tally.stretch(5000.0, 1)
+    assert again.summarise(5000.0, 1) == tally.summarise(5000.0, 1)
     assert not again.load({"hour": np.zeros(3)})
-    assert again.stretch(5000.0, 1) == tally.stretch(5000.0, 1)
+    assert again.summarise(5000.0, 1) == tally.summarise(5000.0, 1)
 
 
 @given(st.integers(1, 200), st.floats(0, 2000))
 def test_the_outlook_keeps_what_poisson_says(window: int, mean: float) -> None:
-    told = outlook(np.array([mean, mean + 1]), np.full(2, float(window)))
+    told = forecast_loss(np.array([mean, mean + 1]), np.full(2, float(window)))
     counts = np.random.default_rng(1).poisson(mean, 4000)
     lost = np.maximum(counts - window, 0)
     slack = 5 * lost.std() / 60 + 0.02
@@ -61,7 +61,7 @@ def test_the_outlook_keeps_what_poisson_says(window: int, mean: float) -> None:
 
 
 def test_beliefs_that_are_no_numbers_mean_nothing_is_lost() -> None:
-    told = outlook(np.array([np.nan, np.inf, -1.0]), np.zeros(3))
+    told = forecast_loss(np.array([np.nan, np.inf, -1.0]), np.zeros(3))
     assert told.lost.tolist() == [0.0, 0.0, 0.0]
 
 
@@ -78,4 +78,4 @@ def test_beliefs_that_are_no_numbers_mean_nothing_is_lost() -> None:
 )
 def test_what_helps_follows_from_what_stands_in_the_way(change: dict[str, float], says: str) -> None:
     usual = {"rate": 20 / HOUR, "window": 20.0, "least": 120.0, "pause": 120.0, "hub": False, "budget_used": 0.1}
-    assert says in helps(**(usual | change))  # type: ignore[arg-type]
+    assert says in advise_on_loss(**(usual | change))  # type: ignore[arg-type]

@@ -9,25 +9,25 @@ import pytest
 
 from headwater.estimate.base import DAY, Ragged
 from headwater.estimate.bayes import Bayes
-from headwater.lab.equal import at_equal_cost, knob_of, priced
-from headwater.lab.replay import Protocol, replay
-from headwater.lab.scores import score
+from headwater.lab.equal import choose_knob, price_knob, replay_at_cost
+from headwater.lab.replay import ReplaySettings, replay_trace
+from headwater.lab.scores import score_replay
 from headwater.lab.traces import Trace, load_trace
 from headwater.schedule.base import Budget, Observed, Table
 from headwater.schedule.miniflux_entry_frequency import MinifluxEntryFrequency
-from headwater.schedule.plan import Task, next_refresh
-from headwater.schedule.price import Control, believed_price, steered
+from headwater.schedule.plan import PlanTask, plan_next_refresh
+from headwater.schedule.price import PriceControl, price_for_budget, steer_price
 from headwater.schedule.uniform import Uniform
 from headwater.schedule.value import Value
 
 
-def task(feeds: int = 40, seed: int = 1) -> Task:
+def task(feeds: int = 40, seed: int = 1) -> PlanTask:
     rng = np.random.default_rng(seed)
     base = 10 ** rng.uniform(-2, 2.5, feeds)
     clocks = np.zeros((feeds, 337))
     np.cumsum(rng.gamma(0.5, 1.0, (feeds, 336)) + 0.05, axis=1, out=clocks[:, 1:])
     price = 10 ** rng.uniform(-2, 0.5, feeds)
-    return Task(
+    return PlanTask(
         now=rng.uniform(1.6e9, 1.61e9, feeds),
         clocks=clocks * (7 / clocks[:, -1:]),
         base=base,
@@ -46,13 +46,13 @@ def test_the_compiled_plan_and_the_plan_by_numpy_choose_the_same_moments() -> No
     pytest.importorskip("numba")
     for seed in range(3):
         np.testing.assert_allclose(
-            next_refresh(task(seed=seed), fast=True), next_refresh(task(seed=seed), fast=False), rtol=1e-9
+            plan_next_refresh(task(seed=seed), fast=True), plan_next_refresh(task(seed=seed), fast=False), rtol=1e-9
         )
 
 
 def test_a_plan_for_an_even_feed_is_the_root_rule() -> None:
     feeds = np.array([1.0, 4.0, 16.0])
-    even = Task(
+    even = PlanTask(
         now=np.zeros(3),
         clocks=np.tile(np.linspace(0, 7, 337), (3, 1)),
         base=feeds,
@@ -65,7 +65,7 @@ def test_a_plan_for_an_even_feed_is_the_root_rule() -> None:
         usual=np.sqrt(0.04 / feeds),
         dispersion=1.0,
     )
-    np.testing.assert_allclose(next_refresh(even), np.sqrt(0.04 / feeds), rtol=0.06)
+    np.testing.assert_allclose(plan_next_refresh(even), np.sqrt(0.04 / feeds), rtol=0.06)
 
 
 def test_the_plan_waits_for_the_hour_at_which_a_feed_publishes() -> None:
@@ -74,7 +74,7 @@ def test_the_plan_waits_for_the_hour_at_which_a_feed_publishes() -> None:
     speed[24::48] = 1.0
     clocks = np.concatenate([[0.0], np.cumsum(speed)])[None] * (7 / speed.sum())
     one = np.ones(1)
-    noon = Task(
+    noon = PlanTask(
         now=np.array([0.0]),  # midnight
         clocks=clocks,
         base=one,
@@ -87,25 +87,25 @@ def test_the_plan_waits_for_the_hour_at_which_a_feed_publishes() -> None:
         usual=np.sqrt(0.6) * one,
         dispersion=6.0,
     )
-    hour = float(next_refresh(noon)[0]) * 24
+    hour = float(plan_next_refresh(noon)[0]) * 24
     assert 12.2 <= hour % 24 <= 15.0
 
 
 def test_a_risk_of_overflow_shortens_the_interval() -> None:
     wide, narrow = task(), task()
     narrow.window[:] = 3.0
-    assert (next_refresh(narrow) <= next_refresh(wide) + 1e-9).mean() > 0.9
-    assert next_refresh(narrow).sum() < next_refresh(wide).sum()
+    assert (plan_next_refresh(narrow) <= plan_next_refresh(wide) + 1e-9).mean() > 0.9
+    assert plan_next_refresh(narrow).sum() < plan_next_refresh(wide).sum()
 
 
 def test_the_believed_price_spends_the_budget_and_the_control_corrects_what_was_wrong() -> None:
     rates = np.array([1.0, 4.0, 9.0])
-    price = believed_price(rates, np.ones(3), 12.0)
+    price = price_for_budget(rates, np.ones(3), 12.0)
     assert (1 / np.sqrt(2 * price / rates)).sum() == pytest.approx(12.0)
-    control = Control()
+    control = PriceControl()
     for _ in range(24 * 20):
         spent = 10.0 * np.exp(-0.5 * control.correction)  # the world spends as the square root of the price
-        control = steered(control, spent / 24, 1 / 24, 5.0)
+        control = steer_price(control, spent / 24, 1 / 24, 5.0)
     assert 10.0 * np.exp(-0.5 * control.correction) == pytest.approx(5.0, rel=0.03)
 
 
@@ -121,21 +121,23 @@ def daily_trace(feeds: int = 30, days: int = 60, seed: int = 3) -> Trace:
     return Trace.from_lists(lists)
 
 
-PROTOCOL = Protocol(window=20)
+PROTOCOL = ReplaySettings(window=20)
 
 
 def delay_of(name: str, trace: Trace, per_day: float = 2.0) -> tuple[float, float]:
     if name == "value":
-        fitted = at_equal_cost(priced(lambda p: Value(price=p, fast=True), per_day, 0.05), trace, PROTOCOL, per_day)
+        fitted = replay_at_cost(
+            price_knob(lambda p: Value(price=p, fast=True), per_day, 0.05), trace, PROTOCOL, per_day
+        )
     elif name == "bare":
-        fitted = at_equal_cost(
-            priced(lambda p: Value(price=p, plan=False, fast=True), per_day, 0.05), trace, PROTOCOL, per_day
+        fitted = replay_at_cost(
+            price_knob(lambda p: Value(price=p, plan=False, fast=True), per_day, 0.05), trace, PROTOCOL, per_day
         )
     else:
         kind = {"uniform": Uniform, "miniflux": MinifluxEntryFrequency}[name]
-        fitted = at_equal_cost(knob_of(kind, per_day), trace, PROTOCOL, per_day)
+        fitted = replay_at_cost(choose_knob(kind, per_day), trace, PROTOCOL, per_day)
     assert abs(fitted.off) < 0.02
-    scores = score(fitted.replay)
+    scores = score_replay(fitted.replay)
     return scores.mean_delay_s, scores.completeness.mean
 
 
@@ -150,13 +152,13 @@ def test_at_equal_cost_it_beats_round_robin_miniflux_and_its_own_index() -> None
 
 def test_the_price_found_online_keeps_the_budget() -> None:
     trace = daily_trace(feeds=60)
-    run = replay(Value(fast=True), trace, PROTOCOL, per_day=2.0)
+    run = replay_trace(Value(fast=True), trace, PROTOCOL, per_day=2.0)
     assert run.per_day == pytest.approx(2.0, rel=0.05)
 
 
 def test_the_same_replay_gives_the_same_numbers() -> None:
     trace = daily_trace(feeds=10, days=40)
-    first, second = replay(Value(fast=True), trace, PROTOCOL), replay(Value(fast=True), trace, PROTOCOL)
+    first, second = replay_trace(Value(fast=True), trace, PROTOCOL), replay_trace(Value(fast=True), trace, PROTOCOL)
     np.testing.assert_array_equal(first.obtained, second.obtained)
 
 
@@ -205,15 +207,17 @@ def test_heavier_feeds_come_sooner_and_dearer_ones_later() -> None:
 
 def news(shared_data: Path, part: int) -> Trace:
     trace = load_trace(shared_data / "traces" / "news.parquet")
-    return trace.only(np.arange(0, trace.feeds, part)) if part > 1 else trace
+    return trace.select_feeds(np.arange(0, trace.feeds, part)) if part > 1 else trace
 
 
 def test_on_a_sample_of_real_news_it_is_far_ahead_of_miniflux_at_its_own_cost(shared_data: Path) -> None:
     trace = news(shared_data, 100)
-    peer = replay(MinifluxEntryFrequency(), trace, PROTOCOL)
-    ours = at_equal_cost(priced(lambda p: Value(price=p, fast=True), peer.per_day, 0.05), trace, PROTOCOL, peer.per_day)
-    assert ours.close
-    assert score(ours.replay).mean_delay_s <= 0.6 * score(peer).mean_delay_s
+    peer = replay_trace(MinifluxEntryFrequency(), trace, PROTOCOL)
+    ours = replay_at_cost(
+        price_knob(lambda p: Value(price=p, fast=True), peer.per_day, 0.05), trace, PROTOCOL, peer.per_day
+    )
+    assert ours.is_close
+    assert score_replay(ours.replay).mean_delay_s <= 0.6 * score_replay(peer).mean_delay_s
 
 
 @pytest.mark.soak
@@ -225,13 +229,13 @@ def test_on_all_of_the_news_it_meets_its_figures(
     shared_data: Path, per_day: float, hours: float, complete: float
 ) -> None:
     trace = news(shared_data, 1)
-    fitted = at_equal_cost(
-        priced(lambda p: Value(price=p, fast=True), per_day, 0.08 / per_day**2), trace, PROTOCOL, per_day
+    fitted = replay_at_cost(
+        price_knob(lambda p: Value(price=p, fast=True), per_day, 0.08 / per_day**2), trace, PROTOCOL, per_day
     )
-    scores = score(fitted.replay)
+    scores = score_replay(fitted.replay)
     assert scores.mean_delay_s / 3600 <= hours
     assert scores.completeness.mean >= complete
-    online = replay(Value(fast=True), trace, PROTOCOL, per_day)
+    online = replay_trace(Value(fast=True), trace, PROTOCOL, per_day)
     assert online.per_day == pytest.approx(per_day, rel=0.05)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from headwater.node.processor import Processor
+from headwater.node.processor import QueryProcessor
 from headwater.store.people import ApiToken, Remover, User
 from headwater.store.schema import metadata
 from headwater.store.store import Store
@@ -63,7 +63,7 @@ async def lived_world(store: Store, seed: int = 1) -> World:
                 for n, word in enumerate(words)
             ]
             await store.save([a_verdict(feed, *items, at=NOW + 60 * batch + feed.id)])
-    processor = Processor(store, clock=lambda: NOW + 200)
+    processor = QueryProcessor(store, clock=lambda: NOW + 200)
     await processor.load()
     while await processor.step():
         pass

@@ -17,9 +17,9 @@ from sqlalchemy import Connection, inspect, select, text
 from databases import PostgresServer
 from headwater.errors import HeadwaterError, InputError, StoreError
 from headwater.store import tables
-from headwater.store.backup_file import FORMAT, Manifest, reading, writing
+from headwater.store.backup_file import FORMAT, Manifest, open_backup_reader, open_backup_writer
 from headwater.store.migrate import HEAD
-from headwater.store.restoring import restore
+from headwater.store.restoring import restore_backup
 from headwater.store.store import Store
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -41,19 +41,19 @@ async def filled(url: str, items: int = 30) -> None:
         await store.save_state("odd", 3, bytes(range(256)), NOW)
         await store.index()
         async with store.transaction() as transaction:
-            endless = tables.known.update().values(next_refresh=float("inf"))
+            endless = tables.feed_state.update().values(next_refresh=float("inf"))
             await transaction.run(lambda connection: connection.execute(endless))
 
 
 async def backed_up(url: str, file: Path) -> Manifest:
     async with await Store.open(url) as store:
-        with writing(file) as writer:
+        with open_backup_writer(file) as writer:
             return await store.backup(writer, NOW, silent)
 
 
 async def restored(file: Path, url: str) -> None:
-    with reading(file) as reader:
-        await restore(reader, url, file, silent)
+    with open_backup_reader(file) as reader:
+        await restore_backup(reader, url, file, silent)
 
 
 async def everything(url: str) -> dict[str, list[tuple[Any, ...]]]:
@@ -110,7 +110,7 @@ async def test_a_backup_is_one_moment_while_others_write(database_url: str, empt
 
         writing_on = asyncio.create_task(write())
         await busy.wait()
-        with writing(tmp_path / "backup") as writer:
+        with open_backup_writer(tmp_path / "backup") as writer:
             manifest = await second.backup(writer, NOW, silent)
         before_end = next(written)
         await asyncio.sleep(0.1)
@@ -129,12 +129,12 @@ async def test_a_backup_is_one_moment_while_others_write(database_url: str, empt
 async def test_a_backup_of_older_tables_is_restored_and_brought_up_to_date(empty_target: str, tmp_path: Path) -> None:
     names = ["id", "url", "url_key", "name", "title", "given_title", "link", "weight", "added", "paused", "gone_since"]
     row = (7, "https://a.example/", "a.example", None, "A", None, None, 1.0, NOW, False, None)
-    with writing(tmp_path / "old") as writer:
+    with open_backup_writer(tmp_path / "old") as writer:
         columns = {"feed": names, "state": ["name", "version", "saved", "blob"]}
         counts = {"feed": 1, "state": 0}
-        writer.manifest(Manifest(FORMAT, "0.0.1", "0001", NOW, "sqlite", columns, counts, {"feed": 9}))
-        writer.row("feed", row)
-        writer.seal()
+        writer.write_manifest(Manifest(FORMAT, "0.0.1", "0001", NOW, "sqlite", columns, counts, {"feed": 9}))
+        writer.write_row("feed", row)
+        writer.write_seal()
     await restored(tmp_path / "old", empty_target)
     async with await Store.open(empty_target) as store:
         assert (await store.feed(7)).title == "A"
@@ -146,9 +146,9 @@ async def test_a_backup_of_older_tables_is_restored_and_brought_up_to_date(empty
 
 async def test_a_newer_backup_is_refused(tmp_path: Path) -> None:
     for format, version in ((FORMAT, "9999"), (FORMAT + 1, HEAD)):
-        with writing(tmp_path / "new", replace=True) as writer:
-            writer.manifest(Manifest(format, "9.0", version, NOW, "sqlite", {}, {}, {}))
-            writer.seal()
+        with open_backup_writer(tmp_path / "new", replace=True) as writer:
+            writer.write_manifest(Manifest(format, "9.0", version, NOW, "sqlite", {}, {}, {}))
+            writer.write_seal()
         with pytest.raises(HeadwaterError, match=r"newer Headwater \(9.0.*Install that version"):
             await restored(tmp_path / "new", f"sqlite:///{tmp_path}/x/headwater.sqlite")
     assert not (tmp_path / "x" / "headwater.sqlite").exists()
@@ -200,8 +200,8 @@ def test_every_bit_of_its_first_bytes_may_change(sound: Path) -> None:
 
 
 def contents(file: Path, *, strictly: bool = False) -> list[object]:
-    with suppress(() if strictly else InputError), reading(file) as reader:
-        return [reader.manifest, *reader.blocks()]
+    with suppress(() if strictly else InputError), open_backup_reader(file) as reader:
+        return [reader.manifest, *reader.read_blocks()]
     return []
 
 
@@ -225,18 +225,21 @@ async def test_a_failed_restore_leaves_nothing_and_can_be_tried_again(
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0" * 100, b"PK\x03\x04", b"\x28\xb5\x2f\xfdnonsense"])
 def test_another_kind_of_file_is_told_apart(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(InputError, match="is no backup of Headwater"), reading(tmp_path / "x"):
+    with pytest.raises(InputError, match="is no backup of Headwater"), open_backup_reader(tmp_path / "x"):
         pass
 
 
 @pytest.mark.parametrize("name", ["nothing", "."])
 def test_what_cannot_be_read_is_said_so(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"), reading(tmp_path / name):
+    with pytest.raises(InputError, match="cannot be read"), open_backup_reader(tmp_path / name):
         pass
 
 
 def test_where_nothing_can_be_written_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be written: No such file"), writing(tmp_path / "no" / "folder"):
+    with (
+        pytest.raises(StoreError, match="cannot be written: No such file"),
+        open_backup_writer(tmp_path / "no" / "folder"),
+    ):
         pass
 
 

@@ -144,8 +144,8 @@ async def test_an_index_made_another_way_is_made_anew(database_url: str, monkeyp
         feed = await one_feed(store)
         await store.save([a_verdict(feed, an_item(feed.id, content="winter"))])
         assert len((await store.search("winter")).items) == 1
-    monkeypatch.setattr(searching, "fingerprint", lambda: "another")
-    monkeypatch.setattr(searching, "words_of", lambda *_: "summer")
+    monkeypatch.setattr(searching, "index_fingerprint", lambda: "another")
+    monkeypatch.setattr(searching, "list_index_words", lambda *_: "summer")
     async with await Store.open(database_url) as store:
         assert (await store.search("winter")).items == ()
         assert len((await store.search("summer")).items) == 1

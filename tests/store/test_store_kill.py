@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from headwater.store.store import Store
-from headwater.store.tables import item, outbox, seen, unindexed
+from headwater.store.tables import index_queue, item, outbox, seen_identity
 from headwater.store.values import NewFeed
 from store_samples import NOW
 
@@ -55,8 +55,8 @@ def contents(connection: Connection) -> set[tuple[int, str]]:
     assert max(items.values(), default=1) == 1, "stored twice"
     assert max(announced.values(), default=1) == 1, "announced twice"
     assert set(announced) == ids
-    assert set(connection.execute(select(seen.c.item_id)).scalars()) == ids
-    assert set(connection.execute(select(unindexed.c.item_id)).scalars()) <= ids
+    assert set(connection.execute(select(seen_identity.c.item_id)).scalars()) == ids
+    assert set(connection.execute(select(index_queue.c.item_id)).scalars()) <= ids
     return set(items)
 
 

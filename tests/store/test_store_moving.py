@@ -10,7 +10,7 @@ import pytest
 from databases import PostgresServer, sqlite_url
 from headwater.errors import InputError, StoreError
 from headwater.store import moving
-from headwater.store.moving import move
+from headwater.store.moving import copy_database
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import NOW, a_verdict, an_item
@@ -42,7 +42,7 @@ def two(tmp_path: Path, postgres: PostgresServer):
 async def test_everything_is_moved_and_ids_go_on_where_they_were(two, back: bool) -> None:
     source, target = reversed(two) if back else two
     await fill(source, 300)
-    moved = await move(source, target, time.time(), quiet)
+    moved = await copy_database(source, target, time.time(), quiet)
     assert moved.rows["item"] == 1500
     assert moved.rows["outbox"] == 1500
     assert not moved.resumed
@@ -74,16 +74,16 @@ async def test_a_move_that_was_broken_off_goes_on_where_it_stopped(two, monkeypa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await move(source, target, time.time(), breaks)
+        await copy_database(source, target, time.time(), breaks)
     async with await Store.open(target) as store:
         assert 0 < await store.count_items() <= 500
     first: list[int] = []
-    moved = await move(source, target, time.time(), lambda what, done, total: first.append(done))
+    moved = await copy_database(source, target, time.time(), lambda what, done, total: first.append(done))
     assert moved.resumed
     assert first[0] > 500  # not from the beginning
     assert moved.rows["item"] == 500
     with pytest.raises(StoreError, match="is not empty"):
-        await move(source, target, time.time(), quiet)  # done is done
+        await copy_database(source, target, time.time(), quiet)  # done is done
 
 
 async def test_a_target_with_something_in_it_is_refused_and_left_alone(two) -> None:
@@ -92,7 +92,7 @@ async def test_a_target_with_something_in_it_is_refused_and_left_alone(two) -> N
     async with await Store.open(target) as store:
         await store.add_feeds([NewFeed("https://example.net/mine")], NOW)
     with pytest.raises(StoreError, match="is not empty"):
-        await move(source, target, time.time(), quiet)
+        await copy_database(source, target, time.time(), quiet)
     async with await Store.open(target) as store:
         assert [feed.url for feed in await store.feeds()] == ["https://example.net/mine"]
 
@@ -111,20 +111,20 @@ async def test_a_source_that_changes_meanwhile_is_noticed_and_the_target_emptied
                 pending.append(other.update_feed(1, title="changed"))
 
         pending: list = []
-        original = moving._compare
+        original = moving._compare_databases
 
         async def compare(*given):
             for one in pending:
                 await one
             return await original(*given)
 
-        moving._compare = compare
+        moving._compare_databases = compare
         try:
             with pytest.raises(StoreError, match="feed differs"):
-                await move(source, target, time.time(), change)
+                await copy_database(source, target, time.time(), change)
         finally:
-            moving._compare = original
-    moved = await move(source, target, time.time(), quiet)
+            moving._compare_databases = original
+    moved = await copy_database(source, target, time.time(), quiet)
     assert moved.rows["feed"] == 5
 
 
@@ -132,6 +132,6 @@ async def test_what_cannot_be_moved_is_said(two, tmp_path: Path) -> None:
     source, _ = two
     await fill(source, 1)
     with pytest.raises(InputError, match="same database"):
-        await move(source, source, time.time(), quiet)
+        await copy_database(source, source, time.time(), quiet)
     with pytest.raises(StoreError):
-        await move(f"sqlite:///{tmp_path}/missing.sqlite", source, time.time(), quiet)
+        await copy_database(f"sqlite:///{tmp_path}/missing.sqlite", source, time.time(), quiet)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from headwater.errors import StoreError
 from headwater.store import outbox as boxes
 from headwater.store.store import Store
-from headwater.store.tables import state
+from headwater.store.tables import saved_state
 from store_samples import NOW, a_verdict, an_item, one_feed
 
 
@@ -28,7 +28,7 @@ async def test_entries_come_in_order_and_beyond_a_position(store: Store) -> None
 
 async def test_a_checkpoint_is_committed_with_its_output_or_not_at_all(store: Store) -> None:
     def output(connection: Connection, name: str) -> None:
-        connection.execute(state.insert(), {"name": name, "version": 1, "saved": NOW, "blob": b"out"})
+        connection.execute(saved_state.insert(), {"name": name, "version": 1, "saved": NOW, "blob": b"out"})
 
     async with store.transaction() as transaction:
         await transaction.run(output, "first")
@@ -99,8 +99,8 @@ async def test_positions_taken_in_an_unfinished_transaction_hold_back_those_behi
     start = await store.outbox_end()
 
     def slow(connection: Connection) -> None:
-        boxes.in_turn(connection)
-        boxes.append(connection, "update", [(saved.new_ids[0], NOW)])
+        boxes.lock_outbox(connection)
+        boxes.append_entries(connection, "update", [(saved.new_ids[0], NOW)])
 
     async with store.transaction() as transaction:
         await transaction.run(slow)

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
-from headwater.store.page_store import Which
+from headwater.store.page_store import FeedFilter
 from headwater.store.people import Stream
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -45,7 +45,7 @@ async def test_feeds_are_listed_by_state_cause_tag_and_words(store: Store) -> No
     pages = store.pages
 
     async def titles(**which: Any) -> list[str | None]:
-        return [row.feed.title for row in await pages.feeds(Which(**which))]
+        return [row.feed.title for row in await pages.feeds(FeedFilter(**which))]
 
     assert await titles() == ["Well", "Slow", "Paused", "New 100% _"]
     assert [row.feed.title for row in await pages.feeds(after=well.id, limit=2)] == ["Slow", "Paused"]
@@ -56,7 +56,7 @@ async def test_feeds_are_listed_by_state_cause_tag_and_words(store: Store) -> No
     assert await titles(ending=Ending.DNS) == []
     assert await titles(tag="news") == ["Well"]
     assert await titles(search="100% _") == ["New 100% _"]
-    (row,) = await pages.feeds(Which(search="well"))
+    (row,) = await pages.feeds(FeedFilter(search="well"))
     assert (row.items, row.window) == (1, 1)
     (trouble,) = await pages.troubles()
     assert (trouble.ending, trouble.feeds, trouble.since) == (Ending.TIMEOUT, 1, NOW - 100)

@@ -21,10 +21,10 @@ from databases import PostgresServer, sqlite_url
 from headwater.errors import InputError, NotFound
 from headwater.model import Verdict
 from headwater.store import compacting, outbox, positions, sql
-from headwater.store.habits import DENSE, FAR, NEAR, Habits, Step
-from headwater.store.people import HIT, Part, Reading, Stream, Subscription, User
+from headwater.store.habits import DENSE, FAR, NEAR, LookStep, ReaderHabits
+from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery, Subscription, User
 from headwater.store.store import Store
-from headwater.store.values import Keep, NewFeed, Saved
+from headwater.store.values import NewFeed, RetentionPolicy, SavedRefresh
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 BIG = 10_000
@@ -41,7 +41,7 @@ class Oracle:
     read: set[int] = field(default_factory=set)
     starred: set[int] = field(default_factory=set)
 
-    def ids(self, which: Stream, part: Part) -> list[int]:
+    def ids(self, which: Stream, part: StreamQuery) -> list[int]:
         when = self.arrived if part.by_arrival else self.published
         found = [
             id
@@ -89,9 +89,9 @@ async def lived_in(store: Store, seed: int) -> tuple[User, Oracle]:
     )
 
 
-async def all_of(store: Store, user: User, which: Stream, part: Part) -> list[Reading]:
+async def all_of(store: Store, user: User, which: Stream, part: StreamQuery) -> list[ReaderItem]:
     """Page by page."""
-    found: list[Reading] = []
+    found: list[ReaderItem] = []
     before = None
     while True:
         page = await store.reading.stream(
@@ -116,24 +116,24 @@ async def agree(store: Store, user: User, oracle: Oracle) -> None:
     some_feed = min(oracle.tags)
     for which in (Stream(), Stream(feed=some_feed), Stream(tag="few"), Stream(tag="many"), Stream(tag="none")):
         for part in (
-            Part(limit=37),
-            Part(unread=True, limit=23),
-            Part(unread=False, limit=41, oldest_first=True),
-            Part(unread=True, by_arrival=True, limit=1000, since=NOW + 60, until=NOW + 120.5),
-            Part(starred=True, limit=9),
+            StreamQuery(limit=37),
+            StreamQuery(unread=True, limit=23),
+            StreamQuery(unread=False, limit=41, oldest_first=True),
+            StreamQuery(unread=True, by_arrival=True, limit=1000, since=NOW + 60, until=NOW + 120.5),
+            StreamQuery(starred=True, limit=9),
         ):
             found = await all_of(store, user, which, part)
             assert [one.item.id for one in found] == oracle.ids(which, part), (which, part)
             assert [one.read for one in found] == [one.item.id in oracle.read for one in found]
             assert [one.starred for one in found] == [one.item.id in oracle.starred for one in found]
     counts = await store.reading.counts(user.id)
-    unread = oracle.ids(Stream(), Part(unread=True))
+    unread = oracle.ids(Stream(), StreamQuery(unread=True))
     assert counts.total == len(unread)
     assert {id: each.count for id, each in counts.feeds.items()} == {
         feed: number for feed in oracle.tags if (number := sum(oracle.feed_of[id] == feed for id in unread))
     }
     for tag in ("few", "many"):
-        number = len(oracle.ids(Stream(tag=tag), Part(unread=True)))
+        number = len(oracle.ids(Stream(tag=tag), StreamQuery(unread=True)))
         assert (counts.tags[tag].count if tag in counts.tags else 0) == number
     assert counts.starred == len(oracle.starred)
 
@@ -173,18 +173,18 @@ async def live_on(store: Store, user: User, oracle: Oracle, turn: int, dice: ran
     ("steps", "line", "each"),
     [
         ((DENSE, NEAR, FAR, FAR), 0, 2),
-        ((Step(2, 0), Step(2, 0), FAR, FAR), 100, 20),
-        ((Step(0, 0), Step(0, 0), Step(0, 0), Step(0, 0)), 1000, 1000),
+        ((LookStep(2, 0), LookStep(2, 0), FAR, FAR), 100, 20),
+        ((LookStep(0, 0), LookStep(0, 0), LookStep(0, 0), LookStep(0, 0)), 1000, 1000),
     ],
 )
 async def test_streams_and_counts_say_what_was_marked(
-    store: Store, steps: tuple[Step, ...], line: int, each: int, monkeypatch: pytest.MonkeyPatch
+    store: Store, steps: tuple[LookStep, ...], line: int, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With few items near by, the ways that are taken where wanted items are rare; with positions that count as far
     back, as mixed, and as near."""
-    monkeypatch.setattr(store.reading, "_habits", Habits(steps=steps))
-    monkeypatch.setattr(positions, "NEAR", line)
-    monkeypatch.setattr(positions, "EACH", each)
+    monkeypatch.setattr(store.reading, "_habits", ReaderHabits(steps=steps))
+    monkeypatch.setattr(positions, "NEAR_ITEMS", line)
+    monkeypatch.setattr(positions, "ITEMS_PER_FEED", each)
     monkeypatch.setattr(compacting, "WORTH_MOVING", 5)
     user, oracle = await lived_in(store, seed=steps[-1].least)
     dice = random.Random(5)
@@ -201,7 +201,7 @@ async def test_streams_and_counts_say_what_was_marked(
         bound = {"until": NOW + dice.random() * 200} if turn % 2 else {"up_to": dice.choice(sorted(oracle.feed_of))}
         now_read = {
             id
-            for id in oracle.ids(which, Part(unread=True))
+            for id in oracle.ids(which, StreamQuery(unread=True))
             if (oracle.arrived[id] < bound["until"] if "until" in bound else id <= bound["up_to"])
         }
         done = await store.reading.mark_all_read(user.id, which, now=NOW, **bound)
@@ -218,7 +218,7 @@ async def test_streams_and_counts_say_what_was_marked(
         await live_on(store, user, oracle, turn, dice)
         await agree(store, user, oracle)
     assert undos
-    monkeypatch.setattr(compacting, "MANY", 2)
+    monkeypatch.setattr(compacting, "MANY_READ", 2)
     assert await store.reading.compact(NOW + 1e9) > 0
     await agree(store, user, oracle)
     assert await store.reading.compact(NOW + 1e9) == 0
@@ -235,7 +235,7 @@ async def test_an_unread_item_that_gets_another_date_stands_where_that_puts_it(s
     later = replace(items[0], published=NOW + 9, content_hash="other")
     await store.save([a_verdict(feed, updated=(later,), at=NOW + 60)])
     for limit in (1, 3):
-        found = await all_of(store, user, Stream(), Part(unread=True, limit=limit))
+        found = await all_of(store, user, Stream(), StreamQuery(unread=True, limit=limit))
         assert [one.item.identity for one in found] == ["a", "c", "b"]
 
 
@@ -249,15 +249,15 @@ async def test_positions_of_what_is_read_go_to_the_newest_item_of_all(
     await store.reading.mark_all_read(user.id, Stream(feed=quiet.id), now=NOW, up_to=1)
     await store.reading.compact(NOW + 1e6)
     assert [one.read_up_to for one in await store.reading.subscriptions(user.id)] == [2, 0]
-    assert [one.item.identity for one in await all_of(store, user, Stream(), Part(unread=True))] == ["new"]
+    assert [one.item.identity for one in await all_of(store, user, Stream(), StreamQuery(unread=True))] == ["new"]
 
 
 async def being_saved(
     store: Store, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
-) -> tuple[asyncio.Task[list[Saved]], asyncio.Event]:
+) -> tuple[asyncio.Task[list[SavedRefresh]], asyncio.Event]:
     """A batch that has its ids and does not end before the event."""
     has_ids, gate = asyncio.Event(), asyncio.Event()
-    in_turn = outbox.in_turn
+    in_turn = outbox.lock_outbox
 
     def held_up(connection: Connection) -> None:
         """Ids are taken before this, where batches wait for each other."""
@@ -266,7 +266,7 @@ async def being_saved(
             await_only(gate.wait())
         in_turn(connection)
 
-    monkeypatch.setattr(outbox, "in_turn", held_up)
+    monkeypatch.setattr(outbox, "lock_outbox", held_up)
     saving = asyncio.create_task(store.save([verdict]))
     await has_ids.wait()
     return saving, gate
@@ -291,26 +291,26 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
     gate.set()
     [saved] = await saving
     assert saved.new_ids[0] < max(each.id or 0 for each in await store.items())
-    assert [each.item.identity for each in await all_of(store, user, Stream(), Part(unread=True))] == ["slow"]
+    assert [each.item.identity for each in await all_of(store, user, Stream(), StreamQuery(unread=True))] == ["slow"]
     assert (await store.reading.counts(user.id)).total == 1
     assert marked.undo is not None
     marked = await store.reading.mark_all_read(user.id, now=NOW)
     assert marked.undo is not None
     await store.reading.undo(user.id, marked.undo, NOW)
-    assert [each.item.identity for each in await all_of(store, user, Stream(), Part(unread=True))] == ["slow"]
+    assert [each.item.identity for each in await all_of(store, user, Stream(), StreamQuery(unread=True))] == ["slow"]
 
 
 async def test_postgres_keeps_the_plan_of_a_list(on_postgres: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning one takes longer than answering; with limits that it does not know it would plan for every question."""
     store = on_postgres
-    monkeypatch.setattr(positions, "NEAR", 0)  # nothing has been read of very much
+    monkeypatch.setattr(positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
     feed = await one_feed(store)
     await store.save([a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(200)))])
     user = await store.accounts.owner()
     for _ in range(12):
-        assert len((await store.reading.page(user.id, Stream(), Part(unread=True))).items) == 100
+        assert len((await store.reading.page(user.id, Stream(), StreamQuery(unread=True))).items) == 100
     asked = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '%LIMIT 101'"
-    [(kept, made)] = await store.statement(lambda connection: connection.exec_driver_sql(asked).all())
+    [(kept, made)] = await store.write_one(lambda connection: connection.exec_driver_sql(asked).all())
     assert kept > made
 
 
@@ -357,7 +357,7 @@ async def test_what_is_stored_while_a_page_is_loaded_and_not_shown_stays_unread(
     beyond = [each.id for each in shown if (each.item.id or 0) > settled]
     marked = await store.reading.mark_all_read(user.id, now=NOW + 2, until=NOW + 2, up_to=settled, also=beyond)
     assert marked.count == 2
-    assert [each.item.identity for each in await all_of(store, user, Stream(), Part(unread=True))] == ["slow"]
+    assert [each.item.identity for each in await all_of(store, user, Stream(), StreamQuery(unread=True))] == ["slow"]
     assert marked.undo is not None
     await store.reading.undo(user.id, marked.undo, NOW + 3)
     assert (await store.reading.counts(user.id)).total == 3
@@ -371,7 +371,7 @@ async def test_what_is_not_subscribed_is_not_reachable(store: Store) -> None:
     other = await store.accounts.add("Other", None, NOW)
     assert item.id is not None
     assert await store.reading.mark(other.id, [item.id], NOW, starred=True, read=True) == 0
-    assert await store.reading.items(other.id, [item.id, 999, HIT + 1, -5, 2**63 - 1]) == []
+    assert await store.reading.items(other.id, [item.id, 999, HIT_ID_OFFSET + 1, -5, 2**63 - 1]) == []
     assert (await store.reading.stream(other.id)).items == ()
     assert (await store.reading.search(other.id, "title"))[1] == []
     for work in (
@@ -466,7 +466,7 @@ async def test_what_is_starred_survives_retention_and_other_marks_go_with_their_
     ids = sorted(one.id for one in await store.items() if one.id)
     await store.reading.mark(owner.id, ids[:4], NOW, read=True)
     await store.reading.mark(owner.id, ids[:1], NOW, starred=True)
-    await store.prune(Keep(days=1), NOW + 2 * 86_400)
+    await store.prune(RetentionPolicy(days=1), NOW + 2 * 86_400)
     left = (await store.reading.stream(owner.id)).items
     assert [(one.item.id, one.starred) for one in left] == [(ids[0], True)]
     assert (await store.reading.counts(owner.id)).total == 0
@@ -500,13 +500,13 @@ async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(
 ) -> None:
     """Each costs more than its answer there."""
     store = on_postgres
-    monkeypatch.setattr(positions, "NEAR", 0)  # nothing has been read of very much
+    monkeypatch.setattr(positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
     user, oracle = await lived_in(store, seed=1)
     some = sorted(oracle.feed_of)[:20]
     while await store.index(1000):
         pass
     asked: list[str] = []
-    by_hand, by_sqlalchemy = sql.asked, Connection.execute
+    by_hand, by_sqlalchemy = sql.execute_postgres, Connection.execute
 
     def by_the_driver(connection: Connection, statement: str, given: Sequence[Any]) -> Sequence[Any]:
         asked.append(statement)
@@ -516,9 +516,9 @@ async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(
         asked.append(str(statement))
         return by_sqlalchemy(self, statement, *args, **more)
 
-    monkeypatch.setattr(sql, "asked", by_the_driver)
+    monkeypatch.setattr(sql, "execute_postgres", by_the_driver)
     monkeypatch.setattr(Connection, "execute", otherwise)
-    unread = Part(unread=True, limit=10, by_arrival=True, queries=True)
+    unread = StreamQuery(unread=True, limit=10, by_arrival=True, queries=True)
     for most, work in (
         (2, lambda: store.reading.page(user.id, Stream(), unread)),
         (1, lambda: store.reading.stream(user.id, unread=True, limit=10)),

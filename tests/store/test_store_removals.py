@@ -13,11 +13,11 @@ from sqlalchemy import Connection, func, select
 from databases import PostgresServer
 from headwater.errors import InputError, NotFound
 from headwater.store import kept_rows
-from headwater.store.moving import move
+from headwater.store.moving import copy_database
 from headwater.store.people import Remover
 from headwater.store.removed_tables import removal, removed
 from headwater.store.store import Store
-from headwater.store.values import Keep, NewFeed
+from headwater.store.values import NewFeed, RetentionPolicy
 from store_samples import NOW, SOMEBODY, a_verdict, an_item
 
 LATER = NOW + 500
@@ -51,7 +51,7 @@ async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(wor
 async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trace(
     store: Store, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_rows, "PIECE", 3)  # so that most tables are kept in several pieces
+    monkeypatch.setattr(kept_rows, "PIECE_ROWS", 3)  # so that most tables are kept in several pieces
     world = await lived_world(store, seed)
     before = await everything(store)
     undo = []
@@ -249,7 +249,7 @@ async def test_a_subscription_to_what_is_no_more_stays_away_until_that_is_back(w
 async def test_marks_of_items_that_retention_deleted_meanwhile_do_not_come_back(world: World) -> None:
     store = world.store
     undo = await REMOVALS["an account"](world)
-    while (await store.prune(Keep(per_feed=1), LATER)).items:
+    while (await store.prune(RetentionPolicy(per_feed=1), LATER)).items:
         pass
     await taken_back(world, undo)
     rows = await everything(store)
@@ -282,7 +282,7 @@ async def test_what_was_removed_moves_with_the_database_and_is_taken_back_there(
     undo = [await REMOVALS[name](world) for name in ("an account", "a feed", "a query feed with its readers")]
     name = postgres.create()
     target = postgres.url(name) if database_url.startswith("sqlite") else f"sqlite:///{tmp_path}/target.sqlite"
-    await move(database_url, target, time.time(), lambda *_: None)
+    await copy_database(database_url, target, time.time(), lambda *_: None)
     async with await Store.open(target) as moved:
         for number in reversed(undo):
             await moved.removals.undo(number, None, LATER)

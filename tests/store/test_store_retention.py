@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from headwater.store.store import Store
-from headwater.store.values import Keep, Pruned
+from headwater.store.values import PrunedCounts, RetentionPolicy
 from store_samples import NOW, a_verdict, an_item, one_feed
 
 DAY = 86_400.0
 
 
-async def prune_all(store: Store, keep: Keep, now: float, limit: int = 7) -> Pruned:
-    total = Pruned()
-    while (step := await store.prune(keep, now, limit=limit)) != Pruned():
+async def prune_all(store: Store, keep: RetentionPolicy, now: float, limit: int = 7) -> PrunedCounts:
+    total = PrunedCounts()
+    while (step := await store.prune(keep, now, limit=limit)) != PrunedCounts():
         assert max(step.items, step.refreshes, step.outbox) <= limit
-        total = Pruned(total.items + step.items, total.refreshes + step.refreshes, total.outbox + step.outbox)
+        total = PrunedCounts(total.items + step.items, total.refreshes + step.refreshes, total.outbox + step.outbox)
     return total
 
 
 async def test_nothing_goes_by_default_but_old_refreshes(store: Store) -> None:
     feed = await one_feed(store)
     await store.save([a_verdict(feed, an_item(feed.id))])
-    assert await prune_all(store, Keep(), NOW + 89 * DAY) == Pruned(outbox=1)
-    assert await prune_all(store, Keep(), NOW + 91 * DAY) == Pruned(refreshes=1)
+    assert await prune_all(store, RetentionPolicy(), NOW + 89 * DAY) == PrunedCounts(outbox=1)
+    assert await prune_all(store, RetentionPolicy(), NOW + 91 * DAY) == PrunedCounts(refreshes=1)
     assert await store.count_items() == 1
 
 
@@ -32,7 +32,7 @@ async def test_old_items_go_with_their_words_and_do_not_come_back_as_new(store: 
     await store.save([a_verdict(feed, *old[:10])])
     await store.index()
     await store.save([a_verdict(feed, *old[10:], *new, at=NOW + 1)])
-    assert (await prune_all(store, Keep(days=10), NOW + 11 * DAY)).items == 20
+    assert (await prune_all(store, RetentionPolicy(days=10), NOW + 11 * DAY)).items == 20
     assert {item.identity for item in await store.items()} == {"new0", "new1", "new2"}
     assert {item.identity for item in (await store.search("title")).items} == {"new0", "new1", "new2"}
     assert await store.identities(feed.id, ["old0"]) == {"old0": "hash of old0"}
@@ -51,7 +51,7 @@ async def test_the_newest_of_each_feed_stay(store: Store) -> None:
             a_verdict(quiet, *(an_item(quiet.id, f"{k}") for k in range(4))),
         ]
     )
-    assert (await prune_all(store, Keep(per_feed=5), NOW)).items == 15
+    assert (await prune_all(store, RetentionPolicy(per_feed=5), NOW)).items == 15
     assert {item.identity for item in await store.items(feed_id=busy.id)} == {"15", "16", "17", "18", "19"}
     assert await store.count_items(quiet.id) == 4
 
@@ -63,18 +63,18 @@ async def test_items_that_a_consumer_has_not_read_are_spared(store: Store) -> No
     async with store.transaction() as transaction:
         await transaction.run(Store.advance, "quick", entries[-1].position)
         await transaction.run(Store.advance, "slow", entries[3].position)
-    assert await prune_all(store, Keep(days=0), NOW + DAY) == Pruned(items=4, outbox=4)
+    assert await prune_all(store, RetentionPolicy(days=0), NOW + DAY) == PrunedCounts(items=4, outbox=4)
     assert await store.outbox(entries[3].position) == entries[4:]
     async with store.transaction() as transaction:
         await transaction.run(Store.advance, "slow", entries[-1].position)
-    assert await prune_all(store, Keep(days=0), NOW + DAY) == Pruned(items=6, outbox=6)
+    assert await prune_all(store, RetentionPolicy(days=0), NOW + DAY) == PrunedCounts(items=6, outbox=6)
 
 
 async def test_positions_go_on_after_the_outbox_was_emptied(store: Store) -> None:
     feed = await one_feed(store)
     await store.save([a_verdict(feed, an_item(feed.id))])
     end = await store.outbox_end()
-    await prune_all(store, Keep(outbox_days=0), NOW + DAY)
+    await prune_all(store, RetentionPolicy(outbox_days=0), NOW + DAY)
     assert await store.outbox(0) == []
     await store.save([a_verdict(feed, an_item(feed.id, "b"), at=NOW + 1)])
     assert (await store.outbox(0))[0].position > end

@@ -248,12 +248,12 @@ async def test_what_a_batch_looks_up_is_found_by_keys_and_never_by_reading_a_tab
     async with await Store.open(f"sqlite:///{tmp_path / 'hw.sqlite'}") as store:
         feeds = [await one_feed(store), await one_feed(store, "https://other.org/")]
         await store.save([a_verdict(feed, an_item(feed.id)) for feed in feeds])
-        await store.write(traced, known.identities, {feed.id: ["a", "b"] for feed in feeds})
+        await store.write(traced, known.find_seen_identities, {feed.id: ["a", "b"] for feed in feeds})
         later = [
             a_verdict(feed, an_item(feed.id, "new"), at=NOW + 60, updated=(an_item(feed.id, content_hash="other"),))
             for feed in feeds
         ]
-        await store.write(traced, save.save_at_once, later)
+        await store.write(traced, save.save_batch, later)
         found = await store.write(scans)
     assert any("FROM seen" in one for one in said)
     assert any("INTO item " in one for one in said)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headwater.model import Feed
 from headwater.store.store import Store
-from headwater.store.values import Subscription
+from headwater.store.values import WebSubLease
 from store_samples import NOW, SOMEBODY, a_verdict, one_feed
 
 
@@ -18,8 +18,8 @@ async def offered(store: Store, hub: str = "https://hub.example/") -> Feed:
     return feed
 
 
-def a_subscription(feed: Feed, key: str = "key", hub: str = "https://hub.example/") -> Subscription:
-    return Subscription(feed.id, key, hub, "https://example.org/self", "secret", due=NOW)
+def a_subscription(feed: Feed, key: str = "key", hub: str = "https://hub.example/") -> WebSubLease:
+    return WebSubLease(feed.id, key, hub, "https://example.org/self", "secret", due=NOW)
 
 
 async def test_a_feed_with_a_hub_is_wanted_until_it_is_asked_for_and_again_when_the_hub_changes(store: Store) -> None:

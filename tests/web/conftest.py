@@ -17,13 +17,13 @@ from anyio.from_thread import start_blocking_portal
 from lived import live
 from playwright.async_api import Browser, async_playwright
 
-from headwater.node.crawler import Status
+from headwater.node.crawler import CrawlStatus
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.web.app import create_app
 
 NOW = 1_800_000_000.0
-STATUS = Status(
+STATUS = CrawlStatus(
     feeds=2, under_way=3, strategy="uniform", budget_per_minute=60.0, budget_left=50, next_due=NOW + 90, held_hosts=1
 )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 from playwright.async_api import Browser, expect
 
-from headwater.cli.serve import _adding
+from headwater.cli.serve import _make_adder
 from headwater.lab.farm.server import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings
@@ -26,7 +26,7 @@ async def running(folder: Path) -> AsyncIterator[tuple[Node, str]]:
         data=folder, allow_private=True, least_interval=0.5, per_host=16, budget=6000.0
     )
     async with Node(given) as node:
-        app = create_app(node.store, node.status, add=_adding(node), live=node.live, node=node)
+        app = create_app(node.store, node.status, add=_make_adder(node), live=node.live, node=node)
         listener = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
@@ -52,7 +52,7 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
             await expect(page.get_by_role("heading", name=way)).to_be_visible()
 
         # An address that has no feed is refused with a sentence, and kept in the field.
-        await page.get_by_label("A feed, or a page").fill(f"{farm.base()}/nothing")
+        await page.get_by_label("A feed, or a page").fill(f"{farm.base_url()}/nothing")
         await page.get_by_role("button", name="Add", exact=True).click()
         await expect(page.get_by_role("alert")).to_contain_text("404")
 
@@ -72,7 +72,7 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
         await page.get_by_role("button", name="Import").click()
         await expect(page.locator(".lead")).to_contain_text("5 feeds were added, 1 was there already", timeout=20_000)
         for feed in await node.store.feeds():
-            await node.crawler.refresh_now(feed.id)
+            await node.crawler.request_refresh(feed.id)
 
         # A query becomes a feed that stands at the left.
         title = (await node.store.items(limit=1))[0].title or ""
@@ -91,7 +91,7 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
         await expect(page.locator("figure svg").first).to_be_visible()
         await page.get_by_role("button", name="Refresh now").click()
         await expect(page.get_by_role("status").first).to_contain_text("was refreshed")
-        await node.upkeep.report()
+        await node.maintenance.publish_report()
         await page.goto(f"{base}/quality")
         # Whether something was published in these seconds is the farm's affair; the page says which.
         await expect(page.get_by_role("heading", level=1)).to_contain_text(re.compile("caught|Nothing new"))

@@ -25,12 +25,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.json import decode
 
-from headwater.credentials import digest, hash_password
+from headwater.credentials import hash_password, hash_secret
 from headwater.errors import InputError
 from headwater.formats import read
 from headwater.model import Enclosure
-from headwater.node.processor import Processor
-from headwater.store.people import HIT
+from headwater.node.processor import QueryProcessor
+from headwater.store.people import HIT_ID_OFFSET
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.greader import ids
@@ -94,16 +94,16 @@ async def test_the_whole_api_is_also_where_freshrss_has_it(client: Client) -> No
 @settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_every_form_of_an_id_is_read_back(number: int) -> None:
-    for form in (ids.long_id(number), ids.long_id(number).rpartition("/")[2]):
-        assert ids.item_id(form) == number
+    for form in (ids.format_item_id(number), ids.format_item_id(number).rpartition("/")[2]):
+        assert ids.parse_item_id(form) == number
     if len(str(number)) != 16:  # sixteen digits are read as hexadecimal
-        assert ids.item_id(str(number)) == number
+        assert ids.parse_item_id(str(number)) == number
 
 
 @settings(deadline=None)
 @given(st.text(max_size=40))
 def test_anything_else_is_refused_with_a_sentence(text: str) -> None:
-    for reading in (ids.item_id, ids.stream, ids.label):
+    for reading in (ids.parse_item_id, ids.parse_stream, ids.parse_label):
         with suppress(InputError):  # and nothing else
             reading(text)
 
@@ -127,8 +127,8 @@ async def test_signing_in_gives_tokens_and_wrong_passwords_do_not(site: Start, l
             answer = await http.get(f"{base}/reader/api/0/user-info", headers=headers)
             assert answer.status_code == 401, headers
         owner = await lived_in.accounts.owner()
-        await lived_in.accounts.add_token(owner.id, digest("for-phone"), "phone", ["read", "write"], NOW)
-        await lived_in.accounts.add_token(owner.id, digest("only-read"), "wall", ["read"], NOW)
+        await lived_in.accounts.add_token(owner.id, hash_secret("for-phone"), "phone", ["read", "write"], NOW)
+        await lived_in.accounts.add_token(owner.id, hash_secret("only-read"), "wall", ["read"], NOW)
         token = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "Ada", "Passwd": "for-phone"})
         assert token.status_code == 200
         weak = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "Ada", "Passwd": "only-read"})
@@ -178,11 +178,11 @@ async def test_netnewswire_synchronises(client: Client) -> None:
     assert await client.all_ids(s=STARRED, n=1000) == []
     fresh = await client.all_ids(s=READING_LIST, n=1000, ot=int(NOW) - 850)
     assert len(fresh) == 6
-    items = await client.contents([f"{ids.LONG}{int(id):016x}" for id in unread[:5]])
+    items = await client.contents([f"{ids.LONG_PREFIX}{int(id):016x}" for id in unread[:5]])
     assert [item.number for item in items] == [int(id) for id in unread[:5]]
     assert all(item.summary.content for item in items)
     token = await client.token()
-    fields = [("T", token), ("a", READ), *(("i", f"{ids.LONG}{int(id):016x}") for id in unread[:3])]
+    fields = [("T", token), ("a", READ), *(("i", f"{ids.LONG_PREFIX}{int(id):016x}") for id in unread[:3])]
     assert await client.post("edit-tag", fields) == "OK"
     assert set(await client.all_ids(s=READING_LIST, n=1000, xt=READ)) == set(unread[3:])
     assert await client.post("edit-tag", [("T", token), ("a", STARRED), ("i", unread[0])]) == "OK"
@@ -361,7 +361,7 @@ async def test_a_wrong_t_token_is_told_as_google_told_it(client: Client) -> None
 async def test_query_feeds_are_subscriptions_under_a_label(site: Start, lived_in: Store) -> None:
     store = lived_in
     await store.queries.execute('CREATE FEED Volcanoes AS RETURN ALL WHERE TITLE CONTAINS "lava"', NOW)
-    processor = Processor(store)
+    processor = QueryProcessor(store)
     await processor.load()
     while await processor.step():
         pass
@@ -371,7 +371,7 @@ async def test_query_feeds_are_subscriptions_under_a_label(site: Start, lived_in
         await client.login("ada", PASSWORD)
         subs: Subscriptions = await client.get(Subscriptions, "subscription/list")
         (query,) = [one for one in subs.subscriptions if one.title == "Volcanoes"]
-        assert query.id == f"feed/{HIT + 1}"
+        assert query.id == f"feed/{HIT_ID_OFFSET + 1}"
         assert [each.label for each in query.categories] == ["Query feeds"]
         assert query.url.endswith("/feeds/Volcanoes.atom")
         page: Contents = await client.get(Contents, f"stream/contents/{query.id}")
@@ -432,7 +432,7 @@ async def test_another_persons_items_feeds_and_stars_are_not_reachable(client: C
         await eve.login("eve", PASSWORD)
         assert (await eve.get(Subscriptions, "subscription/list")).subscriptions == []
         assert await eve.contents(mine) == []
-        for stream in ("feed/1", "feed/https://b.example/feed", f"feed/{HIT + 1}"):
+        for stream in ("feed/1", "feed/https://b.example/feed", f"feed/{HIT_ID_OFFSET + 1}"):
             assert (await eve.ask("/reader/api/0/stream/items/ids", params={"s": stream})).status_code == 404
             quoted = {"s": stream}
             answer = await eve.ask("/reader/api/0/mark-all-as-read", "POST", data=quoted)

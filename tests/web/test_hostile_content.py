@@ -10,7 +10,7 @@ from headwater.errors import HeadwaterError
 from headwater.model import Enclosure, Ending, Refresh
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.articles import shown
+from headwater.web.articles import clean_for_page
 from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
@@ -118,14 +118,14 @@ async def test_nothing_that_publishers_write_runs_loads_or_breaks_out(
 
 
 def test_shown_content_has_no_picture_of_another_host_and_keeps_the_text() -> None:
-    html = shown(
+    html = clean_for_page(
         '<p>Text <img src="https://a.example/x.png" alt="x"> <b>bold</b></p>', lambda url: f"/picture?u={len(url)}"
     )
     assert "https://a.example" not in html
     assert 'loading="lazy"' in html
     assert "<b>bold</b>" in html
-    assert "<img" in shown('<img src="https://a.example/x.png">', lambda url: None)
-    assert "src=" not in shown('<img src="https://a.example/x.png">', lambda url: None)
+    assert "<img" in clean_for_page('<img src="https://a.example/x.png">', lambda url: None)
+    assert "src=" not in clean_for_page('<img src="https://a.example/x.png">', lambda url: None)
 
 
 async def test_query_names_and_texts_cannot_carry_markup(web_store: Store) -> None:

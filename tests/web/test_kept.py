@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from headwater.web import kept
-from headwater.web.kept import Kept
+from headwater.web.kept import TimedCache
 
 
 async def test_many_who_ask_at_once_get_one_gathering_and_a_failure_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kept, "QUICK", 0.001)
-    answers, gathered = Kept(), 0
+    answers, gathered = TimedCache(), 0
 
     async def gather() -> int:
         nonlocal gathered
@@ -24,22 +24,22 @@ async def test_many_who_ask_at_once_get_one_gathering_and_a_failure_is_not_kept(
             raise ValueError
         return gathered
 
-    first = await asyncio.gather(*(answers.of("page", 1, gather) for _ in range(5)), return_exceptions=True)
+    first = await asyncio.gather(*(answers.get_or_gather("page", 1, gather) for _ in range(5)), return_exceptions=True)
     assert [type(one) for one in first] == [ValueError] * 5
-    assert await asyncio.gather(*(answers.of("page", 1, gather) for _ in range(5))) == [2] * 5
-    assert await answers.of("page", 1, gather) == 2  # it took a while, so it is kept a while
-    assert await answers.of("page", 2, gather) == 3
-    assert await answers.of("other", 1, gather) == 4
+    assert await asyncio.gather(*(answers.get_or_gather("page", 1, gather) for _ in range(5))) == [2] * 5
+    assert await answers.get_or_gather("page", 1, gather) == 2  # it took a while, so it is kept a while
+    assert await answers.get_or_gather("page", 2, gather) == 3
+    assert await answers.get_or_gather("other", 1, gather) == 4
 
 
 async def test_who_goes_away_does_not_take_it_from_the_others() -> None:
-    answers, go = Kept(), asyncio.Event()
+    answers, go = TimedCache(), asyncio.Event()
 
     async def gather() -> str:
         await go.wait()
         return "there"
 
-    impatient, patient = (asyncio.create_task(answers.of("page", 1, gather)) for _ in range(2))
+    impatient, patient = (asyncio.create_task(answers.get_or_gather("page", 1, gather)) for _ in range(2))
     await asyncio.sleep(0)
     impatient.cancel()
     go.set()
@@ -47,21 +47,21 @@ async def test_who_goes_away_does_not_take_it_from_the_others() -> None:
 
 
 async def test_what_is_quickly_gathered_is_new_each_time() -> None:
-    answers, gathered = Kept(), iter(range(9))
+    answers, gathered = TimedCache(), iter(range(9))
 
     async def gather() -> int:
         return next(gathered)
 
-    assert [await answers.of("page", 1, gather) for _ in range(3)] == [0, 1, 2]
+    assert [await answers.get_or_gather("page", 1, gather) for _ in range(3)] == [0, 1, 2]
 
 
 async def test_no_more_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "PEOPLE", 2)
     monkeypatch.setattr(kept, "QUICK", 0.0)
     monkeypatch.setattr(kept, "TIMES", 1e9)
-    answers, gathered = Kept(), iter(range(9))
+    answers, gathered = TimedCache(), iter(range(9))
 
     async def gather() -> int:
         return next(gathered)
 
-    assert [await answers.of("page", user, gather) for user in (1, 2, 3, 3, 1)] == [0, 1, 2, 2, 3]
+    assert [await answers.get_or_gather("page", user, gather) for user in (1, 2, 3, 3, 1)] == [0, 1, 2, 2, 3]

@@ -12,9 +12,9 @@ from playwright.async_api import Browser, expect
 
 from headwater.errors import InputError
 from headwater.store.store import Store
-from headwater.web.jobs import Job, Jobs
+from headwater.web.jobs import BackgroundJob, BackgroundJobs
 from headwater.web.pages import comparing
-from headwater.web.pages.comparing import comparison, last_comparison
+from headwater.web.pages.comparing import load_last_comparison, replay_strategies
 
 Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
@@ -23,22 +23,22 @@ NOW = 1_800_000_000.0
 async def test_strategies_are_compared_on_the_stored_history(
     lived_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparing, "COMPARED", ("round_robin", "freshrss"))
-    job = Job("1", "Comparing", "strategies", NOW, "comparison")
-    found = await comparison(lived_store, 0.2, NOW, job)
+    monkeypatch.setattr(comparing, "COMPARED_STRATEGIES", ("round_robin", "freshrss"))
+    job = BackgroundJob("1", "Comparing", "strategies", NOW, "comparison")
+    found = await replay_strategies(lived_store, 0.2, NOW, job)
     assert [row.strategy for row in found.rows] == ["round_robin", "freshrss"]
     assert found.best in ("round_robin", "freshrss")
     assert 2 < found.days < 4
     assert all(0 < row.completeness <= 1 and row.mean_delay > 0 for row in found.rows)
     assert (job.done, job.total, found.of) == (2, 2, 2)
-    assert await last_comparison(lived_store) == found
+    assert await load_last_comparison(lived_store) == found
 
 
 async def test_strategies_that_are_through_are_shown_while_others_are_not(
     lived_site: Start, lived_store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of them comes quickly; the page has it before all are through, and later without asking again."""
-    monkeypatch.setattr(comparing, "COMPARED", ("round_robin", "freshrss", "two_steps"))
+    monkeypatch.setattr(comparing, "COMPARED_STRATEGIES", ("round_robin", "freshrss", "two_steps"))
     base = await lived_site()
     page = await (await browser.new_context()).new_page()
     errors: list[str] = []
@@ -74,28 +74,28 @@ async def test_a_short_history_says_how_long_to_wait(site: Start, web_store: Sto
 
 
 async def test_a_job_ends_with_its_result_or_with_a_sentence_and_old_ones_are_forgotten() -> None:
-    jobs = Jobs(lambda: NOW)
+    jobs = BackgroundJobs(lambda: NOW)
 
-    async def good(job: Job) -> str:
-        job.progress(3, "counting")
+    async def good(job: BackgroundJob) -> str:
+        job.report_progress(3, "counting")
         return "done"
 
-    async def refused(job: Job) -> None:
+    async def refused(job: BackgroundJob) -> None:
         raise InputError("This cannot be.")
 
-    async def broken(job: Job) -> None:
+    async def broken(job: BackgroundJob) -> None:
         raise RuntimeError("secret insides")
 
     made = [jobs.start(name, work, page=name) for name, work in (("a", good), ("b", refused), ("c", broken))]
-    assert jobs.running("a") is made[0]
+    assert jobs.find_running("a") is made[0]
     await asyncio.gather(*(job.task for job in made if job.task is not None))
     assert (made[0].result, made[0].done, made[0].doing) == ("done", 3, "counting")
     assert made[1].problem == "This cannot be."
     assert "secret" not in (made[2].problem or "")
-    assert jobs.running("a") is None
-    assert jobs.last("a") is made[0]
+    assert jobs.find_running("a") is None
+    assert jobs.find_latest("a") is made[0]
     for _ in range(30):
         one = jobs.start("d", good, page="d")
         assert one.task is not None
         await one.task
-    assert jobs.find(made[0].id) is None
+    assert jobs.find_job(made[0].id) is None

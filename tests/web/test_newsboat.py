@@ -22,9 +22,9 @@ import pytest
 from headwater.credentials import hash_password
 from headwater.fetch.client import Fetcher
 from headwater.lab.farm.server import Farm
-from headwater.node.adding import subscribe
-from headwater.node.processor import Processor
-from headwater.store.people import HIT, Stream
+from headwater.node.adding import add_feed_from_address
+from headwater.node.processor import QueryProcessor
+from headwater.store.people import HIT_ID_OFFSET, Stream
 from headwater.store.store import Store
 
 Start = Callable[..., Awaitable[str]]
@@ -103,11 +103,11 @@ async def newsboat(site: Start, web_store: Store, farm: Callable[..., Awaitable[
     source = await farm(feeds=3, speed=1000, hints=False)
     async with Fetcher(allow_private=True) as fetcher:
         for k in range(source.feeds):
-            await subscribe(
+            await add_feed_from_address(
                 web_store, fetcher, source.url(k), now=time.time(), choose=lambda _, found: found[0], tags=["farm"]
             )
     await web_store.queries.execute("CREATE FEED everything AS RETURN ALL KEEP LAST 100 ITEMS", time.time())
-    processor = Processor(web_store)
+    processor = QueryProcessor(web_store)
     await processor.load()
     while await processor.step():
         pass
@@ -139,10 +139,10 @@ async def test_newsboat_reads_what_we_have_and_marks_what_it_reads(newsboat: New
     await web_store.reading.mark(owner.id, read, time.time(), read=True)
     said = await newsboat.execute("reload", "print-unread")
     cached = newsboat.cached()
-    items = {id: unread for id, unread in cached.items() if id < HIT}
+    items = {id: unread for id, unread in cached.items() if id < HIT_ID_OFFSET}
     assert items == {one.item.id: one.item.id not in read for one in every}
     shown = await web_store.reading.stream(owner.id, Stream(query=1), limit=1000)
-    assert {id for id in cached if id >= HIT} == {one.id for one in shown.items}
+    assert {id for id in cached if id >= HIT_ID_OFFSET} == {one.id for one in shown.items}
     assert int(said.split()[0]) == sum(cached.values())
 
     first = (await web_store.reading.subscriptions(owner.id))[0].feed_id

@@ -21,8 +21,8 @@ from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.settings import load_settings
 from headwater.store.store import Store
-from headwater.web.oidc import Client, Provider, port_of
-from headwater.web.session import Access
+from headwater.web.oidc import OidcClient, OidcProvider, effective_port
+from headwater.web.session import AccessSettings
 
 Start = Callable[..., Awaitable[str]]
 
@@ -72,15 +72,15 @@ async def visits(
             known = IdentityProvider()
             known.issuer = await stack.enter_async_context(listening(known.app))
             fetcher = await stack.enter_async_context(
-                Fetcher(allow_private=True, ports={port_of(known.issuer)}, per_host=8, gap=0.0)
+                Fetcher(allow_private=True, ports={effective_port(known.issuer)}, per_host=8, gap=0.0)
             )
-            client = Client(known.issuer, known.client_id, known.client_secret)
+            client = OidcClient(known.issuer, known.client_id, known.client_secret)
             # The server's base is not known before it runs: a port is taken and given back.
             with socket.create_server(("127.0.0.1", 0)) as taken:
                 port = taken.getsockname()[1]
             base = await site(
-                provider=Provider(client, fetcher, time.time),
-                access=Access(**access),
+                provider=OidcProvider(client, fetcher, time.time),
+                access=AccessSettings(**access),
                 base=f"http://127.0.0.1:{port}",
                 port=port,
             )

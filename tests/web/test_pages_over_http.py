@@ -16,7 +16,7 @@ from headwater.errors import InputError
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.images import Images, kind_of
+from headwater.web.images import PictureProxy, picture_type
 from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
@@ -298,8 +298,8 @@ async def test_no_form_leads_to_another_site(site: Start, to: str) -> None:
 async def test_pictures_are_only_fetched_with_our_signature(site: Start) -> None:
     async with visiting(await site()) as visitor:
         assert (await visitor.get("/picture?u=http://127.0.0.1/x.png&s=x"))[0] == 403
-    assert Images(None).address("https://a.example/x.png") is None
-    assert [kind_of(body) for body in (b"\x89PNG\r\n\x1a\nx", b"<svg>", b"RIFF0000WEBPx", b"")] == [
+    assert PictureProxy(None).picture_url("https://a.example/x.png") is None
+    assert [picture_type(body) for body in (b"\x89PNG\r\n\x1a\nx", b"<svg>", b"RIFF0000WEBPx", b"")] == [
         "image/png", None, "image/webp", None]  # fmt: skip
 
 

@@ -11,18 +11,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from headwater.node.crawler import Status
-from headwater.node.history import Past
-from headwater.node.quality import REPORT, VERSION, Losing, Quality
-from headwater.schedule.quality import Delay, Stretch
+from headwater.node.crawler import CrawlStatus
+from headwater.node.history import QualityPoint
+from headwater.node.quality import REPORT, VERSION, LosingFeed, QualityReport
+from headwater.schedule.quality import DelaySummary, TallyPeriod
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
-from headwater.web.metrics import text
-from headwater.web.pages.quality import _price
+from headwater.web.metrics import render_metrics
+from headwater.web.pages.quality import _draw_price
 
-HOUR = Stretch(60, 1000, 9, 1.0, 0.9, Delay(9, 100.0, 60.0, 300.0))
-QUALITY = Quality(
+HOUR = TallyPeriod(60, 1000, 9, 1.0, 0.9, DelaySummary(9, 100.0, 60.0, 300.0))
+QUALITY = QualityReport(
     at=1_800_000_000.0,
     strategy="value",
     estimator="bayes",
@@ -42,11 +42,11 @@ QUALITY = Quality(
     used_bytes=1e6,
     target="30.0 requests per minute bring completeness 0.99.",
     target_reached=True,
-    losing=(Losing(7, "A lively feed", "http://a.example/", 20, 4.0, 0.6, 0.7, 400.0, 20, "raise --budget"),),
+    losing=(LosingFeed(7, "A lively feed", "http://a.example/", 20, 4.0, 0.6, 0.7, 400.0, 20, "raise --budget"),),
 )
 
 
-STATUS = Status(
+STATUS = CrawlStatus(
     feeds=1, under_way=0, strategy="mine", budget_per_minute=60.0, budget_left=9, next_due=None, held_hosts=0
 )
 
@@ -57,7 +57,9 @@ def samples(figures: str) -> dict[str, float]:
 
 
 def price_title(*prices: float) -> str:
-    chart = _price([Past(60.0 * k, 1.0, 1.0, 60.0, 10.0, 60.0, price / 1440, 0.0) for k, price in enumerate(prices)])
+    chart = _draw_price(
+        [QualityPoint(60.0 * k, 1.0, 1.0, 60.0, 10.0, 60.0, price / 1440, 0.0) for k, price in enumerate(prices)]
+    )
     assert chart is not None
     return chart.title
 
@@ -107,7 +109,7 @@ async def test_the_report_is_there_as_json_once_a_node_has_made_one(
     await web_store.save_state(REPORT, VERSION, msgspec.json.encode(QUALITY), QUALITY.at)
     status, body = await get(f"{address}/quality.json")
     assert status == 200
-    assert msgspec.json.decode(body, type=Quality) == QUALITY
+    assert msgspec.json.decode(body, type=QualityReport) == QUALITY
     _, figures = await get(f"{address}/metrics")
     found = {
         sample.name: sample.value for family in text_string_to_metric_families(figures) for sample in family.samples
@@ -124,7 +126,7 @@ async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: S
     status = replace(
         STATUS, spent=7, problem="It failed.", target="…", target_reached=False, network_away_since=1_800_000_000.0
     )
-    figures = text(await web_store.summary(0.0), status).decode()
+    figures = render_metrics(await web_store.summary(0.0), status).decode()
     found = {
         sample.name: sample.value for family in text_string_to_metric_families(figures) for sample in family.samples
     }

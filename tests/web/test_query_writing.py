@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from headwater.errors import InputError, QueryError
 from headwater.language import parse
-from headwater.language.ast import Create
-from headwater.web.pages.editor import coloured
-from headwater.web.pages.writing import written
+from headwater.language.ast import CreateFeed
+from headwater.web.pages.editor import highlight_query
+from headwater.web.pages.writing import build_query
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=30)
 FORM = st.fixed_dictionaries(
@@ -42,15 +42,15 @@ FORM = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 def test_whatever_is_filled_in_is_refused_with_a_sentence_or_written_as_one_query(form: dict[str, str]) -> None:
     try:
-        statements = parse(written(form)).statements
+        statements = parse(build_query(form)).statements
     except (InputError, QueryError):
         return  # by the builder, or by the language itself: a search without a letter, a keyword as a name
     (statement,) = statements  # nothing that was filled in ends the query and begins another
-    assert isinstance(statement, Create)
+    assert isinstance(statement, CreateFeed)
 
 
 def test_all_fields_together_say_what_was_meant() -> None:
-    text = written(
+    text = build_query(
         {
             "name": "My Alerts",
             "any": 'volcano, say "no"',
@@ -83,6 +83,6 @@ def test_all_fields_together_say_what_was_meant() -> None:
 
 @given(st.text(max_size=200))
 def test_colours_never_change_the_text_nor_let_markup_through(text: str) -> None:
-    without = str(coloured(text)).replace("</span>", "")
+    without = str(highlight_query(text)).replace("</span>", "")
     assert "<script" not in without.lower().replace("&lt;script", "")
     assert re.sub(r'<span class="t-[a-z]+">', "", without) == html_escape(text)

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Route, expect
 
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.pages.streams import unread
+from headwater.web.pages.streams import count_unread_by_path
 from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
@@ -46,7 +46,7 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
 
     # Every number at the left is what is unread now: feeds, and the folders they are in.
     feeds = [one.feed_id for one in await lived_store.reading.subscriptions(owner.id) if one.feed_id is not None]
-    said = await unread(lived_store, owner.id, feeds)
+    said = await count_unread_by_path(lived_store, owner.id, feeds)
     assert any(path.startswith("/read/tag/") for path in said)
     for path, number in said.items():
         place = page.locator(f'.side [data-place="{path}"]').first

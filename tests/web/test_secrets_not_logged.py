@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from headwater.credentials import digest, hash_password
+from headwater.credentials import hash_password, hash_secret
 from headwater.store.store import Store
 
 PASSWORD = "a-password-nobody-may-see"
@@ -66,7 +66,9 @@ async def test_no_password_token_or_session_is_in_the_log(tmp_path: Path) -> Non
     async with await Store.open(f"sqlite:///{tmp_path / 'headwater.sqlite'}") as store:
         owner = await store.accounts.claim("ada", hash_password(PASSWORD))
         assert owner is not None
-        await store.accounts.add_token(owner.id, digest("an-api-token-nobody-may-see"), "x", ["read", "write"], 0.0)
+        await store.accounts.add_token(
+            owner.id, hash_secret("an-api-token-nobody-may-see"), "x", ["read", "write"], 0.0
+        )
     secrets = [PASSWORD, WRONG, "an-api-token-nobody-may-see"]
     async with served(tmp_path) as (base, said), httpx.AsyncClient(base_url=base) as http:
         page = await http.get("/login")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headwater.store.people import Counts, Subscription, Unread
-from headwater.web.pages.streams import Mine
+from headwater.store.people import Subscription, UnreadCount, UnreadCounts
+from headwater.web.pages.streams import ReaderFeeds
 
 
 def a_subscription(id: int, title: str) -> Subscription:
@@ -17,10 +17,10 @@ def a_subscription(id: int, title: str) -> Subscription:
 def test_of_many_feeds_those_with_something_to_read_come_first_and_all_by_title(
     feeds: list[tuple[str, bool]], most: int
 ) -> None:
-    mine = Mine([a_subscription(id, title) for id, (title, _) in enumerate(feeds)])
+    mine = ReaderFeeds([a_subscription(id, title) for id, (title, _) in enumerate(feeds)])
     unread = {id for id, (_, has) in enumerate(feeds) if has}
-    counts = Counts({id: Unread(1, 0.0) for id in unread}, {}, {}, len(unread))
+    counts = UnreadCounts({id: UnreadCount(1, 0.0) for id in unread}, {}, {}, len(unread))
     order = sorted(range(len(feeds)), key=lambda id: feeds[id][0].casefold())
     if len(feeds) > most:
         order.sort(key=lambda id: id not in unread)
-    assert [one.feed_id for one in mine.first(most, counts)] == order[:most]
+    assert [one.feed_id for one in mine.choose_feeds(most, counts)] == order[:most]

@@ -13,21 +13,21 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from headwater.credentials import digest, hash_password
+from headwater.credentials import hash_password, hash_secret
 from headwater.errors import StoreError
-from headwater.node.crawler import Status
+from headwater.node.crawler import CrawlStatus
 from headwater.store.people import User
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
-from headwater.web.peers import Peers
-from headwater.web.session import COOKIE, Access, current, safe_next
+from headwater.web.peers import TrustedProxyHeaders
+from headwater.web.session import COOKIE, AccessSettings, require_user, safe_return_path
 from store_samples import SOMEBODY
 
 NOW = 1_800_000_000.0
-STATUS = Status(0, 0, "uniform", 60.0, 60, None, 0)
+STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
 PASSWORD = "correct horse battery"
-CLOSED = Access()
+CLOSED = AccessSettings()
 Clients = Callable[..., httpx.AsyncClient]
 
 
@@ -40,7 +40,7 @@ class Clock:
 
 
 async def whoami(request: Request) -> PlainTextResponse:
-    return PlainTextResponse((await current(request, request.query_params.get("scope", "read"))).name)
+    return PlainTextResponse((await require_user(request, request.query_params.get("scope", "read"))).name)
 
 
 @pytest.fixture
@@ -52,18 +52,18 @@ def clock() -> Clock:
 async def clients(web_store: Store, clock: Clock) -> AsyncIterator[Clients]:
     """`clients(peer="192.0.2.1", …)`: somebody at an address, asking one application without a network between."""
     opened: list[httpx.AsyncClient] = []
-    apps: dict[Access, Starlette] = {}
+    apps: dict[AccessSettings, Starlette] = {}
 
     def client(
         peer: str = "127.0.0.1",
-        access: Access = CLOSED,
+        access: AccessSettings = CLOSED,
         base: str = "http://localhost",
     ) -> httpx.AsyncClient:
         if access not in apps:
             app = create_app(web_store, lambda: STATUS, clock=clock, access=access)
             app.router.routes.insert(0, Route("/whoami", whoami, methods=["GET", "POST"]))
             apps[access] = app
-        transport = httpx.ASGITransport(Peers(apps[access], access.trusted_proxies), client=(peer, 5000))
+        transport = httpx.ASGITransport(TrustedProxyHeaders(apps[access], access.trusted_proxies), client=(peer, 5000))
         opened.append(httpx.AsyncClient(transport=transport, base_url=base))
         opened[-1].app = apps[access]  # type: ignore[attr-defined]
         return opened[-1]
@@ -105,7 +105,7 @@ async def test_while_the_owner_has_no_password_this_machine_is_the_owner_and_nob
 async def test_a_strangers_name_pointed_at_this_machine_reads_nothing(clients: Clients) -> None:
     rebound = clients(base="http://evil.example")
     assert (await rebound.get("/whoami")).status_code == 403
-    named = clients(base="http://mine.example", access=Access(names=("mine.example",)))
+    named = clients(base="http://mine.example", access=AccessSettings(names=("mine.example",)))
     assert (await named.get("/whoami")).text == "owner"
 
 
@@ -231,7 +231,7 @@ async def test_a_wrong_name_and_a_wrong_password_are_told_alike(clients: Clients
 )
 async def test_nobody_is_led_elsewhere_by_signing_in(clients: Clients, web_store: Store, next: str) -> None:
     await ada(web_store)
-    assert safe_next(next) == "/"
+    assert safe_return_path(next) == "/"
     answer = await sign_in(clients(), next=next)
     assert answer.headers["location"] == "/"
 
@@ -244,7 +244,7 @@ async def test_tokens_do_what_their_scopes_say_and_no_more(clients: Clients, web
         (owner, "owner-all", ["read", "write", "admin"]),
         (reader, "reader-all", ["read", "write", "admin"]),
     ):
-        await web_store.accounts.add_token(user.id, digest(secret), "test", scopes, NOW)
+        await web_store.accounts.add_token(user.id, hash_secret(secret), "test", scopes, NOW)
     client = clients("192.0.2.1")
 
     async def status(secret: str, scope: str, method: str = "GET") -> int:
@@ -295,7 +295,7 @@ async def test_registration_is_closed_unless_opened_and_never_makes_an_owner(
 ) -> None:
     await ada(web_store)
     assert (await clients().get("/register")).status_code == 403
-    client = clients("192.0.2.1", Access(registration=True))
+    client = clients("192.0.2.1", AccessSettings(registration=True))
     form = {"name": "Bo", "password": PASSWORD, "again": PASSWORD, "role": "owner", "is_owner": "1"}
     token = await token_of(client, "/register")
     taken = await client.post("/register", data={**form, "name": "ada", "token": token})
@@ -308,7 +308,7 @@ async def test_registration_is_closed_unless_opened_and_never_makes_an_owner(
 
 @pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "a\nb", "\u202eeve", "a\\b", "\x00"])
 async def test_names_that_cannot_be_are_refused(clients: Clients, web_store: Store, name: str) -> None:
-    client = clients(access=Access(registration=True))
+    client = clients(access=AccessSettings(registration=True))
     form = {"name": name, "password": PASSWORD, "again": PASSWORD, "token": await token_of(client, "/register")}
     assert (await client.post("/register", data=form)).status_code == 400
     assert len(await web_store.accounts.all()) == 1
@@ -321,7 +321,7 @@ async def test_names_that_cannot_be_are_refused(clients: Clients, web_store: Sto
 async def test_what_is_wrong_with_an_account_is_said_at_the_field(
     clients: Clients, wrong: dict[str, str], at: str
 ) -> None:
-    client = clients(access=Access(registration=True))
+    client = clients(access=AccessSettings(registration=True))
     for path in ("/welcome", "/register"):
         form = {"name": "Bo", "password": PASSWORD, "again": PASSWORD, **wrong, "token": await token_of(client, path)}
         answer = await client.post(path, data=form)
@@ -362,7 +362,7 @@ async def test_guessing_at_the_present_password_is_told_at_its_field_and_gets_sl
 
 async def test_a_trusted_proxy_says_who_it_is_and_nobody_else_can(clients: Clients, web_store: Store) -> None:
     await ada(web_store)
-    access = Access(proxy_header="Remote-User", trusted_proxies=("10.0.0.0/8",))
+    access = AccessSettings(proxy_header="Remote-User", trusted_proxies=("10.0.0.0/8",))
     proxy, stranger = clients("10.1.2.3", access), clients("192.0.2.1", access)
     headers = {"Remote-User": "ada", "X-Forwarded-For": "192.0.2.7"}
     assert (await proxy.get("/whoami", headers=headers)).text == "Ada"
@@ -372,7 +372,7 @@ async def test_a_trusted_proxy_says_who_it_is_and_nobody_else_can(clients: Clien
     assert (await stranger.get("/whoami", headers=forged)).status_code == 303
     assert (await proxy.get("/whoami", headers={"Remote-User": "nobody"})).status_code == 403
     assert (await proxy.post("/whoami", headers={**headers, "Sec-Fetch-Site": "cross-site"})).status_code == 403
-    inviting = clients("10.1.2.3", Access((), True, "Remote-User", ("10.0.0.0/8",)))
+    inviting = clients("10.1.2.3", AccessSettings((), True, "Remote-User", ("10.0.0.0/8",)))
     assert (await inviting.get("/whoami", headers={"Remote-User": "Cy"})).text == "Cy"
     assert (await web_store.accounts.find("Cy")).role == "reader"
 

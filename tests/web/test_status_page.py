@@ -18,7 +18,7 @@ from yarl import URL
 from headwater.errors import InputError
 from headwater.model import Ending, Feed, Refresh
 from headwater.store.store import Store
-from headwater.store.values import Added, NewFeed
+from headwater.store.values import AddedFeed, NewFeed
 from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
@@ -129,7 +129,7 @@ async def test_every_answer_carries_the_headers_that_keep_browsers_safe(site: St
 
 
 async def test_a_defect_shows_a_page_without_its_insides(web_store: Store, site: Start) -> None:
-    async def add(address: str, user_id: int, allowed: object) -> Added:
+    async def add(address: str, user_id: int, allowed: object) -> AddedFeed:
         raise RuntimeError("secret insides")
 
     async with Visitor(await site(add=add)) as visitor:
@@ -162,7 +162,7 @@ async def test_addresses_that_cannot_be_are_refused_with_a_sentence(
 
 
 async def test_what_adding_says_is_shown_and_the_address_kept(site: Start) -> None:
-    async def add(address: str, user_id: int, allowed: object) -> Added:
+    async def add(address: str, user_id: int, allowed: object) -> AddedFeed:
         raise InputError(f"{address} offers no feed.")
 
     async with Visitor(await site(add=add)) as visitor:

@@ -24,8 +24,8 @@ from starlette.routing import Route
 
 from headwater.errors import SettingsError
 from headwater.settings import load_settings
-from headwater.web.peers import Peers
-from headwater.web.tls import Certificate, certificate, own_names
+from headwater.web.peers import TrustedProxyHeaders
+from headwater.web.tls import Certificate, list_own_names, load_certificate
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 SITE = Path(__file__).resolve().parents[2] / "deploy" / "nginx.conf"
@@ -47,13 +47,13 @@ def issued(folder: Path, name: str = "localhost") -> tuple[Path, Path, trustme.C
 
 
 def test_a_certificate_is_made_once_for_all_names_and_again_for_a_new_one(tmp_path: Path) -> None:
-    names = own_names("0.0.0.0", ("feeds.example.org", "bücher.example"))
+    names = list_own_names("0.0.0.0", ("feeds.example.org", "bücher.example"))
     assert "0.0.0.0" not in names
-    first = certificate(None, None, tmp_path, ["localhost", "127.0.0.1", "feeds.example.org"])
+    first = load_certificate(None, None, tmp_path, ["localhost", "127.0.0.1", "feeds.example.org"])
     assert first.key.stat().st_mode & 0o777 == 0o600
     kept = first.file.read_bytes()
-    assert certificate(None, None, tmp_path, ["localhost"]).file.read_bytes() == kept
-    more = certificate(None, None, tmp_path, ["localhost", "other.example"])
+    assert load_certificate(None, None, tmp_path, ["localhost"]).file.read_bytes() == kept
+    more = load_certificate(None, None, tmp_path, ["localhost", "other.example"])
     assert more.file.read_bytes() != kept
     assert len(more.fingerprint().split(":")) == 32
 
@@ -70,22 +70,22 @@ def test_a_certificate_that_cannot_be_used_is_said_so(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match=r"TLS certificate .*(cannot be used|cannot be read)"):
             Certificate(file, secret)
     with pytest.raises(SettingsError, match="needs its key"):
-        certificate(cert, None, tmp_path, [])
+        load_certificate(cert, None, tmp_path, [])
 
 
 def test_a_renewed_certificate_is_read_again_and_a_bad_one_is_not(tmp_path: Path) -> None:
     cert, key, _ = issued(tmp_path)
     served = Certificate(cert, key)
-    assert not served.look()
+    assert not served.reload_if_changed()
     (tmp_path / "new").mkdir()
     new_cert, new_key, _ = issued(tmp_path / "new")
     cert.write_bytes(new_cert.read_bytes())
     touch(cert, 10)
     with pytest.raises(SettingsError, match="belong together"):
-        served.look()
+        served.reload_if_changed()
     key.write_bytes(new_key.read_bytes())
     touch(key, 20)
-    assert served.look()
+    assert served.reload_if_changed()
 
 
 def touch(file: Path, later: float) -> None:
@@ -100,14 +100,14 @@ async def seen(request: Request) -> Response:
 async def served(
     port: int = 0, trusted: tuple[str, ...] = (), **options: Any
 ) -> tuple[uvicorn.Server, asyncio.Task[None], int]:
-    app = Peers(Starlette(routes=[Route("/{path:path}", seen)]), trusted)
+    app = TrustedProxyHeaders(Starlette(routes=[Route("/{path:path}", seen)]), trusted)
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", proxy_headers=False, **options))
     return server, asyncio.create_task(server.serve(sockets=[listener])), listener.getsockname()[1]
 
 
 async def test_a_browser_that_trusts_it_is_answered_by_https(tmp_path: Path) -> None:
-    made = certificate(None, None, tmp_path, ["localhost", "127.0.0.1"])
+    made = load_certificate(None, None, tmp_path, ["localhost", "127.0.0.1"])
     server, task, port = await served(ssl_context_factory=lambda config, default: made.context)
     trusting = ssl.create_default_context(cafile=str(made.file))
     async with aiohttp.ClientSession() as session:

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from test_pages_look import Watched, violations
 
-from headwater.credentials import digest
+from headwater.credentials import hash_secret
 from headwater.store.store import Store
 
 Start = Callable[..., Awaitable[str]]
@@ -18,7 +18,7 @@ NOW = 1_800_000_000.0
 async def prepared(store: Store) -> None:
     owner = await store.accounts.owner()
     await store.accounts.add("rita", None, NOW)
-    await store.accounts.add_token(owner.id, digest("secret"), "phone", ["read"], NOW)
+    await store.accounts.add_token(owner.id, hash_secret("secret"), "phone", ["read"], NOW)
     await store.queries.execute('CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano"', NOW)
 
 
@@ -73,9 +73,9 @@ async def test_what_is_removed_on_a_page_is_brought_back_from_the_page_that_foll
     await page.goto(f"{base}/settings")
     await page.get_by_role("button", name="Revoke").click()
     await expect(note).to_contain_text("no longer opens anything")
-    assert await lived_store.accounts.token_user(digest("secret")) is None
+    assert await lived_store.accounts.token_user(hash_secret("secret")) is None
     await undone("no longer opens anything", "The token is back")
-    assert await lived_store.accounts.token_user(digest("secret")) is not None
+    assert await lived_store.accounts.token_user(hash_secret("secret")) is not None
 
     await page.goto(f"{base}/settings")
     await page.get_by_role("button", name="Remove", exact=True).click()

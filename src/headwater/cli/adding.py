@@ -11,61 +11,63 @@ import typer
 from rich.markup import escape
 from rich.prompt import IntPrompt
 
-from headwater.cli.common import as_json, command, count, err, fail, out, print_json, settings
-from headwater.cli.work import fetcher, opened, run
+from headwater.cli.common import add_command, current_settings, err, fail, format_count, out, print_json, wants_json
+from headwater.cli.work import open_fetcher, open_store, run_async
 from headwater.errors import HeadwaterError, InputError
 
 if TYPE_CHECKING:
-    from headwater.fetch.discover import Candidate
-    from headwater.node.adding import Subscribed
+    from headwater.fetch.discover import FeedCandidate
+    from headwater.node.adding import FeedAddition
     from headwater.settings import Settings
 
-NATS = "The address of NATS, where a cluster lives on the database: its terminals ask the hosts."
+NATS_HELP = "The address of NATS, where a cluster lives on the database: its terminals ask the hosts."
 
 
-def register(app: typer.Typer) -> None:
+def register_add(app: typer.Typer) -> None:
     example = "headwater feeds add https://a.example/  ·  headwater feeds add https://b.example/rss --tag news"
-    command(app, "add", epilog=f"Examples:  {example}")(add)
+    add_command(app, "add", epilog=f"Examples:  {example}")(add_feeds)
 
 
-def add(
+def add_feeds(
     urls: Annotated[list[str], typer.Argument(metavar="URL…", help="A feed, or a page that offers one.")],
     name: Annotated[str | None, typer.Option(help="What queries call it (one address only).")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag; may be given several times.")] = None,
     weight: Annotated[float, typer.Option(min=0, help="What one of its items is worth to the scheduler.")] = 1.0,
     choose: Annotated[int | None, typer.Option(min=1, help="Which one, where a page offers several.")] = None,
-    nats: Annotated[str | None, typer.Option(help=NATS)] = None,
+    nats: Annotated[str | None, typer.Option(help=NATS_HELP)] = None,
 ) -> None:
     """Add feeds by their address or by a page that offers them, and store their first items."""
     if name and len(urls) > 1:
         fail("A name belongs to one feed: give --name with a single address.", 2)
-    added, failed = run(_add(settings(nats=nats), urls, name, tag or [], weight, choose))
-    if as_json():
-        print_json({"feeds": [_added_json(one) for one in added], "errors": failed})
+    added, failed = run_async(_add_addresses(current_settings(nats=nats), urls, name, tag or [], weight, choose))
+    if wants_json():
+        print_json({"feeds": [_addition_as_json(one) for one in added], "errors": failed})
     else:
         for one in added:
-            _print_added(one)
+            _print_addition(one)
         for problem in failed:
             err.print(f"error: {escape(problem['message'])}")
     if failed:
         raise SystemExit(1)
 
 
-async def _add(
+async def _add_addresses(
     given: Settings, urls: Sequence[str], name: str | None, tags: Sequence[str], weight: float, choose: int | None
-) -> tuple[list[Subscribed], list[dict[str, str]]]:
-    from headwater.node.adding import subscribe  # with the client, which only this command and few others need
+) -> tuple[list[FeedAddition], list[dict[str, str]]]:
+    from headwater.node.adding import (
+        add_feed_from_address,
+    )  # with the client, which only this command and few others need
 
-    def pick(address: str, found: Sequence[Candidate]) -> Candidate:
-        return _pick(address, found, choose)
+    def pick(address: str, found: Sequence[FeedCandidate]) -> FeedCandidate:
+        return _choose_candidate(address, found, choose)
 
-    added: list[Subscribed] = []
+    added: list[FeedAddition] = []
     failed: list[dict[str, str]] = []
-    async with opened(given) as store, fetcher(given, store) as client:
+    async with open_store(given) as store, open_fetcher(given, store) as client:
         for url in urls:
             try:
                 added.append(
-                    await subscribe(
+                    await add_feed_from_address(
                         store, client, url, now=time.time(), choose=pick, name=name, tags=tags, weight=weight
                     )
                 )
@@ -74,13 +76,13 @@ async def _add(
     return added, failed
 
 
-def _pick(address: str, found: Sequence[Candidate], choose: int | None) -> Candidate:
+def _choose_candidate(address: str, found: Sequence[FeedCandidate], choose: int | None) -> FeedCandidate:
     """Which of several feeds: the one asked for, else the person's choice, else the page's first."""
     if choose is not None:
         if choose > len(found):
             raise InputError(f"{address} offers {len(found)} feeds; there is no number {choose}.")
         return found[choose - 1]
-    if as_json() or not sys.stdin.isatty():
+    if wants_json() or not sys.stdin.isatty():
         return found[0]
     err.print(f"{escape(address)} offers {len(found)} feeds:")
     for number, one in enumerate(found, 1):
@@ -89,7 +91,7 @@ def _pick(address: str, found: Sequence[Candidate], choose: int | None) -> Candi
     return found[number - 1]
 
 
-def _added_json(one: Subscribed) -> dict[str, object]:
+def _addition_as_json(one: FeedAddition) -> dict[str, object]:
     return {
         "feed": one.feed,
         "created": one.created,
@@ -98,12 +100,12 @@ def _added_json(one: Subscribed) -> dict[str, object]:
     }
 
 
-def _print_added(one: Subscribed) -> None:
+def _print_addition(one: FeedAddition) -> None:
     title = escape(one.feed.title or one.feed.url)
     if not one.created:
         out.print(f"already there: {title}  [dim]{escape(one.feed.url)}[/dim]")
         return
     items = one.refresh.new if one.refresh else 0
-    out.print(f"added {one.feed.id}: {title}  [dim]{escape(one.feed.url)}[/dim]  {count(items, 'item')}")
+    out.print(f"added {one.feed.id}: {title}  [dim]{escape(one.feed.url)}[/dim]  {format_count(items, 'item')}")
     for other in one.others:
         out.print(f"  also offered: {escape(other.title or '')}  [dim]{escape(other.url)}[/dim]")

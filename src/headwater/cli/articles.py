@@ -7,20 +7,20 @@ from importlib.util import find_spec
 
 from rich.markup import escape
 
-from headwater.cli.common import as_json, err, out, print_json
+from headwater.cli.common import err, out, print_json, wants_json
 
 
-class Switch(StrEnum):
+class ArticleSwitch(StrEnum):
     on = "on"
     off = "off"
 
 
-def switched(name: str, switch: Switch) -> None:
+def report_switch(name: str, switch: ArticleSwitch) -> None:
     """Say what holds from now on."""
-    if as_json():
-        print_json({"name": name, "articles": switch is Switch.on})
+    if wants_json():
+        print_json({"name": name, "articles": switch is ArticleSwitch.on})
     else:
-        what = "are fetched" if switch is Switch.on else "are no longer fetched"
+        what = "are fetched" if switch is ArticleSwitch.on else "are no longer fetched"
         out.print(f"The pages behind new items of {escape(name)} {what}.")
-    if switch is Switch.on and not all(find_spec(needed) for needed in ("trafilatura", "protego")):
+    if switch is ArticleSwitch.on and not all(find_spec(needed) for needed in ("trafilatura", "protego")):
         err.print("The server needs trafilatura for that: install headwater\\[articles].")

@@ -11,58 +11,60 @@ import typer
 from rich.table import Table
 
 from headwater.cli import logs as logging
-from headwater.cli.common import as_json, command, fail, group, out, print_json, settings
-from headwater.cli.work import opened, run
-from headwater.cluster.link import connect
-from headwater.cluster.node import shared
-from headwater.cluster.status import ClusterStatus, cluster_status, holdings
-from headwater.cluster.streams import Streams
-from headwater.cluster.timing import Timing
+from headwater.cli.common import add_command, current_settings, fail, make_group, out, print_json, wants_json
+from headwater.cli.work import open_store, run_async
+from headwater.cluster.link import connect_nats
+from headwater.cluster.node import is_shared_database
+from headwater.cluster.status import ClusterStatus, describe_holdings, read_cluster_status
+from headwater.cluster.streams import NatsStreams
+from headwater.cluster.timing import LeaseTiming
 from headwater.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
-    cluster = group("Several machines: what they are doing.")
-    command(
+    cluster = make_group("Several machines: what they are doing.")
+    add_command(
         cluster, "status", epilog="Example:  headwater cluster status --database postgresql://headwater@db/headwater"
-    )(status)
-    command(cluster, "demo", epilog="Example:  headwater cluster demo --terminals 3 --chaos --seconds 60")(demo)
+    )(show_cluster_status)
+    add_command(cluster, "demo", epilog="Example:  headwater cluster demo --terminals 3 --chaos --seconds 60")(
+        run_cluster_demo
+    )
     app.add_typer(cluster, name="cluster")
 
 
-def status(
+def show_cluster_status(
     nats: Annotated[str | None, typer.Option(help="The address of NATS, to tell the streams' fill too.")] = None,
 ) -> None:
     """Show who leads, who holds which partitions, what waits in every buffer, rates and problems."""
-    given = settings(nats=nats)
-    if not shared(given):
+    given = current_settings(nats=nats)
+    if not is_shared_database(given):
         fail("A cluster is on PostgreSQL: give its address by --database postgresql://USER@HOST/NAME.")
-    found = run(_status(given))
-    if as_json():
+    found = run_async(_load_cluster_status(given))
+    if wants_json():
         print_json({**asdict(found), "leader": found.leader})
     else:
-        show(found)
+        render_cluster_status(found)
 
 
-async def _status(given: Settings) -> ClusterStatus:
+async def _load_cluster_status(given: Settings) -> ClusterStatus:
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(opened(given))
+        store = await stack.enter_async_context(open_store(given))
         streams = None
         if given.nats is not None:
-            link = await connect(given.nats, "status", patience=2.0)
+            link = await connect_nats(given.nats, "status", patience=2.0)
             stack.push_async_callback(link.close)
-            streams = Streams(link, given.nats_prefix, Timing(given.cluster_lease))
-        return await cluster_status(store, streams)
+            streams = NatsStreams(link, given.nats_prefix, LeaseTiming(given.cluster_lease))
+        return await read_cluster_status(store, streams)
 
 
-def show(found: ClusterStatus) -> None:
+def render_cluster_status(found: ClusterStatus) -> None:
     for one in found.seats:
         if one.holder is not None:
             out.print(f"{one.seat:<11} {one.holder} (epoch {one.epoch}, {one.left:.0f} s left)")
         elif one.epoch or one.seat == "controller":
             out.print(f"{one.seat:<11} nobody")
-    out.print(members_table(found))
-    for name, held in holdings(found).items():
+    out.print(make_members_table(found))
+    for name, held in describe_holdings(found).items():
         out.print(f"partitions of {name}: {held}", style="dim")
     out.print("waiting:    " + ", ".join(f"{name} {count:,}" for name, count in found.buffers.items()))
     rates = found.rates
@@ -74,7 +76,7 @@ def show(found: ClusterStatus) -> None:
         out.print(f"! {problem}", style="yellow")
 
 
-def members_table(found: ClusterStatus) -> Table:
+def make_members_table(found: ClusterStatus) -> Table:
     table = Table(box=None)
     for head in ("member", "role", "partitions", "seen", "CPU s", "done"):  # problems stand below, in whole lines
         table.add_column(head, overflow="fold")  # a name that is cut is none
@@ -91,7 +93,7 @@ def members_table(found: ClusterStatus) -> Table:
     return table
 
 
-def demo(
+def run_cluster_demo(
     terminals: Annotated[int, typer.Option(min=1, max=32, help="How many terminals.")] = 3,
     chaos: Annotated[bool, typer.Option("--chaos", help="Kill things at random while it runs.")] = False,
     seconds: Annotated[float, typer.Option(min=5, help="How long to run.")] = 60.0,
@@ -105,11 +107,11 @@ def demo(
 
     At the end it says whether anything was lost; the exit code is 1 if so.
     """
-    from headwater.cli.cluster_demo import Plan, play
+    from headwater.cli.cluster_demo import DemoPlan, run_demo
 
-    logging.configure("warning", as_json=as_json())
-    verdict = run(play(Plan(terminals, chaos, seconds, feeds, seed, logs), quiet=as_json()))
-    if as_json():
+    logging.configure_logs("warning", as_json=wants_json())
+    verdict = run_async(run_demo(DemoPlan(terminals, chaos, seconds, feeds, seed, logs), quiet=wants_json()))
+    if wants_json():
         print_json(asdict(verdict))
     else:
         out.print(verdict.sentence, style="green" if verdict.ok else "red")

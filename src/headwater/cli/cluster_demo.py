@@ -22,15 +22,15 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from headwater.cli.cluster import members_table
+from headwater.cli.cluster import make_members_table
 from headwater.cli.common import err
-from headwater.cluster.left import Left, left
-from headwater.cluster.link import connect
-from headwater.cluster.reckoning import Reckoning, reckon
+from headwater.cluster.left import StreamBacklog, list_backlog
+from headwater.cluster.link import connect_nats
+from headwater.cluster.reckoning import RunAudit, audit_run
 from headwater.cluster.servers import NatsServer, nats_server, postgres_server
-from headwater.cluster.status import ClusterStatus, cluster_status
-from headwater.cluster.streams import Streams
-from headwater.cluster.timing import Timing
+from headwater.cluster.status import ClusterStatus, read_cluster_status
+from headwater.cluster.streams import NatsStreams
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.lab.farm.server import Farm
 from headwater.store.store import Store
@@ -38,12 +38,12 @@ from headwater.store.values import NewFeed
 
 LEASE = 9.0
 PAUSE = 1.0  # seconds between two requests to a host; how far apart they arrive depends on how busy the machine is
-PATIENCE = 120.0  # seconds that what is under way may take to come to rest at the end
-ALWAYS = ("controller", "controller", "storer", "storer", "processor", "processor", "publisher")
+MAX_WAIT = 120.0  # seconds that what is under way may take to come to rest at the end
+FIXED_ROLES = ("controller", "controller", "storer", "storer", "processor", "processor", "publisher")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     terminals: int
     chaos: bool
     seconds: float
@@ -60,12 +60,12 @@ class DemoVerdict:
     sentence: str
     kills: int
     seconds: float
-    reckoning: Reckoning
-    left: tuple[Left, ...] = ()
+    reckoning: RunAudit
+    left: tuple[StreamBacklog, ...] = ()
     logs: str | None = None
 
 
-class Crew:
+class DemoProcesses:
     """The processes of the demonstration; who is killed comes back after a moment."""
 
     def __init__(self, folder: Path, environment: dict[str, str], database: str, level: str) -> None:
@@ -87,17 +87,17 @@ class Crew:
 
     def kill(self, name: str) -> None:
         process = self._running.pop(name)
-        with_group(process, signal.SIGKILL)
+        signal_group(process, signal.SIGKILL)
         process.wait()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         for process in self._running.values():
             process.terminate()
         for process in self._running.values():
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
-                with_group(process, signal.SIGKILL)
+                signal_group(process, signal.SIGKILL)
                 process.wait()
         self._running.clear()
 
@@ -106,12 +106,12 @@ class Crew:
         return list(self._running)
 
 
-def with_group(process: subprocess.Popen[bytes], number: int) -> None:
+def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
     if process.poll() is None:
         os.killpg(process.pid, number)
 
 
-async def play(plan: Plan, *, quiet: bool = False) -> DemoVerdict:
+async def run_demo(plan: DemoPlan, *, quiet: bool = False) -> DemoVerdict:
     """Run it; what it says at the end is measured, not assumed."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="headwater-cluster-") as place:
@@ -123,26 +123,26 @@ async def play(plan: Plan, *, quiet: bool = False) -> DemoVerdict:
         with (
             postgres_server(folder / "postgres") as database,
             nats_server(folder / "nats") as broker,
-            _logs(plan, folder) as logs,
+            _keep_logs(plan, folder) as logs,
         ):
             hosts = max(plan.feeds // 2, 1)
             farm = Farm(plan.feeds, plan.seed, 1000.0, 60, hosts=hosts, rates=(5, 50), hints=False, latency=0.03)
             async with farm, await Store.open(database) as store:
                 await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
                 await store.add_feeds([NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())
-                with _crew(logs, plan, database, broker) as crew:
-                    await _ready(store, plan)
-                    kills = await _run(plan, crew, store, broker, farm, quiet)
-                    what = await _rest(store, broker)
-                found = await reckon(farm, store, "Everything")
+                with _start_processes(logs, plan, database, broker) as crew:
+                    await _wait_until_ready(store, plan)
+                    kills = await _run_for_a_while(plan, crew, store, broker, farm, quiet)
+                    what = await _wait_until_idle(store, broker)
+                found = await audit_run(farm, store, "Everything")
     if not quiet:
         for story in (*found.stories, *map(str, what)):
             err.print(Text(story))
-    return _verdict(found, what, kills, time.monotonic() - began, plan.logs)
+    return _make_verdict(found, what, kills, time.monotonic() - began, plan.logs)
 
 
 @contextmanager
-def _logs(plan: Plan, folder: Path) -> Iterator[Path]:
+def _keep_logs(plan: DemoPlan, folder: Path) -> Iterator[Path]:
     """Where the processes write what they say; what the servers said is put beside it at the end."""
     if plan.logs is None:
         yield folder
@@ -161,7 +161,7 @@ def _logs(plan: Plan, folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _crew(logs: Path, plan: Plan, database: str, broker: NatsServer) -> Iterator[Crew]:
+def _start_processes(logs: Path, plan: DemoPlan, database: str, broker: NatsServer) -> Iterator[DemoProcesses]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
     environment |= {
         "HEADWATER_NATS": broker.url,
@@ -173,53 +173,59 @@ def _crew(logs: Path, plan: Plan, database: str, broker: NatsServer) -> Iterator
         "HEADWATER_CONCURRENCY": "16",
         "HEADWATER_HOST_PAUSE": str(PAUSE),
     }
-    crew = Crew(logs, environment, database, "warning" if plan.logs is None else "info")
+    crew = DemoProcesses(logs, environment, database, "warning" if plan.logs is None else "info")
     try:
-        for number, role in enumerate(ALWAYS):
+        for number, role in enumerate(FIXED_ROLES):
             crew.start(f"{role}{number}", role)
         for number in range(plan.terminals):
             crew.start(f"terminal{number}", "terminal")
         yield crew
     finally:
-        crew.end()
+        crew.stop()
 
 
-async def _ready(store: Store, plan: Plan) -> None:
+async def _wait_until_ready(store: Store, plan: DemoPlan) -> None:
     """Wait until everybody is there and the first feeds are being fetched: on a busy machine that takes a while."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + MAX_WAIT
     while time.monotonic() < end:
         await asyncio.sleep(0.5)
-        found = await cluster_status(store)
-        if len(found.members) >= len(ALWAYS) + plan.terminals and found.leader and not found.unheld:
+        found = await read_cluster_status(store)
+        if len(found.members) >= len(FIXED_ROLES) + plan.terminals and found.leader and not found.unheld:
             return
     said = " ".join(found.problems) or f"only {len(found.members)} processes have joined."
-    raise ClusterError(f"The cluster did not come up within {PATIENCE:.0f} seconds: {said}")
+    raise ClusterError(f"The cluster did not come up within {MAX_WAIT:.0f} seconds: {said}")
 
 
-async def _run(plan: Plan, crew: Crew, store: Store, broker: NatsServer, farm: Farm, quiet: bool) -> int:
+async def _run_for_a_while(
+    plan: DemoPlan, crew: DemoProcesses, store: Store, broker: NatsServer, farm: Farm, quiet: bool
+) -> int:
     chance = random.Random(plan.seed)
     kills, end, next_mishap = 0, time.monotonic() + plan.seconds, time.monotonic() + 3.0
     mishaps: list[str] = []
     async with AsyncExitStack() as stack:
-        streams = await stack.enter_async_context(_streams(broker))
+        streams = await stack.enter_async_context(_open_streams(broker))
         if not quiet and not err.is_terminal:
             stack.callback(err.line)  # into a pipe the last picture ends within its line
         shown = None if quiet else stack.enter_context(Live(console=err, refresh_per_second=2))
         while time.monotonic() < end:
             await asyncio.sleep(1.0)
             if plan.chaos and time.monotonic() > next_mishap and time.monotonic() < end - 10:
-                mishaps.append(await _mishap(crew, broker, chance))
+                mishaps.append(await _kill_something(crew, broker, chance))
                 if plan.logs is not None:
                     with (plan.logs / "mishaps.log").open("a") as told:
                         told.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {mishaps[-1]}\n")
                 kills += 1
                 next_mishap = time.monotonic() + chance.uniform(2.0, 6.0)
             if shown is not None:
-                shown.update(_picture(await cluster_status(store, streams), farm, mishaps, await store.count_items()))
+                shown.update(
+                    _render_progress(
+                        await read_cluster_status(store, streams), farm, mishaps, await store.count_items()
+                    )
+                )
     return kills
 
 
-async def _mishap(crew: Crew, broker: NatsServer, chance: random.Random) -> str:
+async def _kill_something(crew: DemoProcesses, broker: NatsServer, chance: random.Random) -> str:
     """kill −9 of somebody, who comes back after a moment; one time in eight it is NATS itself."""
     if chance.random() < 0.125:
         broker.kill()
@@ -233,7 +239,7 @@ async def _mishap(crew: Crew, broker: NatsServer, chance: random.Random) -> str:
     return f"{name} was killed and started again"
 
 
-def _picture(found: ClusterStatus, farm: Farm, mishaps: list[str], items: int) -> Group:
+def _render_progress(found: ClusterStatus, farm: Farm, mishaps: list[str], items: int) -> Group:
     lines = [
         f"leads: {found.leader or 'nobody'}   items stored: {items:,}   requests: {len(farm.log):,}   "
         f"most at once to a host: {max(farm.log.most_at_once.values(), default=0)}",
@@ -241,51 +247,53 @@ def _picture(found: ClusterStatus, farm: Farm, mishaps: list[str], items: int) -
         *mishaps[-3:],
         *(f"! {problem}" for problem in found.problems),
     ]
-    return Group(members_table(found), Text("\n".join(lines), overflow="fold", no_wrap=False))
+    return Group(make_members_table(found), Text("\n".join(lines), overflow="fold", no_wrap=False))
 
 
 @asynccontextmanager
-async def _streams(broker: NatsServer) -> AsyncIterator[Streams]:
-    link: Any = await connect(broker.url, "demo")
+async def _open_streams(broker: NatsServer) -> AsyncIterator[NatsStreams]:
+    link: Any = await connect_nats(broker.url, "demo")
     try:
-        yield Streams(link, "", Timing(LEASE))
+        yield NatsStreams(link, "", LeaseTiming(LEASE))
     finally:
         await link.close()
 
 
-async def _rest(store: Store, broker: NatsServer) -> tuple[Left, ...]:
+async def _wait_until_idle(store: Store, broker: NatsServer) -> tuple[StreamBacklog, ...]:
     """Let what is under way arrive: the controllers stop choosing first, by having no feeds that are due.
 
     What is left if it does not within our patience.
     """
     for feed in await store.feeds():
         await store.update_feed(feed.id, paused=True)
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + MAX_WAIT
     here = ("JOBS", "RESULTS", "to_learn", "queries_behind", "relay_behind")
-    async with _streams(broker) as streams:
+    async with _open_streams(broker) as streams:
         quiet, waiting = 0, dict[str, int]()
         while time.monotonic() < end:
             await asyncio.sleep(1.0)
             try:
-                waiting = (await cluster_status(store, streams)).buffers
+                waiting = (await read_cluster_status(store, streams)).buffers
             except HeadwaterError:
                 continue
             quiet = quiet + 1 if all(waiting.get(name, 1) == 0 for name in here) else 0
             if quiet == 4:
                 return ()
-        rows = [Left(name, None, waiting[name]) for name in here[2:] if waiting.get(name)]
+        rows = [StreamBacklog(name, None, waiting[name]) for name in here[2:] if waiting.get(name)]
         try:
-            return (*await left(streams), *rows)
+            return (*await list_backlog(streams), *rows)
         except Exception as error:
             raise ClusterError(
-                f"The cluster did not come to rest within {PATIENCE:.0f} seconds, and NATS does not tell what is left "
+                f"The cluster did not come to rest within {MAX_WAIT:.0f} seconds, and NATS does not tell what is left "
                 f"({error!r}): {waiting}."
             ) from error
 
 
-def _verdict(found: Reckoning, what: tuple[Left, ...], kills: int, seconds: float, logs: Path | None) -> DemoVerdict:
+def _make_verdict(
+    found: RunAudit, what: tuple[StreamBacklog, ...], kills: int, seconds: float, logs: Path | None
+) -> DemoVerdict:
     hurried = found.closest is not None and found.closest < PAUSE / 4  # requests are on their way for a while
-    ok = found.whole and found.at_once <= 1 and not hurried and found.stored > 0 and not what
+    ok = found.is_clean and found.at_once <= 1 and not hurried and found.stored > 0 and not what
     apart = "" if found.closest is None else f" and never two within {found.closest:.2f} s (the pause is {PAUSE:g} s)"
     story = (
         f"{found.published:,} items were published and due, {found.stored:,} are stored (with what feeds showed at the "
@@ -306,7 +314,7 @@ def _verdict(found: Reckoning, what: tuple[Left, ...], kills: int, seconds: floa
         wrong.append("a host was not left alone for as long as it should be")
     if what:
         left_over = "; ".join(map(str, what))
-        wrong.append(f"it did not come to rest within {PATIENCE:.0f} seconds ({left_over})")
+        wrong.append(f"it did not come to rest within {MAX_WAIT:.0f} seconds ({left_over})")
     end = "Nothing was lost." if ok else f"WRONG: {', '.join(wrong) or 'nothing was fetched'}."
     kept = "" if logs is None else f" Logs: {logs}."
     return DemoVerdict(ok, f"{story} {end}{kept}", kills, seconds, found, what, None if logs is None else str(logs))

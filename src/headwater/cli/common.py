@@ -25,8 +25,8 @@ from typer.core import TyperGroup
 from headwater.settings import Settings, load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
-MOST = 2**63 - 1  # the largest number that databases know
-STOPPED = 130  # the exit code of what Ctrl-C ends, as shells have it
+MAX_INTEGER = 2**63 - 1  # the largest number that databases know
+EXIT_STOPPED = 130  # the exit code of what Ctrl-C ends, as shells have it
 
 out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
@@ -49,7 +49,7 @@ _SHARED: dict[str, Any] = {
 _given: ContextVar[Mapping[str, Any]] = ContextVar("given", default=MappingProxyType({}))
 
 
-def _taking_shared_options(function: F) -> F:
+def _add_shared_options(function: F) -> F:
     """The same function with the shared options added to what it takes; they end up in `_given`."""
     signature = inspect.signature(function, eval_str=True)
     extra = [
@@ -66,7 +66,7 @@ def _taking_shared_options(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except KeyboardInterrupt:  # here, since typer would end without a word
-            fail("Stopped.", STOPPED)
+            fail("Stopped.", EXIT_STOPPED)
 
     wrapped.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*signature.parameters.values(), *extra]
@@ -74,76 +74,76 @@ def _taking_shared_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands that tell machines too what is wrong with their words: typer tells it on standard error alone."""
 
-    _for_machines = False  # those within another have no command line of their own
+    _wants_json = False  # those within another have no command line of their own
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
-        self._for_machines = "--json" in (sys.argv[1:] if args is None else args)
+        self._wants_json = "--json" in (sys.argv[1:] if args is None else args)
         return super().main(args, *more, **options)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        with self._told():
+        with self._report_usage_errors():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        with self._told():
+        with self._report_usage_errors():
             return super().invoke(ctx)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _report_usage_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:
             message = getattr(error, "format_message", None)  # of what typer says itself
-            if message is not None and self._for_machines:
+            if message is not None and self._wants_json:
                 print_json({"error": message()})
             raise
 
 
-def group(help: str) -> typer.Typer:
+def make_group(help: str) -> typer.Typer:
     """A group of commands that takes the shared options too."""
     app = typer.Typer(
-        cls=Commands, help=help, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False
+        cls=CommandGroup, help=help, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False
     )
 
     def begin(ctx: typer.Context) -> None:
         """Only there to take the options."""
 
-    app.callback(help=help)(_taking_shared_options(begin))
+    app.callback(help=help)(_add_shared_options(begin))
     return app
 
 
-def command(app: typer.Typer, name: str, **options: Any) -> Callable[[F], F]:
+def add_command(app: typer.Typer, name: str, **options: Any) -> Callable[[F], F]:
     """Register a command with the shared options; `epilog` holds its examples."""
 
     def register(function: F) -> F:
-        app.command(name, **options)(_taking_shared_options(function))
+        app.command(name, **options)(_add_shared_options(function))
         return function
 
     return register
 
 
-def settings(**more: Any) -> Settings:
+def current_settings(**more: Any) -> Settings:
     """The settings in force for this command."""
     given = {name: value for name, value in _given.get().items() if name != "as_json"}
     return load_settings(**given, **more)
 
 
-def as_json() -> bool:
+def wants_json() -> bool:
     return bool(_given.get().get("as_json"))
 
 
-def count(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     """
-    >>> count(1, "feed"), count(2000, "feed")
+    >>> format_count(1, "feed"), format_count(2000, "feed")
     ('1 feed', '2,000 feeds')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def plain(value: Any) -> Any:
+def to_plain_value(value: Any) -> Any:
     """Values of the model as what JSON knows."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
@@ -152,13 +152,13 @@ def plain(value: Any) -> Any:
 
 def print_json(value: Any) -> None:
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    sys.stdout.buffer.write(orjson.dumps(value, default=plain, option=options) + b"\n")
+    sys.stdout.buffer.write(orjson.dumps(value, default=to_plain_value, option=options) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Say what is wrong on standard error, for machines also as JSON where they read, and end with `code`."""
-    if as_json():
+    if wants_json():
         print_json({"error": message})
     err.print("[red]error:[/red]" if err.is_terminal else "error:", Text(message))
     raise SystemExit(code)

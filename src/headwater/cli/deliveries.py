@@ -10,35 +10,35 @@ import typer
 from rich.markup import escape
 
 from headwater import when
-from headwater.cli.common import MOST, as_json, command, group, out, print_json, settings
-from headwater.cli.work import opened, run
+from headwater.cli.common import MAX_INTEGER, add_command, current_settings, make_group, out, print_json, wants_json
+from headwater.cli.work import open_store, run_async
 from headwater.errors import InputError
-from headwater.publish.deliver import hook_secret
-from headwater.publish.templates import Template, checked
+from headwater.publish.deliver import load_webhook_secret
+from headwater.publish.templates import DeliveryTemplate, validate_template
 from headwater.store.values import Delivery
 
 STATES = ("due", "failed", "sent", "dead")
 
 
 def register(app: typer.Typer) -> None:
-    deliveries = group("Mails, web hooks and notifications of query feeds.")
-    command(deliveries, "list", epilog="Example:  headwater deliveries list --state dead")(list_)
-    command(
+    deliveries = make_group("Mails, web hooks and notifications of query feeds.")
+    add_command(deliveries, "list", epilog="Example:  headwater deliveries list --state dead")(list_deliveries)
+    add_command(
         deliveries,
         "resend",
         epilog="Examples:  headwater deliveries resend 12 13  ·  headwater deliveries resend --dead",
-    )(resend)
-    command(deliveries, "secret", epilog="Example:  headwater deliveries secret")(secret)
-    command(
+    )(resend_deliveries)
+    add_command(deliveries, "secret", epilog="Example:  headwater deliveries secret")(show_hook_secret)
+    add_command(
         deliveries,
         "template",
         epilog="Examples:  headwater deliveries template quakes --subject '{{ items[0].title }}' --body mail.txt"
         "  ·  headwater deliveries template --off",
-    )(template)
+    )(set_template)
     app.add_typer(deliveries, name="deliveries")
 
 
-def list_(
+def list_deliveries(
     state: Annotated[list[str] | None, typer.Option(help="due, failed, sent or dead; may be given twice.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, the latest first.")] = 50,
 ) -> None:
@@ -47,24 +47,24 @@ def list_(
         raise InputError(f"There is no state “{min(unknown)}”; there are {', '.join(STATES)}.")
 
     async def work() -> tuple[list[Delivery], dict[str, int]]:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             return await store.publishing.deliveries(state or (), limit=limit), await store.publishing.delivery_counts()
 
-    found, counts = run(work())
-    if as_json():
+    found, counts = run_async(work())
+    if wants_json():
         print_json({"counts": {name: counts.get(name, 0) for name in STATES}, "deliveries": found})
         return
     out.print(", ".join(f"{counts.get(name, 0)} {name}" for name in STATES))
     now = time.time()
     for one in found:
         said = f"  {one.message}" if one.message else ""
-        age = when.relative(one.at, now)
+        age = when.format_relative(one.at, now)
         out.print(escape(f"{one.id:6} {one.state:6} {one.query} → {one.kind} {one.address}, {age}{said}"))
 
 
-def resend(
+def resend_deliveries(
     ids: Annotated[
-        list[int] | None, typer.Argument(max=MOST, help="Numbers of deliveries, as “list” shows them.")
+        list[int] | None, typer.Argument(max=MAX_INTEGER, help="Numbers of deliveries, as “list” shows them.")
     ] = None,
     dead: Annotated[bool, typer.Option("--dead", help="All that were given up.")] = False,
 ) -> None:
@@ -73,33 +73,33 @@ def resend(
         raise InputError("Give the numbers of deliveries, or --dead for all that were given up.")
 
     async def work() -> int:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             return await store.publishing.resend(ids or (), time.time())
 
-    number = run(work())
+    number = run_async(work())
     if ids and not number:
         raise InputError("None of these can be sent again: only dead and failed deliveries can.")
-    if as_json():
+    if wants_json():
         print_json({"due": number})
     else:
         out.print(f"{number} due now.")
 
 
-def secret() -> None:
+def show_hook_secret() -> None:
     """Print the secret by which web hooks are signed: X-Headwater-Signature is its HMAC-SHA256 of the body."""
 
     async def work() -> str:
-        async with opened(settings()) as store:
-            return (await hook_secret(store, time.time())).decode()
+        async with open_store(current_settings()) as store:
+            return (await load_webhook_secret(store, time.time())).decode()
 
-    made = run(work())
-    if as_json():
+    made = run_async(work())
+    if wants_json():
         print_json({"secret": made})
     else:
         out.print(made, markup=False)
 
 
-def template(
+def set_template(
     query: Annotated[str | None, typer.Argument(help="A query feed; without it, all that have no template.")] = None,
     subject: Annotated[str | None, typer.Option(help="The subject, in Jinja.")] = None,
     body: Annotated[
@@ -110,21 +110,21 @@ def template(
     """Show or set in whose words mails and notifications speak."""
     if off and (subject is not None or body is not None):
         raise InputError("Give either a template or --off.")
-    given = Template(subject, _text(body))
-    setting = given != Template()
+    given = DeliveryTemplate(subject, _read_template(body))
+    setting = given != DeliveryTemplate()
     if setting:
-        checked(given)
+        validate_template(given)
 
     async def work() -> dict[str, tuple[str | None, str | None]]:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             name = None if query is None else (await store.queries.find(query)).name
             if setting or off:
                 await store.publishing.set_template(name, given.subject, given.body)
             return await store.publishing.templates()
 
-    found = run(work())
+    found = run_async(work())
     shown = {name or "*": {"subject": one[0], "body": one[1]} for name, one in found.items()}
-    if as_json():
+    if wants_json():
         print_json(shown)
         return
     for name, one in shown.items():
@@ -133,7 +133,7 @@ def template(
         out.print("No templates: messages speak as usual.")
 
 
-def _text(body: Path | None) -> str | None:
+def _read_template(body: Path | None) -> str | None:
     if body is None:
         return None
     try:

@@ -8,23 +8,23 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headwater.cli.common import as_json, command, err, out, print_json, settings
-from headwater.cli.work import opened, run
+from headwater.cli.common import add_command, current_settings, err, out, print_json, wants_json
+from headwater.cli.work import open_store, run_async
 from headwater.errors import InputError
 from headwater.formats.dates import parse_date
-from headwater.publish.archive import export as write
-from headwater.publish.files import Kept
-from headwater.store.values import Slice
+from headwater.publish.archive import export_rows as write
+from headwater.publish.files import ExportState
+from headwater.store.values import DataSlice
 
 FORMATS = {"": "parquet", ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 
 
 def register(app: typer.Typer) -> None:
     examples = "Examples:  headwater export items.parquet  ·  headwater export --refreshes --since 2026-11-01 log.csv"
-    command(app, "export", epilog=examples)(export)
+    add_command(app, "export", epilog=examples)(export_archive)
 
 
-def export(
+def export_archive(
     file: Annotated[str, typer.Argument(metavar="OUT", help="The file; run again, what is new is added.")],
     items: Annotated[bool, typer.Option("--items", help="Items (this is what is exported by default).")] = False,
     refreshes: Annotated[bool, typer.Option("--refreshes", help="The log of refreshes.")] = False,
@@ -37,15 +37,25 @@ def export(
     """Write items, refreshes or a query feed to a file. Run again, it goes on where it ended or was stopped."""
     if items + refreshes + (query is not None) > 1:
         raise InputError("Give one of --items, --refreshes and --query.")
-    chosen = format or _format_of(file)
-    kept = run(_export(file, "refreshes" if refreshes else "items", query, _date(since), _date(until), feed, chosen))
-    if as_json():
+    chosen = format or _find_format(file)
+    kept = run_async(
+        _write_archive(
+            file,
+            "refreshes" if refreshes else "items",
+            query,
+            _parse_date_option(since),
+            _parse_date_option(until),
+            feed,
+            chosen,
+        )
+    )
+    if wants_json():
         print_json({"file": file, "format": chosen, "new": kept.new, "rows": kept.rows})
     else:
         out.print(f"{kept.new} rows added, {kept.rows} are in {file}.", markup=False)
 
 
-def _format_of(file: str) -> str:
+def _find_format(file: str) -> str:
     if not file:
         raise InputError("A file is missing: name one that ends in .parquet, .csv or .jsonl.")
     suffix = Path(file).suffix.lower()
@@ -54,13 +64,13 @@ def _format_of(file: str) -> str:
     return FORMATS[suffix]
 
 
-async def _export(
+async def _write_archive(
     file: str, what: str, query: str | None, since: float | None, until: float | None, feed: str | None, format: str
-) -> Kept:
+) -> ExportState:
     columns = (TextColumn("exporting"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    async with opened(settings()) as store:
-        part = Slice(since, until, None if feed is None else (await store.feed(feed)).id)
-        with Progress(*columns, console=err, transient=True, disable=as_json() or not err.is_terminal) as progress:
+    async with open_store(current_settings()) as store:
+        part = DataSlice(since, until, None if feed is None else (await store.feed(feed)).id)
+        with Progress(*columns, console=err, transient=True, disable=wants_json() or not err.is_terminal) as progress:
             bar = progress.add_task("exporting", total=None)
 
             def show(done: int, total: int) -> None:
@@ -69,7 +79,7 @@ async def _export(
             return await write(store, what, part, file, format, query=query, progress=show)
 
 
-def _date(given: str | None) -> float | None:
+def _parse_date_option(given: str | None) -> float | None:
     if given is None:
         return None
     found = parse_date(given)

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 import uvloop
 
-from headwater.cli.common import as_json, command, out
+from headwater.cli.common import add_command, out, wants_json
 from headwater.errors import InputError
-from headwater.lab.farm.faults import KINDS, parse
+from headwater.lab.farm.faults import KINDS, parse_faults
 from headwater.lab.farm.server import Farm
 from headwater.lab.farm.world import RATES
 
@@ -26,10 +26,10 @@ EXAMPLES += "; ".join(f"{kind}: {meaning}" for kind, meaning in KINDS.items())
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "farm", epilog=EXAMPLES)(farm)
+    add_command(app, "farm", epilog=EXAMPLES)(run_farm)
 
 
-def farm(
+def run_farm(
     feeds: Annotated[int, typer.Option(help="How many feeds.")] = 20,
     seed: Annotated[int, typer.Option(help="The same seed gives the same feeds.", min=0)] = 1,
     speed: Annotated[float, typer.Option(help="How much faster than real feeds they publish.")] = 1.0,
@@ -49,29 +49,31 @@ def farm(
 ) -> None:
     """Run a farm of feeds that publish by a seed, for trying things out, tests and benchmarks."""
     made = Farm(
-        feeds, seed, speed, window, host=host, port=port, hosts=hosts, faults=parse(faults, feeds, seed),
-        rates=_rates(rates), format=format, hints=hints, latency=latency, started=started,
+        feeds, seed, speed, window, host=host, port=port, hosts=hosts, faults=parse_faults(faults, feeds, seed),
+        rates=_parse_rates(rates), format=format, hints=hints, latency=latency, started=started,
     )  # fmt: skip
-    uvloop.run(_serve(made, prepare))
+    uvloop.run(_serve_until_signal(made, prepare))
 
 
-async def _serve(farm: Farm, prepare: bool) -> None:
+async def _serve_until_signal(farm: Farm, prepare: bool) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     async with farm:
         if prepare:
-            farm.prepare()
-        if as_json():
-            sys.stdout.buffer.write(farm.start_line() + b"\n")
+            farm.prepare_documents()
+        if wants_json():
+            sys.stdout.buffer.write(farm.start_event() + b"\n")
             sys.stdout.buffer.flush()
         else:
-            out.print(f"{farm.feeds} feeds at {farm.base()}/ (all of them: {farm.base()}/opml); stop with Ctrl-C.")
+            out.print(
+                f"{farm.feeds} feeds at {farm.base_url()}/ (all of them: {farm.base_url()}/opml); stop with Ctrl-C."
+            )
         await stopped.wait()
 
 
-def _rates(text: str) -> tuple[float, float]:
+def _parse_rates(text: str) -> tuple[float, float]:
     if not text:
         return RATES
     low, _, high = text.partition("-")

@@ -10,7 +10,7 @@ from headwater.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNames:
     """What names are held against (`by`: store or items), or None and a `note` on why they are taken on trust."""
 
     by: str | None
@@ -18,11 +18,11 @@ class Known:
     note: str | None = None
 
 
-def known_here(given: Settings) -> Known:
+def load_known_names(given: Settings) -> KnownNames:
     """The feeds of the store of these settings; a script can be checked without one."""
     if given.database is None and not (given.data / "headwater.sqlite").exists():
-        return _trust(f"There is no store in {given.data} yet")
-    from headwater.cli.work import run  # the store, which a check without one does not need
+        return _trust_names(f"There is no store in {given.data} yet")
+    from headwater.cli.work import run_async  # the store, which a check without one does not need
     from headwater.store.store import Store
 
     async def look() -> Catalogue:
@@ -30,10 +30,10 @@ def known_here(given: Settings) -> Known:
             return await store.queries.catalogue()
 
     try:
-        return Known("store", run(look()))
+        return KnownNames("store", run_async(look()))
     except StoreError as error:
-        return _trust(str(error).rstrip("."))
+        return _trust_names(str(error).rstrip("."))
 
 
-def _trust(why: str) -> Known:
-    return Known(None, None, f"{why}: the names of feeds were taken on trust.")
+def _trust_names(why: str) -> KnownNames:
+    return KnownNames(None, None, f"{why}: the names of feeds were taken on trust.")

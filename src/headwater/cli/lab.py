@@ -12,14 +12,14 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from headwater.cli.common import as_json, command, err, group, out, print_json
-from headwater.cli.lab_show import show, show_description
+from headwater.cli.common import add_command, err, make_group, out, print_json, wants_json
+from headwater.cli.lab_show import render_description, render_result
 from headwater.errors import HeadwaterError, StrategyError
 
 if TYPE_CHECKING:
     from headwater.lab.experiments.base import Progress as Watcher
 
-app = group("Measure strategies on synthetic and real traces, and reproduce the papers' tables.")
+app = make_group("Measure strategies on synthetic and real traces, and reproduce the papers' tables.")
 
 
 def register(into: typer.Typer) -> None:
@@ -34,13 +34,13 @@ PerDay = Annotated[list[float] | None, typer.Option("--per-day", metavar="R", he
 PlotFile = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw into FILE: .png or .svg.")]
 
 
-@command(app, "list")
+@add_command(app, "list")
 def list_experiments() -> None:
     """Name every experiment, where it comes from and what it shows."""
-    from headwater.lab.experiments import experiments
+    from headwater.lab.experiments import load_experiments
 
-    known = experiments()
-    if as_json():
+    known = load_experiments()
+    if wants_json():
         return print_json([{"name": e.name, "source": e.source, "summary": e.summary} for e in known])
     table = Table("experiment", "source", "shows", box=None, pad_edge=False)
     for each in known:
@@ -48,8 +48,8 @@ def list_experiments() -> None:
     return out.print(table, soft_wrap=False)
 
 
-@command(app, "run", epilog="headwater lab run two-steps --seeds 40 --plot two-steps.png")
-def run(
+@add_command(app, "run", epilog="headwater lab run two-steps --seeds 40 --plot two-steps.png")
+def run_experiment(
     name: Annotated[str, typer.Argument(help="One of `headwater lab list`.")],
     seeds: Seeds = None,
     trace: TraceFile = None,
@@ -67,10 +67,10 @@ def run(
     quick: Annotated[bool, typer.Option("--quick", help="A small size that still shows the effect.")] = False,
 ) -> None:
     """Run an experiment and print what came out beside the paper's values."""
-    from headwater.lab.experiments import experiment
+    from headwater.lab.experiments import load_experiment
     from headwater.lab.experiments.base import LabSettings, check_trace
 
-    chosen = experiment(name)
+    chosen = load_experiment(name)
     settings = LabSettings(
         seeds=seeds,
         trace=trace,
@@ -88,15 +88,15 @@ def run(
     saves = None
     if plot is not None:
         from headwater.errors import TraceError
-        from headwater.lab.plots import saver
+        from headwater.lab.plots import prepare_saving
 
         if chosen.draw is None:
             raise TraceError(f"The experiment {name} has no figure; leave --plot away.")
-        saves = saver(plot)  # before the run: a wrong file name is told at once
-    with watched() as progress:
+        saves = prepare_saving(plot)  # before the run: a wrong file name is told at once
+    with show_lab_progress() as progress:
         began = time.perf_counter()
         try:
-            result = chosen.run(chosen.heeded(settings), progress)
+            result = chosen.run(chosen.select_settings(settings), progress)
         except HeadwaterError:
             raise
         except Exception as error:
@@ -106,17 +106,17 @@ def run(
             what = f"{type(error).__name__}: {error}"  # a person's own strategy may fail in any way
             raise StrategyError(f"{' or '.join(own)} failed while it was run ({what}).") from error
         result.seconds = time.perf_counter() - began
-    result.notes += chosen.unheeded(settings)
+    result.notes += chosen.list_ignored_settings(settings)
     if saves is not None and chosen.draw is not None:
         saves(chosen.draw(result))
-    if as_json():
+    if wants_json():
         print_json(result.as_json())
     else:
-        show(result)
+        render_result(result)
 
 
 @contextmanager
-def watched() -> Iterator[Watcher]:
+def show_lab_progress() -> Iterator[Watcher]:
     """A progress bar on standard error, where a person watches; standard output stays the result's."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
@@ -130,8 +130,8 @@ def watched() -> Iterator[Watcher]:
         yield progress
 
 
-@command(app, "describe", epilog="headwater lab describe --trace news.parquet --plot news.png")
-def describe(
+@add_command(app, "describe", epilog="headwater lab describe --trace news.parquet --plot news.png")
+def describe_trace_file(
     trace: TraceFile = None,
     high: Annotated[float, typer.Option("--high", help="ε₁: a slot this many times the mean is a peak.")] = 1.5,
     low: Annotated[float, typer.Option("--low", help="ε₂: a slot below this share of the mean is silent.")] = 0.5,
@@ -140,28 +140,28 @@ def describe(
 ) -> None:
     """Say what a trace is like: activity, periodicity, shapes, patterns, rates, habits, subjects, duplicates."""
     from headwater.errors import TraceError
-    from headwater.lab.describe import describe as describe_trace
+    from headwater.lab.describe import describe_trace as describe_trace
     from headwater.lab.traces import load_trace
 
     if trace is None:
         raise TraceError("--trace is missing; give a Parquet or CSV file with the columns source and published_at.")
     saves = None
     if plot is not None:
-        from headwater.lab.plots import saver
+        from headwater.lab.plots import prepare_saving
 
-        saves = saver(plot)
+        saves = prepare_saving(plot)
     found = describe_trace(load_trace(trace, text=True), high, low, share)
     if saves is not None:
-        from headwater.lab.describe_plot import describe_figure
+        from headwater.lab.describe_plot import draw_description
 
-        saves(describe_figure(found, trace.name))
-    if as_json():
+        saves(draw_description(found, trace.name))
+    if wants_json():
         return print_json({"trace": trace.name, **found.as_json()})
-    return show_description(found.as_json())
+    return render_description(found.as_json())
 
 
-@command(app, "report", epilog="headwater lab report --out evaluation.html --trace news.parquet")
-def report(
+@add_command(app, "report", epilog="headwater lab report --out evaluation.html --trace news.parquet")
+def write_report(
     out_file: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")] = Path(
         "headwater-lab.html"
     ),
@@ -176,28 +176,28 @@ def report(
     import datetime
 
     from headwater.errors import TraceError
-    from headwater.lab.experiments import experiment, experiments
+    from headwater.lab.experiments import load_experiment, load_experiments
     from headwater.lab.experiments.base import LabSettings, check_trace
-    from headwater.lab.plots import new_figure
-    from headwater.lab.report import page, run_section
+    from headwater.lab.plots import create_figure
+    from headwater.lab.report import render_report, run_section
 
     if not out_file.parent.is_dir():
         raise TraceError(f"The page cannot be written to {out_file}: the folder does not exist.")
-    new_figure()  # if matplotlib is missing, say so before hours of work
+    create_figure()  # if matplotlib is missing, say so before hours of work
     settings = LabSettings(seeds=seeds, trace=trace, jobs=jobs, dask=dask, quick=quick)
     check_trace(settings)
-    chosen = [experiment(name) for name in only] if only else experiments()
+    chosen = [load_experiment(name) for name in only] if only else load_experiments()
     sections = []
     for each in chosen:
-        with watched() as progress:
+        with show_lab_progress() as progress:
             sections.append(run_section(each, settings, progress))
         last = sections[-1]
         held = sum(check.holds for check in last.result.checks) if last.result else 0
         told = f"{held} of {len(last.result.checks)} statements hold" if last.result else f"not run: {last.trouble}"
         err.print(f"{each.name}: {told}", highlight=False)
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    out_file.write_text(page(sections, made), encoding="utf-8")
-    if as_json():
+    out_file.write_text(render_report(sections, made), encoding="utf-8")
+    if wants_json():
         return print_json(
             {
                 "out": str(out_file),

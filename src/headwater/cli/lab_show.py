@@ -8,16 +8,18 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.cli.common import out
-from headwater.lab.measures import MEASURES, NOT_SHOWN, cell, measure
+from headwater.lab.measures import HIDDEN_COLUMNS, MEASURES, describe_measure, format_value
 
 if TYPE_CHECKING:
-    from headwater.lab.experiments.base import Result
+    from headwater.lab.experiments.base import ExperimentResult
 
 
-def show(result: Result) -> None:
+def render_result(result: ExperimentResult) -> None:
     """The table, the statements and the notes of a result."""
     rows = result.rows
-    others = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in (*MEASURES, *NOT_SHOWN)]
+    others = [
+        key for key in dict.fromkeys(key for row in rows for key in row) if key not in (*MEASURES, *HIDDEN_COLUMNS)
+    ]
     labels = [key for key in others if not any(isinstance(row.get(key), dict) for row in rows)]
     measures = [key for key in MEASURES if any(key in row for row in rows)]
     measures += [key for key in others if key not in labels]
@@ -26,17 +28,19 @@ def show(result: Result) -> None:
         table.add_column(label.replace("_", " "), no_wrap=True)
     papers = {key for row in rows for key in row.get("paper", {})}
     for key in measures:
-        table.add_column(measure(key)[0], justify="right")
+        table.add_column(describe_measure(key)[0], justify="right")
         if key in papers:
             table.add_column("paper", justify="right", style="dim")
     brief = len(measures) > 6  # many columns: means without their deviations
     for row in rows:
-        cells = [cell(row.get(label), "{:g}") for label in labels]
+        cells = [format_value(row.get(label), "{:g}") for label in labels]
         for key in measures:
             value = row.get(key)
-            cells.append(cell(value["mean"] if brief and isinstance(value, dict) else value, measure(key)[1]))
+            cells.append(
+                format_value(value["mean"] if brief and isinstance(value, dict) else value, describe_measure(key)[1])
+            )
             if key in papers:
-                cells.append(cell(row.get("paper", {}).get(key), measure(key)[1]))
+                cells.append(format_value(row.get("paper", {}).get(key), describe_measure(key)[1]))
         table.add_row(*cells)
     wide = out if out.is_terminal else Console(width=180)  # a file or a pipe has no width of its own
     wide.print(table, soft_wrap=False)
@@ -48,7 +52,7 @@ def show(result: Result) -> None:
         out.print(note, highlight=False)
 
 
-def show_description(found: dict[str, Any]) -> None:
+def render_description(found: dict[str, Any]) -> None:
     """A description of a trace in words and one table."""
     out.print(f"{found['feeds']:,} feeds, {found['items']:,} items, {found['days']:,.1f} days", highlight=False)
     shapes = Table(title="activity classes (items per day) and daily shapes", title_justify="left")

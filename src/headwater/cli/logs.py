@@ -13,7 +13,7 @@ from headwater.errors import SettingsError
 LEVELS = ("debug", "info", "warning", "error")
 
 
-class StandardError:
+class CurrentStderr:
     """Standard error as it is when something is written: whoever captures or redirects it gets the lines."""
 
     def write(self, text: str) -> int:
@@ -23,7 +23,7 @@ class StandardError:
         sys.stderr.flush()
 
 
-def configure(level: str = "info", *, as_json: bool = False) -> None:
+def configure_logs(level: str = "info", *, as_json: bool = False) -> None:
     """Set up structlog for a command that runs on; others log nothing below a warning."""
     if level.lower() not in LEVELS:
         raise SettingsError(f"There is no log level “{level}”; there are {', '.join(LEVELS)}.", "log_level")
@@ -39,5 +39,5 @@ def configure(level: str = "info", *, as_json: bool = False) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, StandardError())),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, CurrentStderr())),
     )

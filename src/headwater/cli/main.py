@@ -15,7 +15,7 @@ from importlib import import_module
 import typer
 
 from headwater import __version__
-from headwater.cli.common import STOPPED, as_json, command, fail, group, out, print_json
+from headwater.cli.common import EXIT_STOPPED, add_command, fail, make_group, out, print_json, wants_json
 from headwater.errors import HeadwaterError
 
 # Each module has a function `register(app)` that adds its commands.
@@ -46,7 +46,7 @@ COMMANDS = {
 }
 
 # What each of them says of itself, so that an overview need not load them all.
-SAYING = {
+SUMMARIES = {
     "version": "Print the version.",
     "feeds": "The feeds we watch.",
     "read": "Show what we understand of a feed document.",
@@ -72,16 +72,16 @@ SAYING = {
     "processor": "Match new items with the standing queries; of several, one does and the others stand by.",
     "publisher": "Send what queries deliver: mails, web hooks, notices.",
 }
-VALUED = ("--data", "--database")  # options before a command's name that have a value
-_NO_TEXT = re.compile("[\ud800-\udfff]")
+OPTIONS_WITH_VALUE = ("--data", "--database")  # options before a command's name that have a value
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _ABOUT = "Headwater watches many web feeds under a budget and loses as few items as possible."
 
 
-def build(arguments: Sequence[str] = ()) -> typer.Typer:
+def build_app(arguments: Sequence[str] = ()) -> typer.Typer:
     """The application for these arguments; with all commands where none of them is named."""
-    app = group(_ABOUT)
-    asked = named(arguments)
-    command(app, "version")(version)
+    app = make_group(_ABOUT)
+    asked = find_command(arguments)
+    add_command(app, "version")(print_version)
     if asked == "version":
         return app
     for module in dict.fromkeys(COMMANDS.values() if asked is None else [COMMANDS[asked]]):
@@ -89,32 +89,32 @@ def build(arguments: Sequence[str] = ()) -> typer.Typer:
     return app
 
 
-def named(arguments: Sequence[str]) -> str | None:
+def find_command(arguments: Sequence[str]) -> str | None:
     """The command that the arguments name, if any: their first word that belongs to no option.
 
-    >>> named(["--data", "lab", "feeds", "list"])  # a folder may be called like a command
+    >>> find_command(["--data", "lab", "feeds", "list"])  # a folder may be called like a add_command
     'feeds'
     """
     words = iter(arguments)
     for word in words:
-        if word in VALUED:
+        if word in OPTIONS_WITH_VALUE:
             next(words, None)
         elif not word.startswith("-"):
             return word if word in COMMANDS or word == "version" else None
     return None
 
 
-def overview() -> typer.Typer:
+def build_overview() -> typer.Typer:
     """What there is, for those who have named no command: names and sayings, nothing that could be run."""
-    app = group(_ABOUT)
-    for name, saying in SAYING.items():
+    app = make_group(_ABOUT)
+    for name, saying in SUMMARIES.items():
         app.command(name, help=saying)(lambda: None)
     return app
 
 
-def version() -> None:
+def print_version() -> None:
     """Print the version."""
-    if as_json():
+    if wants_json():
         print_json({"version": __version__, "compiled": False})  # nothing is compiled; scripts may read the field
     else:
         out.print(__version__)
@@ -127,12 +127,12 @@ def main() -> None:
     try:
         arguments = ["version" if word == "--version" else word for word in sys.argv[1:2]] + sys.argv[2:]
         completing = any(name.endswith("_COMPLETE") for name in os.environ)  # a shell asks for what could follow
-        (build(arguments) if named(arguments) or completing else overview())(arguments)
+        (build_app(arguments) if find_command(arguments) or completing else build_overview())(arguments)
     except HeadwaterError as error:
         fail(str(error))
     except UnicodeEncodeError:
-        if not any(_NO_TEXT.search(word) for word in arguments):
+        if not any(_SURROGATES.search(word) for word in arguments):
             raise
         fail("A word of the command is no text: its bytes are not UTF-8.", 2)
     except KeyboardInterrupt:
-        fail("Stopped.", STOPPED)
+        fail("Stopped.", EXIT_STOPPED)

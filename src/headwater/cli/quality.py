@@ -8,83 +8,87 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from headwater.cli.common import as_json, command, fail, out, print_json, settings
-from headwater.cli.work import opened, run
-from headwater.node.quality import Quality, last_report
-from headwater.schedule.quality import Stretch
-from headwater.when import figure, relative
+from headwater.cli.common import add_command, current_settings, fail, out, print_json, wants_json
+from headwater.cli.work import open_store, run_async
+from headwater.node.quality import QualityReport, load_last_report
+from headwater.schedule.quality import TallyPeriod
+from headwater.when import format_number, format_relative
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "quality", epilog="Examples:  headwater quality   ·   headwater quality --json | jq .completeness")(
-        quality
-    )
+    add_command(
+        app, "quality", epilog="Examples:  headwater quality   ·   headwater quality --json | jq .completeness"
+    )(show_quality)
 
 
-def quality() -> None:
+def show_quality() -> None:
     """Show how complete, fresh and quick the watching is, what it costs, and which feeds lose items."""
 
-    async def work() -> Quality | None:
-        async with opened(settings()) as store:
-            return await last_report(store)
+    async def work() -> QualityReport | None:
+        async with open_store(current_settings()) as store:
+            return await load_last_report(store)
 
-    report = run(work())
+    report = run_async(work())
     if report is None:
         fail("No server has reported here yet: start one with headwater serve, and ask again after a minute.")
-    if as_json():
+    if wants_json():
         print_json(report)
         return
-    for line in described(report, time.time()):
+    for line in render_report(report, time.time()):
         out.print(line)
     if report.losing:
-        out.print(_losing(report))
+        out.print(_make_losing_table(report))
 
 
-def described(report: Quality, now: float) -> list[str]:
+def render_report(report: QualityReport, now: float) -> list[str]:
     """The report in sentences, with rich's markup."""
-    lines = [f"[bold]{report.feeds} feeds[/bold], as of {relative(report.at, now)}, by {escape(report.strategy)}."]
+    lines = [
+        f"[bold]{report.feeds} feeds[/bold], as of {format_relative(report.at, now)}, by {escape(report.strategy)}."
+    ]
     if report.problem:
         lines.append(f"[red]{escape(report.problem)}[/red]")
     lines.append(
-        f"Caught in the last day: {_share(report.completeness)}; with what is believed lost but not noticed yet: "
-        f"{_share(report.expected_completeness)}. Of the feeds' windows we have {_share(report.freshness)}."
+        f"Caught in the last day: {_format_share(report.completeness)}; with what is believed lost but not noticed yet: "
+        f"{_format_share(report.expected_completeness)}. Of the feeds' windows we have {_format_share(report.freshness)}."
     )
-    lines += [f"{name}: {_stretch(one)}" for name, one in (("Last hour", report.hour), ("Last day ", report.day))]
+    lines += [
+        f"{name}: {_format_stretch(one)}" for name, one in (("Last hour", report.hour), ("Last day ", report.day))
+    ]
     spent = f"Budget: {report.used_requests} of {report.budget_requests:g} requests in the last minute"
     if report.budget_bytes is not None:
         spent += f", {report.used_bytes / 1e6:.2g} of {report.budget_bytes / 1e6:.2g} MB"
-    price = "" if report.price is None else f"; the price of a refresh is {figure(report.price)}"
+    price = "" if report.price is None else f"; the price of a refresh is {format_number(report.price)}"
     lines.append(f"{spent}{price}.")
     if report.target is not None:
         lines.append(f"Target {'reached' if report.target_reached else 'not reached'}: {escape(report.target)}")
     saturated = "No feed" if not report.saturated else f"{report.saturated} feed{'s' if report.saturated != 1 else ''}"
     lines.append(
-        f"{saturated} may be losing items at this moment ({figure(report.lost_now)} items by what is believed)."
+        f"{saturated} may be losing items at this moment ({format_number(report.lost_now)} items by what is believed)."
     )
     return lines
 
 
-def _share(share: float | None) -> str:
+def _format_share(share: float | None) -> str:
     return "nothing yet" if share is None else f"{100 * share:.2f} %"
 
 
-def _stretch(one: Stretch) -> str:
+def _format_stretch(one: TallyPeriod) -> str:
     counts = f"{one.requests} requests, {one.bytes / 1e6:.3g} MB, {one.got} new items, {one.lost:.3g} lost"
     if one.delay is None:
         return counts + "."
     return (
-        f"{counts}; they waited {_minutes(one.delay.mean)} on average, {_minutes(one.delay.median)} in the median, "
-        f"{_minutes(one.delay.p95)} at the 95th percentile."
+        f"{counts}; they waited {_format_minutes(one.delay.mean)} on average, {_format_minutes(one.delay.median)} in the median, "
+        f"{_format_minutes(one.delay.p95)} at the 95th percentile."
     )
 
 
-def _minutes(seconds: float) -> str:
+def _format_minutes(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _losing(report: Quality) -> Table:
+def _make_losing_table(report: QualityReport) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", title="Feeds that lose items", title_justify="left")
     for heading, side in (("id", "right"), ("feed", "left"), ("lost in a day", "right"), ("lost now", "right")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]

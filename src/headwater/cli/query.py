@@ -11,22 +11,31 @@ import typer
 from rich.table import Table as Grid
 from rich.text import Text
 
-from headwater.cli.common import as_json, command, count, err, group, out, print_json, settings
-from headwater.cli.known_names import Known, known_here
-from headwater.cli.script_files import mistakes_told, read_bytes, read_script, read_text, tell
-from headwater.cli.table import Row, Table, read_table
-from headwater.formats.urls import normalise
+from headwater.cli.common import (
+    add_command,
+    current_settings,
+    err,
+    format_count,
+    make_group,
+    out,
+    print_json,
+    wants_json,
+)
+from headwater.cli.known_names import KnownNames, load_known_names
+from headwater.cli.script_files import print_messages, read_bytes, read_script, read_script_text, report_mistakes
+from headwater.cli.table import ItemRow, ItemTable, read_item_table
+from headwater.formats.urls import normalise_url
 from headwater.language import EVERY, Catalogue, Message, Script, parse
-from headwater.language.ast import Drop
+from headwater.language.ast import DropFeed
 from headwater.language.fmt import format_script
-from headwater.language.instants import write_instant
+from headwater.language.instants import format_instant
 from headwater.query.document import Emission
-from headwater.query.tongues import detector
-from headwater.query.trial import Trial
+from headwater.query.tongues import make_language_detector
+from headwater.query.trial import DryRun
 
-LARGEST_TABLE = 1024 * 1024 * 1024
+MAX_TABLE_BYTES = 1024 * 1024 * 1024
 
-app = group("Standing queries: feeds made of other feeds.")
+app = make_group("Standing queries: feeds made of other feeds.")
 
 
 def register(into: typer.Typer) -> None:
@@ -39,32 +48,32 @@ ItemsFile = Annotated[
 ]
 
 
-@command(app, "check", epilog="headwater query check news.hw")
-def check_command(file: ScriptFile, items: ItemsFile = None) -> None:
+@add_command(app, "check", epilog="headwater query check news.hw")
+def check_script(file: ScriptFile, items: ItemsFile = None) -> None:
     """Say what is wrong with a script: where, what was expected, and how to mend it.
 
     Feeds that it names must be in the store, or in the table of --items.
     """
-    text = read_text(file)
-    against = Known("items", _table(items).catalogue) if items else known_here(settings())
-    with mistakes_told(in_json=True):
+    text = read_script_text(file)
+    against = KnownNames("items", _read_items(items).catalogue) if items else load_known_names(current_settings())
+    with report_mistakes(in_json=True):
         script = parse(text, against.catalogue, replacing=EVERY)
-    warnings = (*script.warnings, *_there_already(script, against.catalogue))
-    tell(warnings)
-    if as_json():
+    warnings = (*script.warnings, *_find_existing(script, against.catalogue))
+    print_messages(warnings)
+    if wants_json():
         told = {"ok": True, "statements": len(script.statements), "messages": [], "warnings": warnings}
         print_json(told | {"names": against.by, "note": against.note})
     else:
         feeds = ", ".join(create.name.name for create in script.queries)
         made = f" Query feeds: {feeds}." if feeds else ""
-        out.print(Text(f"{count(len(script.statements), 'statement')}, all well.{made}"))
+        out.print(Text(f"{format_count(len(script.statements), 'statement')}, all well.{made}"))
         if against.note is not None:
             err.print(Text(against.note))
 
 
-def _there_already(script: Script, catalogue: Catalogue | None) -> Iterator[Message]:
+def _find_existing(script: Script, catalogue: Catalogue | None) -> Iterator[Message]:
     """Of query feeds that the script means to create, those that are there and that it does not drop before."""
-    dropped = {statement.name.key for statement in script.statements if isinstance(statement, Drop)}
+    dropped = {statement.name.key for statement in script.statements if isinstance(statement, DropFeed)}
     there = catalogue.definitions.keys() - dropped if catalogue is not None else set()
     for create in script.queries:
         if create.name.key in there and not create.replace:
@@ -72,13 +81,13 @@ def _there_already(script: Script, catalogue: Catalogue | None) -> Iterator[Mess
             yield Message(*create.name.pos, f"feed {create.name.name} exists already", hint, warning=True)
 
 
-@command(app, "fmt", epilog="headwater query fmt news.hw --write")
-def fmt_command(
+@add_command(app, "fmt", epilog="headwater query fmt news.hw --write")
+def format_file(
     file: ScriptFile,
     write: Annotated[bool, typer.Option("--write", help="Change the file in place.")] = False,
 ) -> None:
     """Print a script in the one form: keywords in capitals, one part a line."""
-    with mistakes_told():
+    with report_mistakes():
         text = format_script(read_script(file, None))
     if write and file != "-":
         Path(file).write_text(text, encoding="utf-8")
@@ -86,8 +95,8 @@ def fmt_command(
         sys.stdout.write(text)
 
 
-@command(app, "eval", epilog="headwater query eval news.hw --items table.jsonl --json")
-def eval_command(
+@add_command(app, "eval", epilog="headwater query eval news.hw --items table.jsonl --json")
+def evaluate_script(
     script: Annotated[str, typer.Argument(metavar="SCRIPT|-", help="The script; - reads standard input.")],
     items: Annotated[str, typer.Option("--items", metavar="ITEMS.jsonl", help="The items, in the order of arrival.")],
     detect: Annotated[
@@ -95,26 +104,26 @@ def eval_command(
     ] = False,
 ) -> None:
     """Run a script over a table of items and show the document of every query feed."""
-    table = _table(items)
-    with mistakes_told():
+    table = _read_items(items)
+    with report_mistakes():
         read = read_script(script, table.catalogue)
-    tell(read.warnings)
-    trial = Trial(read, len(table.rows), detector() if detect else None)
-    rows: dict[tuple[str, str], Row] = {}
+    print_messages(read.warnings)
+    trial = DryRun(read, len(table.rows), make_language_detector() if detect else None)
+    rows: dict[tuple[str, str], ItemRow] = {}
     for row in table.rows:
-        rows.setdefault((normalise(row.origin.url), row.item.identity), row)
-        trial.arrive(row.item, row.origin, row.item.first_seen)
-    if as_json():
-        print_json({name: _result(trial.document(name), rows) for name in trial.names()})
+        rows.setdefault((normalise_url(row.origin.url), row.item.identity), row)
+        trial.add_arrival(row.item, row.origin, row.item.first_seen)
+    if wants_json():
+        print_json({name: _result_as_json(trial.select_items(name), rows) for name in trial.query_names()})
     else:
-        for name in trial.names():
-            _show(name, trial.document(name), rows)
+        for name in trial.query_names():
+            _print_result(name, trial.select_items(name), rows)
 
 
-Rows = dict[tuple[str, str], Row]
+RowsByKey = dict[tuple[str, str], ItemRow]
 
 
-def _result(document: list[Emission], rows: Rows) -> dict[str, Any]:
+def _result_as_json(document: list[Emission], rows: RowsByKey) -> dict[str, Any]:
     """Ids in document order; what joins found; titles that SET has changed."""
     return {
         "items": [rows[emission.key].id for emission in document],
@@ -123,17 +132,19 @@ def _result(document: list[Emission], rows: Rows) -> dict[str, Any]:
             for emission in document
             if emission.related is not None
         },
-        "titles": {str(rows[emission.key].id): emission.seen.item.title for emission in document if emission.retitled},
+        "titles": {
+            str(rows[emission.key].id): emission.seen.item.title for emission in document if emission.is_retitled
+        },
     }
 
 
-def _show(name: str, document: list[Emission], rows: Rows) -> None:
-    out.print(Text.assemble((name, "bold"), f"  {count(len(document), 'item')}"))
+def _print_result(name: str, document: list[Emission], rows: RowsByKey) -> None:
+    out.print(Text.assemble((name, "bold"), f"  {format_count(len(document), 'item')}"))
     grid = Grid.grid(padding=(0, 2))
     grid.add_column(justify="right", style="dim")
     for emission in document:
         item, row = emission.seen.item, rows[emission.key]
-        published = write_instant(item.published)[:16].replace("T", " ")
+        published = format_instant(item.published)[:16].replace("T", " ")
         related = ", ".join(str(rows[other.key].id) for other in emission.related or ())
         note = f"related: {related}" if related else ""
         cells = (published, emission.seen.origin.label, item.title or "–", note)
@@ -142,5 +153,5 @@ def _show(name: str, document: list[Emission], rows: Rows) -> None:
     out.print()
 
 
-def _table(file: str) -> Table:
-    return read_table(read_bytes(file, LARGEST_TABLE), file)
+def _read_items(file: str) -> ItemTable:
+    return read_item_table(read_bytes(file, MAX_TABLE_BYTES), file)

@@ -12,37 +12,37 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.common import as_json, command, out, print_json
+from headwater.cli.common import add_command, out, print_json, wants_json
 from headwater.errors import InputError
 from headwater.formats import read
-from headwater.formats.text import from_html
+from headwater.formats.text import html_to_text
 from headwater.model import Document, Entry
 
-_LARGEST = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "read", epilog="Example:  headwater read feed.xml --json")(read_command)
+    add_command(app, "read", epilog="Example:  headwater read feed.xml --json")(read_file)
 
 
-def read_command(
+def read_file(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="A feed document; - reads standard input.")],
     url: Annotated[str | None, typer.Option(help="Where it came from, to resolve relative links.")] = None,
 ) -> None:
     """Show what we understand of a feed document."""
-    document = read(_bytes(file), url=url)
-    if as_json():
+    document = read(_read_bytes(file), url=url)
+    if wants_json():
         print_json(document)
     else:
-        _show(document)
+        _print_document(document)
 
 
-def _bytes(file: str) -> bytes:
+def _read_bytes(file: str) -> bytes:
     if file == "-":
-        return sys.stdin.buffer.read(_LARGEST)
+        return sys.stdin.buffer.read(_MAX_BYTES)
     try:
         with Path(file).open("rb") as opened:
-            return opened.read(_LARGEST)
+            return opened.read(_MAX_BYTES)
     except IsADirectoryError as error:
         raise InputError(f"{file} is a folder: name a feed document in it.") from error
     except (OSError, ValueError) as error:
@@ -55,19 +55,19 @@ def _bytes(file: str) -> bytes:
         raise InputError(f"{file} cannot be read: {reason}.") from error
 
 
-def _show(document: Document) -> None:
+def _print_document(document: Document) -> None:
     out.print(f"[bold]{escape(document.title or 'Untitled')}[/bold]  [dim]{escape(document.format)}[/dim]")
     facts = Table.grid(padding=(0, 2))
     hints = document.hints
     rows = (
-        ("subtitle", from_html(document.subtitle, 300) if document.subtitle else None),
+        ("subtitle", html_to_text(document.subtitle, 300) if document.subtitle else None),
         ("link", document.link),
         ("self", document.self),
         ("hub", ", ".join(document.hub)),
         ("next", document.next),
         ("id", document.id),
         ("language", document.language),
-        ("updated", _when(document.updated)),
+        ("updated", _format_time(document.updated)),
         ("authors", ", ".join(document.authors)),
         ("categories", ", ".join(document.categories)),
         ("generator", document.generator),
@@ -85,13 +85,13 @@ def _show(document: Document) -> None:
     count = len(document.items)
     out.print(f"\n[bold]{count} item{'' if count == 1 else 's'}[/bold]")
     for entry in document.items:
-        _show_entry(entry)
+        _print_entry(entry)
 
 
-def _show_entry(entry: Entry) -> None:
+def _print_entry(entry: Entry) -> None:
     out.print(Text.assemble("\n• ", (entry.title or "(no title)", "bold")))
     notes = (
-        " · ".join(filter(None, (_when(entry.published), ", ".join(entry.authors), entry.language))),
+        " · ".join(filter(None, (_format_time(entry.published), ", ".join(entry.authors), entry.language))),
         entry.link,
         f"id {entry.id}" if entry.id and entry.id != entry.link else None,
         ", ".join(f"#{name}" for name in entry.categories),
@@ -100,12 +100,12 @@ def _show_entry(entry: Entry) -> None:
     for note in notes:
         if note:
             out.print(Text(f"  {note}", style="dim"))
-    text = from_html(entry.summary or entry.content or "", 2_000)
+    text = html_to_text(entry.summary or entry.content or "", 2_000)
     if text:
         out.print(Text(f"  {text[:280]}{'…' if len(text) > 280 else ''}"))
 
 
-def _when(seconds: float | None) -> str | None:
+def _format_time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     try:

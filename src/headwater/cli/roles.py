@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from headwater.cli import logs
-from headwater.cli.common import as_json, command, settings
-from headwater.cli.work import run
+from headwater.cli.common import add_command, current_settings, wants_json
+from headwater.cli.work import run_async
 from headwater.cluster.roles import ROLES
-from headwater.node.process import settle_in
+from headwater.node.process import freeze_startup_objects
 from headwater.settings import Settings
 
 Nats = Annotated[
@@ -23,7 +23,7 @@ Member = Annotated[str | None, typer.Option(help="The name of this process in th
 Prefix = Annotated[str | None, typer.Option(help="Before the names of streams, where clusters share a NATS.")]
 Level = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 
-HELP = {
+ROLE_HELP = {
     "controller": "Decide what to refresh and hand the jobs out; of several, one leads and the others stand by.",
     "terminal": "Fetch and read feeds for the cluster. Needs NATS only: give it no database.",
     "storer": "Judge and store what terminals bring, and pass new items on.",
@@ -36,10 +36,10 @@ def register(app: typer.Typer) -> None:
     for name in ROLES:
         example = f"Example:  headwater {name} --nats nats://nats:4222"
         database = "" if name == "terminal" else " --database postgresql://headwater@db/headwater"
-        command(app, name, help=HELP[name], epilog=example + database)(_role(name))
+        add_command(app, name, help=ROLE_HELP[name], epilog=example + database)(_make_role_command(name))
 
 
-def _role(name: str) -> Callable[..., None]:
+def _make_role_command(name: str) -> Callable[..., None]:
     def start(
         nats: Nats = None,
         member: Member = None,
@@ -48,17 +48,19 @@ def _role(name: str) -> Callable[..., None]:
         concurrency: Annotated[int | None, typer.Option(help="Fetches at a time (terminal).")] = None,
         log_level: Level = "info",
     ) -> None:
-        logs.configure(log_level, as_json=as_json())
-        given = settings(nats=nats, member=member, nats_prefix=nats_prefix, budget=budget, concurrency=concurrency)
-        run(until_signalled(name, given))
+        logs.configure_logs(log_level, as_json=wants_json())
+        given = current_settings(
+            nats=nats, member=member, nats_prefix=nats_prefix, budget=budget, concurrency=concurrency
+        )
+        run_async(run_role_until_signal(name, given))
 
     start.__name__ = name
     return start
 
 
-async def until_signalled(role: str, given: Settings) -> None:
+async def run_role_until_signal(role: str, given: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    settle_in()
+    freeze_startup_objects()
     await ROLES[role](given, stop)

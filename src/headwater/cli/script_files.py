@@ -10,27 +10,27 @@ from pathlib import Path
 
 from rich.text import Text
 
-from headwater.cli.common import as_json, err, print_json
+from headwater.cli.common import err, print_json, wants_json
 from headwater.errors import InputError, QueryError
 from headwater.language import Catalogue, Message, Script, parse
 
-LARGEST_SCRIPT = 64 * 1024 * 1024
-MALFORMED = 2  # the exit code of every command that was given a script with mistakes
+MAX_SCRIPT_BYTES = 64 * 1024 * 1024
+EXIT_MALFORMED = 2  # the exit code of every command that was given a script with mistakes
 
 
 # reading
 
 
-def read_text(file: str) -> str:
+def read_script_text(file: str) -> str:
     """A script as it was written."""
     try:
-        return read_bytes(file, LARGEST_SCRIPT).decode().removeprefix("\ufeff")
+        return read_bytes(file, MAX_SCRIPT_BYTES).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not text in UTF-8: byte {error.start} cannot be read.") from error
 
 
 def read_script(file: str, catalogue: Catalogue | None) -> Script:
-    return parse(read_text(file), catalogue)
+    return parse(read_script_text(file), catalogue)
 
 
 def read_bytes(file: str, largest: int) -> bytes:
@@ -54,25 +54,25 @@ def read_bytes(file: str, largest: int) -> bytes:
 
 
 @contextmanager
-def mistakes_told(in_json: bool = False) -> Iterator[None]:
+def report_mistakes(in_json: bool = False) -> Iterator[None]:
     """Mistakes of the script go to standard error, each with its line and hint, and end the command."""
     try:
         yield
     except QueryError as error:
-        tell(error.messages)
-        if in_json and as_json():
+        print_messages(error.messages)
+        if in_json and wants_json():
             print_json({"ok": False, "messages": [asdict(m) for m in error.messages if isinstance(m, Message)]})
-        raise SystemExit(MALFORMED) from None
+        raise SystemExit(EXIT_MALFORMED) from None
 
 
-def tell(messages: tuple[object, ...]) -> None:
+def print_messages(messages: tuple[object, ...]) -> None:
     for message in messages:
         if isinstance(message, Message):
-            err.print(_styled(message), soft_wrap=True)
+            err.print(_style_message(message), soft_wrap=True)
 
 
-def _styled(message: Message) -> Text:
-    text = Text(message.full())
+def _style_message(message: Message) -> Text:
+    text = Text(message.render())
     text.highlight_regex(r"^\d+:\d+:.*", "bold yellow" if message.warning else "bold red")
     text.highlight_regex(r"(?m)^ +\^$", "red")
     text.highlight_regex(r"(?m)^  (hint|note):.*$", "cyan")

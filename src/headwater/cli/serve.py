@@ -18,47 +18,47 @@ import typer
 import uvicorn
 
 from headwater.cli import logs
-from headwater.cli.common import as_json, command, err, print_json, settings
-from headwater.cli.sole import sole
-from headwater.cli.work import make_folder, opened, run
-from headwater.cluster.node import SharedNode, shared
+from headwater.cli.common import add_command, current_settings, err, print_json, wants_json
+from headwater.cli.sole import lock_database_file
+from headwater.cli.work import make_data_folder, open_store, run_async
+from headwater.cluster.node import SharedNode, is_shared_database
 from headwater.cluster.web_node import WebNode
 from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.guard import WEB_PORTS
 from headwater.lab.farm.server import Farm
-from headwater.node.adding import subscribe
+from headwater.node.adding import add_feed_from_address
 from headwater.node.node import Node
-from headwater.node.process import settle_in
-from headwater.node.pushing import Pushing
+from headwater.node.process import freeze_startup_objects
+from headwater.node.pushing import PushService
 from headwater.settings import Settings, load_settings
-from headwater.store.values import Added, Allowed, NewFeed
-from headwater.web.account_pages import welcome_address
+from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
+from headwater.web.account_pages import setup_url
 from headwater.web.app import create_app
-from headwater.web.frame import AddWithin
-from headwater.web.oidc import Client, Provider, port_of
-from headwater.web.peers import Peers
-from headwater.web.session import Access
-from headwater.web.signing_in import Door
-from headwater.web.tls import Certificate, certificate, own_names
+from headwater.web.frame import AddFeedWithinQuota
+from headwater.web.oidc import OidcClient, OidcProvider, effective_port
+from headwater.web.peers import TrustedProxyHeaders
+from headwater.web.session import AccessSettings
+from headwater.web.signing_in import PasswordLogin
+from headwater.web.tls import Certificate, list_own_names, load_certificate
 
-LOOK_AT_CERTIFICATE = 60.0
+CERTIFICATE_CHECK_SECONDS = 60.0
 log = structlog.get_logger()
 
 
 def register(app: typer.Typer) -> None:
-    command(
+    add_command(
         app, "serve", epilog="Examples:  headwater serve  ·  headwater serve --data /srv/feeds --port 80 --budget 200"
-    )(serve)
-    command(app, "demo", epilog="Example:  headwater demo --feeds 50")(demo)
-    command(
+    )(serve_node)
+    add_command(app, "demo", epilog="Example:  headwater demo --feeds 50")(serve_demo)
+    add_command(
         app,
         "web",
         epilog="Example:  headwater web --database postgresql://headwater@db/headwater --nats nats://nats:4222",
-    )(web)
+    )(serve_web)
 
 
-def serve(
+def serve_node(
     host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")] = None,
     budget: Annotated[float | None, typer.Option(help="Requests per minute (60).")] = None,
@@ -87,8 +87,8 @@ def serve(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the server: refresh the feeds within the budget and show what happens on a page."""
-    logs.configure(log_level, as_json=as_json())
-    given = settings(
+    logs.configure_logs(log_level, as_json=wants_json())
+    given = current_settings(
         host=host,
         port=port,
         budget=budget,
@@ -105,17 +105,17 @@ def serve(
         tls_cert=tls_cert,
         tls_key=tls_key,
     )
-    run(_serve(given))
+    run_async(_run_node(given))
 
 
-async def _serve(given: Settings) -> None:
-    make_folder(given)
-    with sole(given.database_url), listening(given.host, given.port) as listener:
-        async with (SharedNode if shared(given) else Node)(given) as node:
-            await answer(node, listener)
+async def _run_node(given: Settings) -> None:
+    make_data_folder(given)
+    with lock_database_file(given.database_url), open_listener(given.host, given.port) as listener:
+        async with (SharedNode if is_shared_database(given) else Node)(given) as node:
+            await serve_pages(node, listener)
 
 
-def web(
+def serve_web(
     host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")] = None,
     nats: Annotated[str | None, typer.Option(help="The address of NATS, where jobs go by it.")] = None,
@@ -128,20 +128,22 @@ def web(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Serve the pages of a cluster from a process of their own; refreshing is done elsewhere."""
-    logs.configure(log_level, as_json=as_json())
-    given = settings(host=host, port=port, nats=nats, nats_prefix=nats_prefix, member=member, public_url=public_url)
-    if not shared(given):
+    logs.configure_logs(log_level, as_json=wants_json())
+    given = current_settings(
+        host=host, port=port, nats=nats, nats_prefix=nats_prefix, member=member, public_url=public_url
+    )
+    if not is_shared_database(given):
         raise SettingsError("The pages of a cluster need its database: --database postgresql://USER@HOST/NAME.")
-    run(_web(given))
+    run_async(_run_web(given))
 
 
-async def _web(given: Settings) -> None:
-    with listening(given.host, given.port) as listener:
+async def _run_web(given: Settings) -> None:
+    with open_listener(given.host, given.port) as listener:
         async with WebNode(given) as node:
-            await answer(node, listener)
+            await serve_pages(node, listener)
 
 
-def demo(
+def serve_demo(
     feeds: Annotated[int, typer.Option(min=1, help="How many feeds the farm has.")] = 30,
     port: Annotated[int | None, typer.Option(help="The port of the pages (8040; 0 picks a free one).")] = None,
     speed: Annotated[float, typer.Option(min=1, help="How much faster than real feeds they publish.")] = 2000.0,
@@ -151,8 +153,8 @@ def demo(
 
     What it stores goes to a temporary folder, unless --data names one.
     """
-    logs.configure("warning")
-    given = settings(port=port)
+    logs.configure_logs("warning")
+    given = current_settings(port=port)
     with contextlib.ExitStack() as stack:
         data = given.data
         if given.database is None and "data" not in given.model_fields_set:
@@ -162,49 +164,49 @@ def demo(
             | {"data": data, "allow_private": True, "budget": 600.0, "per_host": 16, "least_interval": 5.0}
             | ({} if "strategy" in given.model_fields_set else {"strategy": "top_utility"})
         )
-        make_folder(lively)
-        stack.enter_context(sole(lively.database_url))
-        run(_demo(lively, Farm(feeds, seed, speed, hints=False)))
+        make_data_folder(lively)
+        stack.enter_context(lock_database_file(lively.database_url))
+        run_async(_run_demo(lively, Farm(feeds, seed, speed, hints=False)))
 
 
-async def _demo(given: Settings, farm: Farm) -> None:
-    async with opened(given) as store:
+async def _run_demo(given: Settings, farm: Farm) -> None:
+    async with open_store(given) as store:
         before = await store.feeds(tag="demo", limit=1)
     if before:  # the feeds of an earlier demo in this folder publish again
         farm.port = urlsplit(before[0].url).port or 0
     async with farm:
-        with listening(given.host, given.port) as listener:
+        with open_listener(given.host, given.port) as listener:
             async with Node(given) as node:
                 addresses = [NewFeed(farm.url(k), tags=("demo",)) for k in range(farm.feeds)]
                 await node.store.add_feeds(addresses, time.time())
-                err.print(f"{farm.feeds} feeds publish at {farm.base()}/ and are being refreshed.")
-                await answer(node, listener)
+                err.print(f"{farm.feeds} feeds publish at {farm.base_url()}/ and are being refreshed.")
+                await serve_pages(node, listener)
 
 
-async def answer(node: Node, listener: socket.socket) -> None:
+async def serve_pages(node: Node, listener: socket.socket) -> None:
     """Serve the pages until a signal comes."""
-    settle_in()
+    freeze_startup_objects()
     given = node.settings
-    secured = await asyncio.to_thread(_certificate, given) if given.by_tls else None
-    address = _address(listener, "http" if secured is None else "https")
+    secured = await asyncio.to_thread(_load_certificate, given) if given.uses_tls else None
+    address = _format_listener_url(listener, "http" if secured is None else "https")
     base = given.public_url or address
-    pushing = Pushing(node, base)
-    knowing = _by_provider(given)
+    pushing = PushService(node, base)
+    knowing = _make_provider_fetcher(given)
     app = create_app(
         node.store,
         node.status,
-        add=_adding(node),
+        add=_make_adder(node),
         names=given.own_names,
         base=base,
         live=node.live,
         node=node,
         pushing=pushing,
-        access=Access(given.own_names, given.registration, given.proxy_header, given.trusted_proxies),
-        provider=None if knowing is None else Provider(_client(given), knowing, time.time),
+        access=AccessSettings(given.own_names, given.registration, given.proxy_header, given.trusted_proxies),
+        provider=None if knowing is None else OidcProvider(_make_oidc_client(given), knowing, time.time),
     )
     # Live streams never end by themselves: who still listens when we stop is let go after a moment.
     config = uvicorn.Config(
-        Peers(app, given.trusted_proxies),
+        TrustedProxyHeaders(app, given.trusted_proxies),
         log_config=None,
         lifespan="off",
         server_header=False,
@@ -212,28 +214,33 @@ async def answer(node: Node, listener: socket.socket) -> None:
         proxy_headers=False,  # Peers does it, and remembers the peer
         ssl_context_factory=None if secured is None else lambda config, default: secured.context,
     )
-    server = _Server(config)
-    if as_json():
-        print_json({"url": address, "feeds": len(node.crawler.roster)})
+    server = _SignalServer(config)
+    if wants_json():
+        print_json({"url": address, "feeds": len(node.crawler.feed_table)})
     else:
         err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
     if await app.state.visitors.open_mode():
-        _say_how_to_own(app.state.door, base)
+        _log_welcome_link(app.state.door, base)
     if secured is not None and given.tls_cert is None:
         err.print(f"Its certificate is signed by itself; SHA-256 {secured.fingerprint()}", style="dim")
-    async with pushing, knowing or contextlib.nullcontext(), _ending_together(node, server), _renewed(secured):
+    async with (
+        pushing,
+        knowing or contextlib.nullcontext(),
+        _stop_when_broken(node, server),
+        _watch_certificate(secured),
+    ):
         await server.serve(sockets=[listener])
 
 
-def _say_how_to_own(door: Door, base: str) -> None:
+def _log_welcome_link(door: PasswordLogin, base: str) -> None:
     """While the owner has no password only this machine may come in; the link is for those elsewhere."""
-    link = welcome_address(base, door)
+    link = setup_url(base, door)
     log.warning("no_owner_yet", note="open to this machine only; the link sets name and password", link=link)
 
 
-def _client(given: Settings) -> Client:
+def _make_oidc_client(given: Settings) -> OidcClient:
     secret = given.oidc_client_secret
-    return Client(
+    return OidcClient(
         given.oidc_issuer or "",
         given.oidc_client_id or "",
         secret.get_secret_value() if secret is not None else "",
@@ -241,33 +248,33 @@ def _client(given: Settings) -> Client:
     )
 
 
-def _by_provider(given: Settings) -> Fetcher | None:
+def _make_provider_fetcher(given: Settings) -> Fetcher | None:
     """A client for the one provider that the operator names, which may well be on a private address."""
     if given.oidc_issuer is None:
         return None
-    ports = {*WEB_PORTS, port_of(given.oidc_issuer)}
+    ports = {*WEB_PORTS, effective_port(given.oidc_issuer)}
     return Fetcher(allow_private=True, ports=ports, deadline=10.0, per_host=8, gap=0.0)
 
 
-def _address(listener: socket.socket, scheme: str) -> str:
+def _format_listener_url(listener: socket.socket, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
     shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}:{port}/"
 
 
-def _certificate(given: Settings) -> Certificate:
-    return certificate(given.tls_cert, given.tls_key, given.data, own_names(given.host, given.own_names))
+def _load_certificate(given: Settings) -> Certificate:
+    return load_certificate(given.tls_cert, given.tls_key, given.data, list_own_names(given.host, given.own_names))
 
 
 @contextlib.asynccontextmanager
-async def _renewed(secured: Certificate | None) -> AsyncIterator[None]:
+async def _watch_certificate(secured: Certificate | None) -> AsyncIterator[None]:
     """While the block runs, a certificate whose files change is read again."""
 
     async def watch(secured: Certificate) -> None:
         while True:
-            await asyncio.sleep(LOOK_AT_CERTIFICATE)
+            await asyncio.sleep(CERTIFICATE_CHECK_SECONDS)
             try:
-                if await asyncio.to_thread(secured.look):
+                if await asyncio.to_thread(secured.reload_if_changed):
                     log.info("certificate_read_again", file=str(secured.file))
             except SettingsError as error:
                 log.error("certificate_refused", message=str(error))
@@ -280,11 +287,11 @@ async def _renewed(secured: Certificate | None) -> AsyncIterator[None]:
             watching.cancel()
 
 
-def _adding(node: Node) -> AddWithin:
+def _make_adder(node: Node) -> AddFeedWithinQuota:
     """What the page's form does with an address: the same as `headwater feeds add`, with the page's first feed."""
 
-    async def add(address: str, user_id: int, allowed: Allowed | None) -> Added:
-        done = await subscribe(
+    async def add(address: str, user_id: int, allowed: FeedQuotaCheck | None) -> AddedFeed:
+        done = await add_feed_from_address(
             node.store,
             node.scout,
             address,
@@ -293,12 +300,12 @@ def _adding(node: Node) -> AddWithin:
             subscriber=user_id,
             allowed=allowed,
         )
-        return Added(done.feed, done.created)
+        return AddedFeed(done.feed, done.created)
 
     return add
 
 
-class _Server(uvicorn.Server):
+class _SignalServer(uvicorn.Server):
     """Ends at a signal and leaves it at that: uvicorn raises it again, which would cut the node's own ending short."""
 
     @contextlib.contextmanager
@@ -311,7 +318,7 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def _ending_together(node: Node, server: uvicorn.Server) -> AsyncIterator[None]:
+async def _stop_when_broken(node: Node, server: uvicorn.Server) -> AsyncIterator[None]:
     """If the node breaks down the server ends too, instead of showing pages that no longer change."""
 
     async def watch() -> None:
@@ -326,7 +333,7 @@ async def _ending_together(node: Node, server: uvicorn.Server) -> AsyncIterator[
 
 
 @contextlib.contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
+def open_listener(host: str, port: int) -> Iterator[socket.socket]:
     """The server's socket, taken before anything else starts, so that a port in use is said at once."""
     with contextlib.ExitStack() as stack:
         try:

@@ -13,18 +13,18 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from headwater.errors import StoreError
-from headwater.store.sqlite import file_of
+from headwater.store.sqlite import parse_file
 
 
 @contextmanager
-def sole(database_url: str) -> Iterator[None]:
+def lock_database_file(database_url: str) -> Iterator[None]:
     """While the block runs no other server may start on this file; StoreError where one runs already.
 
     It is a lock of the operating system on a file beside the database, so it ends with the process, also by kill −9. It
     is none on the database itself: closing a second handle would let go of SQLite's own locks. PostgreSQL may have any
     number. An address, folder or file system that cannot be used so is left to the store, which says what is wrong.
     """
-    lock = _beside(database_url)
+    lock = _open_lock_file(database_url)
     if lock is None:
         yield
         return
@@ -49,9 +49,9 @@ def sole(database_url: str) -> Iterator[None]:
         yield
 
 
-def _beside(database_url: str) -> IO[str] | None:
+def _open_lock_file(database_url: str) -> IO[str] | None:
     try:
         url = make_url(database_url)
-        return Path(f"{file_of(url)}-server").open("a+") if url.get_backend_name() == "sqlite" else None
+        return Path(f"{parse_file(url)}-server").open("a+") if url.get_backend_name() == "sqlite" else None
     except (ArgumentError, ValueError, StoreError, OSError):
         return None

@@ -14,29 +14,39 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headwater.cli.common import STOPPED, as_json, command, count, err, fail, out, print_json, settings
-from headwater.cli.work import opened, run
+from headwater.cli.common import (
+    EXIT_STOPPED,
+    add_command,
+    current_settings,
+    err,
+    fail,
+    format_count,
+    out,
+    print_json,
+    wants_json,
+)
+from headwater.cli.work import open_store, run_async
 from headwater.errors import InputError
-from headwater.formats.opml import Outline, Subscriptions, joined, read_opml
+from headwater.formats.opml import FeedList, Outline, merge_lists, read_opml
 from headwater.formats.write import write_opml
 from headwater.store.store import Store
-from headwater.store.values import Added, NewFeed, told_apart
+from headwater.store.values import AddedFeed, NewFeed, sort_added
 
-SHOWN = 10  # lines of a report before it is cut
+MAX_LINES = 10  # lines of a report before it is cut
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "import", epilog="Examples:  headwater feeds import *.opml  ·  headwater feeds import - < LIST.opml")(
-        import_
-    )
-    command(
+def register_opml(app: typer.Typer) -> None:
+    add_command(
+        app, "import", epilog="Examples:  headwater feeds import *.opml  ·  headwater feeds import - < LIST.opml"
+    )(import_opml)
+    add_command(
         app,
         "export",
         epilog="Examples:  headwater feeds export > LIST.opml  ·  headwater feeds export --tag news news.opml",
-    )(export)
+    )(export_opml)
 
 
-def import_(
+def import_opml(
     files: Annotated[
         list[str],
         typer.Argument(metavar="FILE.opml|-…", help="OPML lists, or addresses line by line."),
@@ -44,30 +54,30 @@ def import_(
     tag: Annotated[list[str] | None, typer.Option(help="A tag for all of them; may be given several times.")] = None,
 ) -> None:
     """Add all feeds of one or more lists; folders become tags. All of it or, where something goes wrong, nothing."""
-    lists = joined([_list(file) for file in files])
+    lists = merge_lists([_read_list(file) for file in files])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *(tag or ()))) for one in lists.feeds]
     try:
-        added = run(_add(new))
-    except Stopped:
-        fail("Stopped: nothing was imported.", STOPPED)
-    _report(lists, added)
+        added = run_async(_add_with_progress(new))
+    except ImportStopped:
+        fail("Stopped: nothing was imported.", EXIT_STOPPED)
+    _report_import(lists, added)
 
 
-async def _add(new: list[NewFeed]) -> list[Added]:
+async def _add_with_progress(new: list[NewFeed]) -> list[AddedFeed]:
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    async with opened(settings()) as store:
-        with Progress(*columns, console=err, transient=True, disable=as_json() or not err.is_terminal) as progress:
+    async with open_store(current_settings()) as store:
+        with Progress(*columns, console=err, transient=True, disable=wants_json() or not err.is_terminal) as progress:
             bar = progress.add_task("importing", total=len(new))
-            return await stoppable(store, new, lambda done: progress.update(bar, completed=done))
+            return await import_feeds(store, new, lambda done: progress.update(bar, completed=done))
 
 
-async def stoppable(store: Store, new: list[NewFeed], progress: Callable[[int], None]) -> list[Added]:
+async def import_feeds(store: Store, new: list[NewFeed], progress: Callable[[int], None]) -> list[AddedFeed]:
     """Add them all. Ctrl-C takes back what is written so far, which a thread would go on writing: raises Stopped."""
     stopped = False
 
     def told(done: int) -> None:
         if stopped:
-            raise Stopped
+            raise ImportStopped
         progress(done)
 
     adding = asyncio.ensure_future(store.add_feeds(new, time.time(), progress=told))
@@ -78,15 +88,15 @@ async def stoppable(store: Store, new: list[NewFeed], progress: Callable[[int], 
         return await adding  # or, where it is too late for that, all of it is there and is reported
 
 
-class Stopped(Exception):
+class ImportStopped(Exception):
     """Ends the transaction from inside."""
 
 
-def _report(lists: Subscriptions, added: list[Added]) -> None:
-    created, before, twice = told_apart(added)
+def _report_import(lists: FeedList, added: list[AddedFeed]) -> None:
+    created, before, twice = sort_added(added)
     there = [added[place].feed.url for place in before]
     duplicates = [*lists.duplicates, *(lists.feeds[place].url for place in twice)]
-    if as_json():
+    if wants_json():
         print_json(
             {
                 "added": len(created),
@@ -98,35 +108,35 @@ def _report(lists: Subscriptions, added: list[Added]) -> None:
         )
         return
     out.print(
-        f"{count(len(created), 'feed')} added, {len(there):,} {'was' if len(there) == 1 else 'were'} there already."
+        f"{format_count(len(created), 'feed')} added, {len(there):,} {'was' if len(there) == 1 else 'were'} there already."
     )
     refused = [f"{url}: {reason}" for url, reason in lists.refused]
     for what, lines in (
         (f"{len(duplicates):,} stood in the list twice:", duplicates),
         (f"{len(refused):,} {'was' if len(refused) == 1 else 'were'} refused:", refused),
-        (f"{count(len(lists.problems), 'note')}:", lists.problems),
+        (f"{format_count(len(lists.problems), 'note')}:", lists.problems),
     ):
         if lines:
             out.print(what)
-            for line in lines[:SHOWN]:
+            for line in lines[:MAX_LINES]:
                 out.print(f"  {escape(line)}")
-            if len(lines) > SHOWN:
-                out.print(f"  … and {len(lines) - SHOWN:,} more (--json shows all)")
+            if len(lines) > MAX_LINES:
+                out.print(f"  … and {len(lines) - MAX_LINES:,} more (--json shows all)")
 
 
-def export(
+def export_opml(
     file: Annotated[str, typer.Argument(metavar="[FILE.opml|-]", help="Where to write; - is standard output.")] = "-",
     tag: Annotated[str | None, typer.Option(help="Only feeds with this tag.")] = None,
 ) -> None:
     """Write the feeds as an OPML list that any reader takes."""
 
     async def work() -> list[Outline]:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             return [Outline(one.url, one.title, one.link, one.tags) for one in await store.feeds(tag=tag)]
 
-    feeds = run(work())
+    feeds = run_async(work())
     if file == "-":
-        if as_json():
+        if wants_json():
             print_json(feeds)
         else:
             sys.stdout.buffer.write(write_opml(feeds))
@@ -135,14 +145,14 @@ def export(
         Path(file).write_bytes(write_opml(feeds))
     except OSError as error:
         raise InputError(f"{file} cannot be written: {error.strerror or error}.") from error
-    if as_json():
+    if wants_json():
         print_json(feeds)
     else:
-        out.print(f"{count(len(feeds), 'feed')} written to {escape(file)}.")
+        out.print(f"{format_count(len(feeds), 'feed')} written to {escape(file)}.")
 
 
-def _list(file: str) -> Subscriptions:
-    name, body = "standard input" if file == "-" else file, _read(file)
+def _read_list(file: str) -> FeedList:
+    name, body = "standard input" if file == "-" else file, _read_file(file)
     try:
         found = read_opml(body)
     except InputError as error:
@@ -150,7 +160,7 @@ def _list(file: str) -> Subscriptions:
     return replace(found, problems=tuple(f"{name}: {one}" for one in found.problems))
 
 
-def _read(file: str) -> bytes:
+def _read_file(file: str) -> bytes:
     if file == "-":
         return sys.stdin.buffer.read()
     try:

@@ -8,23 +8,23 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.errors import InputError
-from headwater.estimate.kinds import AHEAD
+from headwater.estimate.kinds import CLOCK_TOLERANCE
 from headwater.formats.dates import parse_date
 from headwater.language import Catalogue
 from headwater.model import Document, Enclosure, Entry, Item
-from headwater.novelty import identities
+from headwater.novelty import identify_items
 from headwater.query.text import Origin
 
 Strings = tuple[str, ...]
 
 
-class _File(msgspec.Struct):
+class _TableEnclosure(msgspec.Struct):
     url: str
     type: str | None = None
     length: int | None = None
 
 
-class _Line(msgspec.Struct):
+class _TableLine(msgspec.Struct):
     """What a line may say. `arrived` is when the item came to us; without it, its date or that of the line before."""
 
     id: int | str
@@ -42,11 +42,11 @@ class _Line(msgspec.Struct):
     updated: str | float | None = None
     arrived: str | float | None = None
     link: str | None = None
-    enclosures: tuple[_File, ...] | None = None
+    enclosures: tuple[_TableEnclosure, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ItemRow:
     """An item of the table with the id by which the table calls it."""
 
     id: int | str
@@ -55,8 +55,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    rows: tuple[Row, ...]
+class ItemTable:
+    rows: tuple[ItemRow, ...]
 
     @property
     def catalogue(self) -> Catalogue:
@@ -66,12 +66,12 @@ class Table:
         return Catalogue(names, {}, frozenset(tag for origin in origins for tag in origin.tags))
 
 
-def read_table(data: bytes, name: str) -> Table:
-    rows: list[Row] = []
+def read_item_table(data: bytes, name: str) -> ItemTable:
+    rows: list[ItemRow] = []
     feeds: dict[str, int] = {}
     identified: dict[tuple[int, int | str], str] = {}  # a line that repeats an id is a version of that item
     now = 0.0
-    decoder = msgspec.json.Decoder(_Line)
+    decoder = msgspec.json.Decoder(_TableLine)
     for number, text in enumerate(data.splitlines(), 1):
         if not text.strip():
             continue
@@ -79,21 +79,23 @@ def read_table(data: bytes, name: str) -> Table:
             line = decoder.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{name}, line {number}: {error}. Each line is one item as a JSON object.") from error
-        published, updated = _moment(line.published), _moment(line.updated)
-        arrived = _moment(line.arrived)
+        published, updated = _parse_time(line.published), _parse_time(line.updated)
+        arrived = _parse_time(line.arrived)
         now = arrived if arrived is not None else max(now, published or 0.0)
         feed = feeds.setdefault(line.feed, len(feeds) + 1)
-        row = _row(line, number, feed, published, updated, now)
+        row = _make_row(line, number, feed, published, updated, now)
         known = identified.setdefault((feed, line.id), row.item.identity)
         rows.append(row if known == row.item.identity else replace(row, item=replace(row.item, identity=known)))
-    return Table(tuple(rows))
+    return ItemTable(tuple(rows))
 
 
-def _moment(value: str | float | None) -> float | None:
+def _parse_time(value: str | float | None) -> float | None:
     return parse_date(value) if isinstance(value, str) else value
 
 
-def _row(line: _Line, number: int, feed: int, published: float | None, updated: float | None, now: float) -> Row:
+def _make_row(
+    line: _TableLine, number: int, feed: int, published: float | None, updated: float | None, now: float
+) -> ItemRow:
     facts: dict[str, Any] = {
         "title": line.title,
         "link": line.link,
@@ -105,10 +107,10 @@ def _row(line: _Line, number: int, feed: int, published: float | None, updated: 
         "language": line.language,
     }
     entry = Entry(id=line.guid, published=published, updated=updated, **facts)
-    believable = published is not None and published <= now + AHEAD
+    believable = published is not None and published <= now + CLOCK_TOLERANCE
     item = Item(
         feed_id=feed,
-        identity=identities(Document("table", items=(entry,)))[0],
+        identity=identify_items(Document("table", items=(entry,)))[0],
         content_hash=repr(entry),  # whatever a line changes is a new version
         published=published if believable and published is not None else now,
         dated=believable,
@@ -117,4 +119,4 @@ def _row(line: _Line, number: int, feed: int, published: float | None, updated: 
         id=line.id if isinstance(line.id, int) else number,
         **facts,
     )
-    return Row(line.id, item, Origin(line.feed, line.feed_url or f"table:{line.feed}", line.tags or ()))
+    return ItemRow(line.id, item, Origin(line.feed, line.feed_url or f"table:{line.feed}", line.tags or ()))

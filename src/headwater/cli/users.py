@@ -11,98 +11,98 @@ from rich.markup import escape
 from rich.prompt import Prompt
 
 from headwater import when
-from headwater.cli.common import as_json, command, err, group, out, print_json, settings
-from headwater.cli.removed import how_to_undo
-from headwater.cli.work import opened, run
-from headwater.credentials import digest, hash_password, new_secret
+from headwater.cli.common import add_command, current_settings, err, make_group, out, print_json, wants_json
+from headwater.cli.removed import print_undo_hint
+from headwater.cli.work import open_store, run_async
+from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError
 from headwater.store.accounts import check_role
 from headwater.store.people import OWNER, READ, READER, WRITE, Remover, User
 from headwater.store.store import Store
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
-FromInput = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 
 
 def register(app: typer.Typer) -> None:
-    users = group("Who may use the server.")
-    command(users, "add", epilog="Example:  headwater users add ada --password-stdin < secret.txt")(add)
-    command(users, "list", epilog="Example:  headwater users list --json")(list_)
-    command(users, "password", epilog="Example:  headwater users password ada")(password)
-    command(users, "role", epilog="Example:  headwater users role ada owner")(role)
-    command(users, "time-zone", epilog="Example:  headwater users time-zone ada Europe/Vienna")(time_zone)
-    command(users, "remove", epilog="Example:  headwater users remove ada")(remove)
-    command(users, "token", epilog="Example:  headwater users token ada --label phone --scope read --scope write")(
-        token
+    users = make_group("Who may use the server.")
+    add_command(users, "add", epilog="Example:  headwater users add ada --password-stdin < secret.txt")(add_user)
+    add_command(users, "list", epilog="Example:  headwater users list --json")(list_users)
+    add_command(users, "password", epilog="Example:  headwater users password ada")(set_password)
+    add_command(users, "role", epilog="Example:  headwater users role ada owner")(set_role)
+    add_command(users, "time-zone", epilog="Example:  headwater users time-zone ada Europe/Vienna")(set_time_zone)
+    add_command(users, "remove", epilog="Example:  headwater users remove ada")(remove_user)
+    add_command(users, "token", epilog="Example:  headwater users token ada --label phone --scope read --scope write")(
+        make_token
     )
     app.add_typer(users, name="users")
 
 
-def add(
-    name: Name,
-    password_stdin: FromInput = False,
+def add_user(
+    name: UserName,
+    password_stdin: PasswordStdin = False,
     role: Annotated[str | None, typer.Option(help="owner or reader.")] = None,
 ) -> None:
     """Add a user. The first one with a password is the owner, and ends open mode."""
     if role is not None:
         check_role(role)
-    hashed = hash_password(_password(password_stdin))
+    hashed = hash_password(_read_password(password_stdin))
 
     async def work() -> User:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             if role != READER:
                 owner = await store.accounts.claim(name, hashed)
                 if owner is not None:
                     return owner
             return await store.accounts.add(name, hashed, time.time(), role=role or READER)
 
-    _done(run(work()), "was added")
+    _report_change(run_async(work()), "was added")
 
 
-def list_() -> None:
+def list_users() -> None:
     """Show all users."""
 
     async def work() -> tuple[list[User], dict[int, int]]:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             every = await store.accounts.all()
             return every, {one.id: len(await store.reading.subscriptions(one.id)) for one in every}
 
-    found, feeds = run(work())
-    if as_json():
-        print_json([_plain(one) | {"subscriptions": feeds[one.id]} for one in found])
+    found, feeds = run_async(work())
+    if wants_json():
+        print_json([_user_as_json(one) | {"subscriptions": feeds[one.id]} for one in found])
         return
     for one in found:
         note = "" if one.has_password else "  without a password"
-        since = when.relative(one.created, time.time())
+        since = when.format_relative(one.created, time.time())
         out.print(escape(f"{one.name}  {one.role}  {feeds[one.id]} subscriptions  since {since}{note}"))
 
 
-def password(name: Name, password_stdin: FromInput = False) -> None:
+def set_password(name: UserName, password_stdin: PasswordStdin = False) -> None:
     """Set a password; every session of the user ends."""
-    hashed = hash_password(_password(password_stdin))
+    hashed = hash_password(_read_password(password_stdin))
 
     async def work() -> User:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             user = await store.accounts.find(name)
             return await store.accounts.change(user.id, password=hashed)
 
-    _done(run(work()), "has a new password")
+    _report_change(run_async(work()), "has a new password")
 
 
-def role(name: Name, role: Annotated[str, typer.Argument(metavar="owner|reader")]) -> None:
+def set_role(name: UserName, role: Annotated[str, typer.Argument(metavar="owner|reader")]) -> None:
     """Make somebody an owner, who may do everything, or a reader."""
 
     async def work() -> User:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             user = await store.accounts.find(name)
             return await store.accounts.change(user.id, role=role)
 
-    changed = run(work())
-    _done(changed, f"is {'an' if changed.role == OWNER else 'a'} {changed.role} now")
+    changed = run_async(work())
+    _report_change(changed, f"is {'an' if changed.role == OWNER else 'a'} {changed.role} now")
 
 
-def time_zone(
-    name: Name,
+def set_time_zone(
+    name: UserName,
     zone: Annotated[
         str, typer.Argument(metavar="[ZONE]", show_default=False, help="Like Europe/Vienna; without: the server's.")
     ] = "",
@@ -110,63 +110,63 @@ def time_zone(
     """Say in which time zone somebody lives: digests of their queries come by it."""
 
     async def work() -> User:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             user = await store.accounts.find(name)
             return await store.accounts.change(user.id, time_zone=zone)
 
-    changed = run(work())
-    _done(changed, f"lives by {changed.time_zone or 'the time zone of the server'} now")
+    changed = run_async(work())
+    _report_change(changed, f"lives by {changed.time_zone or 'the time zone of the server'} now")
 
 
-def remove(name: Name) -> None:
+def remove_user(name: UserName) -> None:
     """Remove a user with all that is only theirs. Feeds that nobody else reads are no longer refreshed.
 
     For a day the account can be brought back (headwater removed).
     """
 
     async def work() -> tuple[User, int]:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             user = await store.accounts.find(name)
             return user, await store.accounts.remove(user.id, by=Remover(None, time.time()))
 
-    user, undo = run(work())
-    if as_json():
-        print_json(_plain(user) | {"undo": undo})
+    user, undo = run_async(work())
+    if wants_json():
+        print_json(_user_as_json(user) | {"undo": undo})
     else:
-        _done(user, "was removed")
-        how_to_undo([undo])
+        _report_change(user, "was removed")
+        print_undo_hint([undo])
 
 
-def token(
-    name: Name,
+def make_token(
+    name: UserName,
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
     scope: Annotated[list[str] | None, typer.Option(help="read, write or admin; may be given several times.")] = None,
     revoke: Annotated[int | None, typer.Option(help="Revoke the token of this number instead.")] = None,
 ) -> None:
     """Make an API token and print it. It is shown this once and kept only as a hash."""
-    secret = new_secret()
+    secret = make_secret()
 
     async def work(store: Store) -> dict[str, Any]:
         user = await store.accounts.find(name)
         if revoke is not None:
             undo = await store.accounts.revoke_token(user.id, revoke, by=Remover(None, time.time()))
             return {"revoked": revoke, "undo": undo}
-        made = await store.accounts.add_token(user.id, digest(secret), label, scope or [READ, WRITE], time.time())
+        made = await store.accounts.add_token(user.id, hash_secret(secret), label, scope or [READ, WRITE], time.time())
         return {"id": made.id, "user": user.name, "scopes": made.scopes, "token": secret}
 
     async def with_store() -> dict[str, Any]:
-        async with opened(settings()) as store:
+        async with open_store(current_settings()) as store:
             return await work(store)
 
-    done = run(with_store())
-    if as_json():
+    done = run_async(with_store())
+    if wants_json():
         print_json(done)
     else:
         out.print(done.get("token") or f"Token {revoke} was revoked.", markup=False)
-        how_to_undo([done["undo"]] if "undo" in done else [])
+        print_undo_hint([done["undo"]] if "undo" in done else [])
 
 
-def _password(from_input: bool) -> str:
+def _read_password(from_input: bool) -> str:
     """From a pipe its first line, from a terminal what is typed twice, unseen."""
     if from_input or not sys.stdin.isatty():
         given = sys.stdin.readline().rstrip("\r\n")
@@ -179,7 +179,7 @@ def _password(from_input: bool) -> str:
     return first
 
 
-def _plain(user: User) -> dict[str, Any]:
+def _user_as_json(user: User) -> dict[str, Any]:
     return {
         "id": user.id,
         "name": user.name,
@@ -190,8 +190,8 @@ def _plain(user: User) -> dict[str, Any]:
     }
 
 
-def _done(user: User, what: str) -> None:
-    if as_json():
-        print_json(_plain(user))
+def _report_change(user: User, what: str) -> None:
+    if wants_json():
+        print_json(_user_as_json(user))
     else:
         out.print(escape(f"{user.name} ({user.role}) {what}."))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine, on uvloop where there is one."""
     if sys.platform == "win32":
         return asyncio.run(work)
@@ -27,7 +27,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return uvloop.run(work)
 
 
-def make_folder(settings: Settings) -> None:
+def make_data_folder(settings: Settings) -> None:
     """Make the data folder, where the database is a file in it."""
     if settings.database is not None:
         return
@@ -41,9 +41,9 @@ def make_folder(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Store]:
+async def open_store(settings: Settings) -> AsyncIterator[Store]:
     """The store of these settings; the data folder is made if it is not there."""
-    make_folder(settings)
+    make_data_folder(settings)
     store = await Store.open(settings.database_url)
     try:
         yield store
@@ -52,7 +52,7 @@ async def opened(settings: Settings) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def fetcher(settings: Settings, store: Store) -> AsyncIterator[Fetcher]:
+async def open_fetcher(settings: Settings, store: Store) -> AsyncIterator[Fetcher]:
     """The one client by which anything leaves: from here, or where a cluster lives on the database, from the terminal
     that holds the host, so that no host sees two of us at once."""
     from headwater.fetch.client import Fetcher  # half of the start-up, for the commands that fetch
@@ -60,9 +60,9 @@ async def fetcher(settings: Settings, store: Store) -> AsyncIterator[Fetcher]:
     async with AsyncExitStack() as stack:
         errands = None
         if settings.database_url.startswith("postgres"):
-            from headwater.cluster.beside import terminals
+            from headwater.cluster.beside import open_cluster_fetch
 
-            errands = await stack.enter_async_context(terminals(settings, store))
+            errands = await stack.enter_async_context(open_cluster_fetch(settings, store))
         client = Fetcher(
             allow_private=settings.allow_private,
             contact=settings.contact,

@@ -7,79 +7,83 @@ from typing import Any
 
 from headwater.cluster.messages import Job
 from headwater.cluster.partition import partition_of
-from headwater.cluster.tenancy import Tenancy
-from headwater.cluster.timing import awake
+from headwater.cluster.tenancy import Holdings
+from headwater.cluster.timing import boot_clock
 from headwater.fetch.client import Fetcher
-from headwater.fetch.errand import Hopped
-from headwater.fetch.journey import Way
+from headwater.fetch.errand import RemoteReply
+from headwater.fetch.journey import Handover
 from headwater.model import Outcome
-from headwater.node.roster import host_of
+from headwater.node.roster import registered_domain_of_url
 
-Found = Outcome | Way | Hopped  # of a refresh; where it leads, when others follow it; of an errand
+FetchOutcome = Outcome | Handover | RemoteReply  # of a refresh; where it leads, when others follow it; of an errand
 
 
-class Asking:
+class LeasedFetch:
     """A terminal's way to the hosts of its partitions."""
 
-    def __init__(self, fetcher: Fetcher, tenancy: Tenancy) -> None:
+    def __init__(self, fetcher: Fetcher, tenancy: Holdings) -> None:
         self._fetcher = fetcher
-        self._tenancy = tenancy
-        self._under_way: dict[asyncio.Task[Any], float] = {}  # until when each may take
+        self._holdings = tenancy
+        self._deadlines: dict[asyncio.Task[Any], float] = {}  # until when each may take
         self._late: set[asyncio.Task[Any]] = set()
 
-    def quiet_after_a_move(self, job: Job) -> float:
+    def find_quiet_seconds(self, job: Job) -> float:
         """Seconds: the last holder's pause between two fetches of a host holds for us too."""
-        return self._quiet(job.partition, job.url if job.way is None else job.way.at)
+        return self._quiet_seconds(job.partition, job.url if job.way is None else job.way.at)
 
-    async def in_time(self, job: Job) -> Found | None:
+    async def fetch_within_lease(self, job: Job) -> FetchOutcome | None:
         """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
         task = asyncio.current_task()
         assert task is not None
-        self._under_way[task] = self._tenancy.until
+        self._deadlines[task] = self._holdings.until
         try:
-            return await self._ask(job)
+            return await self._fetch(job)
         except asyncio.CancelledError:
             if task in self._late and not task.uncancel():  # nobody else has ended us too
                 return None
             raise
         finally:
-            del self._under_way[task]
+            del self._deadlines[task]
             self._late.discard(task)
 
-    def end_late(self, within: float) -> None:
+    def cancel_late(self, within: float) -> None:
         """End what has not ended so many seconds before its lease does. Called as often as that: a timer for each fetch
         would cost a twentieth of the fetch."""
-        soon = awake() + within
-        for task, until in self._under_way.items():
+        soon = boot_clock() + within
+        for task, until in self._deadlines.items():
             if until < soon and task not in self._late:
                 self._late.add(task)
                 task.cancel()
 
-    async def _ask(self, job: Job) -> Found:
+    async def _fetch(self, job: Job) -> FetchOutcome:
         """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host. So is
         one to a partition that has just become ours, which comes back to us as a job and waits its turn.
         """
         if job.errand is not None:
-            return await self._fetcher.run(job.errand.hop)
+            return await self._fetcher.run_request(job.errand.hop)
         given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
         led_to: list[int] = []
 
         def mine(url: str) -> bool:
             p = partition_of(url)
-            if p != job.partition and self._tenancy.epoch(p, awake()) is not None and not self._quiet(p, url):
+            if (
+                p != job.partition
+                and self._holdings.find_epoch(p, boot_clock()) is not None
+                and not self._quiet_seconds(p, url)
+            ):
                 led_to.append(p)  # worked on from here on, so that it is not let go meanwhile
-                self._tenancy.begin(p)
+                self._holdings.begin_job(p)
             return p == job.partition or p in led_to
 
         try:
-            return await self._fetcher.fetch_ours(job.url, job.validators, mine=mine, **given)
+            return await self._fetcher.fetch_until_handover(job.url, job.validators, mine=mine, **given)
         finally:
             for p in led_to:
-                self._tenancy.end(p)
+                self._holdings.end_job(p)
 
-    def _quiet(self, partition: int, url: str) -> float:
+    def _quiet_seconds(self, partition: int, url: str) -> float:
         """Seconds for which a host is left alone after its partition has become ours."""
-        now, gate = awake(), self._fetcher.gate
-        if not self._tenancy.quiet(partition, gate.longest_gap, now):  # as nearly always: whichever host it is
+        now, gate = boot_clock(), self._fetcher.gate
+        if not self._holdings.quiet_seconds(partition, gate.longest_gap, now):  # as nearly always: whichever host it is
             return 0.0
-        return self._tenancy.quiet(partition, gate.gap(host_of(url)), now)
+        return self._holdings.quiet_seconds(partition, gate.find_gap(registered_domain_of_url(url)), now)

@@ -10,94 +10,102 @@ import structlog
 from sqlalchemy import Connection
 
 from headwater.cluster import errands, sharing
-from headwater.cluster.hands import Taken, Then
-from headwater.cluster.messages import Grant, Job, Report, Result, encode, read_job
+from headwater.cluster.hands import OnSafe, ReceivedJob
+from headwater.cluster.messages import FetchResult, Grant, Job, MemberReport, encode, read_job
 from headwater.cluster.seat import pause
-from headwater.cluster.storer import Storer
-from headwater.cluster.terminal import Terminal
-from headwater.cluster.timing import Timing
+from headwater.cluster.storer import ClusterIngest
+from headwater.cluster.terminal import FetchPool
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import HeadwaterError
-from headwater.fetch.errand import Hopped
+from headwater.fetch.errand import RemoteReply
 from headwater.store import jobs, leases
 from headwater.store.jobs import JobRow
 from headwater.store.store import Store
 
-LOOK, LONGEST = 0.25, 1.0  # seconds between two looks for jobs while there are none, and have been none for a while
-SOON = 0.02  # between two looks whether there is room for more of them
-MOST_TRIES = 3
-LARGEST_BATCH = 256
-TOGETHER, ENOUGH = 0.2, 128  # seconds that a result waits for others to be written with, unless there are so many
+POLL_SECONDS, MAX_POLL_SECONDS = (
+    0.25,
+    1.0,
+)  # seconds between two looks for jobs while there are none, and have been none for a while
+ROOM_SECONDS = 0.02  # between two looks whether there is room for more of them
+MAX_TRIES = 3
+MAX_BATCH = 256
+BATCH_SECONDS, FULL_BATCH = (
+    0.2,
+    128,
+)  # seconds that a result waits for others to be written with, unless there are so many
 GIVEN_UP = "Nobody who took it came back."
 
 log = structlog.get_logger()
-read_report = msgspec.json.Decoder(Report).decode
+read_report = msgspec.json.Decoder(MemberReport).decode
 
 
-class PostgresOutgoing:
+class PostgresJobSender:
     """Jobs as rows; under the controller's lease when its store is fenced. `on_offered` hears when there are some."""
 
     def __init__(self, store: Store, on_offered: Callable[[], None] = lambda: None) -> None:
         self._store = store
-        self._on_offered = on_offered
+        self._on_sent = on_offered
 
-    async def offer(self, given: Sequence[Job]) -> set[int]:
+    async def send_jobs(self, given: Sequence[Job]) -> set[int]:
         rows = [JobRow(job.feed_id, job.partition, encode(job)) for job in given]
-        taken = await self._store.write(jobs.offer, rows)
-        self._on_offered()
+        taken = await self._store.write(jobs.add_jobs, rows)
+        self._on_sent()
         return taken
 
-    async def unstored(self) -> int:
+    async def count_backlog(self) -> int:
         return 0  # a result is stored by who fetched it: what was not heard of is not there
 
-    async def on_their_way(self) -> set[int]:
-        return await self._store.read(jobs.on_their_way)
+    async def list_in_flight(self) -> set[int]:
+        return await self._store.read(jobs.list_queued_feeds)
 
-    async def newest(self) -> int:
+    async def find_newest_result(self) -> int:
         return 0
 
-    async def stored(self, number: int) -> bool:
+    async def is_stored_up_to(self, number: int) -> bool:
         return True
 
 
-class PostgresLandlord:
+class PostgresPartitionSource:
     """Partitions straight from the leases."""
 
-    def __init__(self, store: Store, report: Callable[[], Report], timing: Timing) -> None:
+    def __init__(self, store: Store, report: Callable[[], MemberReport], timing: LeaseTiming) -> None:
         self._store = store
         self._report = report
         self._timing = timing
 
-    async def tend(self, drained: Mapping[int, int]) -> Grant:
-        return await self._store.write(tend, self._report(), drained, self._timing)
+    async def renew_partitions(self, drained: Mapping[int, int]) -> Grant:
+        return await self._store.write(renew_partitions, self._report(), drained, self._timing)
 
-    async def leave(self, held: Mapping[int, int]) -> None:
-        await self._store.write(leave, self._report().name, held)
+    async def release_partitions(self, held: Mapping[int, int]) -> None:
+        await self._store.write(leave_cluster, self._report().name, held)
 
 
-def tend(connection: Connection, report: Report, drained: Mapping[int, int], timing: Timing) -> Grant:
+def renew_partitions(
+    connection: Connection, report: MemberReport, drained: Mapping[int, int], timing: LeaseTiming
+) -> Grant:
     """Greet a terminal and give it its share, in the caller's transaction."""
-    now = leases.greet(connection, report.name, report.role, encode_json(report))
-    others = [one for one in leases.members(connection, timing.lease) if one.role in (report.role, "node")]
+    now = leases.record_heartbeat(connection, report.name, report.role, encode_report(report))
+    others = [one for one in leases.list_members(connection, timing.lease) if one.role in (report.role, "node")]
     well = [one for one in others if read_report(one.info).away_since is None]
     if well and report.away_since is not None:  # it reaches nobody: others do
-        share = sharing.keep(connection, report.name, report.keep, drained, timing.lease)
+        share = sharing.keep_partitions(connection, report.name, report.keep, drained, timing.lease)
     else:
-        share = sharing.tend(connection, report.name, len(well or others), drained, timing.lease)
-    leading = leases.read(connection, "controller")
+        share = sharing.share_partitions(connection, report.name, len(well or others), drained, timing.lease)
+    leading = leases.list_leases(connection, "controller")
     epoch = leading[0].epoch if leading else 0
     return Grant(share.partitions, share.surplus, timing.lease, epoch, now, lacking=share.lacking)
 
 
-def leave(connection: Connection, name: str, held: Mapping[int, int]) -> None:
-    sharing.release(connection, name, held)
-    leases.leave(connection, name)
+def leave_cluster(connection: Connection, name: str, held: Mapping[int, int]) -> None:
+    sharing.release_partitions(connection, name, held)
+    leases.remove_member(connection, name)
 
 
-def encode_json(report: Report) -> str:
+def encode_report(report: MemberReport) -> str:
     return msgspec.json.encode(report).decode()
 
 
-class PostgresJobs:
+class PostgresJobReceiver:
     """Looks for jobs of the partitions that a terminal holds: from time to time, and when it is woken."""
 
     def __init__(self, store: Store) -> None:
@@ -108,73 +116,76 @@ class PostgresJobs:
         """This process has offered some; of those of others it does not hear."""
         self._woken.set()
 
-    async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None:
-        more, wait = False, LOOK  # more than there was room for: looked for as soon as there is some, not one by one
+    async def receive_jobs(self, terminal: FetchPool, stop: asyncio.Event) -> None:
+        more, wait = (
+            False,
+            POLL_SECONDS,
+        )  # more than there was room for: looked for as soon as there is some, not one by one
         while not stop.is_set():
             self._woken.clear()
-            mine, room = terminal.mine, min(terminal.room, 2 * terminal.concurrency)
+            mine, room = terminal.open_partitions, min(terminal.room, 2 * terminal.concurrency)
             if more and room < terminal.concurrency:
-                await asyncio.sleep(SOON)
+                await asyncio.sleep(ROOM_SECONDS)
                 continue
-            rows = await self._taken(mine, room, terminal.timing.ack) if mine and room > 0 else []
+            rows = await self._take_rows(mine, room, terminal.timing.ack_seconds) if mine and room > 0 else []
             for row in rows:
                 await self._hand_over(terminal, row)
             more = 0 < len(rows) == room
-            wait = LOOK if rows else min(2 * wait, LONGEST)
+            wait = POLL_SECONDS if rows else min(2 * wait, MAX_POLL_SECONDS)
             if not more:
                 await pause(self._woken, wait)
 
-    async def _taken(self, mine: Sequence[int], room: int, seconds: float) -> list[JobRow]:
+    async def _take_rows(self, mine: Sequence[int], room: int, seconds: float) -> list[JobRow]:
         try:
-            return await self._store.statement(jobs.take, mine, room, seconds)
+            return await self._store.write_one(jobs.claim_jobs, mine, room, seconds)
         except HeadwaterError as error:
             log.warning("jobs_not_taken", error=str(error))
             return []
 
-    async def _hand_over(self, terminal: Terminal, row: JobRow) -> None:
-        if row.tries > MOST_TRIES:  # whoever took it before did not live to tell
+    async def _hand_over(self, terminal: FetchPool, row: JobRow) -> None:
+        if row.tries > MAX_TRIES:  # whoever took it before did not live to tell
             log.error("job_put_aside", feed=row.feed_id, tries=row.tries)
-            await self._store.write(_put_aside, row)
+            await self._store.write(_quarantine_job, row)
             return
 
         async def done() -> None:
             """The job went with its result's transaction."""
 
         async def give_back() -> None:
-            await self._store.write(jobs.give_back, [row.feed_id])
+            await self._store.write(jobs.return_jobs, [row.feed_id])
 
         async def put_down() -> None:
-            await self._store.write(jobs.put_down, row)
+            await self._store.write(jobs.drop_job, row)
 
         async def hand_on(job: Job) -> None:
-            await self._store.write(jobs.hand_on, JobRow(job.feed_id, job.partition, encode(job)))
+            await self._store.write(jobs.move_job, JobRow(job.feed_id, job.partition, encode(job)))
 
         job = read_job(row.body)
 
-        async def answer(hopped: Hopped) -> None:
+        async def answer(hopped: RemoteReply) -> None:
             assert job.errand is not None
-            await self._store.write(errands.answered, row, job.errand.reply, encode(hopped))
+            await self._store.write(errands.store_reply, row, job.errand.reply, encode(hopped))
 
-        terminal.take(Taken(job, done, give_back, put_down, hand_on, answer))
-
-
-def _put_aside(connection: Connection, row: JobRow) -> None:
-    jobs.put_aside(connection, f"jobs.{row.partition}.{row.feed_id}", row.body, GIVEN_UP)
-    jobs.finish(connection, [row.feed_id])
+        terminal.accept_job(ReceivedJob(job, done, give_back, put_down, hand_on, answer))
 
 
-class StoredAtOnce:
+def _quarantine_job(connection: Connection, row: JobRow) -> None:
+    jobs.quarantine_message(connection, f"jobs.{row.partition}.{row.feed_id}", row.body, GIVEN_UP)
+    jobs.delete_jobs(connection, [row.feed_id])
+
+
+class LocalIngest:
     """Results of this process, written by its own storer in batches that grow with the load."""
 
-    def __init__(self, storer: Storer, on_saved: Callable[[], None] = lambda: None) -> None:
-        self._storer = storer
+    def __init__(self, storer: ClusterIngest, on_saved: Callable[[], None] = lambda: None) -> None:
+        self._ingest = storer
         self._on_saved = on_saved
-        self._queue: asyncio.Queue[tuple[Result, Then]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[FetchResult, OnSafe]] = asyncio.Queue()
         self._enough = asyncio.Event()
 
-    def put(self, result: Result, then: Then) -> None:
+    def send_result(self, result: FetchResult, then: OnSafe) -> None:
         self._queue.put_nowait((result, then))
-        if self._queue.qsize() >= ENOUGH:
+        if self._queue.qsize() >= FULL_BATCH:
             self._enough.set()
 
     def abandon(self) -> None:
@@ -184,18 +195,18 @@ class StoredAtOnce:
         """Until cancelled. A batch that cannot be written is tried again until it can: nothing is thrown away."""
         while True:
             batch = [await self._queue.get()]
-            await pause(self._enough, TOGETHER)
-            while len(batch) < LARGEST_BATCH and not self._queue.empty():
+            await pause(self._enough, BATCH_SECONDS)
+            while len(batch) < MAX_BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
-            if self._queue.qsize() < ENOUGH:
+            if self._queue.qsize() < FULL_BATCH:
                 self._enough.clear()
-            await self._settle(batch)
+            await self._save_batch(batch)
 
-    async def _settle(self, batch: Sequence[tuple[Result, Then]]) -> None:
+    async def _save_batch(self, batch: Sequence[tuple[FetchResult, OnSafe]]) -> None:
         wait = 0.5
         while True:
             try:
-                saved = await self._storer.settle([result for result, _ in batch])
+                saved = await self._ingest.save_results([result for result, _ in batch])
                 break
             except HeadwaterError as error:
                 log.warning("batch_waits", results=len(batch), error=str(error))

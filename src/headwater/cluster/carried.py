@@ -8,58 +8,60 @@ from dataclasses import replace
 import structlog
 import zstandard
 
-from headwater.cluster.messages import Result, encode, read_results
+from headwater.cluster.messages import FetchResult, encode, read_results
 from headwater.model import Document
 
-SMALL = 16 << 10
-MARK = b"(\xb5/\xfd"  # how zstandard begins; MessagePack of a list of ours begins otherwise
-LARGEST = 64 << 20
+MIN_COMPRESSED = 16 << 10
+ZSTD_MAGIC = b"(\xb5/\xfd"  # how zstandard begins; MessagePack of a list of ours begins otherwise
+MAX_DECODED = 64 << 20
 SHORTENED = "Texts were shortened: the document was too large for NATS (max_payload)."
 
 log = structlog.get_logger()
 
 
-def packed(results: Sequence[Result], largest: int) -> Iterator[tuple[Sequence[Result], bytes]]:
+def encode_results(results: Sequence[FetchResult], largest: int) -> Iterator[tuple[Sequence[FetchResult], bytes]]:
     """Messages no larger than that, each with the results it carries: as few as may be."""
-    body = _compressed(results)
+    body = _encode_compressed(results)
     if len(body) <= largest or len(results) == 1:
-        yield results, body if len(body) <= largest else _fitting(results[0], largest)
+        yield results, body if len(body) <= largest else _encode_shortened(results[0], largest)
         return
     half = len(results) // 2
-    yield from packed(results[:half], largest)
-    yield from packed(results[half:], largest)
+    yield from encode_results(results[:half], largest)
+    yield from encode_results(results[half:], largest)
 
 
-def pack(result: Result, largest: int = LARGEST) -> bytes:
+def encode_result(result: FetchResult, largest: int = MAX_DECODED) -> bytes:
     """A message with one result."""
-    [(_, body)] = packed([result], largest)
+    [(_, body)] = encode_results([result], largest)
     return body
 
 
-def unpack(body: bytes) -> list[Result]:
-    if body.startswith(MARK):
-        body = zstandard.ZstdDecompressor().decompress(body, max_output_size=LARGEST)
+def decode_results(body: bytes) -> list[FetchResult]:
+    if body.startswith(ZSTD_MAGIC):
+        body = zstandard.ZstdDecompressor().decompress(body, max_output_size=MAX_DECODED)
     return read_results(body)
 
 
-def _fitting(result: Result, largest: int) -> bytes:
+def _encode_shortened(result: FetchResult, largest: int) -> bytes:
     """A document that is too large loses the texts of its items, the longest first, but none of its items."""
-    body = _compressed([result])
+    body = _encode_compressed([result])
     longest = 100_000
     while len(body) > largest and result.outcome.document is not None and longest >= 100:
         log.warning("result_shortened", feed=result.job.feed_id, bytes=len(body), texts_of=longest)
-        result = replace(result, outcome=replace(result.outcome, document=_shortened(result.outcome.document, longest)))
-        body = _compressed([result])
+        result = replace(
+            result, outcome=replace(result.outcome, document=_shorten_document(result.outcome.document, longest))
+        )
+        body = _encode_compressed([result])
         longest //= 10
     return body
 
 
-def _compressed(results: Sequence[Result]) -> bytes:
+def _encode_compressed(results: Sequence[FetchResult]) -> bytes:
     body = encode(results)
-    return body if len(body) < SMALL else zstandard.ZstdCompressor(level=1).compress(body)
+    return body if len(body) < MIN_COMPRESSED else zstandard.ZstdCompressor(level=1).compress(body)
 
 
-def _shortened(document: Document, longest: int) -> Document:
+def _shorten_document(document: Document, longest: int) -> Document:
     items = tuple(
         replace(entry, content=(entry.content or "")[:0] or None, summary=(entry.summary or "")[:longest] or None)
         if len(entry.content or "") + len(entry.summary or "") > longest

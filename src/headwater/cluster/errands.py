@@ -16,51 +16,51 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, delete
 
-from headwater.cluster.messages import Errand, Job, encode, read_hopped
+from headwater.cluster.messages import Job, ProxiedRequest, encode, read_reply
 from headwater.cluster.partition import partition_of
-from headwater.fetch.errand import Hop, Hopped
+from headwater.fetch.errand import RemoteReply, RemoteRequest
 from headwater.model import Ending
 from headwater.store import jobs, state
 from headwater.store.jobs import JobRow
 from headwater.store.store import Store
-from headwater.store.tables import state as state_table
+from headwater.store.tables import saved_state as state_table
 
-PATIENCE = 60.0  # seconds that somebody waits
-LOOK = 0.1
+REPLY_SECONDS = 60.0  # seconds that somebody waits
+POLL_SECONDS = 0.1
 PREFIX = "errand/"
-KEPT = 600.0  # seconds after which an answer that nobody has fetched goes
+RETENTION_SECONDS = 600.0  # seconds after which an answer that nobody has fetched goes
 
 
-def job_of(hop: Hop, reply: str) -> Job:
+def make_proxy_job(hop: RemoteRequest, reply: str) -> Job:
     number = -1 - random.getrandbits(62)  # of no feed
-    return Job(number, partition_of(hop.url), 0, hop.url, "where an address leads", errand=Errand(hop, reply))
+    return Job(number, partition_of(hop.url), 0, hop.url, "where an address leads", errand=ProxiedRequest(hop, reply))
 
 
-def unanswered(hop: Hop) -> Hopped:
+def make_timeout_reply(hop: RemoteRequest) -> RemoteReply:
     host = urlsplit(hop.url).hostname or hop.url
-    return Hopped(
+    return RemoteReply(
         ending=Ending.TIMEOUT,
-        message=f"No terminal has asked {host} within {PATIENCE:.0f} seconds. Look at /cluster, then try again.",
+        message=f"No terminal has asked {host} within {REPLY_SECONDS:.0f} seconds. Look at /cluster, then try again.",
     )
 
 
-def fitting(hopped: Hopped, largest: int) -> bytes:
+def encode_reply(hopped: RemoteReply, largest: int) -> bytes:
     """As a message; an answer that NATS does not take is one that is too large."""
     body = encode(hopped)
     if len(body) < largest:
         return body
     message = f"The document is too large for NATS: {len(hopped.body):,} bytes, at most {largest:,} (max_payload)."
-    return encode(Hopped(ending=Ending.TOO_LARGE, message=message, received=hopped.received))
+    return encode(RemoteReply(ending=Ending.TOO_LARGE, message=message, received=hopped.received))
 
 
-class NatsErrands:
+class NatsRequestProxy:
     """`link` is NATS' connection, `offer` publishes jobs."""
 
     def __init__(self, link: Any, offer: Callable[[list[Job]], Awaitable[object]]) -> None:
         self._link = link
-        self._offer = offer
+        self._send_jobs = offer
 
-    async def send(self, hop: Hop) -> Hopped:
+    async def proxy_request(self, hop: RemoteRequest) -> RemoteReply:
         inbox = self._link.new_inbox()
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -70,41 +70,41 @@ class NatsErrands:
 
         subscription = await self._link.subscribe(inbox, cb=hear)
         try:
-            await self._offer([job_of(hop, inbox)])
-            return read_hopped(await asyncio.wait_for(answered, PATIENCE))
+            await self._send_jobs([make_proxy_job(hop, inbox)])
+            return read_reply(await asyncio.wait_for(answered, REPLY_SECONDS))
         except TimeoutError:
-            return unanswered(hop)
+            return make_timeout_reply(hop)
         finally:
             await subscription.unsubscribe()
 
 
-class PostgresErrands:
+class PostgresRequestProxy:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def send(self, hop: Hop) -> Hopped:
+    async def proxy_request(self, hop: RemoteRequest) -> RemoteReply:
         name = f"{PREFIX}{random.getrandbits(64):016x}"
-        job = job_of(hop, name)
-        await self._store.write(jobs.offer, [JobRow(job.feed_id, job.partition, encode(job))])
-        end = time.monotonic() + PATIENCE
+        job = make_proxy_job(hop, name)
+        await self._store.write(jobs.add_jobs, [JobRow(job.feed_id, job.partition, encode(job))])
+        end = time.monotonic() + REPLY_SECONDS
         while time.monotonic() < end:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
             found = await self._store.load_state(name)
             if found is not None:
-                await self._store.write(_fetched, name)
-                return read_hopped(found[1])
-        await self._store.write(jobs.finish, [job.feed_id])
-        return unanswered(hop)
+                await self._store.write(_delete_reply, name)
+                return read_reply(found[1])
+        await self._store.write(jobs.delete_jobs, [job.feed_id])
+        return make_timeout_reply(hop)
 
 
-def answered(connection: Connection, row: JobRow, name: str, body: bytes) -> None:
+def store_reply(connection: Connection, row: JobRow, name: str, body: bytes) -> None:
     """The job goes and its answer waits; those that nobody has fetched for long go too."""
     now = time.time()
-    old = state_table.c.name.startswith(PREFIX, autoescape=True) & (state_table.c.saved < now - KEPT)
+    old = state_table.c.name.startswith(PREFIX, autoescape=True) & (state_table.c.saved < now - RETENTION_SECONDS)
     connection.execute(delete(state_table).where(old))
-    jobs.finish(connection, [row.feed_id])
-    state.save(connection, name, 1, body, now)
+    jobs.delete_jobs(connection, [row.feed_id])
+    state.save_state(connection, name, 1, body, now)
 
 
-def _fetched(connection: Connection, name: str) -> None:
+def _delete_reply(connection: Connection, name: str) -> None:
     connection.execute(delete(state_table).where(state_table.c.name == name))

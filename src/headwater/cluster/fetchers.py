@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from headwater.cluster.timing import Timing
+from headwater.cluster.timing import LeaseTiming
 from headwater.fetch.client import Fetcher
-from headwater.fetch.errand import Hop, Hopped
+from headwater.fetch.errand import RemoteReply, RemoteRequest
 from headwater.settings import Settings
 
-Errands = Callable[[Hop], Awaitable[Hopped]]
+RequestProxy = Callable[[RemoteRequest], Awaitable[RemoteReply]]
 
 
-def fetcher(
-    settings: Settings, timing: Timing, clock: Callable[[], float] | None = None, errands: Errands | None = None
+def make_fetcher(
+    settings: Settings,
+    timing: LeaseTiming,
+    clock: Callable[[], float] | None = None,
+    errands: RequestProxy | None = None,
 ) -> Fetcher:
     """`errands` makes its requests where another process holds the hosts."""
     more: dict[str, Any] = {} if clock is None else {"clock": clock}
@@ -24,7 +27,7 @@ def fetcher(
         per_host=settings.per_host,
         pause=settings.host_pause,
         connections=2 * settings.concurrency,
-        deadline=timing.fetch,
+        deadline=timing.fetch_seconds,
         errands=errands,
         **more,
     )

@@ -9,18 +9,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from headwater.cluster.messages import Grant, Job, Result
-from headwater.fetch.errand import Hopped
+from headwater.cluster.messages import FetchResult, Grant, Job
+from headwater.fetch.errand import RemoteReply
 
 if TYPE_CHECKING:
-    from headwater.cluster.terminal import Terminal
+    from headwater.cluster.terminal import FetchPool
 
 
-async def _nobody_waits(hopped: Hopped) -> None:
+async def _ignore_reply(hopped: RemoteReply) -> None:
     """A refresh is answered by its result."""
 
 
-class Taken(NamedTuple):
+class ReceivedJob(NamedTuple):
     """A job in our hands: `done` when its result is safe; not begun, `give_back` for others, `put_down` for nobody."""
 
     job: Job
@@ -28,30 +28,30 @@ class Taken(NamedTuple):
     give_back: Callable[[], Awaitable[None]]
     put_down: Callable[[], Awaitable[None]]
     hand_on: Callable[[Job], Awaitable[None]]  # to whoever holds the partition that the job now names
-    answer: Callable[[Hopped], Awaitable[None]] = _nobody_waits  # instead of `done`, for an errand
+    answer: Callable[[RemoteReply], Awaitable[None]] = _ignore_reply  # instead of `done`, for an errand
 
 
-class Landlord(Protocol):
+class PartitionSource(Protocol):
     """Who says which partitions are ours."""
 
-    async def tend(self, drained: Mapping[int, int]) -> Grant: ...
+    async def renew_partitions(self, drained: Mapping[int, int]) -> Grant: ...
 
-    async def leave(self, held: Mapping[int, int]) -> None: ...
+    async def release_partitions(self, held: Mapping[int, int]) -> None: ...
 
 
-class Jobs(Protocol):
+class JobReceiver(Protocol):
     """Where jobs come from."""
 
-    async def follow(self, terminal: Terminal, stop: asyncio.Event) -> None: ...
+    async def receive_jobs(self, terminal: FetchPool, stop: asyncio.Event) -> None: ...
 
 
-Then = Callable[[Exception | None], Awaitable[None]]
+OnSafe = Callable[[Exception | None], Awaitable[None]]
 
 
-class Results(Protocol):
+class ResultSender(Protocol):
     """Where results go."""
 
-    def put(self, result: Result, then: Then) -> None:
+    def send_result(self, result: FetchResult, then: OnSafe) -> None:
         """`then` is awaited when the result is safe, or with what was in the way of that."""
         ...
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from headwater import __version__
-from headwater.cluster.messages import Report
+from headwater.cluster.messages import MemberReport
 from headwater.settings import Settings
 
 
-class Identity:
+class LocalMember:
     """`counts` and `problems` are asked whenever somebody wants to know; of problems the first is told."""
 
     def __init__(
@@ -35,10 +35,10 @@ class Identity:
         self.outage = outage
         self._started = time.time()
 
-    def report(self) -> Report:
+    def make_report(self) -> MemberReport:
         used = resource.getrusage(resource.RUSAGE_SELF)
         since, keep = self.outage() or (None, ())
-        return Report(
+        return MemberReport(
             self.name,
             self.role,
             __version__,

@@ -21,12 +21,12 @@ import msgspec
 import structlog
 
 from headwater.cluster import fail_points
-from headwater.cluster.acks import Message
+from headwater.cluster.acks import OutgoingMessage
 from headwater.cluster.messages import encode
 from headwater.cluster.partition import partition_of
 from headwater.cluster.seat import pause
-from headwater.cluster.streams import Streams
-from headwater.store.leases import Lease
+from headwater.cluster.streams import NatsStreams
+from headwater.store.leases import ClusterLease
 from headwater.store.store import Store
 from headwater.store.values import OutboxEntry
 
@@ -87,7 +87,7 @@ def _message(some: Sequence[tuple[OutboxEntry, bytes]]) -> tuple[OutboxEntry, st
 class Relay:
     """Publishes the outbox to ITEMS; one at a time, under a lease."""
 
-    def __init__(self, streams: Streams, store: Store) -> None:
+    def __init__(self, streams: NatsStreams, store: Store) -> None:
         self._streams = streams
         self._store = store
         self._woken = asyncio.Event()
@@ -96,7 +96,7 @@ class Relay:
     def wake(self) -> None:
         self._woken.set()
 
-    async def run(self, held: Lease, over: asyncio.Event) -> None:
+    async def run(self, held: ClusterLease, over: asyncio.Event) -> None:
         """Work of the seat."""
         store = self._store.fenced(held)
         await store.write(Store.advance, RELAY, 0)  # from here on retention spares what was not relayed
@@ -112,7 +112,7 @@ class Relay:
             wait = LOOK
             fail_points.here("relay.read")
             publish = partial(self._publish, entries, position)
-            await self._streams.patience.until_done("items", "ITEMS", publish, until=lambda problem: over.is_set())
+            await self._streams.retry.retry_until_done("items", "ITEMS", publish, until=lambda problem: over.is_set())
             fail_points.here("relay.published")
             await store.write(Store.advance, RELAY, entries[-1].position)
             fail_points.here("relay.advanced")
@@ -123,19 +123,19 @@ class Relay:
         largest = max(self._streams.link.max_payload - 4096, 4096)
         found = list(pieces(entries, previous, largest))
         feeds = await self._store.asking({first.item.feed_id for first, _, _ in found})
-        messages: list[Message] = []
+        messages: list[OutgoingMessage] = []
         for first, identity, body in found:
             feed = feeds.get(first.item.feed_id)
             partition = partition_of(feed.url) if feed is not None else 0
-            subject = self._streams.subject(f"it.{partition}.{first.item.feed_id}")
+            subject = self._streams.full_subject(f"it.{partition}.{first.item.feed_id}")
             messages.append((subject, body, {"Nats-Msg-Id": identity}))
-        await self._streams.publish(messages)
+        await self._streams.publish_messages(messages)
 
 
 class Followed:
     """The outbox as the stream tells it; what the stream does not have comes from the database."""
 
-    def __init__(self, streams: Streams, store: Store) -> None:
+    def __init__(self, streams: NatsStreams, store: Store) -> None:
         self._streams = streams
         self._store = store
         self._subscription: Any = None
@@ -196,7 +196,7 @@ class Followed:
             config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=start, **common)
         else:
             config = ConsumerConfig(deliver_policy=DeliverPolicy.NEW, **common)
-        stream, context = self._streams.stream("ITEMS"), self._streams.context
+        stream, context = self._streams.stream_name("ITEMS"), self._streams.context
         made = await context.add_consumer(stream, config)
         self._subscription = await context.pull_subscribe_bind(made.name, stream)
 

@@ -12,57 +12,57 @@ import numpy as np
 import structlog
 
 from headwater.cluster import pushed, told
-from headwater.cluster.controller import Controller, Outgoing
-from headwater.cluster.timing import Timing
+from headwater.cluster.controller import ClusterDispatcher, JobSender
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import HeadwaterError
-from headwater.language.ast import Create
-from headwater.node.courtesy import Courtesy
-from headwater.node.deciding import Status
-from headwater.node.kept_settings import KeptSettings
+from headwater.language.ast import CreateFeed
+from headwater.node.courtesy import Politeness
+from headwater.node.deciding import CrawlStatus
+from headwater.node.kept_settings import LiveSettings
 from headwater.node.learning import Lesson
-from headwater.node.setting_up import build_strategy, spending
-from headwater.node.upkeep import Upkeep, every
-from headwater.query.scope import Scope
+from headwater.node.setting_up import build_configured_strategy, make_budget_account
+from headwater.node.upkeep import Maintenance, run_every
+from headwater.query.scope import SourceScope
 from headwater.query.text import Origin
 from headwater.settings import Settings
 from headwater.store import leases, queries
-from headwater.store.leases import Lease
+from headwater.store.leases import ClusterLease
 from headwater.store.store import Store
 
-SEAT = "controller"
+CONTROLLER = "controller"
 STATUS, VERSION = "cluster status", 1
-LOOK = 1.0
-TELL = 2.0  # seconds between two words for those who watch
-PER_TERMINAL = 8  # jobs in flight, as a multiple of what a terminal fetches at once
+POLL_SECONDS = 1.0
+STATUS_SECONDS = 2.0  # seconds between two words for those who watch
+JOBS_PER_FETCH = 8  # jobs in flight, as a multiple of what a terminal fetches at once
 
 log = structlog.get_logger()
 
 
-class StandingQueries:
+class DefinitionReader:
     """The definitions in force, read from the store: the query processor may be on another machine."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._revisions: tuple[int, int] | None = None
-        self._definitions: dict[int, Create] = {}
+        self._definitions: dict[int, CreateFeed] = {}
         self._origins: dict[int, Origin] = {}
 
     @property
-    def definitions(self) -> Mapping[int, Create]:
+    def definitions(self) -> Mapping[int, CreateFeed]:
         return self._definitions
 
-    def scope(self) -> Scope:
-        return Scope(self._origins, {create.name.key: create.query for create in self._definitions.values()})
+    def build_scope(self) -> SourceScope:
+        return SourceScope(self._origins, {create.name.key: create.query for create in self._definitions.values()})
 
-    async def look(self) -> bool:
+    async def reload_changes(self) -> bool:
         """Read anew what has changed; whether anything had."""
         revisions = await self._store.queries.revisions()
         if revisions == self._revisions:
             return False
-        found: dict[int, Create] = {}
+        found: dict[int, CreateFeed] = {}
         for query in await self._store.queries.all():
             try:
-                found[query.id] = queries.definition(query.text, query.form)
+                found[query.id] = queries.read_definition(query.text, query.form)
             except (HeadwaterError, ValueError) as error:
                 log.error("query_not_understood", query=query.name, error=str(error))
         self._origins = await self._store.queries.origins() if found else {}  # asked about by queries only
@@ -77,103 +77,112 @@ class Leader:
         self,
         store: Store,
         settings: Settings,
-        outgoing: Callable[[Store, Lease], Outgoing],
+        outgoing: Callable[[Store, ClusterLease], JobSender],
         *,
         roles: Sequence[str],
-        beside: Callable[[Store, Lease, asyncio.Event], Sequence[asyncio.Task[None]]] = lambda store, held, over: (),
+        beside: Callable[
+            [Store, ClusterLease, asyncio.Event], Sequence[asyncio.Task[None]]
+        ] = lambda store, held, over: (),
     ) -> None:
         """`roles` are those of members that fetch; `beside` starts what else only the leader does."""
         self._store = store
         self._settings = settings
-        self._kept = KeptSettings(store, settings)
-        self._began = False
-        self._outgoing = outgoing
+        self._live_settings = LiveSettings(store, settings)
+        self._has_loaded = False
+        self._make_sender = outgoing
         self._roles = frozenset(roles)
-        self._beside = beside
-        self._terminals = 0
-        self._away: float | None = None  # since when none of those who fetch reaches anybody
-        self.controller: Controller | None = None
-        self.upkeep: Upkeep | None = None
-        self.took: float | None = None  # seconds from winning the lease to the first choice
+        self._start_extra_tasks = beside
+        self._terminal_capacity = 0
+        self._network_away_since: float | None = None  # since when none of those who fetch reaches anybody
+        self.dispatcher: ClusterDispatcher | None = None
+        self.maintenance: Maintenance | None = None
+        self.takeover_seconds: float | None = None  # seconds from winning the lease to the first choice
 
     @property
     def capacity(self) -> int:
-        return PER_TERMINAL * self._terminals
+        return JOBS_PER_FETCH * self._terminal_capacity
 
-    def status(self) -> Status | None:
+    def status(self) -> CrawlStatus | None:
         """What goes on, None while another leads."""
-        if self.controller is None or self.upkeep is None:
+        if self.dispatcher is None or self.maintenance is None:
             return None
-        return replace(self.controller.status(), aims=self.upkeep.aims, network_away_since=self._away)
+        return replace(
+            self.dispatcher.status(), aims=self.maintenance.target_outcomes, network_away_since=self._network_away_since
+        )
 
-    async def follow(self) -> None:
+    async def follow_settings(self) -> None:
         """Take up settings that a node has changed. Called from the start of the process on, also while another leads:
         what is given by hand wins over changes before the start, not over those since."""
-        if not self._began:
-            self._settings, self._began = await self._kept.at_start(), True
-        strategy = build_strategy(self._settings) if self.controller is None else self.controller.strategy
-        if (news := await self._kept.news(self._settings, strategy)) is not None:
+        if not self._has_loaded:
+            self._settings, self._has_loaded = await self._live_settings.load(), True
+        strategy = build_configured_strategy(self._settings) if self.dispatcher is None else self.dispatcher.strategy
+        if (news := await self._live_settings.poll_changes(self._settings, strategy)) is not None:
             self._settings = news[1]
-            if self.upkeep is not None:
-                await self.upkeep.take(*news)
+            if self.maintenance is not None:
+                await self.maintenance.apply_settings(*news)
 
-    async def lead(self, held: Lease, over: asyncio.Event) -> None:
+    async def run_term(self, held: ClusterLease, over: asyncio.Event) -> None:
         """Work of the seat."""
         began = time.monotonic()
-        await self.follow()
+        await self.follow_settings()
         store = self._store.fenced(held)
-        controller, standing = self._new_controller(store, held), StandingQueries(store)
-        upkeep = Upkeep(store, controller, self._settings)
-        await upkeep.begin()
-        await controller.inherit()
-        await standing.look()
-        await pushed.follow(store, controller.courtesy)
-        await self._count(store)
-        self.controller, self.upkeep = controller, upkeep
-        self.took = time.monotonic() - began
-        log.info("leads", epoch=held.epoch, feeds=len(controller.roster), seconds=round(self.took, 2))
+        controller, standing = self._make_dispatcher(store, held), DefinitionReader(store)
+        upkeep = Maintenance(store, controller, self._settings)
+        await upkeep.load_state()
+        await controller.adopt_in_flight()
+        await standing.reload_changes()
+        await pushed.follow_pushed_feeds(store, controller.politeness)
+        await self._count_capacity(store)
+        self.dispatcher, self.maintenance = controller, upkeep
+        self.takeover_seconds = time.monotonic() - began
+        log.info("leads", epoch=held.epoch, feeds=len(controller.feed_table), seconds=round(self.takeover_seconds, 2))
         tasks = [
-            *upkeep.tasks(standing, over),
-            *self._watching(store, controller, upkeep, standing, over),
-            *self._beside(store, held, over),
+            *upkeep.start_tasks(standing, over),
+            *self._start_watchers(store, controller, upkeep, standing, over),
+            *self._start_extra_tasks(store, held, over),
         ]
         try:
-            await upkeep.want(standing)
+            await upkeep.update_demand(standing)
             await controller.run(over)
         finally:
             over.set()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self.controller = self.upkeep = None
+            self.dispatcher = self.maintenance = None
             try:
-                await upkeep.save()
-                await upkeep.report()
+                await upkeep.save_state()
+                await upkeep.publish_report()
             except HeadwaterError as error:  # another leads: what it learns counts
                 log.warning("not_saved", error=str(error))
 
-    def _new_controller(self, store: Store, held: Lease) -> Controller:
+    def _make_dispatcher(self, store: Store, held: ClusterLease) -> ClusterDispatcher:
         given = self._settings
-        return Controller(
+        return ClusterDispatcher(
             store,
-            build_strategy(given),
-            spending(given),
-            Courtesy(np.random.default_rng(), least=given.least_interval),
-            self._outgoing(store, held),
+            build_configured_strategy(given),
+            make_budget_account(given),
+            Politeness(np.random.default_rng(), least=given.least_interval),
+            self._make_sender(store, held),
             epoch=held.epoch,
-            timing=Timing(given.cluster_lease),
+            timing=LeaseTiming(given.cluster_lease),
             per_host=given.per_host,
             capacity=lambda: self.capacity,
-            on_learned=self._learned,
+            on_learned=self._report_lessons,
         )
 
-    def _watching(
-        self, store: Store, controller: Controller, upkeep: Upkeep, standing: StandingQueries, over: asyncio.Event
+    def _start_watchers(
+        self,
+        store: Store,
+        controller: ClusterDispatcher,
+        upkeep: Maintenance,
+        standing: DefinitionReader,
+        over: asyncio.Event,
     ) -> list[asyncio.Task[None]]:
         """What changes elsewhere, and what is told to those who watch."""
         told_last = b""
 
         async def look() -> None:
-            if await standing.look():
-                await upkeep.want(standing)
+            if await standing.reload_changes():
+                await upkeep.update_demand(standing)
 
         async def tell() -> None:
             nonlocal told_last
@@ -184,30 +193,36 @@ class Leader:
                 told_last = said
 
         async def hubs() -> None:
-            ended = await pushed.follow(store, controller.courtesy)
-            await controller.reconsider(ended)
+            ended = await pushed.follow_pushed_feeds(store, controller.politeness)
+            await controller.reconsider_feeds(ended)
 
         async def believe() -> None:
-            await told.tell(store, controller)
+            await told.save_belief_sample(store, controller)
 
         async def count() -> None:
-            await self._count(store)
+            await self._count_capacity(store)
 
-        works = ((pushed.LOOK, hubs), (told.EVERY, believe), (LOOK, look), (LOOK, count), (TELL, tell))
-        return [asyncio.create_task(every(seconds, work, over)) for seconds, work in works]
+        works = (
+            (pushed.POLL_SECONDS, hubs),
+            (told.BELIEF_SECONDS, believe),
+            (POLL_SECONDS, look),
+            (POLL_SECONDS, count),
+            (STATUS_SECONDS, tell),
+        )
+        return [asyncio.create_task(run_every(seconds, work, over)) for seconds, work in works]
 
-    async def _count(self, store: Store) -> None:
+    async def _count_capacity(self, store: Store) -> None:
         """How much the terminals that are there can fetch at once."""
-        here = await store.read(leases.members, self._settings.cluster_lease)
+        here = await store.read(leases.list_members, self._settings.cluster_lease)
         infos = [msgspec.json.decode(one.info) for one in here if one.role in self._roles]
-        self._terminals = sum(int(info.get("capacity", 0)) for info in infos)
+        self._terminal_capacity = sum(int(info.get("capacity", 0)) for info in infos)
         away = [info.get("away_since") for info in infos]
-        self._away = min(away) if away and None not in away else None
+        self._network_away_since = min(away) if away and None not in away else None
 
-    def _learned(self, lessons: Sequence[Lesson]) -> None:
-        if self.upkeep is None:
+    def _report_lessons(self, lessons: Sequence[Lesson]) -> None:
+        if self.maintenance is None:
             return
-        self.upkeep.watch.note((lesson.refresh, lesson.before) for lesson in lessons)
+        self.maintenance.monitor.count_refreshes((lesson.refresh, lesson.before) for lesson in lessons)
         bound = log.bind()  # once: it looks its settings up each time
         for lesson in lessons:
             refresh = lesson.refresh
@@ -222,9 +237,9 @@ class Leader:
             )
 
 
-async def last_status(store: Store) -> Status | None:
+async def load_leader_status(store: Store) -> CrawlStatus | None:
     """What the leader said last; None if there was none."""
     saved = await store.load_state(STATUS)
     if saved is None or saved[0] != VERSION:
         return None
-    return msgspec.json.decode(saved[1], type=Status)
+    return msgspec.json.decode(saved[1], type=CrawlStatus)

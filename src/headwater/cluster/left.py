@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.cluster.streams import BUFFERS, Streams
+from headwater.cluster.streams import BUFFERS, NatsStreams
 
-PAGE = 256  # consumers that NATS tells at once
+CONSUMER_PAGE = 256  # consumers that NATS tells at once
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class StreamBacklog:
     """A stream, or a consumer of it: `pending` was never given out, `ack_pending` was and is not done, `redelivered` of
     these were given out more than once. For a stream (`consumer` is None) there is only how many messages it has."""
 
@@ -30,17 +30,17 @@ class Left:
         )
 
 
-async def left(streams: Streams) -> list[Left]:
+async def list_backlog(streams: NatsStreams) -> list[StreamBacklog]:
     """Everything that is not empty, each stream before its consumers."""
-    found: list[Left] = []
+    found: list[StreamBacklog] = []
     for name in BUFFERS:
-        there = (await streams.context.stream_info(streams.stream(name))).state
-        consumers: list[Left] = []
-        for offset in range(0, there.consumer_count, PAGE):
-            for one in await streams.context.consumers_info(streams.stream(name), offset):
+        there = (await streams.context.stream_info(streams.stream_name(name))).state
+        consumers: list[StreamBacklog] = []
+        for offset in range(0, there.consumer_count, CONSUMER_PAGE):
+            for one in await streams.context.consumers_info(streams.stream_name(name), offset):
                 counts = (int(one.num_pending or 0), int(one.num_ack_pending or 0), int(one.num_redelivered or 0))
                 if any(counts):
-                    consumers.append(Left(name, one.name, 0, *counts))
+                    consumers.append(StreamBacklog(name, one.name, 0, *counts))
         if there.messages or consumers:
-            found += [Left(name, None, int(there.messages)), *consumers]
+            found += [StreamBacklog(name, None, int(there.messages)), *consumers]
     return found

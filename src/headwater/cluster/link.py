@@ -11,19 +11,19 @@ import structlog
 
 from headwater.errors import ClusterError
 
-OLDEST = (2, 10)
-PATIENCE = 60.0  # seconds that a server is waited for when we start
+OLDEST_VERSION = (2, 10)
+CONNECT_SECONDS = 60.0  # seconds that a server is waited for when we start
 _SECRET = re.compile("//.*@")
 
 log = structlog.get_logger()
 
 
-def shown(url: str) -> str:
+def redact_address(url: str) -> str:
     """The address without what nobody else may know, and without the files of certificates."""
     return ",".join(_SECRET.sub("//", one.strip().partition("?")[0]) for one in url.split(","))
 
 
-async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
+async def connect_nats(url: str, name: str, *, patience: float = CONNECT_SECONDS) -> Any:
     """A connection that mends itself. A server that is not there is waited for; ClusterError for what will not mend.
 
     `nats://user:password@host:4222`, `tls://…?ca=FILE`, several with commas between.
@@ -34,19 +34,19 @@ async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
         from headwater.cluster import tls
     except ImportError as error:
         raise ClusterError("NATS needs one more package: install headwater[cluster].") from error
-    given = tls.address(url)
+    given = tls.parse_address(url)
     heard: list[Exception] = []
 
     async def hear(error: Exception) -> None:
         heard[:] = [*heard[-1:], error]  # of two attempts: an alert may be lost with the connection
         if link is not None:
-            log.warning("nats_says", error=tls.problem(error) or _said(error))
+            log.warning("nats_says", error=tls.explain_tls_error(error) or _describe_error(error))
 
     link: Any = None
     end, wait = asyncio.get_running_loop().time() + patience, 0.25
     while True:
         try:
-            client = tls.Secure(insists=given.context is not None)
+            client = tls.StrictTlsClient(insists=given.context is not None)
             await client.connect(
                 list(given.servers),
                 name=name,
@@ -59,28 +59,30 @@ async def connect(url: str, name: str, *, patience: float = PATIENCE) -> Any:
             link = client
             break
         except (NatsError, OSError, TimeoutError, ValueError) as error:
-            says = " ".join(map(_said, [error, *heard[-1:]]))
-            if blamed := next(filter(None, map(tls.problem, heard)), None):
-                raise ClusterError(f"NATS at {shown(url)} {blamed}") from error
+            says = " ".join(map(_describe_error, [error, *heard[-1:]]))
+            if blamed := next(filter(None, map(tls.explain_tls_error, heard)), None):
+                raise ClusterError(f"NATS at {redact_address(url)} {blamed}") from error
             if "uthorization" in says or "uthentication" in says:
                 raise ClusterError(
-                    f"NATS at {shown(url)} refused our credentials. Check user and password in the address, or the "
+                    f"NATS at {redact_address(url)} refused our credentials. Check user and password in the address, or the "
                     "permissions of this role."
                 ) from error
             if asyncio.get_running_loop().time() + wait > end:
                 raise ClusterError(
-                    f"NATS at {shown(url)} cannot be reached ({says}). Check that it runs and what its address is."
+                    f"NATS at {redact_address(url)} cannot be reached ({says}). Check that it runs and what its address is."
                 ) from error
-            log.warning("nats_not_reached", server=shown(url), error=says, again_in=round(wait, 2))
+            log.warning("nats_not_reached", server=redact_address(url), error=says, again_in=round(wait, 2))
             await asyncio.sleep(wait * random.uniform(0.75, 1.25))
             wait = min(2 * wait, 5.0)
     link.options["max_reconnect_attempts"] = -1  # from here on it is waited for, however long
     version = (link.connected_server_version.major, link.connected_server_version.minor)
-    if version < OLDEST:
+    if version < OLDEST_VERSION:
         await link.close()
-        raise ClusterError(f"NATS at {shown(url)} is version {version[0]}.{version[1]}; Headwater needs 2.10 or newer.")
+        raise ClusterError(
+            f"NATS at {redact_address(url)} is version {version[0]}.{version[1]}; Headwater needs 2.10 or newer."
+        )
     return link
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -11,13 +11,13 @@ import time
 import structlog
 from sqlalchemy import Connection
 
-from headwater.cluster.timing import Timing
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import ClusterError
 from headwater.store import leases
 from headwater.store.store import Store
 
-CLUSTER = "cluster"
-SKEW = 2.0  # seconds of difference between clocks that are worth a sentence
+CLUSTER_LEASE = "cluster"
+MAX_CLOCK_SKEW = 2.0  # seconds of difference between clocks that are worth a sentence
 
 log = structlog.get_logger()
 
@@ -25,37 +25,37 @@ log = structlog.get_logger()
 class Membership:
     """`carrier` says what carries jobs: "postgresql", or the identity of the NATS streams."""
 
-    def __init__(self, store: Store, carrier: str, timing: Timing) -> None:
+    def __init__(self, store: Store, carrier: str, timing: LeaseTiming) -> None:
         self._store = store
         self._carrier = carrier
         self._timing = timing
-        self.offset = 0.0  # what our clock lacks to the database's
+        self.clock_offset = 0.0  # what our clock lacks to the database's
         self.problem: str | None = None
 
-    async def join(self) -> None:
+    async def join_cluster(self) -> None:
         """ClusterError while another cluster lives on this database."""
-        holder = await self._store.write(_join, self._carrier, self._timing.lease)
+        holder = await self._store.write(_claim_cluster, self._carrier, self._timing.lease)
         if holder is not None:
             raise ClusterError(
-                f"Another cluster lives on this database: its jobs go by {_told(holder)}, ours would go by "
-                f"{_told(self._carrier)}. Give this one a database of its own, or stop the other and wait "
+                f"Another cluster lives on this database: its jobs go by {_describe_carrier(holder)}, ours would go by "
+                f"{_describe_carrier(self._carrier)}. Give this one a database of its own, or stop the other and wait "
                 f"{self._timing.lease:.0f} seconds."
             )
 
-    async def stay(self) -> None:
+    async def heartbeat(self) -> None:
         """Renew the common lease and compare clocks."""
         began = time.time()
-        await self.join()
-        now = await self._store.read(leases.clock)
+        await self.join_cluster()
+        now = await self._store.read(leases.read_database_time)
         ended = time.time()
-        self.offset = now - (began + ended) / 2
-        wrong = abs(self.offset) > SKEW + (ended - began) / 2
-        self.problem = skew(self.offset) if wrong else None
+        self.clock_offset = now - (began + ended) / 2
+        wrong = abs(self.clock_offset) > MAX_CLOCK_SKEW + (ended - began) / 2
+        self.problem = describe_clock_skew(self.clock_offset) if wrong else None
         if self.problem:
             log.warning("clock_is_wrong", message=self.problem)
 
 
-def skew(offset: float) -> str:
+def describe_clock_skew(offset: float) -> str:
     """The sentence about a clock."""
     way = "behind" if offset > 0 else "ahead of"
     return (
@@ -64,12 +64,12 @@ def skew(offset: float) -> str:
     )
 
 
-def _join(connection: Connection, carrier: str, seconds: float) -> str | None:
+def _claim_cluster(connection: Connection, carrier: str, seconds: float) -> str | None:
     """None when we belong, else who has the database."""
-    if leases.take(connection, CLUSTER, carrier, seconds) is not None:
+    if leases.acquire_lease(connection, CLUSTER_LEASE, carrier, seconds) is not None:
         return None
-    return leases.read(connection, CLUSTER)[0].holder
+    return leases.list_leases(connection, CLUSTER_LEASE)[0].holder
 
 
-def _told(carrier: str) -> str:
+def _describe_carrier(carrier: str) -> str:
     return "PostgreSQL alone" if carrier == "postgresql" else f"NATS ({carrier})"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from headwater.cluster.partition import partition_of
-from headwater.fetch.errand import Hop, Hopped
-from headwater.fetch.journey import Way
+from headwater.fetch.errand import RemoteReply, RemoteRequest
+from headwater.fetch.journey import Handover
 from headwater.model import Outcome, Validators
 from headwater.node.learning import Lesson
 from headwater.quick import quick
-from headwater.store.values import Asking
+from headwater.store.values import FetchPlan
 
 NO_VALIDATORS = Validators()
 EPOCH_SHIFT = 32  # a generation begins with the epoch of the controller that gave it out
@@ -20,10 +20,10 @@ EPOCH_SHIFT = 32  # a generation begins with the epoch of the controller that ga
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ProxiedRequest:
     """One request for somebody who waits for what it brings: where an address that a person gave leads."""
 
-    hop: Hop
+    hop: RemoteRequest
     reply: str  # where the answer goes
 
 
@@ -41,8 +41,8 @@ class Job:
     body_hash: str | None = None
     delta: bool = False
     rate: float | None = None
-    way: Way | None = None  # a fetch that another terminal has begun, redirected to a host of ours
-    errand: Errand | None = None  # instead of a refresh; `feed_id` is a number below zero then
+    way: Handover | None = None  # a fetch that another terminal has begun, redirected to a host of ours
+    errand: ProxiedRequest | None = None  # instead of a refresh; `feed_id` is a number below zero then
     well: bool = False  # its last refresh succeeded
     wished: bool = False  # a person waits for it
 
@@ -54,7 +54,7 @@ class Job:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Result:
+class FetchResult:
     """What came of a job, by whom, under which epoch of the partition's lease. `unasked`: the terminal reached nobody
     at all, so that it says nothing of the feed."""
 
@@ -67,7 +67,7 @@ class Result:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Taught:
+class StoredLesson:
     """What the controller learns from a result that was stored; `late` results teach nothing but that they came.
     `unasked` ones (which an older controller takes for late) were not stored: their feeds are due again."""
 
@@ -78,7 +78,7 @@ class Taught:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MemberReport:
     """How a member is doing, for those who look: `counts` since it started, `problem` the last one, in words."""
 
     name: str
@@ -102,7 +102,7 @@ class Hello:
     A greeting may be answered late, and by then the partition may be the terminal's again, under another epoch.
     """
 
-    report: Report
+    report: MemberReport
     drained: dict[int, int] = field(default_factory=dict)
     leaving: bool = False
 
@@ -124,7 +124,7 @@ class Grant:
     lacking: bool = False
 
 
-def job_for(one: Asking, generation: int, reason: str, rate: float | None) -> Job:
+def make_job(one: FetchPlan, generation: int, reason: str, rate: float | None) -> Job:
     # A delta is merged into the window we keep, so it is only asked for where there is one.
     given = (one.validators, one.body_hash, one.windowed)
     return Job(one.feed_id, partition_of(one.url), generation, one.url, reason, *given, rate, well=one.well)
@@ -132,8 +132,8 @@ def job_for(one: Asking, generation: int, reason: str, rate: float | None) -> Jo
 
 encode = msgspec.msgpack.Encoder().encode
 read_job = msgspec.msgpack.Decoder(Job).decode
-read_results = msgspec.msgpack.Decoder(list[Result]).decode
-read_taught = msgspec.msgpack.Decoder(list[Taught]).decode
-read_hopped = msgspec.msgpack.Decoder(Hopped).decode
+read_results = msgspec.msgpack.Decoder(list[FetchResult]).decode
+read_lessons = msgspec.msgpack.Decoder(list[StoredLesson]).decode
+read_reply = msgspec.msgpack.Decoder(RemoteReply).decode
 read_hello = msgspec.msgpack.Decoder(Hello).decode
 read_grant = msgspec.msgpack.Decoder(Grant).decode

@@ -19,38 +19,38 @@ import numpy as np
 import structlog
 
 from headwater.cluster import pushed, sharing
-from headwater.cluster.by_postgres import PostgresJobs, PostgresLandlord, PostgresOutgoing, StoredAtOnce
-from headwater.cluster.errands import PostgresErrands
-from headwater.cluster.fetchers import fetcher
-from headwater.cluster.identity import Identity
-from headwater.cluster.leading import SEAT, Leader, last_status
+from headwater.cluster.by_postgres import LocalIngest, PostgresJobReceiver, PostgresJobSender, PostgresPartitionSource
+from headwater.cluster.errands import PostgresRequestProxy
+from headwater.cluster.fetchers import make_fetcher
+from headwater.cluster.identity import LocalMember
+from headwater.cluster.leading import CONTROLLER, Leader, load_leader_status
 from headwater.cluster.membership import Membership
-from headwater.cluster.reading_articles import ARTICLES, fetching
-from headwater.cluster.seat import Seat
-from headwater.cluster.staying import on_the_list
-from headwater.cluster.storer import Storer
-from headwater.cluster.terminal import Terminal
-from headwater.cluster.timing import Timing
-from headwater.cluster.told import last_told
-from headwater.cluster.wishing import Wishing
-from headwater.node.articles import pages_of_hits
-from headwater.node.buying import Sample
-from headwater.node.courtesy import Courtesy
-from headwater.node.crawler import Status
-from headwater.node.delivering import delivering
-from headwater.node.kept_settings import LOOK, KeptSettings
+from headwater.cluster.reading_articles import ARTICLES, make_article_work
+from headwater.cluster.seat import Election
+from headwater.cluster.staying import send_heartbeats
+from headwater.cluster.storer import ClusterIngest
+from headwater.cluster.terminal import FetchPool
+from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.told import load_belief_sample
+from headwater.cluster.wishing import RemoteCrawl
+from headwater.node.articles import enqueue_articles_of_hits
+from headwater.node.buying import BeliefSample
+from headwater.node.courtesy import Politeness
+from headwater.node.crawler import CrawlStatus
+from headwater.node.delivering import make_deliverer
+from headwater.node.kept_settings import POLL_SECONDS, LiveSettings
 from headwater.node.node import Node
-from headwater.node.processor import Processor
-from headwater.node.setting_up import build_strategy
-from headwater.node.upkeep import every
-from headwater.publish.duties import Duties
-from headwater.publish.live import Live
-from headwater.query.tongues import detector
+from headwater.node.processor import QueryProcessor
+from headwater.node.setting_up import build_configured_strategy
+from headwater.node.upkeep import run_every
+from headwater.publish.duties import DeliveryPlanner
+from headwater.publish.live import LiveEvents
+from headwater.query.tongues import make_language_detector
 from headwater.schedule.base import Strategy
 from headwater.settings import Settings
-from headwater.store.leases import Lease
+from headwater.store.leases import ClusterLease
 from headwater.store.store import Store
-from headwater.when import zone
+from headwater.when import parse_time_zone
 
 PROCESSOR = "processor"
 
@@ -62,60 +62,66 @@ class SharedNode(Node):
 
     async def __aenter__(self) -> Self:
         given = self.settings
-        timing = Timing(given.cluster_lease)
-        self.identity = Identity(given, "node", capacity=given.concurrency, counts=self._counts)
+        timing = LeaseTiming(given.cluster_lease)
+        self.member = LocalMember(given, "node", capacity=given.concurrency, counts=self._count_work)
         try:
             self.store = await self._stack.enter_async_context(await Store.open(given.database_url))
             self.membership = Membership(self.store, "postgresql", timing)
-            await self.membership.join()
-            self.identity.problems = [lambda: self.terminal.problem, lambda: self.membership.problem]
-            await self.store.write(sharing.prepare)
-            first, self._kept = given, KeptSettings(self.store, given)
-            self.settings = given = await self._kept.at_start()
-            self.fetcher = await self._stack.enter_async_context(fetcher(given, timing, self._time))
-            errands = PostgresErrands(self.store).send  # another node may hold the host
-            self.scout = await self._stack.enter_async_context(fetcher(given, timing, self._time, errands))
-            courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
-            self.crawler = Wishing(self.store, self.fetcher, given, courtesy, PostgresOutgoing(self.store))
-            self.storer = Storer(self.store, courtesy)
-            self.live = Live(self.store)
-            self.deliverer = await delivering(self.store, self.fetcher, given)
-            self._new_processor(self.store)
-            results = StoredAtOnce(self.storer, lambda: self.processor.wake())
-            jobs = PostgresJobs(self.store)
-            self.terminal = Terminal(
-                self.identity.name,
+            await self.membership.join_cluster()
+            self.member.problems = [lambda: self.fetch_pool.problem, lambda: self.membership.problem]
+            await self.store.write(sharing.create_partition_leases)
+            first, self._live_settings = given, LiveSettings(self.store, given)
+            self.settings = given = await self._live_settings.load()
+            self.fetcher = await self._stack.enter_async_context(make_fetcher(given, timing, self._database_time))
+            errands = PostgresRequestProxy(self.store).proxy_request  # another node may hold the host
+            self.scout = await self._stack.enter_async_context(
+                make_fetcher(given, timing, self._database_time, errands)
+            )
+            courtesy = Politeness(np.random.default_rng(), least=given.least_interval)
+            self.crawler = RemoteCrawl(self.store, self.fetcher, given, courtesy, PostgresJobSender(self.store))
+            self.ingest = ClusterIngest(self.store, courtesy)
+            self.live = LiveEvents(self.store)
+            self.deliverer = await make_deliverer(self.store, self.fetcher, given)
+            self._make_processor(self.store)
+            results = LocalIngest(self.ingest, lambda: self.processor.wake())
+            jobs = PostgresJobReceiver(self.store)
+            self.fetch_pool = FetchPool(
+                self.member.name,
                 self.fetcher,
-                PostgresLandlord(self.store, self.identity.report, timing),
+                PostgresPartitionSource(self.store, self.member.make_report, timing),
                 jobs,
                 results,
                 timing=timing,
                 concurrency=given.concurrency,
             )
-            self.identity.outage = self.terminal.away
-            outgoing = partial(PostgresOutgoing, on_offered=jobs.wake)
+            self.member.outage = self.fetch_pool.find_outage
+            outgoing = partial(PostgresJobSender, on_offered=jobs.wake)
             self.leader = Leader(self.store, first, lambda store, held: outgoing(store), roles=["node"])
         except BaseException:
             await self._stack.aclose()
             raise
-        self._status: Status | None = None
+        self._status: CrawlStatus | None = None
         self._storing = asyncio.create_task(results.run())
-        name = self.identity.name
-        articles = fetching(self.store, self.scout, given.article_budget)
+        name = self.member.name
+        articles = make_article_work(self.store, self.scout, given.article_budget)
         self._tasks = [
-            asyncio.create_task(self.terminal.run(self._stop)),
-            asyncio.create_task(Seat(self.store, SEAT, name, timing.lead).run(self.leader.lead, self._stop)),
-            asyncio.create_task(Seat(self.store, PROCESSOR, name, timing.lead).run(self._process, self._stop)),
+            asyncio.create_task(self.fetch_pool.run(self._stop)),
+            asyncio.create_task(
+                Election(self.store, CONTROLLER, name, timing.leader_seconds).run(self.leader.run_term, self._stop)
+            ),
+            asyncio.create_task(
+                Election(self.store, PROCESSOR, name, timing.leader_seconds).run(self._run_processor, self._stop)
+            ),
             asyncio.create_task(self.deliverer.run(self._stop)),
-            asyncio.create_task(Seat(self.store, ARTICLES, name, timing.lead).run(articles, self._stop)),
-            asyncio.create_task(every(1.0, self._look, self._stop)),
-            asyncio.create_task(every(LOOK, self._follow, self._stop)),
-            asyncio.create_task(every(LOOK, self.leader.follow, self._stop)),
-            asyncio.create_task(every(pushed.LOOK, self.storer.follow_hubs, self._stop)),
-            asyncio.create_task(every(timing.beat, self.membership.stay, self._stop)),
+            asyncio.create_task(Election(self.store, ARTICLES, name, timing.leader_seconds).run(articles, self._stop)),
+            asyncio.create_task(run_every(1.0, self._follow_status, self._stop)),
+            asyncio.create_task(run_every(POLL_SECONDS, self._follow_settings, self._stop)),
+            asyncio.create_task(run_every(POLL_SECONDS, self.leader.follow_settings, self._stop)),
+            asyncio.create_task(run_every(pushed.POLL_SECONDS, self.ingest.follow_hubs, self._stop)),
+            asyncio.create_task(run_every(timing.heartbeat_seconds, self.membership.heartbeat, self._stop)),
         ]
-        self._tasks[0].add_done_callback(self._ended)
-        await self._look()
+        self._tasks[0].add_done_callback(self._report_breakdown)
+        await self._follow_status()
         log.info("started", member=name, database="shared")
         return self
 
@@ -130,61 +136,65 @@ class SharedNode(Node):
         await self._stack.aclose()
         log.info("stopped")
 
-    def _strategy(self) -> Strategy:
+    def _find_strategy(self) -> Strategy:
         """Whoever leads has the real one."""
-        return build_strategy(self.settings)
+        return build_configured_strategy(self.settings)
 
-    async def _take(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
+    async def _apply_settings(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
         """What this process goes by; whoever leads, here or elsewhere, looks for changes itself."""
         self.settings = new
         if "budget" in changes:
-            self.crawler.spending.limit(new.budget)
+            self.crawler.budget.set_limit(new.budget)
 
-    def status(self) -> Status:
+    def status(self) -> CrawlStatus:
         """What the leader does, whichever node that is."""
         status = self.leader.status() or self._status or self.crawler.status()
         return replace(status, queries=len(self.processor.definitions) or status.queries)
 
-    async def sample(self, now: float) -> Sample | None:
+    async def sample_beliefs(self, now: float) -> BeliefSample | None:
         """What the leader believes, whichever process that is."""
-        return await last_told(self.store)
+        return await load_belief_sample(self.store)
 
-    async def _look(self) -> None:
+    async def _follow_status(self) -> None:
         if self.leader.status() is None:
-            self._status = await last_status(self.store)
+            self._status = await load_leader_status(self.store)
 
-    def _new_processor(self, store: Store) -> None:
-        self.processor = Processor(
+    def _make_processor(self, store: Store) -> None:
+        self.processor = QueryProcessor(
             store,
-            detect=detector(),
-            writers=(*self._writers, Duties(zone(self.settings.time_zone)), pages_of_hits),
-            on_hits=self._hits,
+            detect=make_language_detector(),
+            writers=(
+                *self._writers,
+                DeliveryPlanner(parse_time_zone(self.settings.time_zone)),
+                enqueue_articles_of_hits,
+            ),
+            on_hits=self._report_hits,
         )
 
-    async def _process(self, held: Lease, over: asyncio.Event) -> None:
+    async def _run_processor(self, held: ClusterLease, over: asyncio.Event) -> None:
         """A new processor each time: what the last one remembered may be older than what another has written."""
-        self._new_processor(self.store.fenced(held))
+        self._make_processor(self.store.fenced(held))
         await self.processor.run(over)
 
-    def _time(self) -> float:
+    def _database_time(self) -> float:
         """The database's, as the terminal knows it."""
-        return self.terminal.clock()
+        return self.fetch_pool.clock()
 
-    def _counts(self) -> Mapping[str, int]:
-        return {**self.terminal.counts, **self.storer.counts, "held": len(self.terminal.tenancy.held)}
+    def _count_work(self) -> Mapping[str, int]:
+        return {**self.fetch_pool.counts, **self.ingest.counts, "held": len(self.fetch_pool.holdings.held)}
 
 
 @asynccontextmanager
-async def joined_by_postgres(settings: Settings, identity: Identity) -> AsyncIterator[Store]:
+async def join_postgres(settings: Settings, identity: LocalMember) -> AsyncIterator[Store]:
     """A store for a member that only looks: on the list of members while the block runs."""
-    timing = Timing(settings.cluster_lease)
+    timing = LeaseTiming(settings.cluster_lease)
     async with await Store.open(settings.database_url) as store:
         membership = Membership(store, "postgresql", timing)
-        await membership.join()
-        async with on_the_list(store, membership, identity, timing):
+        await membership.join_cluster()
+        async with send_heartbeats(store, membership, identity, timing):
             yield store
 
 
-def shared(settings: Settings) -> bool:
+def is_shared_database(settings: Settings) -> bool:
     """Whether these settings mean a database that other machines can share."""
     return settings.database_url.startswith(("postgresql", "postgres"))

@@ -15,11 +15,11 @@ import msgspec
 import structlog
 
 from headwater.cluster.messages import encode
-from headwater.cluster.pulling import pulled
+from headwater.cluster.pulling import pull_messages
 from headwater.cluster.seat import pause
-from headwater.cluster.streams import KINDS, Streams
+from headwater.cluster.streams import KINDS, NatsStreams
 from headwater.publish.deliver import LEASE, Deliverer
-from headwater.store.leases import Lease
+from headwater.store.leases import ClusterLease
 from headwater.store.store import Store
 from headwater.store.values import Delivery
 
@@ -34,18 +34,18 @@ log = structlog.get_logger()
 class Dispatch:
     """Claims what is due and publishes it to OUT; one at a time, under a lease."""
 
-    def __init__(self, streams: Streams, store: Store) -> None:
+    def __init__(self, streams: NatsStreams, store: Store) -> None:
         self._streams = streams
         self._store = store
         self.counts = {"dispatched": 0}
 
-    async def run(self, held: Lease, over: asyncio.Event) -> None:
+    async def run(self, held: ClusterLease, over: asyncio.Event) -> None:
         """Work of the seat."""
         store = self._store.fenced(held)
         while not over.is_set():
             batches = await store.publishing.claim(time.time(), LEASE)
             for batch in batches:
-                await self._streams.patience.until_done(
+                await self._streams.retry.retry_until_done(
                     "deliveries", "OUT", partial(self._publish, batch), until=lambda problem: over.is_set()
                 )
             self.counts["dispatched"] += len(batches)
@@ -55,13 +55,15 @@ class Dispatch:
     async def _publish(self, batch: list[Delivery]) -> None:
         first = batch[0]
         identity = {"Nats-Msg-Id": f"{first.batch or first.id}-{first.attempts}"}
-        await self._streams.publish([(self._streams.subject(f"out.{first.kind}"), encode(batch), identity)])
+        await self._streams.publish_messages(
+            [(self._streams.full_subject(f"out.{first.kind}"), encode(batch), identity)]
+        )
 
 
 class Publisher:
     """Sends what comes from OUT until it is stopped."""
 
-    def __init__(self, streams: Streams, deliverer: Deliverer) -> None:
+    def __init__(self, streams: NatsStreams, deliverer: Deliverer) -> None:
         self._streams = streams
         self._deliverer = deliverer
         self.counts = {"delivered": 0}
@@ -73,12 +75,12 @@ class Publisher:
         async def fetch(subscription: Any) -> list[Any]:
             return list(await subscription.fetch(AT_ONCE, timeout=1.0))
 
-        async for messages in pulled(self._streams, "OUT", kind, fetch, stop):
+        async for messages in pull_messages(self._streams, "OUT", kind, fetch, stop):
             await asyncio.gather(*map(self._send, messages))
 
     async def _send(self, message: Any) -> None:
         try:
-            await self._deliverer.deliver(read_batch(message.data))
+            await self._deliverer.deliver_batch(read_batch(message.data))
         except Exception as error:  # the claim in the table passes, and it is due again
             log.error("delivery_failed", error=repr(error))
             await message.nak(delay=5.0)

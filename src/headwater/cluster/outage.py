@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 import structlog
 
 from headwater.cluster.messages import Job
-from headwater.cluster.timing import Timing, awake
+from headwater.cluster.timing import LeaseTiming, boot_clock
 from headwater.model import Outcome
-from headwater.node.own_network import HOSTS, OwnNetwork
+from headwater.node.own_network import MIN_HOSTS, NetworkOutage
 
-REMEMBERED = 64  # jobs that were not asked
+MAX_UNASKED = 64  # jobs that were not asked
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
+class PendingAttempt:
     """A job and what came of it; `counts` is decided when enough is known of others."""
 
     job: Job
@@ -44,75 +44,75 @@ class Trial:
         return self.job.well
 
 
-class Outage:
+class TerminalOutage:
     """What a terminal's latest results say of its own network."""
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, timing: LeaseTiming) -> None:
         self.pause = timing.lease / 4  # between two tries
         self._hold = timing.lease * 0.75  # a result is not missed before; a failed feed would have to wait longer
-        self._patience = timing.lead
-        self._network: OwnNetwork[Trial] = OwnNetwork(probe=self.pause)
+        self._patience = timing.leader_seconds
+        self._network: NetworkOutage[PendingAttempt] = NetworkOutage(probe=self.pause)
         self._unasked: OrderedDict[int, Job] = OrderedDict()
-        self._noticed = 0.0
+        self._noticed_at = 0.0
 
     @property
     def away_since(self) -> float | None:
         return self._network.away_since
 
-    def told(self, held: Collection[int]) -> tuple[float, tuple[int, ...]] | None:
+    def find_outage(self, held: Collection[int]) -> tuple[float, tuple[int, ...]] | None:
         """Since when nobody answers, and which of the partitions held are needed; None while all is well, or may be
         again in a moment: partitions are not moved for three unlucky hosts."""
         since = self._network.away_since
-        if since is None or awake() < self._noticed + self._patience:
+        if since is None or boot_clock() < self._noticed_at + self._patience:
             return None
         here = dict.fromkeys(job.partition for job in self._unasked.values() if job.partition in held)
-        return since, tuple(here)[:HOSTS]
+        return since, tuple(here)[:MIN_HOSTS]
 
-    def untroubled(self, outcome: Outcome) -> bool:
+    def is_clear(self, outcome: Outcome) -> bool:
         """Whether a server has answered, as others did before it: then there is nothing to find out."""
-        return outcome.status is not None and self._network.untroubled
+        return outcome.status is not None and self._network.is_clear
 
-    async def counts(self, job: Job, outcome: Outcome, now: float) -> bool:
+    async def decide(self, job: Job, outcome: Outcome, now: float) -> bool:
         """Whether what came of a job is the feed's own affair; waits a while where only others can tell."""
-        trial, was_away = Trial(job, outcome), self._network.away_since
-        sifted = self._network.sift([trial], HOSTS, [job.feed_id] if job.wished else [], now)
+        trial, was_away = PendingAttempt(job, outcome), self._network.away_since
+        sifted = self._network.sort_results([trial], MIN_HOSTS, [job.feed_id] if job.wished else [], now)
         for one in sifted.again:
-            self.put_off(one.job)
-        self._decide(sifted.counted, True)
-        self._decide(sifted.again, False)
+            self.remember_unasked(one.job)
+        self._resolve(sifted.counted, True)
+        self._resolve(sifted.again, False)
         if was_away is None and self._network.away_since is not None:
-            self._noticed = awake()
+            self._noticed_at = boot_clock()
             log.warning("network_away", note="no server answers: feeds are not blamed, one at a time is tried")
         elif was_away is not None and self._network.away_since is None:
-            self._over(now - was_away)
+            self._end_outage(now - was_away)
         if trial.counts.done():
             return trial.counts.result()
         try:
             return await asyncio.wait_for(trial.counts, self._hold)
         except TimeoutError:
-            self._network.let_go([job.feed_id])
+            self._network.release_suspects([job.feed_id])
             return self._hold > 0
 
-    def heard(self, now: float) -> None:
+    def note_answer(self, now: float) -> None:
         """A server has answered something that was no refresh."""
         was_away = self._network.away_since
-        self._decide(self._network.answered(), True)
+        self._resolve(self._network.note_answer(), True)
         if was_away is not None:
-            self._over(now - was_away)
+            self._end_outage(now - was_away)
 
-    def end(self) -> None:
+    def release_all(self) -> None:
         """We stop, and nobody will know: others ask again."""
         self._hold = 0.0
-        self._decide(self._network.answered(), False)
+        self._resolve(self._network.note_answer(), False)
 
-    def put_off(self, job: Job) -> None:
+    def remember_unasked(self, job: Job) -> None:
         """It was not asked; we may try by it whether anybody answers."""
         self._unasked.pop(job.feed_id, None)
         self._unasked[job.feed_id] = job
-        while len(self._unasked) > REMEMBERED:
+        while len(self._unasked) > MAX_UNASKED:
             self._unasked.popitem(last=False)
 
-    def next_try(self, held: Collection[int]) -> Job | None:
+    def next_probe(self, held: Collection[int]) -> Job | None:
         """The next of the jobs that were not asked, in turn, whose host is ours."""
         for feed, job in self._unasked.items():
             if job.partition in held:
@@ -120,18 +120,18 @@ class Outage:
                 return job
         return None
 
-    def _over(self, seconds: float) -> None:
+    def _end_outage(self, seconds: float) -> None:
         self._unasked.clear()
         log.info("network_back", after=round(seconds))
 
     @staticmethod
-    def _decide(trials: Collection[Trial], counts: bool) -> None:
+    def _resolve(trials: Collection[PendingAttempt], counts: bool) -> None:
         for one in trials:
             if not one.counts.done():
                 one.counts.set_result(counts)
 
 
-def sentence() -> str:
+def describe_outage() -> str:
     return (
         "No server answers, though we are heard here: the network of this machine seems to be away. No feed is blamed; "
         "another terminal asks meanwhile, if there is one that reaches anybody."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 
-from headwater.node.roster import host_of
+from headwater.node.roster import registered_domain_of_url
 
 PARTITIONS = 256
 
@@ -21,7 +21,7 @@ def partition_of(url: str) -> int:
     >>> partition_of("https://feeds.example.org/a") == partition_of("http://www.example.org/b")
     True
     """
-    return partition_of_domain(host_of(url))
+    return partition_of_domain(registered_domain_of_url(url))
 
 
 def partition_of_domain(domain: str) -> int:

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from headwater.cluster.seat import pause
-from headwater.cluster.streams import Streams
+from headwater.cluster.streams import NatsStreams
 
 
-async def pulled(
-    streams: Streams, name: str, durable: str, fetch: Callable[[Any], Awaitable[list[Any]]], stop: asyncio.Event
+async def pull_messages(
+    streams: NatsStreams, name: str, durable: str, fetch: Callable[[Any], Awaitable[list[Any]]], stop: asyncio.Event
 ) -> AsyncIterator[list[Any]]:
     """Until `stop` is set; `fetch` gets some from a subscription, or TimeoutError where there are none."""
     subscription: Any = None
@@ -21,18 +21,18 @@ async def pulled(
     while not stop.is_set():
         try:
             if subscription is None:
-                subscription = await streams.context.pull_subscribe_bind(durable, streams.stream(name))
+                subscription = await streams.context.pull_subscribe_bind(durable, streams.stream_name(name))
             messages = await fetch(subscription)
         except TimeoutError:
-            streams.patience.over(what)
+            streams.retry.record_success(what)
             continue
         except Exception as error:
-            await streams.patience.trouble(what, name, error)
+            await streams.retry.record_failure(what, name, error)
             if subscription is not None:
                 with contextlib.suppress(Exception):
                     await subscription.unsubscribe()
             subscription = None
             await pause(stop, random.uniform(0.5, 1.5))
             continue
-        streams.patience.over(what)
+        streams.retry.record_success(what)
         yield messages

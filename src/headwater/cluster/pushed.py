@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import time
 
-from headwater.node.courtesy import Courtesy
+from headwater.node.courtesy import Politeness
 from headwater.store.store import Store
 
-LOOK = 10.0  # seconds between two looks
+POLL_SECONDS = 10.0  # seconds between two looks
 
 
-async def follow(store: Store, courtesy: Courtesy) -> set[int]:
+async def follow_pushed_feeds(store: Store, courtesy: Politeness) -> set[int]:
     """Only a slow safety poll remains for feeds that are pushed; those that no longer are."""
     active = set(await store.subscriptions.active(time.time()))
-    ended = courtesy.pushed - active
-    courtesy.pushed = active
+    ended = courtesy.pushed_feeds - active
+    courtesy.pushed_feeds = active
     return ended

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 
-from headwater.cluster.seat import Work
+from headwater.cluster.seat import ElectedWork
 from headwater.fetch.client import Fetcher
-from headwater.node.articles import Articles
-from headwater.store.leases import Lease
+from headwater.node.articles import ArticleFetcher
+from headwater.store.leases import ClusterLease
 from headwater.store.store import Store
 
 ARTICLES = "articles"
 GRACE = 2.0  # seconds that what is under way may take to end
 
 
-def fetching(store: Store, scout: Fetcher, per_minute: float) -> Work:
+def make_article_work(store: Store, scout: Fetcher, per_minute: float) -> ElectedWork:
     """Work of the seat; `scout` is a fetcher whose requests are errands."""
 
-    async def work(held: Lease, over: asyncio.Event) -> None:
-        reading = asyncio.create_task(Articles(store.fenced(held), scout, per_minute).run(over))
+    async def work(held: ClusterLease, over: asyncio.Event) -> None:
+        reading = asyncio.create_task(ArticleFetcher(store.fenced(held), scout, per_minute).run(over))
         try:
             await over.wait()
             await asyncio.wait({reading}, timeout=GRACE)

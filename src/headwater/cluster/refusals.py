@@ -13,64 +13,64 @@ from headwater.errors import ClusterError
 
 # https://github.com/nats-io/nats-server/blob/main/server/errors.json
 ACCOUNT, RESOURCES, MEMORY, DISK, STORE = 10002, 10023, 10028, 10047, 10077
-OFF = frozenset({10039, 10076})  # for this account, at all
+NO_JETSTREAM = frozenset({10039, 10076})  # for this account, at all
 NO_LEADER, NO_STREAM = 10008, 10059
 IN_MEMORY = "JOBS"
 READERS = {"RESULTS": "storers", "OUT": "publishers", "JOBS": "terminals"}
-SAFE = "Nothing is lost meanwhile."
+NOTHING_LOST = "Nothing is lost meanwhile."
 
 
-class NoAnswer(ClusterError):
+class NatsUnavailable(ClusterError):
     """NATS does not answer, or nobody behind it: that can mend by itself."""
 
 
-class Refused(ClusterError):
+class PublishRefused(ClusterError):
     """A stream does not take what it was given; `refusal` says why."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: JetStreamRefusal) -> None:
         super().__init__(f"NATS refused it: {refusal.says} ({refusal.code}).")
         self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class JetStreamRefusal:
     """An answer of JetStream that is an error."""
 
     code: int
     says: str
 
     @property
-    def one_is_there(self) -> bool:
+    def is_duplicate(self) -> bool:
         """The subject has the one message that it may have."""
         return self.code == STORE and "per subject" in self.says
 
 
-def off(server: str) -> str:
+def explain_no_jetstream(server: str) -> str:
     return (
         f"JetStream is out of service in NATS at {server}: the disk under its store_dir is full (NATS' own log says "
         "so), or it is not switched on in NATS' configuration. Free some space, or switch it on, and restart NATS; we "
-        f"try again until then. {SAFE}"
+        f"try again until then. {NOTHING_LOST}"
     )
 
 
-def stuck(stream: str, server: str) -> str:
+def explain_stuck_stream(stream: str, server: str) -> str:
     """A stream that is there and does not answer who publishes."""
     return (
         f"The stream {stream} of NATS at {server} takes nothing more and does not say why: most often the disk under "
         "NATS' store_dir is full (its own log says “no space left on device”). Free some space there and restart NATS, "
-        f"which does not take it up again by itself; we try again until then. {SAFE}"
+        f"which does not take it up again by itself; we try again until then. {NOTHING_LOST}"
     )
 
 
-def sentence(refusal: Refusal, stream: str, server: str) -> str:
+def explain_refusal(refusal: JetStreamRefusal, stream: str, server: str) -> str:
     """About something that was meant for a stream of ours (JOBS, RESULTS, ITEMS, OUT)."""
     code, says = refusal.code, refusal.says
-    if code in OFF:
-        return off(server)
+    if code in NO_JETSTREAM:
+        return explain_no_jetstream(server)
     if "no space left" in says:
         return (
             f"The disk under the store_dir of NATS at {server} is full. Free some space there and restart NATS, which "
-            f"has put JetStream out of service; we try again until then. {SAFE}"
+            f"has put JetStream out of service; we try again until then. {NOTHING_LOST}"
         )
     if code in (RESOURCES, ACCOUNT):
         limit = "max_memory_store" if stream == IN_MEMORY else "max_file_store"
@@ -78,7 +78,7 @@ def sentence(refusal: Refusal, stream: str, server: str) -> str:
         return (
             f"NATS at {server} takes nothing more for {stream}: what {whose} is used up. Raise that limit in its "
             "configuration and restart it, or empty the stream ITEMS (nats stream purge ITEMS), of which query "
-            f"processors find everything in the database; we try again until then. {SAFE}"
+            f"processors find everything in the database; we try again until then. {NOTHING_LOST}"
         )
     if code in (DISK, MEMORY):
         limit = "max_memory_store" if code == MEMORY else "max_file_store"
@@ -89,7 +89,7 @@ def sentence(refusal: Refusal, stream: str, server: str) -> str:
     if code == STORE and "maximum bytes" in says and stream in READERS:
         return (
             f"The stream {stream} of NATS at {server} is full: {READERS[stream]} do not keep up, or there are none. "
-            f"Look at what they say, or start more of them; we try again until then. {SAFE}"
+            f"Look at what they say, or start more of them; we try again until then. {NOTHING_LOST}"
         )
     if code == NO_LEADER:
         return f"JetStream in NATS at {server} has no leader at this moment; we try again until it has."

@@ -8,22 +8,22 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from headwater.cluster.timing import awake
+from headwater.cluster.timing import boot_clock
 from headwater.errors import HeadwaterError
-from headwater.node.saying import Saying
+from headwater.node.saying import RepeatFilter
 from headwater.store import leases
-from headwater.store.leases import Lease
+from headwater.store.leases import ClusterLease
 from headwater.store.store import Store
 
-SOON = 0.02  # seconds after which a lease that has run out is asked for
-GRACE = 2  # leases beyond its own after which who could not renew gives the seat up by itself
+ASK_DELAY = 0.02  # seconds after which a lease that has run out is asked for
+GRACE_LEASES = 2  # leases beyond its own after which who could not renew gives the seat up by itself
 
 log = structlog.get_logger()
 
-Work = Callable[[Lease, asyncio.Event], Awaitable[None]]
+ElectedWork = Callable[[ClusterLease, asyncio.Event], Awaitable[None]]
 
 
-class Seat:
+class Election:
     """A lease that many want. `run` calls the work with the lease and an event that is set when it has to end."""
 
     def __init__(self, store: Store, name: str, holder: str, seconds: float) -> None:
@@ -31,49 +31,49 @@ class Seat:
         self.name = name
         self._holder = holder
         self._seconds = seconds
-        self.held: Lease | None = None
-        self._valid = 0.0
-        self._saying = Saying()
+        self.lease: ClusterLease | None = None
+        self._valid_until = 0.0
+        self._repeat_filter = RepeatFilter()
 
     @property
-    def valid(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether it is ours by our own clock, which began before the database's."""
-        return self.held is not None and awake() < self._valid
+        return self.lease is not None and boot_clock() < self._valid_until
 
-    async def run(self, work: Work, stop: asyncio.Event) -> None:
+    async def run(self, work: ElectedWork, stop: asyncio.Event) -> None:
         """Until `stop` is set. A failure of the work is logged; the seat is given up and taken again later."""
         while not stop.is_set():
-            held = await self._take()
+            held = await self._take_lease()
             if held is None:
-                await pause(stop, await self._until_free())
+                await pause(stop, await self._seconds_until_free())
                 continue
             log.info("seat_taken", seat=self.name, epoch=held.epoch)
-            await self._sit(held, work, stop)
+            await self._run_term(held, work, stop)
             log.info("seat_left", seat=self.name, epoch=held.epoch)
 
-    async def _take(self) -> Lease | None:
-        asked = awake()
+    async def _take_lease(self) -> ClusterLease | None:
+        asked = boot_clock()
         try:
-            self.held = await self._store.write(leases.take, self.name, self._holder, self._seconds)
+            self.lease = await self._store.write(leases.acquire_lease, self.name, self._holder, self._seconds)
         except HeadwaterError as error:
-            if self._saying.worth(str(error)):
+            if self._repeat_filter.is_news(str(error)):
                 log.warning("seat_not_asked_for", seat=self.name, error=str(error))
             return None
-        self._saying.over()
-        self._valid = asked + self._seconds
-        return self.held
+        self._repeat_filter.reset()
+        self._valid_until = asked + self._seconds
+        return self.lease
 
-    async def _until_free(self) -> float:
+    async def _seconds_until_free(self) -> float:
         """Seconds until it is worth asking again: at the very moment when the lease ends, unless it is renewed."""
         most = self._seconds / 5
         try:
-            return min(most, await self._store.read(leases.left, self.name) + SOON)
+            return min(most, await self._store.read(leases.count_seconds_left, self.name) + ASK_DELAY)
         except HeadwaterError:
             return most
 
-    async def _sit(self, held: Lease, work: Work, stop: asyncio.Event) -> None:
+    async def _run_term(self, held: ClusterLease, work: ElectedWork, stop: asyncio.Event) -> None:
         over = asyncio.Event()
-        keeping = asyncio.create_task(self._keep(held, stop, over))
+        keeping = asyncio.create_task(self._renew_lease(held, stop, over))
         try:
             await work(held, over)
         except Exception as error:
@@ -82,33 +82,33 @@ class Seat:
         finally:
             over.set()
             await asyncio.gather(keeping, return_exceptions=True)
-            self.held = None
+            self.lease = None
             with contextlib.suppress(HeadwaterError):
-                await self._store.write(leases.release, held)
+                await self._store.write(leases.release_lease, held)
 
-    async def _keep(self, held: Lease, stop: asyncio.Event, over: asyncio.Event) -> None:
+    async def _renew_lease(self, held: ClusterLease, stop: asyncio.Event, over: asyncio.Event) -> None:
         stopping = asyncio.create_task(stop.wait())
         stopping.add_done_callback(lambda _: over.set())
         try:
             while not over.is_set():
                 await pause(over, self._seconds / 4)
-                asked = awake()
+                asked = boot_clock()
                 try:
                     kept = await asyncio.wait_for(
-                        self._store.statement(leases.renew, held, self._seconds), self._seconds
+                        self._store.write_one(leases.renew_lease, held, self._seconds), self._seconds
                     )
                 except (HeadwaterError, TimeoutError) as error:
                     log.warning("seat_not_renewed", seat=self.name, error=str(error))
                     # Not ours by our clock, but nobody may have wanted it: who is starved, or waits for a database
                     # that is slow, gets it back as it was. Meanwhile every write goes by the epoch.
-                    if awake() > self._valid + GRACE * self._seconds:
+                    if boot_clock() > self._valid_until + GRACE_LEASES * self._seconds:
                         over.set()
                     continue
                 if kept is None:
                     log.warning("seat_lost", seat=self.name, epoch=held.epoch)
                     over.set()
                 else:
-                    self._valid = asked + self._seconds
+                    self._valid_until = asked + self._seconds
         finally:
             stopping.cancel()
 

@@ -72,7 +72,7 @@ class NatsServer:
             self._process.wait()
             self._process = None
 
-    def wipe(self) -> None:
+    def wipe_disk(self) -> None:
         """As if its disk had been lost; while it is stopped."""
         shutil.rmtree(self._folder / "jetstream", ignore_errors=True)
 

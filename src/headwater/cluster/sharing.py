@@ -14,13 +14,13 @@ from sqlalchemy import Connection
 from headwater.cluster.partition import PARTITIONS
 from headwater.store import leases
 
-PREFIX = "partition/"
-NAMES = {f"{PREFIX}{p:03}": p for p in range(PARTITIONS)}
-LEASES = {p: name for name, p in NAMES.items()}
+LEASE_PREFIX = "partition/"
+PARTITION_OF_LEASE = {f"{LEASE_PREFIX}{p:03}": p for p in range(PARTITIONS)}
+LEASE_OF_PARTITION = {p: name for name, p in PARTITION_OF_LEASE.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PartitionShare:
     """The partitions of one holder with their epochs, those of them that others should have, and whether others still
     have some that should be its own."""
 
@@ -29,35 +29,37 @@ class Share:
     lacking: bool = False
 
 
-def prepare(connection: Connection) -> None:
-    leases.prepare(connection, NAMES)
+def create_partition_leases(connection: Connection) -> None:
+    leases.prepare_leases(connection, PARTITION_OF_LEASE)
 
 
-def tend(connection: Connection, holder: str, members: int, drained: Mapping[int, int], seconds: float) -> Share:
+def share_partitions(
+    connection: Connection, holder: str, members: int, drained: Mapping[int, int], seconds: float
+) -> PartitionShare:
     """Let go of what is drained, keep the rest, take what is free up to a fair share of the members.
 
     A partition that is drained but not surplus any more is taken again like any other that is free.
     """
-    release(connection, holder, drained)
-    held = leases.renew_all(connection, PREFIX, holder, seconds)
+    release_partitions(connection, holder, drained)
+    held = leases.renew_leases(connection, LEASE_PREFIX, holder, seconds)
     fair = -(-PARTITIONS // max(members, 1))
     if len(held) < fair:
-        held |= leases.take_free(connection, PREFIX, holder, fair - len(held), seconds)
-    mine = {NAMES[name]: epoch for name, epoch in sorted(held.items())}
+        held |= leases.acquire_free_leases(connection, LEASE_PREFIX, holder, fair - len(held), seconds)
+    mine = {PARTITION_OF_LEASE[name]: epoch for name, epoch in sorted(held.items())}
     # If all others have a fair share, rounded up, this is what is left.
-    return Share(mine, tuple(sorted(mine)[fair:]), len(mine) < PARTITIONS - (members - 1) * fair)
+    return PartitionShare(mine, tuple(sorted(mine)[fair:]), len(mine) < PARTITIONS - (members - 1) * fair)
 
 
-def keep(
+def keep_partitions(
     connection: Connection, holder: str, wanted: Collection[int], drained: Mapping[int, int], seconds: float
-) -> Share:
+) -> PartitionShare:
     """For who cannot work: keep these of what is held, the rest is for others; take nothing."""
-    release(connection, holder, drained)
-    held = leases.renew_all(connection, PREFIX, holder, seconds)
-    mine = {NAMES[name]: epoch for name, epoch in sorted(held.items())}
-    return Share(mine, tuple(p for p in mine if p not in wanted))
+    release_partitions(connection, holder, drained)
+    held = leases.renew_leases(connection, LEASE_PREFIX, holder, seconds)
+    mine = {PARTITION_OF_LEASE[name]: epoch for name, epoch in sorted(held.items())}
+    return PartitionShare(mine, tuple(p for p in mine if p not in wanted))
 
 
-def release(connection: Connection, holder: str, drained: Mapping[int, int]) -> None:
+def release_partitions(connection: Connection, holder: str, drained: Mapping[int, int]) -> None:
     """Somebody works on these no more, under the epochs given."""
-    leases.release_all(connection, holder, {LEASES[p]: epoch for p, epoch in drained.items()})
+    leases.release_leases(connection, holder, {LEASE_OF_PARTITION[p]: epoch for p, epoch in drained.items()})

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from headwater.cluster.by_postgres import encode_json
-from headwater.cluster.identity import Identity
+from headwater.cluster.by_postgres import encode_report
+from headwater.cluster.identity import LocalMember
 from headwater.cluster.membership import Membership
-from headwater.cluster.timing import Timing
+from headwater.cluster.timing import LeaseTiming
 from headwater.errors import HeadwaterError
-from headwater.node.upkeep import every
+from headwater.node.upkeep import run_every
 from headwater.store import leases
 from headwater.store.store import Store
 
@@ -21,22 +21,26 @@ log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def on_the_list(store: Store, membership: Membership, identity: Identity, timing: Timing) -> AsyncIterator[None]:
+async def send_heartbeats(
+    store: Store, membership: Membership, identity: LocalMember, timing: LeaseTiming
+) -> AsyncIterator[None]:
     """For as long as the block runs, for who has joined."""
 
     async def stay() -> None:
-        await membership.stay()
-        await store.statement(leases.greet, identity.name, identity.role, encode_json(identity.report()))
+        await membership.heartbeat()
+        await store.write_one(
+            leases.record_heartbeat, identity.name, identity.role, encode_report(identity.make_report())
+        )
 
     await stay()
     stop = asyncio.Event()
-    staying = asyncio.create_task(every(timing.beat, stay, stop))
+    staying = asyncio.create_task(run_every(timing.heartbeat_seconds, stay, stop))
     try:
         yield
     finally:
         stop.set()
         await asyncio.gather(staying, return_exceptions=True)
         try:
-            await store.write(leases.leave, identity.name)
+            await store.write(leases.remove_member, identity.name)
         except HeadwaterError as error:
             log.warning("not_taken_leave", error=str(error))

@@ -14,65 +14,67 @@ import numpy as np
 from sqlalchemy import Connection
 
 from headwater.cluster import fail_points
-from headwater.cluster.messages import Result, Taught, encode
-from headwater.cluster.sharing import LEASES
+from headwater.cluster.messages import FetchResult, StoredLesson, encode
+from headwater.cluster.sharing import LEASE_OF_PARTITION
 from headwater.estimate.base import Ragged
-from headwater.estimate.learner import first_rate
+from headwater.estimate.learner import estimate_first_rate
 from headwater.model import Known, Verdict
-from headwater.node.courtesy import Courtesy
-from headwater.node.learning import Lesson, lesson
-from headwater.node.refresher import Fetched, Settled
-from headwater.node.subscribing import NOT_PUSHED, SILENCE, missed
-from headwater.novelty import judge, unknown
+from headwater.node.courtesy import Politeness
+from headwater.node.learning import Lesson, make_lesson
+from headwater.node.refresher import Fetched, StoredRefresh
+from headwater.node.subscribing import NOT_PUSHED, SILENT_HUB_RETRY, hub_missed_items
+from headwater.novelty import find_unknown_identities, judge
 from headwater.quick import changed
 from headwater.store import jobs, leases, save
 from headwater.store.store import Store
-from headwater.store.values import Saved
+from headwater.store.values import SavedRefresh
 
 
-class Storer:
+class ClusterIngest:
     """Writes batches of results. `courtesy` says when a feed may be asked again, until the controller says more.
 
     `rows` says that jobs are rows, which go with their results; else whoever carries them sees to that.
     """
 
     def __init__(
-        self, store: Store, courtesy: Courtesy, *, rows: bool = True, clock: Callable[[], float] = time.time
+        self, store: Store, courtesy: Politeness, *, rows: bool = True, clock: Callable[[], float] = time.time
     ) -> None:
         self._store = store
-        self._courtesy = courtesy
-        self._rows = rows
+        self._politeness = courtesy
+        self._jobs_are_rows = rows
         self._clock = clock
-        self._pushed: dict[int, float] = {}  # feeds that hubs push, and since when
+        self._pushed_since: dict[int, float] = {}  # feeds that hubs push, and since when
         self.counts = {"stored": 0, "new": 0, "updated": 0, "late": 0, "skipped": 0}
 
-    async def settle(self, results: Sequence[Result]) -> list[Saved]:
+    async def save_results(self, results: Sequence[FetchResult]) -> list[SavedRefresh]:
         """When this returns, everything new is safe and the jobs are gone."""
         fail_points.here("storer.taken")
-        known = await self._known(results)
+        known = await self._load_states(results)
         there = [(one, known[one.job.feed_id]) for one in results if one.job.feed_id in known]
         here = [pair for pair in there if not pair[0].unasked]
         unasked = [pair for pair in there if pair[0].unasked]
-        wanted = {before.feed_id: unknown(before, one.outcome) for one, before in here if one.outcome.document}
+        wanted = {
+            before.feed_id: find_unknown_identities(before, one.outcome) for one, before in here if one.outcome.document
+        }
         seen = await self._store.identities_of(wanted) if any(wanted.values()) else {}
         verdicts = [
             judge(before, one.outcome, seen.get(before.feed_id, {}), reason=one.job.reason, rate=one.job.rate)
             for one, before in here
         ]
-        verdicts = self._planned(here, verdicts)
+        verdicts = self._plan_refreshes(here, verdicts)
         fail_points.here("storer.judged")
-        done = {one.job.feed_id for one in results} if self._rows else set()
+        done = {one.job.feed_id for one in results} if self._jobs_are_rows else set()
         try:
-            saved = await self._store.write(_settle, here, verdicts, unasked, done, save.save_at_once)
-        except save.Refused:
-            saved = await self._store.write(_settle, here, verdicts, unasked, done, save.save)
+            saved = await self._store.write(_write_results, here, verdicts, unasked, done, save.save_batch)
+        except save.BatchRefused:
+            saved = await self._store.write(_write_results, here, verdicts, unasked, done, save.save_one_by_one)
         fail_points.here("storer.saved")
-        self._count(verdicts, saved)
-        if self._pushed:
+        self._count_saved(verdicts, saved)
+        if self._pushed_since:
             await self._watch_hubs(here, verdicts)
         return saved
 
-    async def _known(self, results: Sequence[Result]) -> dict[int, Known]:
+    async def _load_states(self, results: Sequence[FetchResult]) -> dict[int, Known]:
         """Of each feed; most bring no document, and windows are most of what is kept."""
         documents = {one.job.feed_id for one in results if one.outcome.document is not None}
         others = {one.job.feed_id for one in results} - documents
@@ -81,22 +83,24 @@ class Storer:
 
     async def follow_hubs(self) -> None:
         """Learn from the store which feeds are pushed: who talks with hubs is another process."""
-        self._pushed = await self._store.subscriptions.active(self._clock())
-        self._courtesy.pushed = set(self._pushed)
+        self._pushed_since = await self._store.subscriptions.active(self._clock())
+        self._politeness.pushed_feeds = set(self._pushed_since)
 
-    async def _watch_hubs(self, here: Sequence[tuple[Result, Known]], verdicts: Sequence[Verdict]) -> None:
+    async def _watch_hubs(self, here: Sequence[tuple[FetchResult, Known]], verdicts: Sequence[Verdict]) -> None:
         """A hub that has confirmed and does not push is not believed any more; who decides sees it in the store."""
         for (one, before), verdict in zip(here, verdicts, strict=True):
-            since = self._pushed.get(before.feed_id)
+            since = self._pushed_since.get(before.feed_id)
             if since is None or one.outcome.pushed:
                 continue
-            settled = Settled(Fetched(before, one.outcome, one.job.reason), verdict, Saved(before.feed_id))
-            if missed(settled, since):
-                del self._pushed[before.feed_id]
-                self._courtesy.pushed.discard(before.feed_id)
-                await self._store.subscriptions.end(before.feed_id, "silent", NOT_PUSHED, self._clock() + SILENCE)
+            settled = StoredRefresh(Fetched(before, one.outcome, one.job.reason), verdict, SavedRefresh(before.feed_id))
+            if hub_missed_items(settled, since):
+                del self._pushed_since[before.feed_id]
+                self._politeness.pushed_feeds.discard(before.feed_id)
+                await self._store.subscriptions.end(
+                    before.feed_id, "silent", NOT_PUSHED, self._clock() + SILENT_HUB_RETRY
+                )
 
-    def _planned(self, here: Sequence[tuple[Result, Known]], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    def _plan_refreshes(self, here: Sequence[tuple[FetchResult, Known]], verdicts: Sequence[Verdict]) -> list[Verdict]:
         """With when each may be asked again: who takes the lead over must not find everything due.
 
         What was believed before a feed's first refresh is nothing that it has shown; its first dates are.
@@ -108,58 +112,61 @@ class Storer:
         if first:
             refreshes = [verdicts[k].refresh for k in first]
             dates = Ragged.of([refresh.published for refresh in refreshes])
-            told = first_rate(dates, np.array([refresh.at for refresh in refreshes]))
+            told = estimate_first_rate(dates, np.array([refresh.at for refresh in refreshes]))
             rates[first] = np.where(np.isnan(told), rates[first], told)
-        allowed = self._courtesy.allowed([verdict.known for verdict in verdicts], rates, self._clock())
+        allowed = self._politeness.compute_earliest([verdict.known for verdict in verdicts], rates, self._clock())
         return [
             changed(verdict, known=changed(verdict.known, next_refresh=at))
             for verdict, at in zip(verdicts, allowed.tolist(), strict=True)
         ]
 
-    def _count(self, verdicts: Sequence[Verdict], saved: Sequence[Saved]) -> None:
+    def _count_saved(self, verdicts: Sequence[Verdict], saved: Sequence[SavedRefresh]) -> None:
         self.counts["stored"] += len(saved)
         self.counts["new"] += sum(len(one.new) for one in saved)
         self.counts["updated"] += sum(len(one.updated_ids) for one in saved)
         self.counts["skipped"] += sum(one.skipped is not None for one in saved)
 
 
-def _settle(
+def _write_results(
     connection: Connection,
-    here: Sequence[tuple[Result, Known]],
+    here: Sequence[tuple[FetchResult, Known]],
     verdicts: Sequence[Verdict],
-    unasked: Sequence[tuple[Result, Known]],
+    unasked: Sequence[tuple[FetchResult, Known]],
     done: set[int],
-    write: Callable[[Connection, Sequence[Verdict]], list[Saved]],
-) -> list[Saved]:
-    epochs = leases.epochs(connection, {LEASES[one.job.partition] for one, _ in (*here, *unasked)})
+    write: Callable[[Connection, Sequence[Verdict]], list[SavedRefresh]],
+) -> list[SavedRefresh]:
+    epochs = leases.lock_epochs(connection, {LEASE_OF_PARTITION[one.job.partition] for one, _ in (*here, *unasked)})
 
-    def is_late(one: Result) -> bool:
-        return one.epoch < epochs.get(LEASES[one.job.partition], 0)
+    def is_late(one: FetchResult) -> bool:
+        return one.epoch < epochs.get(LEASE_OF_PARTITION[one.job.partition], 0)
 
     judged = [
         changed(verdict, late=True) if is_late(one) else verdict
         for (one, _), verdict in zip(here, verdicts, strict=True)
     ]
     late = {one.job.feed_id for one, _ in (*here, *unasked) if is_late(one)}
-    jobs.finish(connection, done - late)
+    jobs.delete_jobs(connection, done - late)
     saved = write(connection, judged)
     taught = [
-        Taught(one.job.generation, _taught(before, one, verdict), verdict.late)
+        StoredLesson(one.job.generation, _make_lesson(before, one, verdict), verdict.late)
         for (one, before), verdict in zip(here, judged, strict=True)
         if before.last_refresh != verdict.refresh.at  # else it came before, and was learned from
     ]
     taught += [
-        Taught(
-            one.job.generation, _taught(before, one, judge(before, one.outcome, {}, reason=one.job.reason)), True, True
+        StoredLesson(
+            one.job.generation,
+            _make_lesson(before, one, judge(before, one.outcome, {}, reason=one.job.reason)),
+            True,
+            True,
         )
         for one, before in unasked
         if not is_late(one)
     ]
     if taught:
-        jobs.teach(connection, encode(taught))
+        jobs.add_lessons(connection, encode(taught))
     return saved
 
 
-def _taught(before: Known, result: Result, verdict: Verdict) -> Lesson:
-    told = lesson(before, result.outcome, verdict)
+def _make_lesson(before: Known, result: FetchResult, verdict: Verdict) -> Lesson:
+    told = make_lesson(before, result.outcome, verdict)
     return changed(told, known=changed(told.known, window=()))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Set
 from headwater.cluster.messages import Grant
 
 
-class Tenancy:
+class Holdings:
     """Partitions with the epochs of their leases. A fetch takes up to `fetch` seconds: it begins only with so much of
     the lease left."""
 
@@ -24,10 +24,10 @@ class Tenancy:
         self._until = 0.0
         self._held: Mapping[int, int] = {}
         self._draining: Set[int] = frozenset()
-        self._let_go: dict[int, int] = {}  # until the landlord has answered
-        self._lacking = False  # others have partitions yet that will be ours
-        self._since: dict[int, float] = {}
-        self._working: Counter[int] = Counter()
+        self._released: dict[int, int] = {}  # until the landlord has answered
+        self._is_lacking = False  # others have partitions yet that will be ours
+        self._held_since: dict[int, float] = {}
+        self._jobs_in_hand: Counter[int] = Counter()
 
     @property
     def held(self) -> Mapping[int, int]:
@@ -40,66 +40,66 @@ class Tenancy:
         return self._draining
 
     @property
-    def moving(self) -> bool:
+    def is_moving(self) -> bool:
         """Whether partitions are on their way to us or from us: until they have come, nobody asks their hosts."""
-        return self._lacking or bool(self._draining) or not self._held
+        return self._is_lacking or bool(self._draining) or not self._held
 
     @property
     def claimed(self) -> Mapping[int, int]:
         """All that the landlord may take for ours, when we leave."""
-        return {**self._held, **self._let_go}
+        return {**self._held, **self._released}
 
     @property
     def until(self) -> float:
         """When the lease ends."""
         return self._until
 
-    def left(self, now: float) -> float:
+    def seconds_left(self, now: float) -> float:
         """Seconds of the lease."""
         return self._until - now
 
-    def open(self, now: float) -> list[int]:
+    def list_open(self, now: float) -> list[int]:
         """The partitions in which something may be begun."""
-        if self.left(now) < self._fetch:
+        if self.seconds_left(now) < self._fetch:
             return []
         return [p for p in self._held if p not in self._draining]
 
-    def epoch(self, partition: int, now: float) -> int | None:
+    def find_epoch(self, partition: int, now: float) -> int | None:
         """Under which a fetch may begin there; None where it may not."""
-        if partition in self._draining or self.left(now) < self._fetch:
+        if partition in self._draining or self.seconds_left(now) < self._fetch:
             return None
         return self._held.get(partition)
 
-    def quiet(self, partition: int, pause: float, now: float) -> float:
+    def quiet_seconds(self, partition: int, pause: float, now: float) -> float:
         """Seconds for which its hosts are still to be left alone: a pause after a fetch of theirs holds for who comes
         after, and who had the partition before may have asked them until the moment it became ours."""
-        return max(self._since.get(partition, 0.0) + pause - now, 0.0)
+        return max(self._held_since.get(partition, 0.0) + pause - now, 0.0)
 
     # what goes on
 
-    def begin(self, partition: int) -> None:
+    def begin_job(self, partition: int) -> None:
         """Something of it is in our hands, and it is not let go before that has ended."""
-        self._working[partition] += 1
+        self._jobs_in_hand[partition] += 1
 
-    def end(self, partition: int) -> None:
-        self._working[partition] -= 1
+    def end_job(self, partition: int) -> None:
+        self._jobs_in_hand[partition] -= 1
 
-    def let_go(self) -> Mapping[int, int]:
+    def release_drained(self) -> Mapping[int, int]:
         """Give up what is drained; what the landlord is to hear of, until he has answered.
 
         From here on nothing of it is begun, whatever becomes of the answer.
         """
-        drained = {p: epoch for p, epoch in self._held.items() if p in self._draining and not self._working[p]}
+        drained = {p: epoch for p, epoch in self._held.items() if p in self._draining and not self._jobs_in_hand[p]}
         if drained:
             self._held = {p: epoch for p, epoch in self._held.items() if p not in drained}
-            self._let_go |= drained
-        return dict(self._let_go)
+            self._released |= drained
+        return dict(self._released)
 
-    def granted(self, grant: Grant, asked: float, now: float) -> Set[int]:
+    def apply_grant(self, grant: Grant, asked: float, now: float) -> Set[int]:
         """The landlord has answered what he was `asked` for then; the partitions that are new."""
         new = {p for p, epoch in grant.partitions.items() if self._held.get(p) != epoch}
-        self._since |= dict.fromkeys(new, now)
+        self._held_since |= dict.fromkeys(new, now)
         self._held, self._draining = dict(grant.partitions), frozenset(grant.surplus)
-        self._let_go, self._lacking = {}, grant.lacking
+        self._released, self._is_lacking = {}, grant.lacking
         self._until = asked + grant.seconds
         return new

@@ -7,46 +7,46 @@ from dataclasses import dataclass
 
 import structlog
 
-FETCH = 30.0  # seconds a fetch may take
-SMALL, WRONG = 0.5, 2.0  # seconds: a difference that is not followed, and one that is worth a sentence
+MAX_FETCH_SECONDS = 30.0  # seconds a fetch may take
+IGNORED_SKEW, LOGGED_SKEW = 0.5, 2.0  # seconds: a difference that is not followed, and one that is worth a sentence
 _BOOTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 log = structlog.get_logger()
 
 
-def awake() -> float:
+def boot_clock() -> float:
     """A clock that nobody sets and that goes on while the machine sleeps: what leases are measured by on our side."""
     return time.monotonic() if _BOOTED is None else time.clock_gettime(_BOOTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class LeaseTiming:
     """`lease` is for partitions; who leads is replaced sooner, because nothing is asked of hosts by leading."""
 
     lease: float = 60.0
 
     @property
-    def lead(self) -> float:
+    def leader_seconds(self) -> float:
         """How long a leader that falls silent is waited for."""
         return self.lease / 6
 
     @property
-    def beat(self) -> float:
+    def heartbeat_seconds(self) -> float:
         """Between two signs of life."""
         return self.lease / 12
 
     @property
-    def fetch(self) -> float:
+    def fetch_seconds(self) -> float:
         """A fetch must end before its partition can pass on, so it begins only with so much of the lease left."""
-        return min(FETCH, self.lease / 2)
+        return min(MAX_FETCH_SECONDS, self.lease / 2)
 
     @property
-    def ack(self) -> float:
+    def ack_seconds(self) -> float:
         """After which a job that was taken is given to another: its taker's lease has passed by then."""
         return self.lease * 1.5
 
     @property
-    def flight(self) -> float:
+    def in_flight_seconds(self) -> float:
         """After which the controller wants a job again of which it has heard nothing."""
         return self.lease * 3
 
@@ -61,10 +61,10 @@ class DatabaseClock:
     def now(self) -> float:
         return time.time() + self._offset
 
-    def told(self, clock: float, asked: float, answered: float) -> None:
+    def correct(self, clock: float, asked: float, answered: float) -> None:
         """It was `clock` there at some moment between these two of ours: only what is beyond that doubt is followed."""
         offset = clock - (asked + answered) / 2
-        if abs(offset - self._offset) > SMALL + (answered - asked) / 2:
-            if abs(offset) > WRONG:
+        if abs(offset - self._offset) > IGNORED_SKEW + (answered - asked) / 2:
+            if abs(offset) > LOGGED_SKEW:
                 log.warning("clock_is_wrong", seconds=round(-offset, 1), correction="the database's clock is used")
             self._offset = offset

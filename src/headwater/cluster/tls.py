@@ -16,7 +16,7 @@ FILES = ("ca", "cert", "key")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class NatsAddress:
     """`tls://nats.example.org:4222?ca=FILE&cert=FILE&key=FILE`, several with commas between.
 
     By `tls://`, or where files are named, TLS is wanted of all of them; else whoever asks for it gets it.
@@ -26,11 +26,11 @@ class Address:
     context: ssl.SSLContext | None  # None: TLS is not insisted on
 
 
-class NoTls(NatsError):
+class TlsRefused(NatsError):
     """The server answers in clear, and TLS is wanted."""
 
 
-class Secure(Client):
+class StrictTlsClient(Client):
     """The library's client without two of its ways with TLS.
 
     To whoever, in the place of the server, does not ask for TLS it would send user and password in clear; and after a
@@ -44,7 +44,7 @@ class Secure(Client):
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if self._insists and initial_connection and not info.get("tls_required"):
             if not info.get("tls_available"):
-                raise NoTls
+                raise TlsRefused
             info["tls_required"] = True
         await super()._process_info(info, initial_connection)
 
@@ -59,7 +59,7 @@ class Secure(Client):
             raise
 
 
-def address(url: str) -> Address:
+def parse_address(url: str) -> NatsAddress:
     """ClusterError for files that cannot be used."""
     parts = [urlsplit(one.strip()) for one in url.split(",")]
     files = {name: value for part in parts for name, value in parse_qsl(part.query)}
@@ -70,10 +70,10 @@ def address(url: str) -> Address:
         )
     servers = tuple(part._replace(query="").geturl() for part in parts)
     wanted = files or any(part.scheme == "tls" for part in parts)
-    return Address(servers, _context(**files) if wanted else None)
+    return NatsAddress(servers, _make_context(**files) if wanted else None)
 
 
-def problem(error: BaseException) -> str | None:
+def explain_tls_error(error: BaseException) -> str | None:
     """What to do about an error of a connection that TLS is to blame for and no waiting mends."""
     says = str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -81,7 +81,7 @@ def problem(error: BaseException) -> str | None:
             f"showed a certificate that is not trusted ({error.verify_message.rstrip('.')}). Name the file of who "
             "signed it in the address (?ca=FILE), and the server as its certificate does."
         )
-    if isinstance(error, NoTls):
+    if isinstance(error, TlsRefused):
         return "does not speak TLS, and the address says tls://. Set TLS up there, or say nats:// to do without."
     if isinstance(error, ssl.SSLError) and "ALERT" in says and any(word in says for word in ("CERTIFICATE", "CA")):
         return (
@@ -91,11 +91,13 @@ def problem(error: BaseException) -> str | None:
     return None
 
 
-def _context(ca: str | None = None, cert: str | None = None, key: str | None = None) -> ssl.SSLContext:
+def _make_context(ca: str | None = None, cert: str | None = None, key: str | None = None) -> ssl.SSLContext:
     try:
         made = ssl.create_default_context(cafile=ca)
     except (OSError, ValueError) as error:  # of ssl too
-        raise ClusterError(f"The file {ca} (ca in the address of NATS) holds no certificate: {_why(error)}.") from error
+        raise ClusterError(
+            f"The file {ca} (ca in the address of NATS) holds no certificate: {_find_reason(error)}."
+        ) from error
     if key is not None and cert is None:
         raise ClusterError("A key in the address of NATS needs its certificate: ?cert=FILE&key=FILE.")
     if cert is not None:
@@ -104,12 +106,12 @@ def _context(ca: str | None = None, cert: str | None = None, key: str | None = N
         except (OSError, ValueError) as error:
             files = cert if key is None else f"{cert} and {key}"
             raise ClusterError(
-                f"The certificate for NATS and its key cannot be used ({files}): {_why(error)}. Both are PEM files, "
+                f"The certificate for NATS and its key cannot be used ({files}): {_find_reason(error)}. Both are PEM files, "
                 "the key without a password."
             ) from error
     return made
 
 
-def _why(error: Exception) -> str:
+def _find_reason(error: Exception) -> str:
     reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
     return str(reason).rstrip(".")

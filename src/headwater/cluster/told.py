@@ -6,24 +6,24 @@ import time
 
 import msgspec
 
-from headwater.node.buying import Sample, sampled
-from headwater.node.deciding import Decider
+from headwater.node.buying import BeliefSample, sample_beliefs
+from headwater.node.deciding import Scheduler
 from headwater.store.store import Store
 
-NAME, VERSION = "cluster beliefs", 1
-EVERY = 60.0  # seconds
+STATE_NAME, VERSION = "cluster beliefs", 1
+BELIEF_SECONDS = 60.0  # seconds
 
-_read = msgspec.msgpack.Decoder(Sample).decode
+_decode_sample = msgspec.msgpack.Decoder(BeliefSample).decode
 
 
-async def tell(store: Store, decider: Decider) -> None:
+async def save_belief_sample(store: Store, decider: Scheduler) -> None:
     """While nothing is believed, nothing is told."""
     now = time.time()
-    sample = sampled(decider, now)
+    sample = sample_beliefs(decider, now)
     if sample is not None:
-        await store.save_state(NAME, VERSION, msgspec.msgpack.encode(sample), now)
+        await store.save_state(STATE_NAME, VERSION, msgspec.msgpack.encode(sample), now)
 
 
-async def last_told(store: Store) -> Sample | None:
-    saved = await store.load_state(NAME)
-    return None if saved is None or saved[0] != VERSION else _read(saved[1])
+async def load_belief_sample(store: Store) -> BeliefSample | None:
+    saved = await store.load_state(STATE_NAME)
+    return None if saved is None or saved[0] != VERSION else _decode_sample(saved[1])

@@ -11,28 +11,28 @@ from typing import Any, Self
 import numpy as np
 import structlog
 
-from headwater.cluster.by_nats import NatsOutgoing
-from headwater.cluster.by_postgres import PostgresOutgoing
-from headwater.cluster.controller import Outgoing
-from headwater.cluster.errands import PostgresErrands
-from headwater.cluster.fetchers import Errands, fetcher
-from headwater.cluster.identity import Identity
-from headwater.cluster.leading import last_status
-from headwater.cluster.node import joined_by_postgres
-from headwater.cluster.roles import by_terminals, joined
-from headwater.cluster.timing import Timing
-from headwater.cluster.told import last_told
-from headwater.cluster.wishing import Wishing
-from headwater.node.buying import Sample
-from headwater.node.courtesy import Courtesy
-from headwater.node.crawler import Status
-from headwater.node.delivering import delivering
-from headwater.node.kept_settings import LOOK, KeptSettings
+from headwater.cluster.by_nats import NatsJobSender
+from headwater.cluster.by_postgres import PostgresJobSender
+from headwater.cluster.controller import JobSender
+from headwater.cluster.errands import PostgresRequestProxy
+from headwater.cluster.fetchers import RequestProxy, make_fetcher
+from headwater.cluster.identity import LocalMember
+from headwater.cluster.leading import load_leader_status
+from headwater.cluster.node import join_postgres
+from headwater.cluster.roles import join_cluster, make_request_proxy
+from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.told import load_belief_sample
+from headwater.cluster.wishing import RemoteCrawl
+from headwater.node.buying import BeliefSample
+from headwater.node.courtesy import Politeness
+from headwater.node.crawler import CrawlStatus
+from headwater.node.delivering import make_deliverer
+from headwater.node.kept_settings import POLL_SECONDS, LiveSettings
 from headwater.node.node import Node
-from headwater.node.processor import Processor
-from headwater.node.setting_up import build_strategy
-from headwater.node.upkeep import every
-from headwater.publish.live import Live
+from headwater.node.processor import QueryProcessor
+from headwater.node.setting_up import build_configured_strategy
+from headwater.node.upkeep import run_every
+from headwater.publish.live import LiveEvents
 from headwater.schedule.base import Strategy
 from headwater.settings import Settings
 from headwater.store.store import Store
@@ -45,36 +45,38 @@ class WebNode(Node):
 
     async def __aenter__(self) -> Self:
         given = self.settings
-        timing = Timing(given.cluster_lease)
-        identity = Identity(given, "web")
+        timing = LeaseTiming(given.cluster_lease)
+        identity = LocalMember(given, "web")
         try:
-            self.store, outgoing, errands = await self._join(self._stack, identity)
-            self._kept = KeptSettings(self.store, given)
-            self.settings = given = await self._kept.at_start()
-            self.fetcher = await self._stack.enter_async_context(fetcher(given, timing))
-            self.scout = await self._stack.enter_async_context(fetcher(given, timing, errands=errands))
-            courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
-            self.crawler = Wishing(self.store, self.fetcher, given, courtesy, outgoing)
-            self.live = Live(self.store)
-            self.deliverer = await delivering(self.store, self.fetcher, given)
-            self.processor = Processor(self.store)
+            self.store, outgoing, errands = await self._join_cluster(self._stack, identity)
+            self._live_settings = LiveSettings(self.store, given)
+            self.settings = given = await self._live_settings.load()
+            self.fetcher = await self._stack.enter_async_context(make_fetcher(given, timing))
+            self.scout = await self._stack.enter_async_context(make_fetcher(given, timing, errands=errands))
+            courtesy = Politeness(np.random.default_rng(), least=given.least_interval)
+            self.crawler = RemoteCrawl(self.store, self.fetcher, given, courtesy, outgoing)
+            self.live = LiveEvents(self.store)
+            self.deliverer = await make_deliverer(self.store, self.fetcher, given)
+            self.processor = QueryProcessor(self.store)
         except BaseException:
             await self._stack.aclose()
             raise
-        self._status: Status | None = None
-        await self._look()
+        self._status: CrawlStatus | None = None
+        await self._follow_status()
         self._tasks = [
-            asyncio.create_task(every(1.0, self._look, self._stop)),
-            asyncio.create_task(every(LOOK, self._follow, self._stop)),
+            asyncio.create_task(run_every(1.0, self._follow_status, self._stop)),
+            asyncio.create_task(run_every(POLL_SECONDS, self._follow_settings, self._stop)),
         ]
         return self
 
-    async def _join(self, stack: AsyncExitStack, identity: Identity) -> tuple[Store, Outgoing, Errands]:
+    async def _join_cluster(
+        self, stack: AsyncExitStack, identity: LocalMember
+    ) -> tuple[Store, JobSender, RequestProxy]:
         if self.settings.nats is None:
-            store = await stack.enter_async_context(joined_by_postgres(self.settings, identity))
-            return store, PostgresOutgoing(store), PostgresErrands(store).send
-        here = await stack.enter_async_context(joined(self.settings, identity))
-        return here.store, NatsOutgoing(here.streams, here.store, lambda: True), by_terminals(here.streams)
+            store = await stack.enter_async_context(join_postgres(self.settings, identity))
+            return store, PostgresJobSender(store), PostgresRequestProxy(store).proxy_request
+        here = await stack.enter_async_context(join_cluster(self.settings, identity))
+        return here.store, NatsJobSender(here.streams, here.store, lambda: True), make_request_proxy(here.streams)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -83,21 +85,21 @@ class WebNode(Node):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
 
-    def _strategy(self) -> Strategy:
-        return build_strategy(self.settings)
+    def _find_strategy(self) -> Strategy:
+        return build_configured_strategy(self.settings)
 
-    async def _take(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
+    async def _apply_settings(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
         """Show the changed settings; the process that leads finds them in the database itself."""
         self.settings = new
         if "budget" in changes:
-            self.crawler.spending.limit(new.budget)
+            self.crawler.budget.set_limit(new.budget)
 
-    def status(self) -> Status:
+    def status(self) -> CrawlStatus:
         return self._status or self.crawler.status()
 
-    async def sample(self, now: float) -> Sample | None:
+    async def sample_beliefs(self, now: float) -> BeliefSample | None:
         """What the leader believes, whichever process that is."""
-        return await last_told(self.store)
+        return await load_belief_sample(self.store)
 
-    async def _look(self) -> None:
-        self._status = await last_status(self.store)
+    async def _follow_status(self) -> None:
+        self._status = await load_leader_status(self.store)

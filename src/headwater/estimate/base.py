@@ -73,7 +73,7 @@ class Column:
     dtype: type[np.generic] = np.float32
 
 
-class Rowwise:
+class FeedColumns:
     """Columns of state with one row per feed, which can grow, be saved and be loaded.
 
     Beside its columns a class may keep arrays that belong to no feed (`shared`: a threshold, cluster centres) and
@@ -85,13 +85,13 @@ class Rowwise:
 
     def __init__(self, feeds: int = 0) -> None:
         self._columns: dict[str, NDArray[Any]] = {}
-        self._parts: dict[str, Rowwise] = {}
+        self._parts: dict[str, FeedColumns] = {}
         self._feeds = 0
         self._layout = dict(self.layout())
         self._shared = {key: np.array(value, dtype=np.float64) for key, value in self.shared().items()}
         for key, column in self._layout.items():
             self._columns[key] = np.full((0, *column.shape), column.prior, dtype=column.dtype)
-        self._room = dict(self._columns)
+        self._capacity = dict(self._columns)
         self.resize(feeds)
 
     def layout(self) -> Mapping[str, Column]:
@@ -115,13 +115,13 @@ class Rowwise:
         """Make room for `feeds` rows; rows that exist keep their state. Never shrinks."""
         feeds = max(feeds, self._feeds)
         for key, column in self._layout.items():
-            room = self._room[key]
+            room = self._capacity[key]
             if len(room) < feeds:
                 # An eighth of spare room, so that feeds added one by one do not copy everything each time.
                 spare = feeds if not len(room) else feeds + feeds // 8
                 grown = np.empty((spare, *column.shape), dtype=column.dtype)
                 grown[: self._feeds] = room[: self._feeds]
-                self._room[key] = room = grown
+                self._capacity[key] = room = grown
             room[self._feeds : feeds] = column.prior
             self._columns[key] = room[:feeds]
         self._feeds = feeds
@@ -140,16 +140,16 @@ class Rowwise:
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take saved state over; anything of another class, version or shape is refused and nothing is changed."""
-        self._check(state)
+        self._check_state(state)
         for key, column in self._layout.items():
-            self._room[key] = self._columns[key] = np.array(state[key], dtype=column.dtype)
+            self._capacity[key] = self._columns[key] = np.array(state[key], dtype=column.dtype)
         self._feeds = int(state[LENGTH])
         for key in self._shared:
             self._shared[key] = np.array(state[f"*{key}"], dtype=np.float64)
         for name, part in self._parts.items():
-            part.load(_below(state, name))
+            part.load(_select_part(state, name))
 
-    def _check(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         wrote = str(state[STAMP]) if STAMP in state else "an unknown program"
         mine = f"{self.name}/{self.version}"
         if wrote != mine:
@@ -162,7 +162,7 @@ class Rowwise:
             if f"*{key}" not in state or state[f"*{key}"].shape != array.shape:
                 raise StrategyError(f"The saved state of {mine} has another layout ({key}): start it afresh.")
         for name, part in self._parts.items():
-            part._check(_below(state, name))
+            part._check_state(_select_part(state, name))
 
     @property
     def bytes_per_feed(self) -> float:
@@ -170,12 +170,12 @@ class Rowwise:
         return own + sum(part.bytes_per_feed for part in self._parts.values())
 
 
-def _below(state: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
+def _select_part(state: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
     prefix = f"{name}/"
     return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
 
 
-class Estimator(Rowwise, ABC):
+class Estimator(FeedColumns, ABC):
     """Believes something about how often feeds publish.
 
     Every estimator's constructor is `Name(feeds=0, *, option=default, …)`.
@@ -216,7 +216,7 @@ class Estimator(Rowwise, ABC):
             total += self.expected(rows, start, start + k * width)
         return (total + self.expected(rows, start, end) / 2) * width
 
-    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+    def time_until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
         """Seconds from `at` until `items` are expected, at most `longest`.
 
         Found by halving; estimators that can tell at once override this.
@@ -232,6 +232,6 @@ class Estimator(Rowwise, ABC):
         """Items per second about the moment `at`: the mean over the minute that follows."""
         return self.expected(rows, at, at + MINUTE) / MINUTE
 
-    def daily(self, rows: Rows, at: Floats) -> Floats:
+    def daily_rate(self, rows: Rows, at: Floats) -> Floats:
         """Items per second, averaged over the day that follows `at`."""
         return self.expected(rows, at, at + DAY) / DAY

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from headwater.estimate.base import DAY, Bools, Column, Estimator, Floats, Ragged, Rows
-from headwater.estimate.poisson import at_least
-from headwater.estimate.rhythm import Rhythm, own_time
+from headwater.estimate.poisson import poisson_tail
+from headwater.estimate.rhythm import WeekRhythm, to_own_time
 
 BINS, PER_OCTAVE, LOWEST = 64, 3.0, -10.0  # corrections from 2^-10 to 2^11 items a day
 DOUBT = 10.0  # items of doubt in each correction
@@ -29,7 +29,7 @@ FORGET = 0.985  # what is kept of the corrections from one day to the next: two 
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class RateForecast:
     """What to expect of some rows from `now` on: λ(u) = base + Σ parts·exp(−u/scales), u in days of own time."""
 
     now: Floats
@@ -77,7 +77,7 @@ class Bayes(Estimator):
         self.trusting, self.reset, self.dispersion, self.day = trusting, reset, dispersion, day
         self.fast = fast
         super().__init__(feeds)
-        self.rhythm: Rhythm = self.adopt("rhythm", Rhythm(weight=shrink, shaped=shaped))
+        self.rhythm: WeekRhythm = self.adopt("rhythm", WeekRhythm(weight=shrink, shaped=shaped))
         self._recent: tuple[Rows, Floats] | None = None
 
     def layout(self) -> Mapping[str, Column]:
@@ -104,30 +104,30 @@ class Bayes(Estimator):
         saturated: Bools,
         published: Ragged | None = None,
     ) -> None:
-        self._refresh_daily(end)
+        self._update_daily(end)
         clocks = self.rhythm.clocks(rows, self.fast)
         self._recent = (rows, clocks)
         place = np.arange(len(rows))
         first = ~np.isfinite(start)
-        owner, times, oldest = _dates(len(rows), end, published, self.day)
+        owner, times, oldest = _collect_dates(len(rows), end, published, self.day)
         dated = np.bincount(owner, minlength=len(rows)) if len(owner) else np.zeros(len(rows), np.intp)
         known = dated > 0
         begin = np.where(first, np.where(known, oldest, end), np.minimum(start, end))
         # After an overflow only the span that the document shows was observed; what was before is unknown.
         gap = saturated & known
-        to, since = self._own(clocks, place, end), self._own(clocks, place, begin)
-        seen_from = np.where(gap, self._own(clocks, place, np.where(known, oldest, end)), since)
+        to, since = self._to_own_time(clocks, place, end), self._to_own_time(clocks, place, begin)
+        seen_from = np.where(gap, self._to_own_time(clocks, place, np.where(known, oldest, end)), since)
         elapsed, watched = np.maximum(to - since, 0.0), np.maximum(to - seen_from, 0.0)
         items, observed = (
             self._columns["items"][rows].astype(np.float64),
             self._columns["observed"][rows].astype(np.float64),
         )
         settled = ~first & ~gap
-        counted = self._impute(items, observed, elapsed, new, saturated & ~known)
-        self._compare(rows, items, observed, elapsed, counted, settled)
+        counted = self._impute_censored(items, observed, elapsed, new, saturated & ~known)
+        self._learn_corrections(rows, items, observed, elapsed, counted, settled)
 
         fade = np.exp(-elapsed[:, None] / self.scales)
-        age = np.maximum(to[owner] - self._own(clocks, owner, times), 0.0)
+        age = np.maximum(to[owner] - self._to_own_time(clocks, owner, times), 0.0)
         items *= fade
         observed = observed * fade + self.scales * (1.0 - np.exp(-watched[:, None] / self.scales))
         # Items without dates are spread over the interval: the mean of exp(−age/τ) over it.
@@ -144,37 +144,39 @@ class Bayes(Estimator):
         self._columns["at"][rows] = end
         self.rhythm.learn(rows, owner, times, elapsed)
 
-    def _own(self, clocks: Floats, place: Rows, when: Floats) -> Floats:
-        return own_time(clocks, place, when * (DAY / self.day))
+    def _to_own_time(self, clocks: Floats, place: Rows, when: Floats) -> Floats:
+        return to_own_time(clocks, place, when * (DAY / self.day))
 
-    def _refresh_daily(self, end: Floats) -> None:
+    def _update_daily(self, end: Floats) -> None:
         latest = float(end.max()) if len(end) else -np.inf
         if latest < float(self._shared["refreshed"]) + self.day:
             return
         self._shared["refreshed"] = np.array(latest)
-        self.rhythm.refresh()
+        self.rhythm.update_shapes()
         believed, brought = self._shared["believed"], self._shared["brought"]
-        self._shared["trust"] = _smoothed(brought + DOUBT) / _smoothed(believed + DOUBT)
+        self._shared["trust"] = _smooth_bins(brought + DOUBT) / _smooth_bins(believed + DOUBT)
         believed *= FORGET
         brought *= FORGET
 
-    def _impute(self, items: Floats, observed: Floats, elapsed: Floats, new: Floats, censored: Bools) -> Floats:
+    def _impute_censored(
+        self, items: Floats, observed: Floats, elapsed: Floats, new: Floats, censored: Bools
+    ) -> Floats:
         """The counts, where a window without dates came back all new replaced by E[N | N ≥ new]."""
         if not censored.any():
             return new
         counted = new.astype(np.float64).copy()
-        base, _ = self._rates(items[censored], observed[censored])
-        counted[censored] = beyond(new[censored], base * elapsed[censored])
+        base, _ = self._split_rates(items[censored], observed[censored])
+        counted[censored] = expect_given_at_least(new[censored], base * elapsed[censored])
         return counted
 
-    def _compare(
+    def _learn_corrections(
         self, rows: Rows, items: Floats, observed: Floats, elapsed: Floats, new: Floats, settled: Bools
     ) -> None:
         """Learn from what was believed and what came: the common corrections, and each feed's CUSUM."""
-        believed = self._slowest(items, observed)
+        believed = self._posterior_mean(items, observed)
         mean = believed * elapsed
         if self.trusting and settled.any():
-            bins = np.clip(np.rint(_octaves(believed[settled])), 0, BINS - 1).astype(np.intp)
+            bins = np.clip(np.rint(_to_bins(believed[settled])), 0, BINS - 1).astype(np.intp)
             self._shared["believed"] += np.bincount(bins, weights=mean[settled], minlength=BINS)
             self._shared["brought"] += np.bincount(bins, weights=new[settled], minlength=BINS)
         if not np.isfinite(self.reset):
@@ -193,15 +195,15 @@ class Bayes(Estimator):
 
     # — believing —
 
-    def _slowest(self, items: Floats, observed: Floats) -> Floats:
+    def _posterior_mean(self, items: Floats, observed: Floats) -> Floats:
         a, b = self.prior
         return np.asarray((items[:, -1] + a) / (observed[:, -1] + b))
 
-    def _rates(self, items: Floats, observed: Floats) -> tuple[Floats, Floats]:
+    def _split_rates(self, items: Floats, observed: Floats) -> tuple[Floats, Floats]:
         """The slow rate and how far each faster one differs from the next slower, in items per day of own time."""
-        slow = self._slowest(items, observed)
+        slow = self._posterior_mean(items, observed)
         if self.trusting:
-            slow = slow * self._trust(slow)
+            slow = slow * self._correction(slow)
         parts = np.zeros((len(slow), len(self.scales) - 1))
         rate = slow
         for k in range(len(self.scales) - 2, -1, -1):
@@ -210,49 +212,49 @@ class Bayes(Estimator):
             rate = faster
         return slow, parts
 
-    def _trust(self, rate: Floats) -> Floats:
-        at = np.clip(_octaves(rate), 0.0, BINS - 1.001)
+    def _correction(self, rate: Floats) -> Floats:
+        at = np.clip(_to_bins(rate), 0.0, BINS - 1.001)
         below = at.astype(np.intp)
         trust = self._shared["trust"]
         return np.asarray(trust[below] + (at - below) * (trust[below + 1] - trust[below]))
 
-    def forecast(self, rows: Rows) -> Forecast:
+    def forecast(self, rows: Rows) -> RateForecast:
         """What to expect of these rows from their last refresh on."""
         recent = self._recent
         clocks = recent[1] if recent is not None and recent[0] is rows else self.rhythm.clocks(rows, self.fast)
-        base, parts = self._rates(
+        base, parts = self._split_rates(
             self._columns["items"][rows].astype(np.float64), self._columns["observed"][rows].astype(np.float64)
         )
-        return Forecast(self._columns["at"][rows], clocks, base, parts, self.scales[:-1])
+        return RateForecast(self._columns["at"][rows], clocks, base, parts, self.scales[:-1])
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         told = self.forecast(rows)
         place = np.arange(len(rows))
         origin = np.where(np.isfinite(told.now), told.now, start)
-        lower = self._own(told.clocks, place, start) - self._own(told.clocks, place, origin)
-        upper = self._own(told.clocks, place, end) - self._own(told.clocks, place, origin)
-        return np.maximum(cumulated(told, np.maximum(upper, lower)) - cumulated(told, lower), 0.0)
+        lower = self._to_own_time(told.clocks, place, start) - self._to_own_time(told.clocks, place, origin)
+        upper = self._to_own_time(told.clocks, place, end) - self._to_own_time(told.clocks, place, origin)
+        return np.maximum(integrate_forecast(told, np.maximum(upper, lower)) - integrate_forecast(told, lower), 0.0)
 
-    def slow(self, rows: Rows) -> Floats:
+    def slow_rate(self, rows: Rows) -> Floats:
         """The slow rate, in items per day."""
-        return self._rates(
+        return self._split_rates(
             self._columns["items"][rows].astype(np.float64), self._columns["observed"][rows].astype(np.float64)
         )[0]
 
 
-def beyond(least: Floats, mean: Floats) -> Floats:
+def expect_given_at_least(least: Floats, mean: Floats) -> Floats:
     """E[N | N ≥ least] for N ~ Poisson(mean): what a window that came back all new probably hides.
 
-    >>> round(float(beyond(np.array([1.0]), np.array([1.0]))[0]), 3)  # 1 / (1 − 1/e)
+    >>> round(float(expect_given_at_least(np.array([1.0]), np.array([1.0]))[0]), 3)  # 1 / (1 − 1/e)
     1.582
     """
-    chance = at_least(least, mean)
+    chance = poisson_tail(least, mean)
     likely = chance > 1e-9
-    hidden = mean * at_least(least - 1.0, mean) / np.where(likely, chance, 1.0)
+    hidden = mean * poisson_tail(least - 1.0, mean) / np.where(likely, chance, 1.0)
     return np.where(likely, np.maximum(hidden, least), least)
 
 
-def cumulated(told: Forecast, own: Floats) -> Floats:
+def integrate_forecast(told: RateForecast, own: Floats) -> Floats:
     """∫ λ over the first `own` days of own time of each row; before its last refresh the slow rate holds."""
     total = told.base * own
     for k, scale in enumerate(told.scales):
@@ -260,16 +262,16 @@ def cumulated(told: Forecast, own: Floats) -> Floats:
     return np.asarray(total)
 
 
-def _smoothed(values: Floats) -> Floats:
+def _smooth_bins(values: Floats) -> Floats:
     """Neighbouring rates are alike: a triangle of five bins."""
     return np.convolve(np.pad(values, 2, mode="edge"), np.array([1.0, 2.0, 3.0, 2.0, 1.0]), "valid")
 
 
-def _octaves(rate: Floats) -> Floats:
+def _to_bins(rate: Floats) -> Floats:
     return np.asarray((np.log2(np.maximum(rate, 1e-12)) - LOWEST) * PER_OCTAVE)
 
 
-def _dates(feeds: int, end: Floats, published: Ragged | None, day: float) -> tuple[Rows, Floats, Floats]:
+def _collect_dates(feeds: int, end: Floats, published: Ragged | None, day: float) -> tuple[Rows, Floats, Floats]:
     """Owner and time of each dated item, never after the refresh, and each row's oldest."""
     oldest = np.full(feeds, np.inf)
     if published is None or not len(published.times):

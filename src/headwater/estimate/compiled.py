@@ -11,11 +11,11 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-AVAILABLE = find_spec("numba") is not None
+NUMBA_AVAILABLE = find_spec("numba") is not None
 
 
 @cache
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_with_numba(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as machine code; compiled at its first call and kept on disk where that can be written."""
     import numba
 

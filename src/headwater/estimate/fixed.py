@@ -7,29 +7,29 @@ from collections.abc import Mapping
 import numpy as np
 
 from headwater.estimate.base import Bools, Column, Estimator, Floats, Ragged, Rows
-from headwater.estimate.learner import PRIOR
+from headwater.estimate.learner import PRIOR_RATE
 
 
-class Fixed(Estimator):
+class FixedRate(Estimator):
     """A constant rate λ per feed: expected(a, b) = λ·(b − a).
 
     The comparator for everything that learns, and what the lab uses where the true rates are known.
 
-    >>> e = Fixed(1, rate=2.0)
+    >>> e = FixedRate(1, rate=2.0)
     >>> e.expected(np.array([0]), np.array([10.0]), np.array([15.0])).tolist()  # 5 s at 2 a second
     [10.0]
     """
 
     name = "fixed"
 
-    def __init__(self, feeds: int = 0, *, rate: float = PRIOR) -> None:
+    def __init__(self, feeds: int = 0, *, rate: float = PRIOR_RATE) -> None:
         self._prior = rate
         super().__init__(feeds)
 
     def layout(self) -> Mapping[str, Column]:
         return {"rate": Column(self._prior)}
 
-    def believe(self, rows: Rows, rates: Floats) -> None:
+    def set_rates(self, rows: Rows, rates: Floats) -> None:
         """Be told the rates of some feeds."""
         self._columns["rate"][rows] = rates
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, Bools, Floats, Ragged, Rows
-from headwater.estimate.learner import Learner, spread
-from headwater.estimate.slots import Slotted, chunks
+from headwater.estimate.learner import FirstRefreshEstimator, spread_undated_items
+from headwater.estimate.slots import SlotEstimator, iterate_blocks
 
 
-class Hourly(Slotted, Learner):
+class HourlyRate(SlotEstimator, FirstRefreshEstimator):
     """articles(now) = ∫ posting_rate(t)/3600 dt since the last retrieval (advaRSS, eq. 1).
 
     Starts with the same constant for every feed and hour; a minimum above nought keeps silent feeds alive. The paper
     does not say how new articles change the rates: here each hour's rate moves by α towards what was seen in it, by
     less if only a part of the hour was seen. Articles without a date are spread evenly over the interval.
 
-    >>> e, row = Hourly(1, initial=2.0), np.array([0])  # two an hour
+    >>> e, row = HourlyRate(1, initial=2.0), np.array([0])  # two an hour
     >>> e.expected(row, np.array([1800.0]), np.array([5400.0])).round(4).tolist()  # 00:30 to 01:30
     [2.0]
     """
@@ -27,7 +27,7 @@ class Hourly(Slotted, Learner):
         self.alpha, self._least = alpha, least
         super().__init__(feeds, slots=24, period=DAY, rate=initial / HOUR)
 
-    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         known = ~np.isnan(rate)
         flat = np.maximum(rate[known] * HOUR, self._least)[:, None]
         self.set_slots(rows[known], np.repeat(flat, self.slots, axis=1))
@@ -35,10 +35,10 @@ class Hourly(Slotted, Learner):
     def learn(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
-        came = spread(start, end, new, published)
-        _, slot, _ = self.place(came.times)
+        came = spread_undated_items(start, end, new, published)
+        _, slot, _ = self.locate(came.times)
         owner = came.owner()
-        for part in chunks(len(rows)):
+        for part in iterate_blocks(len(rows)):
             mine = slice(came.offsets[part.start], came.offsets[part.stop])
             at = (owner[mine] - part.start) * 24 + slot[mine]
             counts = np.bincount(at, minlength=(part.stop - part.start) * 24).reshape(-1, 24)

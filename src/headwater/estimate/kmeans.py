@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import Floats, Rows
-from headwater.estimate.slots import chunks
+from headwater.estimate.slots import iterate_blocks
 
 
 def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, rounds: int = 50) -> tuple[Floats, Rows]:
@@ -25,13 +25,13 @@ def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, round
         chosen.append(pick)
         near = np.minimum(near, ((points - points[pick]) ** 2).sum(axis=1))
     centres = points[chosen].astype(np.float64)
-    label = nearest(points, centres)
+    label = assign_nearest(points, centres)
     for _ in range(rounds):
         sums = np.zeros_like(centres)
         np.add.at(sums, label, points)
         size = np.bincount(label, minlength=len(centres))
         centres = np.where(size[:, None] > 0, sums / np.maximum(size, 1)[:, None], centres)
-        moved = nearest(points, centres)
+        moved = assign_nearest(points, centres)
         if np.array_equal(moved, label):
             break
         label = moved
@@ -41,10 +41,10 @@ def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, round
     return centres[order], rank[label]
 
 
-def nearest(points: Floats, centres: Floats) -> Rows:
+def assign_nearest(points: Floats, centres: Floats) -> Rows:
     """The index of each point's nearest centre."""
     label = np.empty(len(points), np.intp)
     squared = (centres**2).sum(axis=1)
-    for part in chunks(len(points), 65_536):
+    for part in iterate_blocks(len(points), 65_536):
         label[part] = np.argmin(squared - 2 * points[part] @ centres.T, axis=1)
     return label

@@ -9,12 +9,12 @@ import numpy as np
 from headwater.estimate.base import HOUR, Bools, Column, Estimator, Floats, Ragged, Rows
 
 
-def mean_gap(published: Ragged | None, count: int) -> Floats:
+def compute_mean_gap(published: Ragged | None, count: int) -> Floats:
     """u = 1/(w − 1)·Σ(i_{n+1} − i_n), Urbansky et al., eq. 1; NaN with fewer than two dates.
 
     The sum telescopes: only the first and the last date matter.
 
-    >>> mean_gap(Ragged(np.array([0, 3]), np.array([0.0, 10.0, 40.0])), 1).tolist()
+    >>> compute_mean_gap(Ragged(np.array([0, 3]), np.array([0.0, 10.0, 40.0])), 1).tolist()
     [20.0]
     """
     gap = np.full(count, np.nan)
@@ -44,7 +44,7 @@ class LearnedOnce(Estimator):
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None = None
     ) -> None:
         first = self._columns["learned"][rows] == 0
-        gap = mean_gap(published, len(rows))
+        gap = compute_mean_gap(published, len(rows))
         known = first & ~np.isnan(gap)
         self._columns["gap"][rows[known]] = np.maximum(gap[known], 1.0)
         self._columns["learned"][rows] = 1
@@ -52,7 +52,7 @@ class LearnedOnce(Estimator):
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return np.asarray(np.maximum(end - start, 0.0) / self._columns["gap"][rows])
 
-    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+    def time_until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
         return np.minimum(self._columns["gap"][rows].astype(np.float64) * items, longest)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:

@@ -12,15 +12,15 @@ import numpy as np
 
 from headwater.estimate.base import DAY, Bools, Estimator, Floats, Ragged, Rows
 
-PRIOR = 1.0 / DAY  # one item a day, until something is known
-LEAST = 1.0 / (1000 * DAY)  # a rate of nought would mean never looking again
+PRIOR_RATE = 1.0 / DAY  # one item a day, until something is known
+LEAST_RATE = 1.0 / (1000 * DAY)  # a rate of nought would mean never looking again
 
 
-class Learner(Estimator):
+class FirstRefreshEstimator(Estimator):
     """An estimator with a `begin` for first refreshes and a `learn` for all others."""
 
     @abstractmethod
-    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         """First refreshes, with the rate that the window's dates give (NaN: no believable dates)."""
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Learner(Estimator):
         if first.any():
             at = np.flatnonzero(first)
             dates = published.take(at) if published is not None else None
-            self.begin(rows[at], end[at], first_rate(dates, end[at]), dates)
+            self.learn_first(rows[at], end[at], estimate_first_rate(dates, end[at]), dates)
         if len(later) == len(rows):
             self.learn(rows, start, end, new, saturated, published)
         elif len(later):
@@ -51,13 +51,13 @@ class Learner(Estimator):
             self.learn(rows[later], start[later], end[later], new[later], saturated[later], dates)
 
 
-def first_rate(published: Ragged | None, end: Floats) -> Floats:
+def estimate_first_rate(published: Ragged | None, end: Floats) -> Floats:
     """Items per second that a first window's dates tell; NaN with fewer than two of them.
 
     The oldest item only opens the span, so n dates give n − 1 items between it and the refresh: silence since the
     newest item counts, which the mean gap alone would not see.
 
-    >>> first_rate(Ragged(np.array([0, 3]), np.array([0.0, 10.0, 20.0])), np.array([100.0])).tolist()
+    >>> estimate_first_rate(Ragged(np.array([0, 3]), np.array([0.0, 10.0, 20.0])), np.array([100.0])).tolist()
     [0.02]
     """
     if published is None:
@@ -70,10 +70,10 @@ def first_rate(published: Ragged | None, end: Floats) -> Floats:
     return rate
 
 
-def spread(start: Floats, end: Floats, new: Floats, published: Ragged | None, most: int = 500) -> Ragged:
+def spread_undated_items(start: Floats, end: Floats, new: Floats, published: Ragged | None, most: int = 500) -> Ragged:
     """When the new items came: their dates where there are any, else spread evenly over (start, end].
 
-    >>> spread(np.array([0.0]), np.array([10.0]), np.array([2.0]), None).times.tolist()
+    >>> spread_undated_items(np.array([0.0]), np.array([10.0]), np.array([2.0]), None).times.tolist()
     [5.0, 10.0]
     """
     dated = published.counts if published is not None else np.zeros(len(end), np.intp)

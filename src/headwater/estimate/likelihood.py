@@ -7,37 +7,38 @@ from collections.abc import Mapping
 import numpy as np
 
 from headwater.estimate.base import Bools, Column, Floats, Ragged, Rows
-from headwater.estimate.learner import LEAST, PRIOR, Learner
-from headwater.estimate.poisson import at_least, exactly
+from headwater.estimate.learner import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator
+from headwater.estimate.poisson import poisson_pmf, poisson_tail
 
 
-def gradient(rate: Floats, span: Floats, count: Floats, cut: Bools) -> Floats:
+def log_likelihood_gradient(rate: Floats, span: Floats, count: Floats, cut: Bools) -> Floats:
     """∂ ln L/∂λ of a publication profile, one line of observations per row (thesis 7.4.3).
 
     An exact count adds x/λ − Δt (the thesis prints x·Δt/λ, which is not the derivative of its own likelihood); a count
     cut off at W = x adds Δt·P(N = W − 1)/P(N ≥ W), to which the thesis's sum telescopes. Unused places have Δt = 0.
 
-    >>> gradient(np.array([1.0]), np.array([[10.0]]), np.array([[5.0]]), np.array([[False]])).tolist()  # 5/1 − 10
+    # 5/1 − 10
+    >>> log_likelihood_gradient(np.array([1.0]), np.array([[10.0]]), np.array([[5.0]]), np.array([[False]])).tolist()
     [-5.0]
     """
     terms = np.where(span > 0, count / rate[:, None] - span, 0.0)
     cut = cut & (span > 0)
     if cut.any():
         w, mu = count[cut], (rate[:, None] * span)[cut]
-        tail = at_least(w, mu)
+        tail = poisson_tail(w, mu)
         # Far below the truth both probabilities vanish; their ratio tends to W/μ.
-        pull = np.where(tail > 1e-250, exactly(w - 1, mu) / np.maximum(tail, 1e-250), w / np.maximum(mu, 1e-300))
+        pull = np.where(tail > 1e-250, poisson_pmf(w - 1, mu) / np.maximum(tail, 1e-250), w / np.maximum(mu, 1e-300))
         terms[cut] = span[cut] * pull
     return np.asarray(terms.sum(axis=1))
 
 
-def most_likely(
+def maximise_likelihood(
     rate: Floats,
     span: Floats,
     count: Floats,
     cut: Bools,
     *,
-    least: float = LEAST,
+    least: float = LEAST_RATE,
     stop: float = 1e-4,
     rounds: int = 30,
 ) -> Floats:
@@ -55,13 +56,13 @@ def most_likely(
         if not len(moving):
             break
         old = rate[moving]
-        step = old / total[moving] * gradient(old, span[moving], count[moving], cut[moving])
+        step = old / total[moving] * log_likelihood_gradient(old, span[moving], count[moving], cut[moving])
         rate[moving] = np.clip(old + step, least, np.maximum(highest[moving], least))
         moving = moving[np.abs(rate[moving] - old) > stop * old]
     return rate
 
 
-class Likelihood(Learner):
+class Likelihood(FirstRefreshEstimator):
     """Maximum-likelihood rate of a homogeneous Poisson process over the last n refreshes, censored at W (thesis 7.4).
 
     A window that came back all new says only “at least W”, so the rate is not pulled down by feeds that overflow.
@@ -75,7 +76,9 @@ class Likelihood(Learner):
 
     name = "likelihood"
 
-    def __init__(self, feeds: int = 0, *, observations: int = 10, rate: float = PRIOR, least: float = LEAST) -> None:
+    def __init__(
+        self, feeds: int = 0, *, observations: int = 10, rate: float = PRIOR_RATE, least: float = LEAST_RATE
+    ) -> None:
         self.observations, self._prior, self._least = observations, rate, least
         super().__init__(feeds)
 
@@ -88,7 +91,7 @@ class Likelihood(Learner):
             "cut": Column(0, n, np.int8),
         }
 
-    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         """The first window's dates count as one observation: n − 1 items since the oldest."""
         known = np.flatnonzero(~np.isnan(rate))
         if published is None or not len(known):
@@ -104,7 +107,9 @@ class Likelihood(Learner):
             self._columns[key][rows] = np.column_stack([self._columns[key][rows][:, 1:], value])
         span, count = (self._columns[key][rows].astype(np.float64) for key in ("span", "count"))
         rate = self._columns["rate"][rows].astype(np.float64)
-        self._columns["rate"][rows] = most_likely(rate, span, count, self._columns["cut"][rows] == 1, least=self._least)
+        self._columns["rate"][rows] = maximise_likelihood(
+            rate, span, count, self._columns["cut"][rows] == 1, least=self._least
+        )
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return self._columns["rate"][rows] * np.maximum(end - start, 0.0)

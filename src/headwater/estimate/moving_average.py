@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from headwater.estimate.base import HOUR, Bools, Column, Floats, Ragged, Rows
-from headwater.estimate.learner import Learner, spread
-from headwater.estimate.recent import remember
+from headwater.estimate.learner import FirstRefreshEstimator, spread_undated_items
+from headwater.estimate.recent import merge_dates
 
 
-class MovingAverage(Learner):
+class MovingAverage(FirstRefreshEstimator):
     """One item every u seconds, u the mean gap of the last `window` items (Urbansky et al., eq. 1).
 
     A refresh at p that brings nothing puts a virtual item at p and drops the oldest (eq. 2):
@@ -46,19 +46,19 @@ class MovingAverage(Learner):
         """The predicted interval u."""
         return self._columns["gap"][rows].astype(np.float64)
 
-    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         if published is not None:
-            remember(self._columns["dates"], rows, published)
+            merge_dates(self._columns["dates"], rows, published)
         self._columns["since"][rows] = end
-        self._predict(rows, end, np.zeros(len(rows), bool))
+        self._predict_gap(rows, end, np.zeros(len(rows), bool))
 
     def learn(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
-        remember(self._columns["dates"], rows, spread(start, end, new, published, self.window))
-        self._predict(rows, end, new <= 0)
+        merge_dates(self._columns["dates"], rows, spread_undated_items(start, end, new, published, self.window))
+        self._predict_gap(rows, end, new <= 0)
 
-    def _predict(self, rows: Rows, end: Floats, quiet: Bools) -> None:
+    def _predict_gap(self, rows: Rows, end: Floats, quiet: Bools) -> None:
         dates = self._columns["dates"][rows]
         count = np.isfinite(dates).sum(axis=1)
         line, first = np.arange(len(rows)), np.minimum(self.window - count, self.window - 1)
@@ -75,7 +75,7 @@ class MovingAverage(Learner):
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return np.asarray(np.maximum(end - start, 0.0) / self._columns["gap"][rows])
 
-    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+    def time_until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
         return np.minimum(self._columns["gap"][rows].astype(np.float64) * items, longest)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:

@@ -9,20 +9,20 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from headwater.errors import SettingsError
-from headwater.estimate.base import Rowwise
+from headwater.estimate.base import FeedColumns
 
-Kind = TypeVar("Kind", bound=Rowwise)
+Class = TypeVar("Class", bound=FeedColumns)
 
 
-def by_name(classes: Iterable[type[Kind]]) -> Mapping[str, type[Kind]]:
+def index_by_name(classes: Iterable[type[Class]]) -> Mapping[str, type[Class]]:
     """A read-only mapping from each class's `name`."""
     return MappingProxyType({kind.name: kind for kind in classes})
 
 
-def find(spec: str, known: Mapping[str, type[Kind]], base: type[Any], noun: str) -> type[Kind]:
+def find_class(spec: str, known: Mapping[str, type[Class]], base: type[Any], noun: str) -> type[Class]:
     """The class that `spec` names; a wrong name gets the nearest right ones as answer."""
     if ":" in spec:
-        return _imported(spec, base, noun)
+        return _import_class(spec, base, noun)
     if spec in known:
         return known[spec]
     near = get_close_matches(spec, known, n=3, cutoff=0.5)
@@ -30,7 +30,7 @@ def find(spec: str, known: Mapping[str, type[Kind]], base: type[Any], noun: str)
     raise SettingsError(f"There is no {noun} called “{spec}”. {hint} Your own is named package.module:Name.")
 
 
-def _imported(spec: str, base: type[Any], noun: str) -> type[Any]:
+def _import_class(spec: str, base: type[Any], noun: str) -> type[Any]:
     module, _, name = spec.partition(":")
     try:
         kind = getattr(import_module(module), name)

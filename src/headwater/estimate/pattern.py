@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, Bools, Column, Floats, Ragged, Rows
-from headwater.estimate.kmeans import kmeans, nearest
-from headwater.estimate.learner import LEAST, PRIOR, Learner, spread
-from headwater.estimate.slots import chunks, running
+from headwater.estimate.kmeans import assign_nearest, kmeans
+from headwater.estimate.learner import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator, spread_undated_items
+from headwater.estimate.slots import iterate_blocks, running_items
 
 FLAT = np.full(24, 1 / 24)
 
 
-class Pattern(Learner):
+class ClusterPattern(FirstRefreshEstimator):
     """λ(t) = rate × 24·share(hour) (Sia & Cho, 4.2–4.3): K-means over 24-hour histograms, K = 12.
 
     Counts are forgotten with a time constant of 14 days, the paper's estimation window. Until `recluster` is called
     (the shells do it once a day) every feed has the flat pattern. A feed with few items goes to the flat pattern too.
 
-    >>> e, row = Pattern(1, rate=24 / DAY), np.array([0])
+    >>> e, row = ClusterPattern(1, rate=24 / DAY), np.array([0])
     >>> e.expected(row, np.array([0.0]), np.array([HOUR])).round(3).tolist()  # 24 a day, one an hour
     [1.0]
     """
@@ -29,7 +29,13 @@ class Pattern(Learner):
     name = "pattern"
 
     def __init__(
-        self, feeds: int = 0, *, clusters: int = 12, memory: float = 14 * DAY, rate: float = PRIOR, enough: float = 10.0
+        self,
+        feeds: int = 0,
+        *,
+        clusters: int = 12,
+        memory: float = 14 * DAY,
+        rate: float = PRIOR_RATE,
+        enough: float = 10.0,
     ) -> None:
         self.clusters, self.memory, self._prior, self._enough = clusters, memory, rate, enough
         super().__init__(feeds)
@@ -53,9 +59,9 @@ class Pattern(Learner):
     def cluster(self, rows: Rows) -> Rows:
         return self._columns["cluster"][rows].astype(np.intp)
 
-    def daily(self, rows: Rows, at: Floats) -> Floats:
+    def daily_rate(self, rows: Rows, at: Floats) -> Floats:
         counts = self._columns["counts"][rows].sum(axis=1, dtype=np.float64)
-        return np.asarray(np.maximum(counts / self._columns["seen"][rows], LEAST))
+        return np.asarray(np.maximum(counts / self._columns["seen"][rows], LEAST_RATE))
 
     def recluster(self, rng: np.random.Generator | None = None) -> None:
         """Find the daily patterns anew and give every feed the nearest one."""
@@ -66,24 +72,24 @@ class Pattern(Learner):
             return
         # A sample is enough to find twelve shapes; every feed is then given its nearest.
         sample = rows if len(rows) <= 50_000 else rows[:: len(rows) // 50_000 + 1]
-        centres, _ = kmeans(self._share(sample), self.clusters, rng)
+        centres, _ = kmeans(self._hour_shares(sample), self.clusters, rng)
         self._shared["shapes"][1:] = FLAT
         self._shared["shapes"][1 : len(centres) + 1] = centres
-        for part in chunks(len(rows), 65_536):
-            self._columns["cluster"][rows[part]] = nearest(self._share(rows[part]), centres) + 1
+        for part in iterate_blocks(len(rows), 65_536):
+            self._columns["cluster"][rows[part]] = assign_nearest(self._hour_shares(rows[part]), centres) + 1
 
-    def _share(self, rows: Rows) -> Floats:
+    def _hour_shares(self, rows: Rows) -> Floats:
         counts = self._columns["counts"][rows].astype(np.float64)
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
-    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         known = np.flatnonzero(~np.isnan(rate))
         if published is None or not len(known):
             return
         dates = published.take(known)
         # Without its first date, which only opens the span.
         self._columns["seen"][rows[known]] = np.maximum(end[known] - dates.times[dates.offsets[:-1]], HOUR)
-        counts = self._histogram(dates, len(known))
+        counts = self._update_histogram(dates, len(known))
         scale = (dates.counts - 1) / np.maximum(dates.counts, 1)
         self._columns["counts"][rows[known]] = counts * scale[:, None]
 
@@ -91,11 +97,11 @@ class Pattern(Learner):
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
         kept = np.exp(-(end - start) / self.memory)
-        counts = self._histogram(spread(start, end, new, published), len(rows))
+        counts = self._update_histogram(spread_undated_items(start, end, new, published), len(rows))
         self._columns["counts"][rows] = self._columns["counts"][rows] * kept[:, None] + counts
         self._columns["seen"][rows] = self._columns["seen"][rows] * kept + (end - start)
 
-    def _histogram(self, came: Ragged, lines: int) -> Floats:
+    def _update_histogram(self, came: Ragged, lines: int) -> Floats:
         hour = np.floor(np.mod(came.times, DAY) / HOUR).astype(np.intp)
         at = came.owner() * 24 + np.minimum(hour, 23)
         return np.bincount(at, minlength=lines * 24).reshape(lines, 24).astype(np.float64)
@@ -103,5 +109,5 @@ class Pattern(Learner):
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         upto = np.cumsum(self.shapes, axis=1)
         line = self.cluster(rows)
-        share = running(upto, line, DAY, end) - running(upto, line, DAY, start)
-        return np.maximum(share, 0.0) * self.daily(rows, start) * DAY
+        share = running_items(upto, line, DAY, end) - running_items(upto, line, DAY, start)
+        return np.maximum(share, 0.0) * self.daily_rate(rows, start) * DAY

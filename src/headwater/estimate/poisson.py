@@ -37,10 +37,10 @@ def log_gamma(x: Floats) -> Floats:
     return np.asarray(0.5 * np.log(2 * np.pi) + (z + 0.5) * np.log(t) - t + np.log(total))
 
 
-def exactly(k: Floats, mu: Floats) -> Floats:
+def poisson_pmf(k: Floats, mu: Floats) -> Floats:
     """P(N = k) for N ~ Poisson(μ).
 
-    >>> round(float(exactly(np.array(0.0), np.array(1.0))), 4)  # 1/e
+    >>> round(float(poisson_pmf(np.array(0.0), np.array(1.0))), 4)  # 1/e
     0.3679
     """
     k, mu = np.broadcast_arrays(np.asarray(k, np.float64), np.asarray(mu, np.float64))
@@ -48,10 +48,10 @@ def exactly(k: Floats, mu: Floats) -> Floats:
     return np.where(mu > 0, np.exp(k * np.log(safe) - mu - log_gamma(k + 1)), (k == 0).astype(np.float64))
 
 
-def at_least(w: Floats, mu: Floats) -> Floats:
+def poisson_tail(w: Floats, mu: Floats) -> Floats:
     """P(N ≥ w) for N ~ Poisson(μ); 1 where w ≤ 0.
 
-    >>> round(float(at_least(np.array(1.0), np.array(1.0))), 4)  # 1 − 1/e
+    >>> round(float(poisson_tail(np.array(1.0), np.array(1.0))), 4)  # 1 − 1/e
     0.6321
     """
     w, mu = np.broadcast_arrays(np.asarray(w, np.float64), np.asarray(mu, np.float64))
@@ -60,26 +60,26 @@ def at_least(w: Floats, mu: Floats) -> Floats:
     small = todo & (mu < w + 1)
     large = todo & ~small
     if small.any():
-        answer[small] = _series(w[small], mu[small])
+        answer[small] = _lower_gamma_series(w[small], mu[small])
     if large.any():
-        answer[large] = 1.0 - _fraction(w[large], mu[large])
+        answer[large] = 1.0 - _upper_gamma_fraction(w[large], mu[large])
     return np.clip(answer, 0.0, 1.0)
 
 
-def mean_shown(w: Floats, mu: Floats) -> Floats:
+def expect_shown(w: Floats, mu: Floats) -> Floats:
     """E min(N, W) for N ~ Poisson(μ): what a window of W still shows of N items.
 
-    >>> round(float(mean_shown(np.array(1.0), np.array(1.0))), 4)  # with W = 1, the chance of any item
+    >>> round(float(expect_shown(np.array(1.0), np.array(1.0))), 4)  # with W = 1, the chance of any item
     0.6321
     """
     w, mu = np.broadcast_arrays(np.asarray(w, np.float64), np.asarray(mu, np.float64))
     # Σ_{k<W} k·p(k) = μ·P(N ≤ W − 2), so E min(N, W) = μ·(1 − P(N ≥ W − 1)) + W·P(N ≥ W).
-    full = at_least(w, mu)
-    nearly = np.where(w > 1, np.minimum(full + exactly(np.maximum(w, 1.0) - 1, mu), 1.0), 1.0)  # P(N ≥ W − 1)
+    full = poisson_tail(w, mu)
+    nearly = np.where(w > 1, np.minimum(full + poisson_pmf(np.maximum(w, 1.0) - 1, mu), 1.0), 1.0)  # P(N ≥ W − 1)
     return np.asarray(np.minimum(mu * (1.0 - nearly) + w * full, np.minimum(mu, w)))
 
 
-def _series(w: Floats, mu: Floats) -> Floats:
+def _lower_gamma_series(w: Floats, mu: Floats) -> Floats:
     term = 1.0 / w
     total = term.copy()
     for n in range(1, 10_000):
@@ -90,7 +90,7 @@ def _series(w: Floats, mu: Floats) -> Floats:
     return total * np.exp(w * np.log(mu) - mu - log_gamma(w))
 
 
-def _fraction(w: Floats, mu: Floats) -> Floats:
+def _upper_gamma_fraction(w: Floats, mu: Floats) -> Floats:
     tiny = 1e-300
     b = mu + 1.0 - w
     c = np.full_like(b, 1 / tiny)

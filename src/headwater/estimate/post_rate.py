@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from headwater.estimate.base import DAY, Bools, Column, Floats, Ragged, Rows
-from headwater.estimate.learner import PRIOR, Learner, spread
-from headwater.estimate.slots import Slotted, chunks
+from headwater.estimate.learner import PRIOR_RATE, FirstRefreshEstimator, spread_undated_items
+from headwater.estimate.slots import SlotEstimator, iterate_blocks
 
 
-class PostRate(Slotted, Learner):
+class PostRate(SlotEstimator, FirstRefreshEstimator):
     """newItems(t_goal) = Σ postRate(t), one slot per minute of the day (Urbansky et al., eq. 3).
 
     A slot's rate is the number of items ever posted in that minute, divided by the days observed. Items without a
@@ -26,34 +26,34 @@ class PostRate(Slotted, Learner):
 
     name = "post_rate"
 
-    def __init__(self, feeds: int = 0, *, slots: int = 1440, period: float = DAY, rate: float = PRIOR) -> None:
+    def __init__(self, feeds: int = 0, *, slots: int = 1440, period: float = DAY, rate: float = PRIOR_RATE) -> None:
         super().__init__(feeds, slots=slots, period=period, rate=rate)
 
     def layout(self) -> Mapping[str, Column]:
         # The prior counts as one day observed at the prior rate.
         return {**super().layout(), "observed": Column(self.period)}
 
-    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         known = np.flatnonzero(~np.isnan(rate))
         if published is None or not len(known):
             return
         dates = published.take(known)
         oldest = dates.times[dates.offsets[:-1]]
         self._columns["observed"][rows[known]] = np.maximum(end[known] - oldest, self.period / 24)
-        self._count(rows[known], dates, fresh=True)
+        self._count_by_slot(rows[known], dates, fresh=True)
 
     def learn(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
         self._columns["observed"][rows] += end - start
-        came = spread(start, end, new, published)
+        came = spread_undated_items(start, end, new, published)
         some = np.flatnonzero(came.counts)  # 1440 slots are rewritten only where something is to be added
-        self._count(rows[some], came.take(some), fresh=False)
+        self._count_by_slot(rows[some], came.take(some), fresh=False)
 
-    def _count(self, rows: Rows, came: Ragged, fresh: bool) -> None:
-        _, slot, _ = self.place(came.times)
+    def _count_by_slot(self, rows: Rows, came: Ragged, fresh: bool) -> None:
+        _, slot, _ = self.locate(came.times)
         owner = came.owner()
-        for part in chunks(len(rows), 512):
+        for part in iterate_blocks(len(rows), 512):
             mine = slice(came.offsets[part.start], came.offsets[part.stop])
             at = (owner[mine] - part.start) * self.slots + slot[mine]
             counts = np.bincount(at, minlength=(part.stop - part.start) * self.slots).reshape(-1, self.slots)
@@ -63,9 +63,9 @@ class PostRate(Slotted, Learner):
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return super().expected(rows, start, end) * (self.period / self._columns["observed"][rows])
 
-    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+    def time_until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
         days = self._columns["observed"][rows].astype(np.float64) / self.period
-        return np.minimum(self._reach(rows, at, items * days), longest)
+        return np.minimum(self._find_time_until(rows, at, items * days), longest)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return super().delay(rows, start, end) * (self.period / self._columns["observed"][rows])

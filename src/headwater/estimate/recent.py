@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from headwater.estimate.base import Floats, Ragged, Rows
 
 
-def remember(ring: NDArray[np.float64], rows: Rows, came: Ragged) -> None:
+def merge_dates(ring: NDArray[np.float64], rows: Rows, came: Ragged) -> None:
     """Merge dates into each row's ring, which stays ascending; empty places are −inf, the oldest fall out.
 
     >>> ring = np.full((1, 3), -np.inf)
-    >>> remember(ring, np.array([0]), Ragged(np.array([0, 2]), np.array([5.0, 7.0])))
-    >>> remember(ring, np.array([0]), Ragged(np.array([0, 2]), np.array([6.0, 9.0])))
+    >>> merge_dates(ring, np.array([0]), Ragged(np.array([0, 2]), np.array([5.0, 7.0])))
+    >>> merge_dates(ring, np.array([0]), Ragged(np.array([0, 2]), np.array([6.0, 9.0])))
     >>> ring.tolist()
     [[6.0, 7.0, 9.0]]
     """
@@ -27,7 +27,7 @@ def remember(ring: NDArray[np.float64], rows: Rows, came: Ragged) -> None:
     ring[rows] = both[:, -width:]
 
 
-def span(ring: NDArray[np.float64], rows: Rows, since: Floats) -> tuple[Floats, Floats, Floats]:
+def count_since(ring: NDArray[np.float64], rows: Rows, since: Floats) -> tuple[Floats, Floats, Floats]:
     """How many remembered dates are not before `since`, the oldest and the newest of them (±inf without any)."""
     times = ring[rows]
     inside = np.isfinite(times) & (times >= since[:, None])

@@ -6,32 +6,32 @@ from collections.abc import Mapping
 
 from headwater.estimate.base import Estimator
 from headwater.estimate.bayes import Bayes
-from headwater.estimate.fixed import Fixed
-from headwater.estimate.hourly import Hourly
-from headwater.estimate.hybrid import Hybrid
+from headwater.estimate.fixed import FixedRate
+from headwater.estimate.hourly import HourlyRate
+from headwater.estimate.hybrid import HybridRate
 from headwater.estimate.learned_once import LearnedOnce
 from headwater.estimate.likelihood import Likelihood
 from headwater.estimate.moving_average import MovingAverage
-from headwater.estimate.named import by_name, find
-from headwater.estimate.pattern import Pattern
-from headwater.estimate.periodic import Periodic
+from headwater.estimate.named import find_class, index_by_name
+from headwater.estimate.pattern import ClusterPattern
+from headwater.estimate.periodic import PeriodicRate
 from headwater.estimate.post_rate import PostRate
-from headwater.estimate.single import Single
-from headwater.estimate.smoothed import Smoothed
+from headwater.estimate.single import SingleRate
+from headwater.estimate.smoothed import AdaptiveSmoothing
 
-ESTIMATORS: Mapping[str, type[Estimator]] = by_name(
+ESTIMATORS: Mapping[str, type[Estimator]] = index_by_name(
     [
-        Fixed,
+        FixedRate,
         LearnedOnce,
         MovingAverage,
         PostRate,
-        Hourly,
-        Single,
-        Periodic,
-        Hybrid,
-        Smoothed,
+        HourlyRate,
+        SingleRate,
+        PeriodicRate,
+        HybridRate,
+        AdaptiveSmoothing,
         Likelihood,
-        Pattern,
+        ClusterPattern,
         Bayes,
     ]
 )
@@ -39,4 +39,4 @@ ESTIMATORS: Mapping[str, type[Estimator]] = by_name(
 
 def load(spec: str) -> type[Estimator]:
     """The estimator called `spec`, or a person's own as `package.module:Name`."""
-    return find(spec, ESTIMATORS, Estimator, "estimator")
+    return find_class(spec, ESTIMATORS, Estimator, "estimator")

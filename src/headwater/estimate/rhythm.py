@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.estimate.base import WEEK, Column, Floats, Rows, Rowwise
-from headwater.estimate.compiled import AVAILABLE, compiled
+from headwater.estimate.base import WEEK, Column, FeedColumns, Floats, Rows
+from headwater.estimate.compiled import NUMBA_AVAILABLE, compile_with_numba
 
 SLOTS = 336  # half hours of a week
 DAILY = 48
@@ -27,7 +27,7 @@ START = 3.0  # items' worth of what is common to all, in each half hour of a kin
 NEGLIGIBLE = 1e-3  # a kind to which a feed belongs less than this is left out of its shape
 
 
-class Rhythm(Rowwise):
+class WeekRhythm(FeedColumns):
     """The week of each kind and each feed's day; times are epoch seconds, own time is in days."""
 
     name = "rhythm"
@@ -42,7 +42,7 @@ class Rhythm(Rowwise):
 
     def shared(self) -> Mapping[str, Any]:
         weekly = np.ones((KINDS, SLOTS))
-        return {"weekly": weekly, "shape": shapes(weekly)}
+        return {"weekly": weekly, "shape": compute_shapes(weekly)}
 
     def learn(self, rows: Rows, owner: Rows, times: Floats, elapsed: Floats) -> None:
         """Items of `rows[owner]` at `times`; what the rows knew before fades over `elapsed` days."""
@@ -59,13 +59,13 @@ class Rhythm(Rowwise):
         np.add.at(daily, (rows[owner], slot % DAILY), np.float32(1.0))
         # Each item is evidence for the kinds that publish at its hour, then counts for each as far as its feed is one.
         np.add.at(fit, rows[owner], np.log(self._shared["shape"][:, slot].T).astype(np.float32))
-        np.add.at(weekly.T, slot, self.shares(rows)[owner])
+        np.add.at(weekly.T, slot, self.kind_shares(rows)[owner])
 
-    def refresh(self) -> None:
+    def update_shapes(self) -> None:
         """Make what was learned the shapes; called once a day, so that clocks run steadily between."""
-        self._shared["shape"] = shapes(self._shared["weekly"])
+        self._shared["shape"] = compute_shapes(self._shared["weekly"])
 
-    def shares(self, rows: Rows) -> Floats:
+    def kind_shares(self, rows: Rows) -> Floats:
         """How far each row is of each kind: the posterior of a mixture in which all kinds are equally likely."""
         fit = self._columns["fit"][rows].astype(np.float64)
         share = np.exp(fit - fit.max(1, keepdims=True))
@@ -75,15 +75,15 @@ class Rhythm(Rowwise):
     def clocks(self, rows: Rows, fast: bool = False) -> Floats:
         """Own time at the edges of the week's half hours: one row of 337 days each, from 0 to 7.
 
-        >>> Rhythm(1).clocks(np.array([0]))[0, [0, 336]].tolist()
+        >>> WeekRhythm(1).clocks(np.array([0]))[0, [0, 336]].tolist()
         [0.0, 7.0]
         """
         if not self.shaped:
             return np.broadcast_to(np.linspace(0.0, 7.0, SLOTS + 1), (len(rows), SLOTS + 1)).copy()
         clocks = np.zeros((len(rows), SLOTS + 1))
-        share, kinds = self.shares(rows), self._shared["shape"]
-        if fast and AVAILABLE:
-            compiled(_fill)(self._columns["daily"], rows, share, kinds, self.weight, clocks)
+        share, kinds = self.kind_shares(rows), self._shared["shape"]
+        if fast and NUMBA_AVAILABLE:
+            compile_with_numba(_fill_clocks_kernel)(self._columns["daily"], rows, share, kinds, self.weight, clocks)
             return clocks
         # Not by a matrix product, whose rounding depends on a row's neighbours.
         shape = np.einsum("rk,ks->rs", share, kinds).reshape(-1, 7, DAILY)
@@ -98,7 +98,7 @@ class Rhythm(Rowwise):
         return clocks
 
 
-def beginnings() -> Floats:
+def initial_shapes() -> Floats:
     """What makes the kinds differ before they have items, one line each: a wave around a busy hour; half of them rest a
     little at weekends."""
     hours = np.arange(SLOTS) / 2
@@ -108,19 +108,19 @@ def beginnings() -> Floats:
     return np.asarray((1 + 0.5 * np.cos(2 * np.pi * (hours - phases[:, None]) / 24)) * rest)
 
 
-def shapes(weekly: Floats) -> Floats:
+def compute_shapes(weekly: Floats) -> Floats:
     """The items of each kind as speeds about 1, with what is common to all kinds where they are few."""
-    expected = _evened(weekly.sum(0, keepdims=True)) * beginnings()
+    expected = _smooth_half_hours(weekly.sum(0, keepdims=True)) * initial_shapes()
     items = weekly + START * expected / expected.mean(1, keepdims=True)
-    return _evened(items / items.mean(1, keepdims=True))
+    return _smooth_half_hours(items / items.mean(1, keepdims=True))
 
 
-def _evened(shape: Floats) -> Floats:
+def _smooth_half_hours(shape: Floats) -> Floats:
     """Each half hour smoothed with its neighbours."""
     return np.asarray((np.roll(shape, 1, 1) + 2 * shape + np.roll(shape, -1, 1)) / 4)
 
 
-def _fill(daily: Any, rows: Any, share: Any, kinds: Any, weight: float, clocks: Any) -> None:
+def _fill_clocks_kernel(daily: Any, rows: Any, share: Any, kinds: Any, weight: float, clocks: Any) -> None:
     """The same as the arrays in `clocks`, row by row, for the compiler."""
     shape, usual = np.empty(336), np.empty(48)
     factor = np.empty(48)
@@ -152,7 +152,7 @@ def _fill(daily: Any, rows: Any, share: Any, kinds: Any, weight: float, clocks: 
             clocks[place, k] *= scale
 
 
-def own_time(clocks: Floats, position: Rows, when: Floats) -> Floats:
+def to_own_time(clocks: Floats, position: Rows, when: Floats) -> Floats:
     """Own time, in days, of the feeds at `position` of `clocks` at the moments `when`."""
     week = np.floor(when / WEEK)
     slot = (when - week * WEEK) / HALF_HOUR

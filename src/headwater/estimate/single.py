@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from headwater.estimate.base import Bools, Column, Floats, Ragged, Rows
-from headwater.estimate.learner import LEAST, PRIOR, Learner
+from headwater.estimate.learner import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator
 
 
-class Single(Learner):
+class SingleRate(FirstRefreshEstimator):
     """λ ← α·x/Δt + (1 − α)·λ (Horincar's thesis, eq. 7.2); Div_est = λ·(t − T_r).
 
     A window that came back all new is taken at its face value, as the thesis does: x is then too small, and
     `likelihood` is the estimator that knows it.
 
-    >>> e = Single(1, alpha=0.5, rate=2.0)
+    >>> e = SingleRate(1, alpha=0.5, rate=2.0)
     >>> row = np.array([0])
     >>> e.observe(row, np.array([0.0]), np.array([10.0]), np.array([40.0]), np.array([False]))
     >>> e.expected(row, np.array([10.0]), np.array([11.0])).tolist()  # halfway between 2 and 40/10
@@ -25,14 +25,16 @@ class Single(Learner):
 
     name = "single"
 
-    def __init__(self, feeds: int = 0, *, alpha: float = 0.1, rate: float = PRIOR, least: float = LEAST) -> None:
+    def __init__(
+        self, feeds: int = 0, *, alpha: float = 0.1, rate: float = PRIOR_RATE, least: float = LEAST_RATE
+    ) -> None:
         self.alpha, self._prior, self._least = alpha, rate, least
         super().__init__(feeds)
 
     def layout(self) -> Mapping[str, Column]:
         return {"rate": Column(self._prior)}
 
-    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         known = ~np.isnan(rate)
         self._columns["rate"][rows[known]] = np.maximum(rate[known], self._least)
 

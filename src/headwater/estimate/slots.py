@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.base import Column, Estimator, Floats, Rows
-from headwater.estimate.compiled import AVAILABLE, compiled
+from headwater.estimate.compiled import NUMBA_AVAILABLE, compile_with_numba
 
 WORTH_COMPILING = 1000  # rows; below, numpy is as quick and needs no compiler
-CHUNK = 4096  # rows unfolded at a time: 168 slots of them in float64 stay within a processor's cache
+BLOCK_SIZE = 4096  # rows unfolded at a time: 168 slots of them in float64 stay within a processor's cache
 
 
-class Slotted(Estimator):
+class SlotEstimator(Estimator):
     """An estimator whose belief is a row of `slots` numbers repeated every `period` seconds, in column `upto`."""
 
     def __init__(self, feeds: int, *, slots: int, period: float, rate: float) -> None:
@@ -43,15 +43,15 @@ class Slotted(Estimator):
         self._columns["upto"][rows] = np.cumsum(items, axis=1)
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        return between(self._columns["upto"], rows, self.period, start, end)
+        return items_between(self._columns["upto"], rows, self.period, start, end)
 
-    def until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
-        return np.minimum(self._reach(rows, at, np.full(len(rows), items)), longest)
+    def time_until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
+        return np.minimum(self._find_time_until(rows, at, np.full(len(rows), items)), longest)
 
-    def _reach(self, rows: Rows, at: Floats, items: Floats) -> Floats:
+    def _find_time_until(self, rows: Rows, at: Floats, items: Floats) -> Floats:
         """Seconds until the running sum has grown by `items`: the slot where it does is found by halving its line."""
         upto = self._columns["upto"]
-        periods, slot, within = self.place(at)
+        periods, slot, within = self.locate(at)
         full = np.maximum(upto[rows, -1].astype(np.float64), 1e-300)
         before = np.where(slot > 0, upto[rows, slot - 1], 0.0)
         laps, rest = np.divmod(before + (upto[rows, slot] - before) * within + items, full)
@@ -65,20 +65,20 @@ class Slotted(Estimator):
         share = np.clip((rest - before) / np.where(step > 0, step, 1.0), 0.0, 1.0)
         return np.asarray((periods + laps) * self.period + (high + share) * self.width - at)
 
-    def place(self, at: Floats) -> tuple[Floats, Rows, Floats]:
-        return place(at, self.slots, self.period)
+    def locate(self, at: Floats) -> tuple[Floats, Rows, Floats]:
+        return locate_slot(at, self.slots, self.period)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         """Exact: the running sum is a broken line, so its integral needs one more running sum, made in chunks."""
         total = np.empty(len(rows))
-        if AVAILABLE and len(rows) >= WORTH_COMPILING:
-            compiled(_waited)(self._columns["upto"], rows, self.period, start, end, total)
+        if NUMBA_AVAILABLE and len(rows) >= WORTH_COMPILING:
+            compile_with_numba(_delay_kernel)(self._columns["upto"], rows, self.period, start, end, total)
             return total
-        for part in chunks(len(rows)):
-            total[part] = self._delay(rows[part], start[part], end[part])
+        for part in iterate_blocks(len(rows)):
+            total[part] = self._delay_block(rows[part], start[part], end[part])
         return total
 
-    def _delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+    def _delay_block(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         upto = self._columns["upto"][rows].astype(np.float64)
         area = np.cumsum(upto, axis=1)
         area[:, 1:] += area[:, :-1].copy()
@@ -88,7 +88,7 @@ class Slotted(Estimator):
 
         def integral(at: Floats) -> tuple[Floats, Floats]:
             """The running sum at `at` and its integral from the start of the first of the periods concerned."""
-            periods, slot, within = self.place(at)
+            periods, slot, within = self.locate(at)
             periods = periods - origin
             before = np.where(slot > 0, upto[line, slot - 1], 0.0)
             height = before + (upto[line, slot] - before) * within
@@ -117,7 +117,7 @@ class Slotted(Estimator):
         return covered + whole[:, None] * self.width
 
 
-def place(at: Floats, slots: int, period: float) -> tuple[Floats, Rows, Floats]:
+def locate_slot(at: Floats, slots: int, period: float) -> tuple[Floats, Rows, Floats]:
     """Whole periods since the epoch, the slot, and how far into the slot (0 to 1)."""
     periods = np.floor(at / period)
     inside = (at - periods * period) * (slots / period)
@@ -125,10 +125,10 @@ def place(at: Floats, slots: int, period: float) -> tuple[Floats, Rows, Floats]:
     return periods, slot, inside - slot
 
 
-def running(upto: NDArray[Any], lines: Rows, period: float, at: Floats) -> Floats:
+def running_items(upto: NDArray[Any], lines: Rows, period: float, at: Floats) -> Floats:
     """Items expected from time 0 to `at` by a table of running sums; only differences of it mean anything."""
     slots = upto.shape[1]
-    periods, slot, within = place(at, slots, period)
+    periods, slot, within = locate_slot(at, slots, period)
     flat = upto.reshape(-1)
     base = lines * slots
     here = flat[base + slot]
@@ -137,16 +137,18 @@ def running(upto: NDArray[Any], lines: Rows, period: float, at: Floats) -> Float
     return np.asarray(full * periods + before + (here - before) * within)
 
 
-def between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats) -> Floats:
+def items_between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats) -> Floats:
     """Items expected from `start` to `end`, never negative: two look-ups per line, compiled where that is possible."""
-    if AVAILABLE and len(lines) >= WORTH_COMPILING:
+    if NUMBA_AVAILABLE and len(lines) >= WORTH_COMPILING:
         found = np.empty(len(lines))
-        compiled(_between)(upto, lines, period, start, end, found)
+        compile_with_numba(_items_between_kernel)(upto, lines, period, start, end, found)
         return found
-    return np.maximum(running(upto, lines, period, end) - running(upto, lines, period, start), 0.0)
+    return np.maximum(running_items(upto, lines, period, end) - running_items(upto, lines, period, start), 0.0)
 
 
-def _between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats) -> None:
+def _items_between_kernel(
+    upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats
+) -> None:
     """`running` at both ends, line by line, without arrays in between; the same operations in the same order."""
     slots = upto.shape[1]
     scale = slots / period
@@ -172,7 +174,7 @@ def _between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end:
         found[k] = max(high - low, 0.0)
 
 
-def _waited(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats) -> None:
+def _delay_kernel(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats) -> None:
     """`Slotted._delay` line by line, in one walk over the slots."""
     slots = upto.shape[1]
     width, scale = period / slots, slots / period
@@ -212,7 +214,7 @@ def _waited(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: 
         found[k] = max(after - under_from - low * (end[k] - start[k]), 0.0)
 
 
-def chunks(length: int, size: int = CHUNK) -> Iterator[slice]:
+def iterate_blocks(length: int, size: int = BLOCK_SIZE) -> Iterator[slice]:
     """Slices that cover `length` positions, `size` at a time."""
     for at in range(0, length, size):
         yield slice(at, min(at + size, length))

@@ -8,18 +8,18 @@ import numpy as np
 
 from headwater.errors import SettingsError
 from headwater.estimate.base import DAY, Bools, Column, Floats, Ragged, Rows
-from headwater.estimate.learner import PRIOR, Learner
-from headwater.estimate.periodic import Periodic
-from headwater.estimate.single import Single
+from headwater.estimate.learner import PRIOR_RATE, FirstRefreshEstimator
+from headwater.estimate.periodic import PeriodicRate
+from headwater.estimate.single import SingleRate
 
 
-class Smoothed(Learner):
+class AdaptiveSmoothing(FirstRefreshEstimator):
     """`single` or `periodic` with α moved by the stability ratio of its errors (thesis 7.2.4).
 
     ratio = mean of the last n1 errors / mean of the last n2; at most 1 is stable and α shrinks by `shrink`, above 1 it
     grows by `grow`, within [lowest, highest]. An error is |x − Div_est| of one refresh.
 
-    >>> e, row = Smoothed(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2.0, rate=1.0), np.array([0])
+    >>> e, row = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2.0, rate=1.0), np.array([0])
     >>> no = np.array([False])
     >>> for new in (14.0, 50.0):  # expected are 10, then 10.8: the error jumps from 4 to 39.2
     ...     e.observe(row, np.array([0.0]), np.array([10.0]), np.array([new]), no)
@@ -43,7 +43,7 @@ class Smoothed(Learner):
         grow: float = 1.1,
         slots: int = 24,
         period: float = DAY,
-        rate: float = PRIOR,
+        rate: float = PRIOR_RATE,
     ) -> None:
         if not 0 < n1 < n2:
             raise SettingsError(f"The stability ratio needs n1 < n2, got n1 = {n1} and n2 = {n2}.")
@@ -52,8 +52,8 @@ class Smoothed(Learner):
         self._start, self._bounds, self._factors = alpha, (lowest, highest), (shrink, grow)
         self.n1, self.n2 = n1, n2
         super().__init__(feeds)
-        model = Single(rate=rate) if inner == "single" else Periodic(slots=slots, period=period, rate=rate)
-        self._model: Single | Periodic = self.adopt("model", model)
+        model = SingleRate(rate=rate) if inner == "single" else PeriodicRate(slots=slots, period=period, rate=rate)
+        self._model: SingleRate | PeriodicRate = self.adopt("model", model)
 
     def layout(self) -> Mapping[str, Column]:
         return {"alpha": Column(self._start), "errors": Column(np.nan, (self.n2,))}
@@ -61,8 +61,8 @@ class Smoothed(Learner):
     def alpha(self, rows: Rows) -> Floats:
         return self._columns["alpha"][rows].astype(np.float64)
 
-    def begin(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
-        self._model.begin(rows, end, rate, published)
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+        self._model.learn_first(rows, end, rate, published)
 
     def learn(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None

@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.errors import NotAFeed
-from headwater.fetch.workers import Workers
-from headwater.formats.html import Cleaner
-from headwater.formats.people import distinct
-from headwater.formats.text import cut, one_line
+from headwater.fetch.workers import WorkerPool
+from headwater.formats.html import HtmlCleaner
+from headwater.formats.people import drop_duplicates
+from headwater.formats.text import to_one_line, truncate_utf8
 from headwater.model import Document, Entry
 
-FUNCTION = "headwater.fetch.article:read_article"
-LONGEST = 1 << 20
-MOST_CATEGORIES = 20
+READ_ARTICLE = "headwater.fetch.article:read_article"
+MAX_TEXT = 1 << 20
+MAX_CATEGORIES = 20
 
 
-def extractors() -> Workers:
+def make_article_workers() -> WorkerPool:
     """Where pages are read: extraction of a hostile page may take for ever, so it can be killed."""
-    return Workers(FUNCTION, count=1, cpu_seconds=10, wall_seconds=30.0, memory=1 << 30)
+    return WorkerPool(READ_ARTICLE, count=1, cpu_seconds=10, wall_seconds=30.0, memory=1 << 30)
 
 
 def read_article(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
@@ -35,27 +35,27 @@ def read_article(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
     html = trafilatura.extract(
         body, url=url, include_comments=False, include_links=True, include_formatting=True, output_format="html"
     )
-    content = Cleaner(True).html(html, url) if html else None
+    content = HtmlCleaner(True).clean_html(html, url) if html else None
     if found is None or not content:
         raise NotAFeed("No main text was found in the page.", "html")
-    named = [*_names(found.categories), *_names(found.tags)]
+    named = [*_split_names(found.categories), *_split_names(found.tags)]
     return Document(
         "article",
-        title=one_line(found.title) if found.title else None,
-        language=_language(body) or found.language,
-        categories=distinct([cut(name, 200) for name in named])[:MOST_CATEGORIES],
-        items=(Entry(title=found.title, link=url, content=content[:LONGEST]),),
+        title=to_one_line(found.title) if found.title else None,
+        language=_read_page_language(body) or found.language,
+        categories=drop_duplicates([truncate_utf8(name, 200) for name in named])[:MAX_CATEGORIES],
+        items=(Entry(title=found.title, link=url, content=content[:MAX_TEXT]),),
     )
 
 
-def _names(values: object) -> list[str]:
+def _split_names(values: object) -> list[str]:
     """trafilatura gives lists, and sometimes one text with everything in it."""
     texts = values if isinstance(values, list) else [values] if isinstance(values, str) else []
     parts = (part for text in texts for part in str(text).replace(";", ",").split(","))
-    return [line for part in parts if (line := one_line(part))]
+    return [line for part in parts if (line := to_one_line(part))]
 
 
-def _language(body: bytes) -> str | None:
+def _read_page_language(body: bytes) -> str | None:
     """What the page says of itself: <html lang="de-AT">."""
     from lxml import etree
 

@@ -17,41 +17,41 @@ class Deadlines:
     """Use `within` in tasks of one event loop, and `close` at the end."""
 
     def __init__(self) -> None:
-        self._under_way: set[_Deadline] = set()
+        self._watched: set[_Deadline] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._look = math.inf  # when the timer looks for what is late
+        self._next_check = math.inf  # when the timer looks for what is late
 
-    def within(self, seconds: float) -> _Deadline:
+    def limit(self, seconds: float) -> _Deadline:
         """A block that may take so long."""
         return _Deadline(self, time.monotonic() + seconds)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer, self._look = None, math.inf
+        self._timer, self._next_check = None, math.inf
 
-    def begin(self, deadline: _Deadline) -> None:
-        self._under_way.add(deadline)
-        if deadline.until < self._look:
-            self._look_at(deadline.until)
+    def start_watching(self, deadline: _Deadline) -> None:
+        self._watched.add(deadline)
+        if deadline.until < self._next_check:
+            self._set_timer(deadline.until)
 
-    def end(self, deadline: _Deadline) -> None:
-        self._under_way.discard(deadline)
+    def stop_watching(self, deadline: _Deadline) -> None:
+        self._watched.discard(deadline)
 
-    def _look_at(self, moment: float) -> None:
+    def _set_timer(self, moment: float) -> None:
         """Requests mostly begin in the order in which they must end, so the timer is rarely set anew."""
         self.close()
-        self._look = moment
-        self._timer = asyncio.get_running_loop().call_later(max(moment - time.monotonic(), 0.0), self._end_late)
+        self._next_check = moment
+        self._timer = asyncio.get_running_loop().call_later(max(moment - time.monotonic(), 0.0), self._expire_late)
 
-    def _end_late(self) -> None:
-        self._look, now = math.inf, time.monotonic()
-        for deadline in self._under_way:
+    def _expire_late(self) -> None:
+        self._next_check, now = math.inf, time.monotonic()
+        for deadline in self._watched:
             if deadline.until <= now:
-                deadline.pass_by()
-        left = [deadline.until for deadline in self._under_way if deadline.until > now]
+                deadline.expire()
+        left = [deadline.until for deadline in self._watched if deadline.until > now]
         if left:
-            self._look_at(min(left))
+            self._set_timer(min(left))
 
 
 class _Deadline:
@@ -68,9 +68,9 @@ class _Deadline:
             raise RuntimeError("only a task can be ended")
         self._task: asyncio.Task[Any] = task
         self._before = task.cancelling()
-        self._all.begin(self)
+        self._all.start_watching(self)
 
-    def pass_by(self) -> None:
+    def expire(self) -> None:
         if not self._passed:
             self._passed = True
             self._task.cancel()
@@ -78,6 +78,6 @@ class _Deadline:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._all.end(self)
+        self._all.stop_watching(self)
         if self._passed and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -11,37 +11,37 @@ from urllib.parse import urljoin, urlsplit
 from headwater.errors import AddressError, InputError, NotAFeed, Unreachable
 from headwater.fetch.client import Fetcher, Page
 from headwater.fetch.etiquette import FEED_TYPES
-from headwater.fetch.links import WELL_KNOWN, Candidate, PageLinks, page_links, without_feed_scheme
+from headwater.fetch.links import COMMON_FEED_PATHS, FeedCandidate, PageLinks, read_page_links, strip_feed_scheme
 from headwater.model import Ending, Outcome
 
-__all__ = ["Candidate", "discover"]
+__all__ = ["FeedCandidate", "discover_candidates"]
 
 _ACCEPT = FEED_TYPES.replace("*/*;q=0.1", "text/html;q=0.6, */*;q=0.1")
 _SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]*:(?!\d+(?:[/?#]|$))")
 _CHARSET = re.compile(r"(?i)charset\s*=\s*[\"']?([\w.:-]+)")
 
 
-async def discover(fetcher: Fetcher, address: str) -> list[Candidate]:
+async def discover_candidates(fetcher: Fetcher, address: str) -> list[FeedCandidate]:
     """The feeds an address leads to: itself, those its page names, those its anchors or usual places turn out to be.
 
     Raises InputError (AddressError, Unreachable, NotAFeed) with a sentence when there are none.
     """
-    page = await _open(fetcher, address)
+    page = await _fetch_page(fetcher, address)
     if not page.ok:
         raise InputError(f"{page.final_url} answered with an error ({page.status}): is the address right?")
     try:
-        document = await fetcher.read(page)
+        document = await fetcher.read_feed(page)
     except NotAFeed as error:
         reason = error
     else:
-        return [Candidate(page.moved_to or page.url, document.title, document.format, "address")]
-    found = await asyncio.to_thread(_links, page)
-    feeds, broken = await _verified(fetcher, found.links)
+        return [FeedCandidate(page.moved_to or page.url, document.title, document.format, "address")]
+    found = await asyncio.to_thread(_read_links, page)
+    feeds, broken = await _verify_candidates(fetcher, found.links)
     if feeds:
         return feeds
-    places = [[Candidate(urljoin(page.final_url, path), how="path")] for path in WELL_KNOWN]
+    places = [[FeedCandidate(urljoin(page.final_url, path), how="path")] for path in COMMON_FEED_PATHS]
     for supposed in (found.anchors, *places):
-        feeds, _ = await _verified(fetcher, supposed)
+        feeds, _ = await _verify_candidates(fetcher, supposed)
         if feeds:
             return feeds
     if reason.what == "html":
@@ -52,11 +52,11 @@ async def discover(fetcher: Fetcher, address: str) -> list[Candidate]:
     raise NotAFeed(f"No feed was found at {page.final_url}. {reason}", reason.what) from reason
 
 
-async def _open(fetcher: Fetcher, address: str) -> Page:
+async def _fetch_page(fetcher: Fetcher, address: str) -> Page:
     """The page at an address; one without a scheme is tried with https, then with http."""
     address = address.strip()
     if address[:5].lower() == "feed:":
-        address = without_feed_scheme(address)
+        address = strip_feed_scheme(address)
     if not address:
         raise AddressError("An address is missing: give the address of a feed or of a web page.")
     if _SCHEME.match(address):
@@ -73,17 +73,19 @@ async def _open(fetcher: Fetcher, address: str) -> Page:
             raise error from None
 
 
-def _links(page: Page) -> PageLinks:
+def _read_links(page: Page) -> PageLinks:
     charset = _CHARSET.search(page.content_type)
-    return page_links(
+    return read_page_links(
         page.body, page.final_url, charset=charset[1] if charset else None, header=page.headers.get("Link")
     )
 
 
-async def _verified(fetcher: Fetcher, supposed: Iterable[Candidate]) -> tuple[list[Candidate], Outcome | None]:
+async def _verify_candidates(
+    fetcher: Fetcher, supposed: Iterable[FeedCandidate]
+) -> tuple[list[FeedCandidate], Outcome | None]:
     """Those that are feeds, in their order, each once, with what their document says about itself; and what came of the
     first that is none."""
-    feeds: dict[str, Candidate] = {}
+    feeds: dict[str, FeedCandidate] = {}
     broken: Outcome | None = None
     outcomes = await asyncio.gather(*(fetcher.fetch(candidate.url) for candidate in supposed))
     for candidate, outcome in zip(supposed, outcomes, strict=True):
@@ -94,12 +96,12 @@ async def _verified(fetcher: Fetcher, supposed: Iterable[Candidate]) -> tuple[li
                 title=outcome.document.title or candidate.title,
                 type=outcome.document.format,
             )
-            feeds.setdefault(_key(outcome.final_url), found)
+            feeds.setdefault(_comparison_key(outcome.final_url), found)
         else:
             broken = broken or outcome
     return list(feeds.values()), broken
 
 
-def _key(url: str) -> str:
+def _comparison_key(url: str) -> str:
     parts = urlsplit(url)
     return f"{(parts.hostname or '').removeprefix('www.')}{parts.path.rstrip('/')}?{parts.query}"

@@ -7,28 +7,28 @@ import zlib
 import brotli
 import zstandard
 
-ACCEPTED = "gzip, deflate, br, zstd"
+ACCEPTED_ENCODINGS = "gzip, deflate, br, zstd"
 
 _PLAIN = frozenset({"", "identity", "none", "binary", "8bit", "7bit", "utf-8", "utf8"})  # what servers write for none
 _GZIP_MAGIC = b"\x1f\x8b\x08"
-_MOST_MEMBERS = 64  # each member copies what follows it; thousands of tiny ones would be quadratic
+_MAX_MEMBERS = 64  # each member copies what follows it; thousands of tiny ones would be quadratic
 _ZSTD_WINDOW = 1 << 23  # RFC 9659 §3
 _ZSTD_END = zstandard.ZstdCompressor().compress(b"complete")
 
 
-class Bomb(Exception):
+class BodyTooLarge(Exception):
     """The body decodes to more than the cap."""
 
 
-class Damaged(Exception):
+class BodyDamaged(Exception):
     """The body does not decode; the message says why."""
 
 
-def decode(body: bytes, encoding: str, cap: int) -> bytes:
+def decode_body(body: bytes, encoding: str, cap: int) -> bytes:
     """The body without its content encoding; raises `Bomb` beyond `cap` bytes and `Damaged` for a broken one.
 
     >>> import gzip
-    >>> decode(gzip.compress(b"<rss/>"), "gzip", 100)
+    >>> decode_body(gzip.compress(b"<rss/>"), "gzip", 100)
     b'<rss/>'
     """
     name = encoding.strip().lower()
@@ -39,48 +39,48 @@ def decode(body: bytes, encoding: str, cap: int) -> bytes:
         name = ""  # labelled, but never compressed: a common mistake of plugins
     if not name or not body:
         if len(body) > cap:
-            raise Bomb
+            raise BodyTooLarge
         return body
     if "," in name:
-        raise Damaged(f"it is encoded more than once ({name[:40]})")
+        raise BodyDamaged(f"it is encoded more than once ({name[:40]})")
     try:
         return _DECODERS[name](body, cap)
     except KeyError:
-        raise Damaged(f"its encoding {name[:40]!r} is unknown") from None
+        raise BodyDamaged(f"its encoding {name[:40]!r} is unknown") from None
     except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-        raise Damaged("its compression is broken") from error
+        raise BodyDamaged("its compression is broken") from error
 
 
-def _gunzip(body: bytes, cap: int) -> bytes:
+def _decode_gzip(body: bytes, cap: int) -> bytes:
     parts: list[bytes] = []
     room = cap
-    for _ in range(_MOST_MEMBERS):
+    for _ in range(_MAX_MEMBERS):
         engine = zlib.decompressobj(31)
         part = engine.decompress(body, room + 1)
         room -= len(part)
         if room < 0:
-            raise Bomb
+            raise BodyTooLarge
         parts.append(part)
         if not engine.eof:
-            raise Damaged("its compressed form breaks off")
+            raise BodyDamaged("its compressed form breaks off")
         body = engine.unused_data
         if not body.startswith(_GZIP_MAGIC):
             return b"".join(parts)
-    raise Damaged("it has too many gzip members")
+    raise BodyDamaged("it has too many gzip members")
 
 
-def _inflate(body: bytes, cap: int) -> bytes:
+def _decode_deflate(body: bytes, cap: int) -> bytes:
     # RFC 9110 §8.4.1.2 means zlib's format; many servers send raw deflate.
     engine = zlib.decompressobj(15 if body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0 else -15)
     decoded = engine.decompress(body, cap + 1)
     if len(decoded) > cap:
-        raise Bomb
+        raise BodyTooLarge
     if not engine.eof:
-        raise Damaged("its compressed form breaks off")
+        raise BodyDamaged("its compressed form breaks off")
     return decoded
 
 
-def _unbrotli(body: bytes, cap: int) -> bytes:
+def _decode_brotli(body: bytes, cap: int) -> bytes:
     engine = brotli.Decompressor()
     parts: list[bytes] = []
     room = cap
@@ -88,25 +88,31 @@ def _unbrotli(body: bytes, cap: int) -> bytes:
         part = engine.process(body, output_buffer_limit=min(room + 1, 1 << 20))
         room -= len(part)
         if room < 0:
-            raise Bomb
+            raise BodyTooLarge
         parts.append(part)
         if not part and engine.can_accept_more_data() and not engine.is_finished():
-            raise Damaged("its compressed form breaks off")
+            raise BodyDamaged("its compressed form breaks off")
         body = b""
     return b"".join(parts)
 
 
-def _unzstd(body: bytes, cap: int) -> bytes:
+def _decode_zstd(body: bytes, cap: int) -> bytes:
     # The reader does not say whether the last frame was complete; a frame of our own behind it does.
     reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(
         body + _ZSTD_END, read_across_frames=True
     )
     decoded = reader.read(cap + len(b"complete") + 1)
     if len(decoded) > cap + len(b"complete"):
-        raise Bomb
+        raise BodyTooLarge
     if not decoded.endswith(b"complete") or reader.read(1):
-        raise Damaged("its compressed form breaks off")
+        raise BodyDamaged("its compressed form breaks off")
     return decoded[: -len(b"complete")]
 
 
-_DECODERS = {"gzip": _gunzip, "x-gzip": _gunzip, "deflate": _inflate, "br": _unbrotli, "zstd": _unzstd}
+_DECODERS = {
+    "gzip": _decode_gzip,
+    "x-gzip": _decode_gzip,
+    "deflate": _decode_deflate,
+    "br": _decode_brotli,
+    "zstd": _decode_zstd,
+}

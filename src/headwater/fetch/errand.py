@@ -12,12 +12,12 @@ from typing import Any
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from headwater.fetch.transport import Failure, Reply, Transport
+from headwater.fetch.transport import FetchFailure, GuardedSession, HttpReply
 from headwater.model import Ending
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class RemoteRequest:
     """One GET of one address, no redirect followed."""
 
     url: str
@@ -28,7 +28,7 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class Hopped:
+class RemoteReply:
     """What a hop brought: a reply as `transport.Reply` has it, or how it failed (`ending` and `message`)."""
 
     status: int | None = None
@@ -41,13 +41,13 @@ class Hopped:
     retry_after: float | None = None
 
 
-async def run(transport: Transport, hop: Hop) -> Hopped:
+async def run_remote_request(transport: GuardedSession, hop: RemoteRequest) -> RemoteReply:
     """The errand, by whom it was given to."""
     given: dict[str, Any] = {"seconds": hop.seconds, "max_wire": hop.max_wire, "every_body": hop.every_body}
     try:
-        _, reply = await transport.hop(hop.url, hop.headers, **given)
-    except Failure as failure:
-        return Hopped(
+        _, reply = await transport.send_request(hop.url, hop.headers, **given)
+    except FetchFailure as failure:
+        return RemoteReply(
             failure.status,
             received=failure.received,
             ending=failure.ending,
@@ -55,17 +55,17 @@ async def run(transport: Transport, hop: Hop) -> Hopped:
             retry_after=failure.retry_after,
         )
     headers = tuple((str(name), str(value)) for name, value in reply.headers.items())
-    return Hopped(reply.status, headers, reply.body, reply.received, reply.spent)
+    return RemoteReply(reply.status, headers, reply.body, reply.received, reply.spent)
 
 
-class ByErrand(Transport):
+class RemoteSession(GuardedSession):
     """A transport whose GETs others make; whatever else leaves, leaves from here."""
 
-    def __init__(self, send: Callable[[Hop], Awaitable[Hopped]], *args: Any, **more: Any) -> None:
+    def __init__(self, send: Callable[[RemoteRequest], Awaitable[RemoteReply]], *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._send = send
 
-    async def hop(
+    async def send_request(
         self,
         url: str,
         headers: Mapping[str, str],
@@ -75,14 +75,14 @@ class ByErrand(Transport):
         seconds: float | None = None,
         max_wire: int | None = None,
         every_body: bool | None = False,
-    ) -> tuple[URL, Reply]:
+    ) -> tuple[URL, HttpReply]:
         if method != "GET":
             given: dict[str, Any] = {"seconds": seconds, "max_wire": max_wire, "every_body": every_body}
-            return await super().hop(url, headers, method=method, data=data, **given)
-        target = self.target(url)
-        done = await self._send(Hop(url, dict(headers), seconds, max_wire, every_body))
+            return await super().send_request(url, headers, method=method, data=data, **given)
+        target = self.parse_target(url)
+        done = await self._send(RemoteRequest(url, dict(headers), seconds, max_wire, every_body))
         if done.ending is not None or done.status is None:
-            raise Failure(
+            raise FetchFailure(
                 done.ending or Ending.BROKEN,
                 done.message,
                 done.received,
@@ -90,4 +90,4 @@ class ByErrand(Transport):
                 retry_after=done.retry_after,
             )
         found = CIMultiDictProxy(CIMultiDict(done.headers))
-        return target, Reply(done.status, found, done.body, done.received, done.spent)
+        return target, HttpReply(done.status, found, done.body, done.received, done.spent)

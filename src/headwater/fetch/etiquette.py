@@ -21,49 +21,49 @@ FEED_TYPES = (
 A_IM = istr("A-IM")
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_LONGEST_VALIDATOR = 4096
+_MAX_VALIDATOR = 4096
 _MAX_AGE = re.compile(r'(?i)(?:^|[,\s])max-age\s*=\s*"?(\d+)')
-_NOT_FRESH = re.compile(r"(?i)(?:^|[,\s])no-(?:cache|store)(?![\w=-])")
+_NO_CACHE = re.compile(r"(?i)(?:^|[,\s])no-(?:cache|store)(?![\w=-])")
 
 
-def _replayable(value: str | None) -> str | None:
+def _keep_if_replayable(value: str | None) -> str | None:
     """A validator as it came, or None where sending it back could split a header or change its bytes."""
-    if not value or len(value) > _LONGEST_VALIDATOR:
+    if not value or len(value) > _MAX_VALIDATOR:
         return None
     if value.isascii():
         return value if value.isprintable() else None
     return None if _UNSAFE.search(value) else value
 
 
-def conditions(validators: Validators | None, *, delta: bool = False) -> dict[str, str]:
+def build_conditions(validators: Validators | None, *, delta: bool = False) -> dict[str, str]:
     """The request headers that make a fetch conditional (RFC 9110 §13); `A-IM` only beside If-None-Match (RFC 3229)."""
     headers: dict[str, str] = {}
     if validators is None:
         return headers
-    if etag := _replayable(validators.etag):
+    if etag := _keep_if_replayable(validators.etag):
         headers[hdrs.IF_NONE_MATCH] = etag
         if delta:
             headers[A_IM] = "feed"
-    if modified := _replayable(validators.last_modified):
+    if modified := _keep_if_replayable(validators.last_modified):
         headers[hdrs.IF_MODIFIED_SINCE] = modified
     return headers
 
 
-def validators_of(headers: Mapping[str, str]) -> Validators:
+def read_validators(headers: Mapping[str, str]) -> Validators:
     """What a 200 gives to keep; what it does not give is dropped."""
-    return Validators(_replayable(headers.get(hdrs.ETAG)), _replayable(headers.get(hdrs.LAST_MODIFIED)))
+    return Validators(_keep_if_replayable(headers.get(hdrs.ETAG)), _keep_if_replayable(headers.get(hdrs.LAST_MODIFIED)))
 
 
-def merged(old: Validators | None, headers: Mapping[str, str]) -> Validators:
+def merge_validators(old: Validators | None, headers: Mapping[str, str]) -> Validators:
     """What a 304 leaves: its own validators where it has them, the old ones elsewhere (RFC 9111 §4.3.4)."""
     etag, modified = headers.get(hdrs.ETAG), headers.get(hdrs.LAST_MODIFIED)
     if old is not None and etag in (None, old.etag) and modified in (None, old.last_modified):
         return old
-    etag, modified = _replayable(etag), _replayable(modified)
+    etag, modified = _keep_if_replayable(etag), _keep_if_replayable(modified)
     return Validators(etag, modified) if old is None else Validators(etag or old.etag, modified or old.last_modified)
 
 
-def http_date(text: str) -> float | None:
+def parse_http_date(text: str) -> float | None:
     """An HTTP date in any of its three forms, as UTC seconds."""
     if not text:
         return None
@@ -73,10 +73,10 @@ def http_date(text: str) -> float | None:
         return None
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """The wait a server demands, seconds or date, clamped to [1 min, 7 d]: a mistake must not end a feed.
 
-    >>> retry_after({"Retry-After": "120"}, 0.0), retry_after({"Retry-After": "-1"}, 0.0)
+    >>> parse_retry_after({"Retry-After": "120"}, 0.0), parse_retry_after({"Retry-After": "-1"}, 0.0)
     (120.0, 60.0)
     """
     text = headers.get(hdrs.RETRY_AFTER)
@@ -86,7 +86,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     try:
         wait = float(text)
     except ValueError:
-        date = http_date(text)
+        date = parse_http_date(text)
         if date is None:
             return None
         wait = date - now
@@ -96,30 +96,30 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 @lru_cache(maxsize=1024)
-def _max_age(control: str) -> float | None:
+def _parse_max_age(control: str) -> float | None:
     """What Cache-Control says: seconds, 0 where nothing may be kept, None where it says neither."""
-    if _NOT_FRESH.search(control):
+    if _NO_CACHE.search(control):
         return 0.0
     found = _MAX_AGE.search(control)
     return float(found[1][:12]) if found else None
 
 
-def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
+def compute_freshness(headers: Mapping[str, str], now: float) -> float | None:
     """How long the answer stays fresh (RFC 9111 §4.2.1): max-age less Age, else Expires; at most 7 d.
 
-    >>> fresh_for({"Cache-Control": "public, max-age=600", "Age": "100"}, 0.0)
+    >>> compute_freshness({"Cache-Control": "public, max-age=600", "Age": "100"}, 0.0)
     500.0
     """
     control = headers.get(hdrs.CACHE_CONTROL)
     if control is not None and isinstance(headers, CIMultiDictProxy):
         lines = headers.getall(hdrs.CACHE_CONTROL)
         control = control if len(lines) == 1 else ", ".join(lines)  # one list, RFC 9110 §5.3
-    lifetime = _max_age(control) if control else None
+    lifetime = _parse_max_age(control) if control else None
     if lifetime is None:
-        expires = http_date(headers.get(hdrs.EXPIRES, ""))
+        expires = parse_http_date(headers.get(hdrs.EXPIRES, ""))
         if expires is None:
             return None
-        lifetime = expires - (http_date(headers.get(hdrs.DATE, "")) or now)
+        lifetime = expires - (parse_http_date(headers.get(hdrs.DATE, "")) or now)
     age = headers.get(hdrs.AGE)
     if age and age.isascii() and age.isdigit():
         lifetime -= float(age[:12])

@@ -32,9 +32,9 @@ REFUSAL = (
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
-_WEB = re.compile(r"(?i)https?://([^/?#]+)")
+_WEB_ADDRESS = re.compile(r"(?i)https?://([^/?#]+)")
 _ORDINARY = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:[/?#][!-\[\]-~]*)?")
-_PLAIN = re.compile(r"[!-~]+")
+_PLAIN_ASCII = re.compile(r"[!-~]+")
 _ENDS_IN_NUMBER = re.compile(r"(?i)(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$")
 
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
@@ -47,7 +47,7 @@ _NOT_PUBLIC = (  # what the standard library's registry calls global, or does no
 _ISATAP = (0x00005EFE, 0x02005EFE)  # interface identifiers that carry an IPv4 address, RFC 5214 §6.1
 
 
-class Blocked(AddressError, OSError):
+class AddressBlocked(AddressError, OSError):
     """The guard said no. An OSError too, because that is what connectors hand through from below."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def is_public(address: IPAddress | str) -> bool:
     if any(address in network for network in _NOT_PUBLIC):
         return False
     if isinstance(address, ipaddress.IPv6Address):
-        carried = _carried(address)
+        carried = _embedded_ipv4(address)
         if carried:
             return all(is_public(inner) for inner in carried)
         if address not in _GLOBAL_V6:
@@ -78,7 +78,7 @@ def is_public(address: IPAddress | str) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def _carried(address: ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...]:
+def _embedded_ipv4(address: ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...]:
     """The IPv4 addresses an IPv6 address stands for: packets would end up there."""
     if address.ipv4_mapped is not None:
         return (address.ipv4_mapped,)
@@ -92,7 +92,7 @@ def _carried(address: ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...
     return ()
 
 
-def literal_address(host: str) -> IPAddress | None:
+def parse_literal_address(host: str) -> IPAddress | None:
     """The address a host spells out, in any form `getaddrinfo` reads as one: 127.1, 2130706433, 0x7f000001."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
@@ -106,7 +106,7 @@ def literal_address(host: str) -> IPAddress | None:
     return None
 
 
-class Guard:
+class AddressGuard:
     """Judges addresses; `allow_private` lifts what concerns networks and ports, never the shape of an address."""
 
     def __init__(self, *, allow_private: bool = False, ports: Collection[int] = WEB_PORTS) -> None:
@@ -117,24 +117,24 @@ class Guard:
         """The address, ready to request; raises `Blocked` for what we do not go to. Names are resolved later."""
         ordinary = _ORDINARY.fullmatch(url) is not None
         if not ordinary:
-            authority = _WEB.match(url)
+            authority = _WEB_ADDRESS.match(url)
             if authority is None or "@" in authority[1] or _FORBIDDEN.search(url):
-                raise Blocked
+                raise AddressBlocked
         try:
             # An address in plain ASCII is sent as it was written: requoting would break signed queries.
-            target = URL(url, encoded=ordinary or _PLAIN.fullmatch(url) is not None)
+            target = URL(url, encoded=ordinary or _PLAIN_ASCII.fullmatch(url) is not None)
             host, port = target.raw_host, target.port
         except ValueError as error:
-            raise Blocked from error
+            raise AddressBlocked from error
         if not host or port is None or "%" in host or not host.isascii():
-            raise Blocked
+            raise AddressBlocked
         if not self.allow_private:
             if port not in self._ports:
-                raise Blocked
+                raise AddressBlocked
             if ":" in host or _ENDS_IN_NUMBER.search(host):
-                address = literal_address(host)
+                address = parse_literal_address(host)
                 if address is None:
-                    raise Blocked
+                    raise AddressBlocked
                 self.check_address(address)
         return target
 
@@ -146,7 +146,7 @@ class Guard:
             except ValueError:
                 public = False
             if not public:
-                raise Blocked
+                raise AddressBlocked
 
     def open_socket(self, info: tuple[Any, ...]) -> socket.socket:
         """The connector's socket factory: the last look at the very address that will be connected to."""
@@ -158,7 +158,7 @@ class Guard:
 Lookup = Callable[[str, int], list[tuple[Any, ...]]]
 
 
-def look_up(host: str, port: int) -> list[tuple[Any, ...]]:
+def resolve_host(host: str, port: int) -> list[tuple[Any, ...]]:
     """Ask the system's resolver."""
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
 
@@ -169,7 +169,7 @@ class GuardedResolver(AbstractResolver):
     The event loop's shared threads are few (uvloop has four): some dead name servers would stop every look-up.
     """
 
-    def __init__(self, guard: Guard, *, lookup: Lookup = look_up, threads: int = 32) -> None:
+    def __init__(self, guard: AddressGuard, *, lookup: Lookup = resolve_host, threads: int = 32) -> None:
         self._guard = guard
         self._lookup = lookup
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="dns")

@@ -16,11 +16,11 @@ from functools import lru_cache
 
 from publicsuffixlist import PublicSuffixList
 
-from headwater.fetch.guard import is_public, literal_address
+from headwater.fetch.guard import is_public, parse_literal_address
 
 
 @lru_cache(maxsize=1)
-def _suffixes() -> PublicSuffixList:
+def _load_suffix_list() -> PublicSuffixList:
     return PublicSuffixList()
 
 
@@ -34,25 +34,25 @@ def registered_domain(host: str) -> str:
     name = host.rstrip(".").lower()
     last = name.rpartition(".")[2]
     # Letters alone are no number in any of the ways in which addresses are written; finding that out takes long.
-    if not (last.isascii() and last.isalpha()) and literal_address(name) is not None:
+    if not (last.isascii() and last.isalpha()) and parse_literal_address(name) is not None:
         return name
-    return _suffixes().privatesuffix(name) or name
+    return _load_suffix_list().privatesuffix(name) or name
 
 
 @lru_cache(maxsize=1024)
-def is_local(domain: str) -> bool:
+def is_local_domain(domain: str) -> bool:
     """Whether a domain is on our own network, where nobody needs to be spared a pause."""
-    address = literal_address(domain)
+    address = parse_literal_address(domain)
     return not is_public(address) if address is not None else "." not in domain
 
 
 @dataclass(slots=True)
-class _Host:
+class _HostState:
     active: int = 0
     next_start: float = 0.0
 
 
-class Pace:
+class HostSlots:
     """Who may start now: at most `per_host` at once, starts at least `gap` seconds apart (local hosts: no gap, unless
     it is to hold `everywhere`).
 
@@ -63,7 +63,7 @@ class Pace:
         self._per_host = per_host
         self._gap = gap
         self._everywhere = everywhere
-        self._hosts: OrderedDict[str, _Host] = OrderedDict()
+        self._hosts: OrderedDict[str, _HostState] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -71,7 +71,7 @@ class Pace:
     def enter(self, domain: str, now: float) -> float | None:
         """0: start now. A number: try again after so many seconds. None: wait until somebody leaves.
 
-        >>> pace = Pace(per_host=1, gap=2.0)
+        >>> pace = HostSlots(per_host=1, gap=2.0)
         >>> pace.enter("example.org", 10.0), pace.enter("example.org", 10.0), pace.leave("example.org", 11.0)
         (0.0, None, None)
         >>> pace.enter("example.org", 11.5)
@@ -79,20 +79,20 @@ class Pace:
         """
         host = self._hosts.get(domain)
         if host is None:
-            self._forget(now)
-            host = self._hosts[domain] = _Host()
+            self._forget_idle_hosts(now)
+            host = self._hosts[domain] = _HostState()
         elif host.active >= self._per_host:
             return None
         elif host.next_start > now:
             return host.next_start - now
         host.active += 1
-        if gap := self.gap(domain):
+        if gap := self.find_gap(domain):
             host.next_start = now + gap
         return 0.0
 
-    def gap(self, domain: str) -> float:
+    def find_gap(self, domain: str) -> float:
         """Seconds between two starts."""
-        return self._gap if self._gap and (self._everywhere or not is_local(domain)) else 0.0
+        return self._gap if self._gap and (self._everywhere or not is_local_domain(domain)) else 0.0
 
     @property
     def longest_gap(self) -> float:
@@ -115,7 +115,7 @@ class Pace:
             else:
                 self._hosts.move_to_end(domain)
 
-    def _forget(self, now: float) -> None:
+    def _forget_idle_hosts(self, now: float) -> None:
         """Drop at most two idle hosts from the old end: as many leave as come, at constant cost."""
         for _ in range(2):
             if not self._hosts:
@@ -140,27 +140,27 @@ class HostGate:
         everywhere: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pace = Pace(per_host, gap, everywhere=everywhere)
+        self._slots = HostSlots(per_host, gap, everywhere=everywhere)
         self._now = clock
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     def wait(self, host: str) -> float | None:
         """How long a fetch of this host would wait now (None: until a running one ends)."""
         domain = registered_domain(host)
-        return None if domain in self._queues else self._pace.wait(domain, self._now())
+        return None if domain in self._queues else self._slots.wait(domain, self._now())
 
-    def gap(self, domain: str) -> float:
+    def find_gap(self, domain: str) -> float:
         """Seconds between the starts of two fetches."""
-        return self._pace.gap(domain)
+        return self._slots.find_gap(domain)
 
     @property
     def longest_gap(self) -> float:
         """Of all domains."""
-        return self._pace.longest_gap
+        return self._slots.longest_gap
 
     def try_enter(self, domain: str) -> bool:
         """Enter if nobody has to wait."""
-        return domain not in self._queues and self._pace.enter(domain, self._now()) == 0.0
+        return domain not in self._queues and self._slots.enter(domain, self._now()) == 0.0
 
     async def enter(self, domain: str) -> None:
         """Wait for the turn of a domain."""
@@ -172,7 +172,7 @@ class HostGate:
         try:
             if queue[0] is not turn:
                 await turn
-            while (delay := self._pace.enter(domain, self._now())) != 0.0:
+            while (delay := self._slots.enter(domain, self._now())) != 0.0:
                 if delay is None:
                     turn = queue[0] = asyncio.get_running_loop().create_future()
                     await turn
@@ -181,17 +181,17 @@ class HostGate:
         finally:
             queue.remove(turn)
             if queue:
-                self._wake(queue)
+                self._wake_first(queue)
             else:
                 del self._queues[domain]
 
     def leave(self, domain: str) -> None:
-        self._pace.leave(domain, self._now())
+        self._slots.leave(domain, self._now())
         if queue := self._queues.get(domain):
-            self._wake(queue)
+            self._wake_first(queue)
 
     @staticmethod
-    def _wake(queue: deque[asyncio.Future[None]]) -> None:
+    def _wake_first(queue: deque[asyncio.Future[None]]) -> None:
         if not queue[0].done():
             queue[0].set_result(None)
 

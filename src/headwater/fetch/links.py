@@ -10,7 +10,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 
 from lxml import etree
 
-WELL_KNOWN = (
+COMMON_FEED_PATHS = (
     "/feed",
     "/rss",
     "/feed.xml",
@@ -36,13 +36,13 @@ _HEADER_LINK = re.compile(
     r"<([^<>]{1,2000})>((?:\s*;\s*[\w*-]{1,20}\s*=\s*(?:\"[^\"]{0,500}\"|[^\s\";,]{0,500})){1,10})"
 )
 _SPACE = re.compile(r"\s+")
-_MOST_LINKS, _MOST_ANCHORS = 10, 10  # each costs a request
-_MOST_ELEMENTS = 5000
-_MOST_BYTES = 1 << 20  # the head of a page, and most of any page
+_MAX_LINKS, _MAX_ANCHORS = 10, 10  # each costs a request
+_MAX_ELEMENTS = 5000
+_MAX_BYTES = 1 << 20  # the head of a page, and most of any page
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FeedCandidate:
     """A feed found, or supposed: `how` is address, link, anchor or path; `type` what it was read as or declared."""
 
     url: str
@@ -56,38 +56,42 @@ class PageLinks:
     """What a page offers: links are meant as feeds, anchors only look like it."""
 
     title: str | None = None
-    links: tuple[Candidate, ...] = ()
-    anchors: tuple[Candidate, ...] = ()
+    links: tuple[FeedCandidate, ...] = ()
+    anchors: tuple[FeedCandidate, ...] = ()
 
 
-def page_links(body: bytes, url: str, *, charset: str | None = None, header: str | None = None) -> PageLinks:
+def read_page_links(body: bytes, url: str, *, charset: str | None = None, header: str | None = None) -> PageLinks:
     """Read a page's links to feeds; `header` is the HTTP Link header. Never raises, whatever the page holds."""
-    declared = list(_in_header(header or "", url))
-    tree = _tree(body[:_MOST_BYTES], charset)
+    declared = list(_read_link_header(header or "", url))
+    tree = _parse_html(body[:_MAX_BYTES], charset)
     if tree is None:
-        return PageLinks(links=_distinct(declared, _MOST_LINKS))
+        return PageLinks(links=_remove_duplicates(declared, _MAX_LINKS))
     base = url
-    anchors: list[Candidate] = []
+    anchors: list[FeedCandidate] = []
     title: str | None = None
-    for element in islice(tree.iter("base", "link", "a", "title"), _MOST_ELEMENTS):
+    for element in islice(tree.iter("base", "link", "a", "title"), _MAX_ELEMENTS):
         if element.tag == "title":
-            title = title or _text(element)
+            title = title or _read_text(element)
             continue
-        address = _address(base, element.get("href"))
+        address = _resolve_link(base, element.get("href"))
         if address is None:
             continue
         if element.tag == "base":
             base = address
         elif element.tag == "link" and _is_feed_link(element.get("rel"), element.get("type"), address):
-            declared.append(Candidate(address, _tidy(element.get("title")), _tidy(element.get("type")), "link"))
-        elif element.tag == "a" and _LOOKS_LIKE_FEED.search(_path(address)):
-            anchors.append(Candidate(address, _text(element), None, "anchor"))
+            declared.append(
+                FeedCandidate(
+                    address, _collapse_spaces(element.get("title")), _collapse_spaces(element.get("type")), "link"
+                )
+            )
+        elif element.tag == "a" and _LOOKS_LIKE_FEED.search(_path_and_query(address)):
+            anchors.append(FeedCandidate(address, _read_text(element), None, "anchor"))
     host = urlsplit(url).hostname
     anchors.sort(key=lambda anchor: urlsplit(anchor.url).hostname != host)  # the page's own feeds first
-    return PageLinks(title, _distinct(declared, _MOST_LINKS), _distinct(anchors, _MOST_ANCHORS))
+    return PageLinks(title, _remove_duplicates(declared, _MAX_LINKS), _remove_duplicates(anchors, _MAX_ANCHORS))
 
 
-def _tree(body: bytes, charset: str | None) -> etree._Element | None:
+def _parse_html(body: bytes, charset: str | None) -> etree._Element | None:
     for encoding in dict.fromkeys((charset, None)):
         try:
             parser = etree.HTMLParser(encoding=encoding, no_network=True, huge_tree=False, remove_comments=True)
@@ -106,23 +110,23 @@ def _is_feed_link(rel: str | None, kind: str | None, address: str) -> bool:
     return bool(_FEED_TYPES.match(kind or "")) or (not kind and "feed" in rels)
 
 
-def _in_header(header: str, url: str) -> Iterator[Candidate]:
+def _read_link_header(header: str, url: str) -> Iterator[FeedCandidate]:
     for found in _HEADER_LINK.finditer(header[:20_000]):
         parameters = {
             name.strip().lower(): value.strip().strip('"')
             for name, _, value in (part.partition("=") for part in found[2].split(";") if part.strip())
         }
-        address = _address(url, found[1])
+        address = _resolve_link(url, found[1])
         if address and _is_feed_link(parameters.get("rel"), parameters.get("type"), address):
-            yield Candidate(address, _tidy(parameters.get("title")), parameters.get("type"), "link")
+            yield FeedCandidate(address, _collapse_spaces(parameters.get("title")), parameters.get("type"), "link")
 
 
-def _address(base: str, reference: str | None) -> str | None:
+def _resolve_link(base: str, reference: str | None) -> str | None:
     if not reference:
         return None
     reference = reference.strip()
     if reference[:5].lower() == "feed:":
-        reference = without_feed_scheme(reference)
+        reference = strip_feed_scheme(reference)
     try:
         address = urldefrag(urljoin(base, reference)).url
     except ValueError:
@@ -130,31 +134,31 @@ def _address(base: str, reference: str | None) -> str | None:
     return address if address.startswith(("http://", "https://")) else None
 
 
-def without_feed_scheme(address: str) -> str:
+def strip_feed_scheme(address: str) -> str:
     """feed://host/ and feed:https://host/ mean the address within.
 
-    >>> without_feed_scheme("feed://example.org/x"), without_feed_scheme("feed:https://example.org/x")
+    >>> strip_feed_scheme("feed://example.org/x"), strip_feed_scheme("feed:https://example.org/x")
     ('http://example.org/x', 'https://example.org/x')
     """
     rest = address[5:]
     return f"http:{rest}" if rest.startswith("//") else rest
 
 
-def _path(address: str) -> str:
+def _path_and_query(address: str) -> str:
     parts = urlsplit(address)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
-def _text(element: etree._Element) -> str | None:
-    return _tidy("".join(str(part) for part in islice(element.itertext(), 100)))
+def _read_text(element: etree._Element) -> str | None:
+    return _collapse_spaces("".join(str(part) for part in islice(element.itertext(), 100)))
 
 
-def _tidy(text: str | None) -> str | None:
+def _collapse_spaces(text: str | None) -> str | None:
     return _SPACE.sub(" ", text[:2000]).strip()[:200] or None if text else None
 
 
-def _distinct(candidates: list[Candidate], most: int) -> tuple[Candidate, ...]:
-    seen: dict[str, Candidate] = {}
+def _remove_duplicates(candidates: list[FeedCandidate], most: int) -> tuple[FeedCandidate, ...]:
+    seen: dict[str, FeedCandidate] = {}
     for candidate in candidates:
         seen.setdefault(candidate.url, candidate)
     return tuple(list(seen.values())[:most])

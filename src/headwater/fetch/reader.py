@@ -14,14 +14,14 @@ from contextlib import suppress
 import numpy as np
 
 from headwater.errors import NotAFeed
-from headwater.fetch.workers import Workers
+from headwater.fetch.workers import WorkerPool
 from headwater.formats import read_to_keep
 from headwater.model import Document
 
-Read = Callable[[bytes, str | None, Mapping[str, str] | None], Document]
+ReadFunction = Callable[[bytes, str | None, Mapping[str, str] | None], Document]
 
 LARGE = 64 << 10  # beyond this, attributes without end and the like cost more than a tenth of a second
-_HARMLESS = 16 << 10  # too short to cost more than some hundredths of a second, whatever it holds
+_SMALL = 16 << 10  # too short to cost more than some hundredths of a second, whatever it holds
 _FEED_ELEMENT = re.compile(rb"(?i)<(?:\w{1,20}:)?(?:rss|feed|rdf|channel)\b")
 _LAST_RESORT = "headwater.formats.lastresort:read_last_resort"
 _LESS, _SLASH, _AND = np.frombuffer(b"</&", np.uint8)  # of the type that they are compared with: nothing is converted
@@ -31,7 +31,7 @@ _FEW_TAGS, _MANY_TAGS, _MANY_UNCLOSED = 600, 4000, 500
 def is_heavy(body: bytes) -> bool:
     """Whether a document is better read where it can be killed: large, or with more tags than are ever closed."""
     size = len(body)
-    if not _HARMLESS < size <= LARGE:
+    if not _SMALL < size <= LARGE:
         return size > LARGE
     signs = np.frombuffer(body, np.uint8)  # counted three times as fast as `bytes.count` does
     opening = signs == _LESS
@@ -51,7 +51,7 @@ def is_heavy(body: bytes) -> bool:
     return unclosed - 2 * body.count(b"&lt;/") - body.count(b"/>") - body.count(b"/&gt;") > _MANY_UNCLOSED
 
 
-class Reader:
+class DocumentReader:
     """Reads documents without letting one of them delay or harm the rest; `NotAFeed` is all it raises for them.
 
     What our own reader cannot read although it holds a feed's elements is given to feedparser, which can be made to
@@ -60,7 +60,7 @@ class Reader:
 
     def __init__(
         self,
-        read: Read = read_to_keep,
+        read: ReadFunction = read_to_keep,
         *,
         workers: int = 2,
         cpu_seconds: int = 5,
@@ -68,14 +68,14 @@ class Reader:
         memory: int = 1 << 30,
     ) -> None:
         self._read = read
-        self._workers = Workers(
+        self._workers = WorkerPool(
             f"{read.__module__}:{read.__qualname__}",
             count=workers,
             cpu_seconds=cpu_seconds,
             wall_seconds=wall_seconds,
             memory=memory,
         )
-        self._last_resort = Workers(_LAST_RESORT, count=1, cpu_seconds=2, wall_seconds=wall_seconds, memory=memory)
+        self._last_resort = WorkerPool(_LAST_RESORT, count=1, cpu_seconds=2, wall_seconds=wall_seconds, memory=memory)
 
     async def read(self, body: bytes, url: str, headers: Mapping[str, str]) -> Document:
         try:

@@ -16,10 +16,10 @@ from headwater.fetch.client import Fetcher
 from headwater.model import Ending
 
 AGENT = "Headwater"
-DAY, SOON = 86_400.0, 600.0
-MOST_BYTES = 1 << 20
-MOST_SERVERS = 5_000
-LONGEST_PAUSE = 600.0  # seconds of Crawl-delay that are believed
+DAY, RETRY_SECONDS = 86_400.0, 600.0
+MAX_BYTES = 1 << 20
+MAX_SERVERS = 5_000
+MAX_CRAWL_DELAY = 600.0  # seconds of Crawl-delay that are believed
 
 
 class Robots:
@@ -28,59 +28,61 @@ class Robots:
     def __init__(self, fetcher: Fetcher, *, clock: Callable[[], float] = time.time) -> None:
         self._fetcher = fetcher
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[float, Any]] = OrderedDict()  # origin → (until, rules, True or False)
-        self._next: dict[str, float] = {}
+        self._rules_by_origin: OrderedDict[str, tuple[float, Any]] = (
+            OrderedDict()
+        )  # origin → (until, rules, True or False)
+        self._next_turns: dict[str, float] = {}
 
-    def knows(self, url: str) -> bool:
+    def has_rules(self, url: str) -> bool:
         """Whether the server has been asked lately, so that asking costs no request."""
-        kept = self._kept.get(_origin(url))
+        kept = self._rules_by_origin.get(_origin_of(url))
         return kept is not None and kept[0] > self._clock()
 
     async def allows(self, url: str) -> bool:
         """Whether the page may be fetched. A server that cannot be asked does not allow it, for now (§2.3.1.4)."""
-        rules = await self._rules(_origin(url))
+        rules = await self._load_rules(_origin_of(url))
         return rules if isinstance(rules, bool) else bool(rules.can_fetch(url, AGENT))
 
-    async def pause(self, url: str) -> float:
+    async def reserve_turn(self, url: str) -> float:
         """Seconds until the server's Crawl-delay lets us fetch another page; when it does, the next has to wait."""
-        origin = _origin(url)
-        rules = await self._rules(origin)
+        origin = _origin_of(url)
+        rules = await self._load_rules(origin)
         delay = None if isinstance(rules, bool) else rules.crawl_delay(AGENT)
         now = self._clock()
-        wait = self._next.get(origin, now) - now
+        wait = self._next_turns.get(origin, now) - now
         if wait > 0:
             return wait
         if delay:
-            self._next[origin] = now + min(float(delay), LONGEST_PAUSE)
-            if len(self._next) > MOST_SERVERS:
-                self._next = {name: at for name, at in self._next.items() if at > now}
+            self._next_turns[origin] = now + min(float(delay), MAX_CRAWL_DELAY)
+            if len(self._next_turns) > MAX_SERVERS:
+                self._next_turns = {name: at for name, at in self._next_turns.items() if at > now}
         return 0.0
 
-    async def _rules(self, origin: str) -> Any:
+    async def _load_rules(self, origin: str) -> Any:
         now = self._clock()
-        kept = self._kept.get(origin)
+        kept = self._rules_by_origin.get(origin)
         if kept is None or kept[0] <= now:
-            kept = self._kept[origin] = await self._ask(origin, now)
-            while len(self._kept) > MOST_SERVERS:
-                self._kept.popitem(last=False)
+            kept = self._rules_by_origin[origin] = await self._fetch_rules(origin, now)
+            while len(self._rules_by_origin) > MAX_SERVERS:
+                self._rules_by_origin.popitem(last=False)
         return kept[1]
 
-    async def _ask(self, origin: str, now: float) -> tuple[float, Any]:
+    async def _fetch_rules(self, origin: str, now: float) -> tuple[float, Any]:
         from protego import Protego
 
         try:
-            page = await self._fetcher.get(f"{origin}/robots.txt", accept="text/plain", max_bytes=MOST_BYTES)
+            page = await self._fetcher.get(f"{origin}/robots.txt", accept="text/plain", max_bytes=MAX_BYTES)
         except AddressError:
             return now + DAY, False
         except Unreachable as error:
-            return now + (DAY if error.ending is Ending.TOO_LARGE else SOON), False
+            return now + (DAY if error.ending is Ending.TOO_LARGE else RETRY_SECONDS), False
         if page.ok:
             return now + DAY, Protego.parse(page.body.decode("utf-8", "replace"))
         if 400 <= page.status < 500 and page.status != 429:
             return now + DAY, True  # §2.3.1.3: nothing is forbidden
-        return now + SOON, False
+        return now + RETRY_SECONDS, False
 
 
-def _origin(url: str) -> str:
+def _origin_of(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -21,19 +21,19 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from headwater.fetch.deadlines import Deadlines
-from headwater.fetch.encodings import ACCEPTED
+from headwater.fetch.encodings import ACCEPTED_ENCODINGS
 from headwater.fetch.etiquette import FEED_TYPES
-from headwater.fetch.guard import REFUSAL, Blocked, Guard, GuardedResolver, Lookup, look_up
+from headwater.fetch.guard import REFUSAL, AddressBlocked, AddressGuard, GuardedResolver, Lookup, resolve_host
 from headwater.fetch.hosts import HostGate, registered_domain
 from headwater.model import Ending
 
-_HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp's 8 kB would lose their feeds
-_HEADER_COUNT = 256
+_MAX_HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp's 8 kB would lose their feeds
+_MAX_HEADERS = 256
 _KEEP_ALIVE = 5.0  # seconds: thousands of hosts are visited once an hour, and each idle connection is a file
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0)  # the deadline of the whole is our own
 
 
-class Failure(Exception):
+class FetchFailure(Exception):
     """How a request failed: the ending and a sentence for a person."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Failure(Exception):
 
 
 @dataclass(slots=True)
-class Reply:
+class HttpReply:
     """What one hop brought. `body` is as on the wire, still encoded, and empty where it was not wanted."""
 
     status: int
@@ -65,7 +65,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """What one request may cost. `min_rate` (bytes per second) is asked of a body after a third of the deadline."""
 
     deadline: float = 30.0
@@ -74,24 +74,24 @@ class Limits:
     max_decoded: int = 20 << 20
 
 
-class Transport:
+class GuardedSession:
     """A guarded, paced aiohttp session: no cookies, no proxies of the environment, no decoding behind our back."""
 
     def __init__(
         self,
-        guard: Guard,
+        guard: AddressGuard,
         gate: HostGate,
-        limits: Limits,
+        limits: RequestLimits,
         *,
         user_agent: str,
         tls: ssl.SSLContext | None = None,
-        lookup: Lookup = look_up,
+        lookup: Lookup = resolve_host,
         connections: int = 512,
     ) -> None:
         self._guard = guard
         self._gate = gate
         self._limits = limits
-        self._headers = {hdrs.USER_AGENT: user_agent, hdrs.ACCEPT: FEED_TYPES, hdrs.ACCEPT_ENCODING: ACCEPTED}
+        self._headers = {hdrs.USER_AGENT: user_agent, hdrs.ACCEPT: FEED_TYPES, hdrs.ACCEPT_ENCODING: ACCEPTED_ENCODINGS}
         self._tls = tls
         self._lookup = lookup
         self._connections = connections
@@ -115,9 +115,9 @@ class Transport:
             headers=self._headers,
             auto_decompress=False,
             trust_env=False,
-            max_line_size=_HEADER_LINE,
-            max_field_size=_HEADER_LINE,
-            max_headers=_HEADER_COUNT,
+            max_line_size=_MAX_HEADER_LINE,
+            max_field_size=_MAX_HEADER_LINE,
+            max_headers=_MAX_HEADERS,
         )
         return self
 
@@ -130,18 +130,18 @@ class Transport:
             self._deadlines.close()
             self._session = None
 
-    def check(self, url: str) -> None:
+    def check_url(self, url: str) -> None:
         """Raises `Blocked` where the guard says no before any name is resolved."""
         self._guard.check_url(url)
 
-    def target(self, url: str) -> URL:
+    def parse_target(self, url: str) -> URL:
         """The address as it is asked; Failure where the guard says no."""
         try:
             return self._guard.check_url(url)
-        except Blocked as error:
-            raise Failure(Ending.BLOCKED, REFUSAL) from error
+        except AddressBlocked as error:
+            raise FetchFailure(Ending.BLOCKED, REFUSAL) from error
 
-    async def hop(
+    async def send_request(
         self,
         url: str,
         headers: Mapping[str, str],
@@ -151,16 +151,16 @@ class Transport:
         seconds: float | None = None,
         max_wire: int | None = None,
         every_body: bool | None = False,
-    ) -> tuple[URL, Reply]:
+    ) -> tuple[URL, HttpReply]:
         """One request, after waiting for the host's turn. The body is read for 2xx only, unless `every_body`; with None
         there, not at all."""
-        target = self.target(url)
+        target = self.parse_target(url)
         domain = registered_domain(target.raw_host or "")
         if not self._gate.try_enter(domain):
             await self._gate.enter(domain)
         try:
             begin = time.monotonic()
-            reply = await self._request(
+            reply = await self._exchange(
                 method,
                 target,
                 headers,
@@ -174,7 +174,7 @@ class Transport:
         finally:
             self._gate.leave(domain)
 
-    async def _request(
+    async def _exchange(
         self,
         method: str,
         target: URL,
@@ -183,12 +183,12 @@ class Transport:
         seconds: float,
         max_wire: int,
         every_body: bool | None,
-    ) -> Reply:
+    ) -> HttpReply:
         if self._session is None:
             raise RuntimeError("the transport is used as an async context manager")
         response, size = None, 0
         try:
-            with self._deadlines.within(seconds):
+            with self._deadlines.limit(seconds):
                 response = await self._session.request(
                     method, target, headers=headers, data=data, timeout=_TIMEOUT, allow_redirects=False
                 )
@@ -197,79 +197,83 @@ class Transport:
                 if status == 304 or every_body is None or not (200 <= status < 300 or every_body):
                     # A redirect's or an error's body is nothing we need: if it has not come along already, hang up.
                     response.release()
-                    return Reply(status, response.headers, b"", size)
-                body = await self._body(response, max_wire)
-                return Reply(status, response.headers, body, size + len(body))
+                    return HttpReply(status, response.headers, b"", size)
+                body = await self._read_body(response, max_wire)
+                return HttpReply(status, response.headers, body, size + len(body))
         except BaseException as error:
             if response is not None:
                 response.close()
-            if isinstance(error, Failure) or not isinstance(error, Exception):
+            if isinstance(error, FetchFailure) or not isinstance(error, Exception):
                 raise
-            raise failure_of(error, target.host or "", seconds, size) from error
+            raise make_failure(error, target.host or "", seconds, size) from error
 
-    async def _body(self, response: aiohttp.ClientResponse, max_wire: int) -> bytes:
+    async def _read_body(self, response: aiohttp.ClientResponse, max_wire: int) -> bytes:
         announced = response.content_length
         if announced is not None and announced > max_wire:
-            raise Failure(Ending.TOO_LARGE, f"The document is too large: {announced:,} bytes, at most {max_wire:,}.")
+            raise FetchFailure(
+                Ending.TOO_LARGE, f"The document is too large: {announced:,} bytes, at most {max_wire:,}."
+            )
         stream = response.content
         chunk = await stream.readany()
         if stream.at_eof():
             if len(chunk) > max_wire:
-                raise _too_large(max_wire, len(chunk))
+                raise _make_too_large(max_wire, len(chunk))
             return chunk
         begin, received, chunks = time.monotonic(), len(chunk), [chunk]
         while chunk := await stream.readany():
             chunks.append(chunk)
             received += len(chunk)
             if received > max_wire:
-                raise _too_large(max_wire, received)
+                raise _make_too_large(max_wire, received)
             spent = time.monotonic() - begin
             if spent > self._limits.deadline / 3 and received < spent * self._limits.min_rate:
-                raise Failure(
+                raise FetchFailure(
                     Ending.TIMEOUT, f"The server sends too slowly: {received:,} bytes in {spent:.0f} s.", received
                 )
         return b"".join(chunks)
 
 
-def _too_large(most: int, received: int) -> Failure:
-    return Failure(Ending.TOO_LARGE, f"The document is too large: more than {most:,} bytes.", received)
+def _make_too_large(most: int, received: int) -> FetchFailure:
+    return FetchFailure(Ending.TOO_LARGE, f"The document is too large: more than {most:,} bytes.", received)
 
 
-def failure_of(error: Exception, host: str, deadline: float, received: int = 0) -> Failure:
+def make_failure(error: Exception, host: str, deadline: float, received: int = 0) -> FetchFailure:
     """Name what went wrong; the sentences are for the person who subscribed to the feed."""
     cause = getattr(error, "os_error", None)
     match error:
-        case Blocked() | aiohttp.InvalidURL():
-            return Failure(Ending.BLOCKED, REFUSAL, received)
-        case _ if isinstance(cause, Blocked):
-            return Failure(Ending.BLOCKED, REFUSAL, received)
+        case AddressBlocked() | aiohttp.InvalidURL():
+            return FetchFailure(Ending.BLOCKED, REFUSAL, received)
+        case _ if isinstance(cause, AddressBlocked):
+            return FetchFailure(Ending.BLOCKED, REFUSAL, received)
         case aiohttp.ClientConnectorDNSError():
-            return Failure(Ending.DNS, f"The name {host} has no address: is it spelled right?", received)
+            return FetchFailure(Ending.DNS, f"The name {host} has no address: is it spelled right?", received)
         case aiohttp.ClientConnectorCertificateError():
             why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
-            return Failure(Ending.TLS, f"The certificate of {host} is not valid: {why}.", received)
+            return FetchFailure(Ending.TLS, f"The certificate of {host} is not valid: {why}.", received)
         case aiohttp.ClientSSLError() | ssl.SSLError():
-            return Failure(Ending.TLS, f"No secure connection to {host} could be made.", received)
+            return FetchFailure(Ending.TLS, f"No secure connection to {host} could be made.", received)
         case TimeoutError():
-            return Failure(Ending.TIMEOUT, f"{host} did not answer in full within {deadline:g} s.", received)
+            return FetchFailure(Ending.TIMEOUT, f"{host} did not answer in full within {deadline:g} s.", received)
         case aiohttp.ClientResponseError():
             if any(word in error.message for word in ("Got more than", "too long", "Too many", "too many")):
-                return Failure(Ending.TOO_LARGE, f"The headers of {host}'s answer are too large.", received)
-            return Failure(Ending.BROKEN, f"{host} did not answer in proper HTTP.", received)
+                return FetchFailure(Ending.TOO_LARGE, f"The headers of {host}'s answer are too large.", received)
+            return FetchFailure(Ending.BROKEN, f"{host} did not answer in proper HTTP.", received)
         case aiohttp.ClientPayloadError():
-            return Failure(
+            return FetchFailure(
                 Ending.CONNECTION, f"The connection to {host} broke off in the middle of the answer.", received
             )
         case aiohttp.ClientConnectorError():
-            return Failure(Ending.CONNECTION, f"{host} cannot be reached: {_reason(cause)}.", received)
+            return FetchFailure(Ending.CONNECTION, f"{host} cannot be reached: {_describe_cause(cause)}.", received)
         case aiohttp.ServerDisconnectedError():
-            return Failure(Ending.CONNECTION, f"{host} closed the connection without an answer.", received)
+            return FetchFailure(Ending.CONNECTION, f"{host} closed the connection without an answer.", received)
         case aiohttp.ClientError() | OSError():
-            return Failure(Ending.CONNECTION, f"The connection to {host} broke off.", received)
+            return FetchFailure(Ending.CONNECTION, f"The connection to {host} broke off.", received)
         case _:
-            return Failure(Ending.BROKEN, f"The answer of {host} made no sense ({type(error).__name__}).", received)
+            return FetchFailure(
+                Ending.BROKEN, f"The answer of {host} made no sense ({type(error).__name__}).", received
+            )
 
 
-def _reason(cause: object) -> str:
+def _describe_cause(cause: object) -> str:
     """The system's own words ("connection refused"): what libraries put into `strerror` differs."""
     return os.strerror(cause.errno).lower() if isinstance(cause, OSError) and cause.errno else "no connection"

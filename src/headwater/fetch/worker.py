@@ -20,16 +20,16 @@ import msgspec
 from headwater.errors import NotAFeed
 from headwater.model import Document
 
-_RETIRE_AT = 400 << 10  # kilobytes of memory ever used: a fresh process is cheaper than a fat one
+_RETIRE_AT_KB = 400 << 10  # kilobytes of memory ever used: a fresh process is cheaper than a fat one
 
 
-class Job(msgspec.Struct, array_like=True):
+class ReadRequest(msgspec.Struct, array_like=True):
     body: bytes
     url: str
     headers: dict[str, str]
 
 
-class Result(msgspec.Struct, array_like=True):
+class ReadReply(msgspec.Struct, array_like=True):
     """The document, or what it is instead. A worker that says `retire` wants to be replaced."""
 
     document: Document | None
@@ -38,34 +38,34 @@ class Result(msgspec.Struct, array_like=True):
     retire: bool = False
 
 
-def named(name: str) -> Callable[..., Document]:
+def import_function(name: str) -> Callable[..., Document]:
     module, _, function = name.partition(":")
     found: Callable[..., Document] = getattr(importlib.import_module(module), function)
     return found
 
 
-def take(stream: BinaryIO) -> bytes | None:
+def read_frame(stream: BinaryIO) -> bytes | None:
     head = stream.read(4)
     return stream.read(int.from_bytes(head, "big")) if len(head) == 4 else None
 
 
-def give(stream: BinaryIO, message: bytes) -> None:
+def write_frame(stream: BinaryIO, message: bytes) -> None:
     stream.write(len(message).to_bytes(4, "big") + message)
     stream.flush()
 
 
-def solve(read: Callable[..., Document], job: Job) -> Result:
+def answer_request(read: Callable[..., Document], job: ReadRequest) -> ReadReply:
     try:
-        return Result(read(job.body, job.url, job.headers))
+        return ReadReply(read(job.body, job.url, job.headers))
     except NotAFeed as error:
-        return Result(None, str(error), error.what)
+        return ReadReply(None, str(error), error.what)
     except MemoryError:
-        return Result(None, "The document needs too much memory to be read.", "hostile", retire=True)
+        return ReadReply(None, "The document needs too much memory to be read.", "hostile", retire=True)
     except Exception as error:
-        return Result(None, f"The document could not be read ({type(error).__name__}).", "unknown", retire=True)
+        return ReadReply(None, f"The document could not be read ({type(error).__name__}).", "unknown", retire=True)
 
 
-def _most_memory() -> int:
+def _peak_memory_kb() -> int:
     """The most this process has had, in kB. Linux's ru_maxrss would count what its parent had when it was forked."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
@@ -77,19 +77,19 @@ def _most_memory() -> int:
 def main(name: str, cpu_seconds: int, memory: int) -> None:
     incoming, outgoing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing a library prints may end up among the answers
-    read = named(name)
+    read = import_function(name)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    give(outgoing, b"")
-    decoder, encoder = msgspec.msgpack.Decoder(Job), msgspec.msgpack.Encoder()
-    while (message := take(incoming)) is not None:
+    write_frame(outgoing, b"")
+    decoder, encoder = msgspec.msgpack.Decoder(ReadRequest), msgspec.msgpack.Encoder()
+    while (message := read_frame(incoming)) is not None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         spent = usage.ru_utime + usage.ru_stime
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(spent) + cpu_seconds, resource.RLIM_INFINITY))
-        result = solve(read, decoder.decode(message))
-        if _most_memory() > _RETIRE_AT:
+        result = answer_request(read, decoder.decode(message))
+        if _peak_memory_kb() > _RETIRE_AT_KB:
             result.retire = True
-        give(outgoing, encoder.encode(result))
+        write_frame(outgoing, encoder.encode(result))
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ from contextlib import suppress
 import msgspec
 
 from headwater.errors import NotAFeed
-from headwater.fetch.worker import Job, Result
+from headwater.fetch.worker import ReadReply, ReadRequest
 from headwater.model import Document
 
 _START_SECONDS = 60.0
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")  # nothing secret reaches a process strangers feed
 
 
-class Workers:
+class WorkerPool:
     """Reads documents in at most `count` processes; a process that exceeds a limit is killed and replaced."""
 
     def __init__(self, function: str, *, count: int, cpu_seconds: int, wall_seconds: float, memory: int) -> None:
@@ -27,37 +27,37 @@ class Workers:
         self._free = asyncio.Semaphore(count)
         self._idle: list[Process] = []
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(Result)
+        self._decoder = msgspec.msgpack.Decoder(ReadReply)
 
     async def read(self, body: bytes, url: str, headers: dict[str, str]) -> Document:
         """The document; raises NotAFeed when it is none, or cannot be read within the limits."""
-        message = self._encoder.encode(Job(body, url, headers))
+        message = self._encoder.encode(ReadRequest(body, url, headers))
         async with self._free:
-            result = await self._ask(message)
+            result = await self._read_in_worker(message)
         if result.document is None:
             raise NotAFeed(result.message, result.what)
         return result.document
 
-    async def _ask(self, message: bytes) -> Result:
+    async def _read_in_worker(self, message: bytes) -> ReadReply:
         try:
-            process = await self._worker()
+            process = await self._take_worker()
         except (OSError, EOFError, TimeoutError):  # no process, no memory: ours to say, not the feed's fault
-            return Result(None, "No process could be started to read this large document.", "unread")
+            return ReadReply(None, "No process could be started to read this large document.", "unread")
         answered = False
         try:
             async with asyncio.timeout(self._wall_seconds):
-                result = self._decoder.decode(await _exchange(process, message))
+                result = self._decoder.decode(await _exchange_frames(process, message))
             answered = not result.retire
             return result
         except (TimeoutError, EOFError, ConnectionError):
-            return Result(None, "Reading the document took more time or memory than a feed may cost.", "hostile")
+            return ReadReply(None, "Reading the document took more time or memory than a feed may cost.", "hostile")
         finally:
             if answered:
                 self._idle.append(process)
             else:
-                await _end(process)
+                await _kill_worker(process)
 
-    async def _worker(self) -> Process:
+    async def _take_worker(self) -> Process:
         while self._idle:
             process = self._idle.pop()
             if process.returncode is None:
@@ -69,30 +69,30 @@ class Workers:
         )
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await _take(process)
+                await _read_frame(process)
         except BaseException:
-            await _end(process)
+            await _kill_worker(process)
             raise
         return process
 
     async def close(self) -> None:
         while self._idle:
-            await _end(self._idle.pop())
+            await _kill_worker(self._idle.pop())
 
 
-async def _exchange(process: Process, message: bytes) -> bytes:
+async def _exchange_frames(process: Process, message: bytes) -> bytes:
     assert process.stdin is not None
     process.stdin.write(len(message).to_bytes(4, "big") + message)
     await process.stdin.drain()
-    return await _take(process)
+    return await _read_frame(process)
 
 
-async def _take(process: Process) -> bytes:
+async def _read_frame(process: Process) -> bytes:
     assert process.stdout is not None
     return await process.stdout.readexactly(int.from_bytes(await process.stdout.readexactly(4), "big"))
 
 
-async def _end(process: Process) -> None:
+async def _kill_worker(process: Process) -> None:
     with suppress(ProcessLookupError):
         process.kill()
     if process.stdin is not None:

@@ -7,10 +7,10 @@ from typing import Final
 
 from lxml import etree
 
-from headwater.formats.html import Cleaner
-from headwater.formats.languages import language
-from headwater.formats.links import absolute
-from headwater.formats.names import Names
+from headwater.formats.html import HtmlCleaner
+from headwater.formats.languages import normalise_language
+from headwater.formats.links import join_base
+from headwater.formats.names import ElementNames
 from headwater.quick import quick
 
 XML_BASE: Final = "{http://www.w3.org/XML/1998/namespace}base"
@@ -19,7 +19,7 @@ XML_LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReadOptions:
     """What somebody wants of a document: its HTML cleaned, and content for the summary where an item has none."""
 
     clean: bool = True
@@ -27,14 +27,14 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Context:
+class ReadContext:
     """What can be known beforehand is, because asking an element for an attribute costs more than reading its text:
     `has_base` and `has_lang` say whether any xml:base or xml:lang is in there below the root, `modes` whether text
     constructs may have a `mode` (Atom .3), `rdf` whether elements may have an rdf:about.
     """
 
-    names: Names
-    wanted: Wanted
+    names: ElementNames
+    wanted: ReadOptions
     base: str | None = None
     has_base: bool = False
     has_lang: bool = False
@@ -43,12 +43,12 @@ class Context:
     rdf: bool = False
     nested: list[etree._Element] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    cleaner: Cleaner = field(init=False)
+    cleaner: HtmlCleaner = field(init=False)
 
     def __post_init__(self) -> None:
-        self.cleaner = Cleaner(self.wanted.clean)
+        self.cleaner = HtmlCleaner(self.wanted.clean)
 
-    def base_of(self, element: etree._Element) -> str | None:
+    def find_base(self, element: etree._Element) -> str | None:
         """The base address in force at an element (XML Base §4)."""
         if not self.has_base:
             return self.base
@@ -56,10 +56,10 @@ class Context:
         base = self.base
         for further in reversed(found):
             if further is not None:
-                base = absolute(base, further)
+                base = join_base(base, further)
         return base
 
-    def language_of(self, element: etree._Element) -> str | None:
+    def find_language(self, element: etree._Element) -> str | None:
         """The xml:lang in force at an element; "" where one says that none is (XML 1.0 §2.12)."""
         if not self.has_lang:
             return None
@@ -69,4 +69,4 @@ class Context:
                 found = above.get(XML_LANG)
                 if found is not None:
                     break
-        return language(found) or (None if found is None else "")
+        return normalise_language(found) or (None if found is None else "")

@@ -19,17 +19,17 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from headwater.formats.calendars import AFTERNOON, FILLERS, LONG_ZONES, MONTHS, MORNING, PLACES, WEEKDAYS, ZONES
-from headwater.formats.remembered import Remembered
+from headwater.formats.remembered import Memo
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _DAY: Final = 86400.0
 _MONTHS: Final = {
     name.capitalize(): f"{number:02}" for name, number in MONTHS.items() if len(name) == 3 and name.isascii()
 }
-_NAMES: Final = {number: name for name, number in _MONTHS.items() if name.isascii()}
+_MONTH_NAMES: Final = {number: name for name, number in _MONTHS.items() if name.isascii()}
 _MONTH_SIGN: Final = re.compile(r"(\d{1,2}) ?[月월]")  # without a year before it: `02 1月 2006`
-_GREENWICH: Final = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
-_LONGEST: Final = 120  # no date is longer; spares the tolerant reader a megabyte
+_UTC_NAMES: Final = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
+_MAX_LENGTH: Final = 120  # no date is longer; spares the tolerant reader a megabyte
 
 # Forms with letters between the numbers, rewritten to plain separators before the tolerant reading.
 _CJK: Final = str.maketrans({
@@ -57,11 +57,13 @@ _NUMBERS: Final = re.compile(r"\d+")
 _COMPACT: Final = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
 _FRACTION: Final = re.compile(r"\d{10}\.\d{1,9}")
 _DAY_FIRST: Final = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
-_POINTED: Final = re.compile(
+_TIME_WITH_POINTS: Final = re.compile(
     r"(?:(?<=\d{4} )|(?<=-\d\d ))(\d{1,2})\.(\d\d)(?:\.(\d\d))?(?![.\d])"
 )  # 10.14.55 for 10:14:55
-_LOOSE: Final = re.compile(r"(?<=\d)\s*T\s*(?=\d)|\s+(?=:\d)|(?<=\d:)\s+(?=\d)")  # blanks around what joins a time
-_TWICE: Final = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
+_SPACES_WITHIN_TIME: Final = re.compile(
+    r"(?<=\d)\s*T\s*(?=\d)|\s+(?=:\d)|(?<=\d:)\s+(?=\d)"
+)  # blanks around what joins a time
+_OFFSET_AND_Z: Final = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
 _COMMENT: Final = re.compile(r"\([^()]*\)")  # RFC 822 §3.4.3
 _YEAR_TWO: Final = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
 
@@ -76,11 +78,11 @@ def parse_date(text: str | None) -> float | None:
             return _DAYS[usual[5:17]] + _CLOCK[usual[17:22]] + _SECONDS[usual[22:25]] - _ZONES[usual[25:]]
         except KeyError:
             pass
-    when = _parsed(text)
+    when = _parse_uncommon(text)
     return when if when is None or when > _YEAR_TWO else None
 
 
-def _parsed(text: str) -> float | None:
+def _parse_uncommon(text: str) -> float | None:
     if text[4:5] == "-":
         try:
             moment = datetime.fromisoformat(text)
@@ -88,10 +90,10 @@ def _parsed(text: str) -> float | None:
             pass
         else:
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return None
     try:
-        when = _slowly(text.strip())
+        when = _parse_tolerantly(text.strip())
     except (ValueError, OverflowError):
         when = None
     if when is None and "(" in text and (said := _COMMENT.sub("", text)) != text:
@@ -99,7 +101,7 @@ def _parsed(text: str) -> float | None:
     return when
 
 
-def _day(text: str) -> float:
+def _parse_day(text: str) -> float:
     """The start of `01 Jan 2004 `."""
     try:
         day = datetime.fromisoformat(f"{text[7:11]}-{_MONTHS[text[3:6]]}-{text[:2]}T00:00:00+00:00").timestamp()
@@ -110,12 +112,12 @@ def _day(text: str) -> float:
     return day
 
 
-def _ahead(text: str) -> float:
+def _parse_zone_seconds(text: str) -> float:
     """How many seconds a zone is ahead of Greenwich: ` GMT`, ` +0100`, ` EST`."""
     if text[0] != " ":
         raise KeyError(text)
     name = text[1:]
-    if name in _GREENWICH:
+    if name in _UTC_NAMES:
         return 0.0
     if name[0] not in "+-":
         return ZONES[name.lower()] * 60.0
@@ -125,13 +127,13 @@ def _ahead(text: str) -> float:
     return float(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60)
 
 
-_DAYS: Final = Remembered(_day, most=4_096)
-_ZONES: Final = Remembered(_ahead, most=512)
+_DAYS: Final = Memo(_parse_day, most=4_096)
+_ZONES: Final = Memo(_parse_zone_seconds, most=512)
 _CLOCK: Final = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
 _SECONDS: Final = {f":{second:02}": second for second in range(60)}
 
 
-def _slowly(text: str) -> float | None:
+def _parse_tolerantly(text: str) -> float | None:
     if text.isdigit() and len(text) in (10, 13):  # seconds or milliseconds since 1970, or YYYYMMDDHH
         return float(text) if len(text) == 10 else float(text) / 1000.0
     if _FRACTION.fullmatch(text):
@@ -139,9 +141,9 @@ def _slowly(text: str) -> float | None:
     if found := _COMPACT.fullmatch(text):
         year, month, day, hours, minutes, seconds = found.groups("00")
         text = f"{year}-{month}-{day}T{hours}:{minutes}:{seconds}"
-    text = _LOOSE.sub(lambda found: found[0].strip(), text)
+    text = _SPACES_WITHIN_TIME.sub(lambda found: found[0].strip(), text)
     if text[-1:] == "Z":
-        text = _TWICE.sub(r"\1", text)
+        text = _OFFSET_AND_Z.sub(r"\1", text)
     if text[-1:] == "]":
         text = text.partition("[")[0]  # the place beside its offset (RFC 9557)
     if text[:1].isdigit() or text[:1] == "-":
@@ -151,16 +153,16 @@ def _slowly(text: str) -> float | None:
             pass
         else:
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        when = _iso_forms(text)
+        when = _parse_iso_forms(text)
         if when is not None:
             return when
     if "年" not in text and "년" not in text:
-        text = _MONTH_SIGN.sub(lambda found: f" {_NAMES.get(found[1].zfill(2), '')} ", text)
+        text = _MONTH_SIGN.sub(lambda found: f" {_MONTH_NAMES.get(found[1].zfill(2), '')} ", text)
     korean = any("\uac00" <= char <= "\ud7a3" for char in text)
-    return _word_by_word(_long_zones(text.translate(_CJK).lower()), ZONES["kst"] if korean else 0)
+    return _parse_words(_abbreviate_zones(text.translate(_CJK).lower()), ZONES["kst"] if korean else 0)
 
 
-def _iso_forms(text: str) -> float | None:
+def _parse_iso_forms(text: str) -> float | None:
     """The forms of ISO_FORMS, alone or followed by a time."""
     head, _, clock = text.partition("T")
     for _name, form in ISO_FORMS:
@@ -181,12 +183,12 @@ def _iso_forms(text: str) -> float | None:
             if not 1 <= month <= 12:
                 continue
             day = date(year, month, int(parts.get("day") or 1)).toordinal()
-        seconds = _clock(clock, None) if clock else 0.0
+        seconds = _parse_time_of_day(clock, None) if clock else 0.0
         return None if seconds is None else (day - _EPOCH) * _DAY + seconds
     return None
 
 
-def _clock(word: str, noon: bool | None) -> float | None:
+def _parse_time_of_day(word: str, noon: bool | None) -> float | None:
     """Seconds since midnight UTC of `19:48:21.5+02:00`; None when it is no time. `noon` is True for p.m."""
     found = _TIME.fullmatch(word.strip())
     if found is None:
@@ -203,14 +205,14 @@ def _clock(word: str, noon: bool | None) -> float | None:
         hours = 0  # clocks that count from 1 to 24, as Java's `kk` does: the first hour of that day
     elif hours > 23 or minutes > 59 or seconds > 60:
         return None
-    offset = _zone(rest) if rest else 0
+    offset = _parse_zone_minutes(rest) if rest else 0
     if offset is None:
         return None
     fraction = float(f"0.{found[4]}") if found[4] else 0.0
     return hours * 3600 + minutes * 60 + min(seconds, 59) + fraction - offset * 60
 
 
-def _zone(word: str) -> int | None:
+def _parse_zone_minutes(word: str) -> int | None:
     """Minutes east of Greenwich, or None when it is no zone."""
     word = word.strip("()[]").removeprefix("etc/")
     if word in ZONES:
@@ -222,21 +224,21 @@ def _zone(word: str) -> int | None:
     return None if minutes >= 1440 else (-minutes if found[1] == "-" else minutes)
 
 
-def _word_by_word(text: str, home: int) -> float | None:
+def _parse_words(text: str, home: int) -> float | None:
     """Sort the words of a date into weekday, month, numbers, time and zone; None when one fits nowhere.
 
     `home` is the zone, in minutes, of a date that names none: dates in Hangul are Korean.
     """
-    text = _time_apart(text)
+    text = _separate_time(text)
     if ":" not in text:
-        text = _POINTED.sub(lambda found: ":".join(filter(None, found.groups())), text)
+        text = _TIME_WITH_POINTS.sub(lambda found: ":".join(filter(None, found.groups())), text)
     month: int | None = None
     numbers: list[str] = []
     clock: str | None = None
     noon: bool | None = None
     offset: int | None = None
     place: str | None = None
-    for word in _separate(text):
+    for word in _split_words(text):
         if word in WEEKDAYS and not (word in MONTHS and month is None):
             continue
         if word in MONTHS:  # said twice (`January, 29 Jan 2021`), the second is no weekday
@@ -245,7 +247,7 @@ def _word_by_word(text: str, home: int) -> float | None:
             noon = word in AFTERNOON
         elif clock is None and word[0].isdigit() and _TIME.fullmatch(word) and (":" in word or "h" in word):
             clock = word
-        elif clock is not None and (zone := _zone(word)) is not None:
+        elif clock is not None and (zone := _parse_zone_minutes(word)) is not None:
             offset = zone if offset is None else offset
         elif clock is not None and ("/" in word or word in PLACES):
             place = word
@@ -259,21 +261,21 @@ def _word_by_word(text: str, home: int) -> float | None:
             return None
         # else: a word after the time is the name of a zone or place nobody lists; read as UTC
     if month is None and len(numbers) == 3:
-        numbers, month = _month_by_number(numbers, _DAY_FIRST.search(text) is not None)
+        numbers, month = _order_numbers(numbers, _DAY_FIRST.search(text) is not None)
     if month is None or len(numbers) != 2:
         return None
     day, year = (numbers[1], numbers[0]) if len(numbers[0]) == 4 else numbers
-    seconds = 0.0 if clock is None else _clock(clock, noon)
+    seconds = 0.0 if clock is None else _parse_time_of_day(clock, noon)
     if seconds is None:
         return None
-    when = date(_century(year), month, int(day))
+    when = date(_expand_year(year), month, int(day))
     days = when.toordinal() - _EPOCH
     if place is not None and offset is None:
-        offset = _offset_at(place, datetime(when.year, when.month, when.day) + timedelta(seconds=seconds))
+        offset = _find_place_offset(place, datetime(when.year, when.month, when.day) + timedelta(seconds=seconds))
     return days * _DAY + seconds - (home if offset is None else offset) * 60
 
 
-def _offset_at(place: str, local: datetime) -> int:
+def _find_place_offset(place: str, local: datetime) -> int:
     """Minutes east of Greenwich that clocks at a place were ahead then; 0 for places nobody knows, as for zones."""
     name = PLACES.get(place) or "/".join(
         "_".join(word.capitalize() for word in part.split("_")) for part in place.split("/")
@@ -285,7 +287,7 @@ def _offset_at(place: str, local: datetime) -> int:
     return int(ahead.total_seconds()) // 60 if ahead is not None else 0
 
 
-def _long_zones(text: str) -> str:
+def _abbreviate_zones(text: str) -> str:
     """`Eastern Standard Time` → `est`."""
     if text.endswith(" time"):
         for name, short in LONG_ZONES.items():
@@ -294,7 +296,7 @@ def _long_zones(text: str) -> str:
     return text
 
 
-def _time_apart(text: str) -> str:
+def _separate_time(text: str) -> str:
     """`2004-07-08t23:56` with its date and time parted; a name with a t in it stays whole."""
     where = text.find("t", 6)
     if where > 0 and text[where - 1].isdigit() and text[where + 1 : where + 2].isdigit():
@@ -302,7 +304,7 @@ def _time_apart(text: str) -> str:
     return text
 
 
-def _separate(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """Words; dates joined by `-`, `/` or `.` come apart, times and offsets stay whole."""
     words: list[str] = []
     for raw in text.replace(",", " ").replace(";", " ").split():
@@ -320,15 +322,15 @@ def _separate(text: str) -> list[str]:
             words.append(word)
         else:
             words += [part for part in re.split(r"[-/.]", word) if part]
-    return [_plain_number(word) for word in words]
+    return [_strip_ordinal_suffix(word) for word in words]
 
 
-def _plain_number(word: str) -> str:
+def _strip_ordinal_suffix(word: str) -> str:
     """`1st` → `1`; everything else as it is."""
     return word[:-2] if word[:-2].isdigit() and word[-2:] in ("st", "nd", "rd", "th") else word
 
 
-def _month_by_number(numbers: list[str], day_first: bool) -> tuple[list[str], int | None]:
+def _order_numbers(numbers: list[str], day_first: bool) -> tuple[list[str], int | None]:
     """Three numbers: year first, or day and month in whichever order is possible (month first when both are, unless
     it is said otherwise)."""
     first, second, third = numbers
@@ -339,7 +341,7 @@ def _month_by_number(numbers: list[str], day_first: bool) -> tuple[list[str], in
     return [second, third], int(first)
 
 
-def _century(year: str) -> int:
+def _expand_year(year: str) -> int:
     number = int(year)
     if len(year) <= 2:  # RFC 2822 §4.3, with the turn where feeds began
         number += 2000 if number < 90 else 1900

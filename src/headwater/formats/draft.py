@@ -7,16 +7,18 @@ from typing import Any, Final
 
 from lxml import etree
 
-from headwater.formats.context import XML_LANG, Context
-from headwater.formats.languages import language
-from headwater.formats.names import MOST_TAGS, Names
-from headwater.formats.remembered import Remembered
+from headwater.formats.context import XML_LANG, ReadContext
+from headwater.formats.languages import normalise_language
+from headwater.formats.names import MAX_TAGS, ElementNames
+from headwater.formats.remembered import Memo
 from headwater.model import Enclosure, Source
 
-_SPOKEN: Final = frozenset({"title", "summary", "content"})  # fields that may be in a language of their own
+_FIELDS_WITH_LANGUAGE: Final = frozenset(
+    {"title", "summary", "content"}
+)  # fields that may be in a language of their own
 
 
-class Draft:
+class EntryDraft:
     """What has been seen of an item so far: the best value of each field, and how good it is (0 is best)."""
 
     __slots__ = (
@@ -48,22 +50,22 @@ class Draft:
         if said is None and len(element) == 1:
             said = element[0].get(XML_LANG)
         if said is not None:
-            self.languages = {**(self.languages or {}), field: language(said) or ""}
+            self.languages = {**(self.languages or {}), field: normalise_language(said) or ""}
 
 
-Handler = Callable[[Draft, etree._Element, Context], None]
+EntryHandler = Callable[[EntryDraft, etree._Element, ReadContext], None]
 """Adds what an element says to the draft of its item."""
 
-Value = Callable[[etree._Element, Context], str | float | None]
+ElementReader = Callable[[etree._Element, ReadContext], str | float | None]
 """What an element says, where that is the value of a field."""
 
 
-def field(name: str, rank: int, value: Value, *, last: bool = False) -> Handler:
+def field_handler(name: str, rank: int, value: ElementReader, *, last: bool = False) -> EntryHandler:
     """An element that gives one field; of equal ones the first holds, or the `last`."""
     beats = rank - 0.5 if last else rank  # ranks above this
-    may_speak = name in _SPOKEN
+    may_speak = name in _FIELDS_WITH_LANGUAGE
 
-    def handle(draft: Draft, element: etree._Element, context: Context) -> None:
+    def handle(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
         if beats < draft.ranks.get(name, 99):
             found = value(element, context)
             if found is not None:
@@ -75,14 +77,14 @@ def field(name: str, rank: int, value: Value, *, last: bool = False) -> Handler:
     return handle
 
 
-class Table(Remembered[object, Handler | None]):
+class HandlerTable(Memo[object, EntryHandler | None]):
     """Raw tag → what its element says, by its short name."""
 
-    def __init__(self, names: Names, says: Mapping[str, Handler]) -> None:
-        super().__init__(lambda tag: says.get(names[tag]), most=MOST_TAGS)
+    def __init__(self, names: ElementNames, says: Mapping[str, EntryHandler]) -> None:
+        super().__init__(lambda tag: says.get(names[tag]), most=MAX_TAGS)
 
 
-def take(draft: Draft, parent: etree._Element, table: Table, context: Context) -> None:
+def apply_handlers(draft: EntryDraft, parent: etree._Element, table: HandlerTable, context: ReadContext) -> None:
     """Add what the elements within another say."""
     for element in parent:
         handler = table[element.tag]

@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from headwater.formats.guess import guessed
+from headwater.formats.guess import guess_encoding
 
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -31,7 +31,7 @@ _WIDE: Final = (
     (b"\0{", "utf-16-be"),
 )
 # Names that promise less than publishers use (the WHATWG encoding standard maps them the same way).
-_WIDER: Final = {
+_SUPERSETS: Final = {
     "iso8859-1": "cp1252",
     "ascii": "cp1252",
     "gb2312": "gb18030",
@@ -61,47 +61,47 @@ _DECLARATION: Final = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 # Letters and quotation marks in UTF-8 that make no sense as windows-1252 (`Ã¸`, `â€™`).
 _UTF8_LETTER: Final = re.compile(rb"\xc3[\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x90-\xbf]")
-_FEW: Final = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
+_MAX_BAD_SEQUENCES: Final = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
 
 
 @lru_cache(maxsize=256)
-def from_header(content_type: str | None) -> str | None:
+def find_header_encoding(content_type: str | None) -> str | None:
     """The codec a Content-Type header names, or None."""
     found = _CHARSET.search(content_type) if content_type else None
-    return _codec(found[1]) if found else None
+    return _find_codec(found[1]) if found else None
 
 
-def declared(body: bytes) -> str | None:
+def find_declared_encoding(body: bytes) -> str | None:
     """The codec the XML declaration names, or None."""
     head = body[:512]
     if head.startswith(EBCDIC):
         head = head.decode("cp037").encode("ascii", "replace")
     found = _DECLARATION.match(head)
-    return _codec(found[1].decode("ascii")) if found else None
+    return _find_codec(found[1].decode("ascii")) if found else None
 
 
-def decode(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
+def decode_document(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
     """Text, the encoding it was in, and what was wrong with it (or None)."""
     for mark, name in _BOMS:
         if body.startswith(mark):
-            return _with_codec(body[len(mark) :], name)
+            return _decode_with(body[len(mark) :], name)
     for start, name in _WIDE:
         if body.startswith(start):
-            return _with_codec(body, name)
+            return _decode_with(body, name)
     if body.startswith(EBCDIC):
-        return _with_codec(body, declared(body) or "cp037")
+        return _decode_with(body, find_declared_encoding(body) or "cp037")
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         pass
     else:
-        return _valid_utf8(body, text, claimed)
-    return _not_utf8(body, claimed)
+        return _decode_valid_utf8(body, text, claimed)
+    return _decode_other(body, claimed)
 
 
-def _valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str, str, str | None]:
+def _decode_valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str, str, str | None]:
     """Escape-coded encodings (ISO-2022, HZ, UTF-7) and ASCII documents under another name are valid UTF-8 too."""
-    for name in (claimed, declared(body)):
+    for name in (claimed, find_declared_encoding(body)):
         if name and name != "utf-8" and (body.isascii() or name not in _LATIN):
             try:
                 read = body.decode(name)
@@ -117,12 +117,12 @@ def _valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str, str, 
     return text, "utf-8", None
 
 
-def _not_utf8(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
-    said = [name for name in (claimed, declared(body)) if name]
+def _decode_other(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
+    said = [name for name in (claimed, find_declared_encoding(body)) if name]
     for name in said:
         if name != "utf-8":
             try:
-                read = _latin(body) if name == "cp1252" else body.decode(name)
+                read = _decode_windows_1252(body) if name == "cp1252" else body.decode(name)
             except (UnicodeDecodeError, LookupError):
                 continue
             if _is_plausible(body, read):
@@ -130,15 +130,19 @@ def _not_utf8(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
     replaced = body.decode("utf-8", "replace")
     bad = replaced.count("\ufffd") - body.count(b"\xef\xbf\xbd")
     good = len(replaced) - len(replaced.encode("ascii", "ignore")) - bad
-    like = guessed(body) if good < bad and not any(one != "utf-8" for one in said) else None
+    like = guess_encoding(body) if good < bad and not any(one != "utf-8" for one in said) else None
     if like is not None:
         return body.decode(like), like, f"the bytes are not UTF-8 and were read as {like}, which they look like"
-    if good > bad * 100 or (bad <= _FEW and _has_utf8(body)):
+    if good > bad * 100 or (bad <= _MAX_BAD_SEQUENCES and _has_utf8_sequence(body)):
         return replaced, "utf-8", f"{bad} bytes were not UTF-8 and have been replaced"
     for name in said:
         if name not in ("utf-8", "cp1252") and _is_plausible(body, read := body.decode(name, "replace")):
             return read, name, f"some bytes were not {name} and have been replaced"
-    return _latin(body), "cp1252", "the bytes are not UTF-8 and were read as windows-1252" if not said else None
+    return (
+        _decode_windows_1252(body),
+        "cp1252",
+        "the bytes are not UTF-8 and were read as windows-1252" if not said else None,
+    )
 
 
 def _is_plausible(body: bytes, text: str) -> bool:
@@ -146,25 +150,25 @@ def _is_plausible(body: bytes, text: str) -> bool:
     return "<" in text[:1_000] or b"<" not in body[:1_000]
 
 
-def _has_utf8(body: bytes) -> bool:
+def _has_utf8_sequence(body: bytes) -> bool:
     """Whether any multi-byte UTF-8 sequence is in there (then single bad bytes are accidents, not Latin letters)."""
     return re.search(rb"[\xc3-\xf4][\x80-\xbf]+", body) is not None
 
 
-def _latin(body: bytes) -> str:
+def _decode_windows_1252(body: bytes) -> str:
     """windows-1252 with its five holes filled as browsers fill them, and letters of UTF-8 between that are meant so."""
-    body = _UTF8_LETTER.sub(_recoded, body)
+    body = _UTF8_LETTER.sub(_recode_utf8_letter, body)
     try:
         return body.decode("cp1252")
     except UnicodeDecodeError:
         return "".join(bytes((b,)).decode("cp1252", "ignore") or chr(b) for b in body)
 
 
-def _recoded(found: re.Match[bytes]) -> bytes:
+def _recode_utf8_letter(found: re.Match[bytes]) -> bytes:
     return found[0].decode("utf-8").encode("cp1252", "ignore") or found[0]
 
 
-def _with_codec(body: bytes, name: str) -> tuple[str, str, str | None]:
+def _decode_with(body: bytes, name: str) -> tuple[str, str, str | None]:
     try:
         return body.decode(name), name, None
     except UnicodeDecodeError:
@@ -172,7 +176,7 @@ def _with_codec(body: bytes, name: str) -> tuple[str, str, str | None]:
 
 
 @lru_cache(maxsize=256)
-def _codec(name: str) -> str | None:
+def _find_codec(name: str) -> str | None:
     """Python's name of a codec for text, widened as publishers use it; None for unknown ones."""
     name = name.strip().lower().replace(" ", "")
     if name in ("x-user-defined", "none", "binary", "undefined", "idna", "punycode", "unicode_escape", "mbcs", "oem"):
@@ -183,4 +187,4 @@ def _codec(name: str) -> str | None:
         return None
     if not found._is_text_encoding:
         return None
-    return _WIDER.get(found.name, found.name)
+    return _SUPERSETS.get(found.name, found.name)

@@ -10,8 +10,8 @@ from functools import cache
 from itertools import islice
 
 _SAMPLE = 20_000  # characters beyond ASCII that are looked at; the first few dozen decide
-_FEWEST = 8
-_ENOUGH = 0.6  # of the share the language has in ordinary text
+_MIN_CHARACTERS = 8
+_MIN_SHARE = 0.6  # of the share the language has in ordinary text
 _HIGH = re.compile(rb"[\x80-\xff]+")
 # Encodings whose characters may end in an ASCII byte. In the others foreign words are runs of bytes beyond ASCII, while
 # the languages in Latin letters have single ones between others.
@@ -20,7 +20,7 @@ _MIXED = frozenset({"cp932", "big5hkscs"})
 # Usual characters are letters themselves, or rows of a double-byte table (its first bytes): the commoner half of the
 # Chinese characters, all syllables of Hangul, kana.
 _CYRILLIC, _PUNCTUATION = "оеаинтсрвлкмдпу", "，。、：；「」！？"
-LANGUAGES: tuple[tuple[str, str | range, float], ...] = (
+LANGUAGE_ENCODINGS: tuple[tuple[str, str | range, float], ...] = (
     ("euc_jp", range(0xA4, 0xA6), 0.5),
     ("cp932", range(0x82, 0x84), 0.5),
     ("cp949", range(0xB0, 0xC9), 0.93),
@@ -35,16 +35,16 @@ LANGUAGES: tuple[tuple[str, str | range, float], ...] = (
 )
 
 
-def guessed(body: bytes) -> str | None:
+def guess_encoding(body: bytes) -> str | None:
     """The codec of bytes that are no UTF-8 and say nothing; None when no language of the table shows.
 
-    >>> guessed("<title>Новости города</title>".encode("koi8-r"))
+    >>> guess_encoding("<title>Новости города</title>".encode("koi8-r"))
     'koi8_r'
     """
     runs = [len(run) for run in islice(_HIGH.findall(body), _SAMPLE)]
     foreign = sum(runs) >= 2 * len(runs)
-    best, chosen = _ENOUGH, None
-    for codec, usual, share in LANGUAGES:
+    best, chosen = _MIN_SHARE, None
+    for codec, usual, share in LANGUAGE_ENCODINGS:
         if not foreign and codec not in _MIXED:
             continue
         try:
@@ -52,15 +52,15 @@ def guessed(body: bytes) -> str | None:
         except UnicodeDecodeError:
             continue
         seen = list(islice((char for char in text if char > "\x7f"), _SAMPLE))
-        characters = _characters(codec, usual)
+        characters = _list_usual_characters(codec, usual)
         found = sum(char in characters for char in seen) / max(len(seen), 1) / share
-        if len(seen) >= _FEWEST and found > best:
+        if len(seen) >= _MIN_CHARACTERS and found > best:
             best, chosen = found, codec
     return chosen
 
 
 @cache
-def _characters(codec: str, usual: str | range) -> frozenset[str]:
+def _list_usual_characters(codec: str, usual: str | range) -> frozenset[str]:
     """The usual characters themselves."""
     if isinstance(usual, str):
         return frozenset(usual)

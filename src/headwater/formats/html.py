@@ -10,9 +10,9 @@ from typing import Final
 import nh3
 from lxml import etree
 
-from headwater.formats.text import CONTENT_LIMIT, cut, decoded, fit, renumbered
+from headwater.formats.text import CONTENT_LIMIT, decode_references, repair_mojibake, replace_forbidden, truncate_utf8
 
-_SHORT: Final = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
+_SURELY_WITHIN_LIMIT: Final = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
 XHTML: Final = "{http://www.w3.org/1999/xhtml}"
 
 _TAGS: Final = nh3.ALLOWED_TAGS | {
@@ -31,7 +31,7 @@ for _tag, _names in {
     "ol": {"start", "type"},
 }.items():
     _ATTRIBUTES.setdefault(_tag, set()).update(_names)
-_HIDDEN: Final = {"script", "style", "title", "textarea", "noscript", "template"}
+_REMOVED_WITH_CONTENT: Final = {"script", "style", "title", "textarea", "noscript", "template"}
 
 
 # Where an address may stand that is not complete and needs the base. Too much is found rather than too little.
@@ -41,58 +41,58 @@ _RELATIVE: Final = re.compile(
 )
 
 
-class Cleaner:
+class HtmlCleaner:
     """Cleans the HTML of one document; with `clean` off it hands HTML through as published."""
 
     def __init__(self, clean: bool) -> None:
         self.on = clean
 
-    def html(self, text: str | None, base: str | None) -> str | None:
+    def clean_html(self, text: str | None, base: str | None) -> str | None:
         """Safe HTML of HTML."""
         if not text:
             return None
         if not text.isascii():
-            text = renumbered(text)
+            text = repair_mojibake(text)
         if not self.on:
-            return text if len(text) < _SHORT else cut(text, CONTENT_LIMIT)
+            return text if len(text) < _SURELY_WITHIN_LIMIT else truncate_utf8(text, CONTENT_LIMIT)
         if "<" in text:
-            if len(text) >= _SHORT:
-                text = cut(text, CONTENT_LIMIT)
+            if len(text) >= _SURELY_WITHIN_LIMIT:
+                text = truncate_utf8(text, CONTENT_LIMIT)
             has_numbers = "&#" in text
-            text = nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text)
+            text = get_nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text)
             if has_numbers:
-                text = fit(text)  # nh3 writes the characters that references name, forbidden ones too
+                text = replace_forbidden(text)  # nh3 writes the characters that references name, forbidden ones too
         elif "&" in text:
-            text = escape(decoded(text), quote=False)
-        if len(text) >= _SHORT:
-            text = cut(text, CONTENT_LIMIT)
+            text = escape(decode_references(text), quote=False)
+        if len(text) >= _SURELY_WITHIN_LIMIT:
+            text = truncate_utf8(text, CONTENT_LIMIT)
         return text.strip() or None
 
-    def plain(self, text: str | None) -> str | None:
+    def escape_plain_text(self, text: str | None) -> str | None:
         """HTML of plain text, which needs no cleaning."""
-        return cut(escape(text, quote=False), CONTENT_LIMIT) if text else None
+        return truncate_utf8(escape(text, quote=False), CONTENT_LIMIT) if text else None
 
 
 @lru_cache(maxsize=64)
-def nh3_cleaner(base: str | None) -> nh3.Cleaner:
+def get_nh3_cleaner(base: str | None) -> nh3.Cleaner:
     """An nh3 cleaner for markup with this base; kept, since building one costs more than cleaning most items."""
     relative = ("rewrite_with_base", base) if base and base.startswith(("http://", "https://")) else None
     try:
-        return _build(relative)
+        return _build_nh3_cleaner(relative)
     except ValueError:  # a base no URL parser takes
-        return _build(None)
+        return _build_nh3_cleaner(None)
 
 
-def _build(relative: tuple[str, str] | None) -> nh3.Cleaner:
+def _build_nh3_cleaner(relative: tuple[str, str] | None) -> nh3.Cleaner:
     return nh3.Cleaner(
         tags=_TAGS,
         attributes=_ATTRIBUTES,
-        clean_content_tags=_HIDDEN,
+        clean_content_tags=_REMOVED_WITH_CONTENT,
         url_relative=relative,  # type: ignore[arg-type]
     )
 
 
-def inner(element: etree._Element) -> str:
+def serialise_inner_html(element: etree._Element) -> str:
     """The markup inside an element (an XHTML construct) as HTML without namespaces."""
     for child in element.iter(etree.Element):
         if child is not element and (child.prefix is not None or not child.tag.startswith(XHTML)):

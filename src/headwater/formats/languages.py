@@ -6,8 +6,10 @@ import re
 from typing import Final
 
 _TAG: Final = re.compile(r"([A-Za-z]{2,3}|[Xx](?=-))(?:-[A-Za-z0-9]{1,8})*")
-_LONGEST: Final = 40
-_UNDERLINED: Final = re.compile(r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]{1,8})+")  # as programs name what a tag joins by hyphens
+_MAX_LENGTH: Final = 40
+_TAG_WITH_UNDERSCORES: Final = re.compile(
+    r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]{1,8})+"
+)  # as programs name what a tag joins by hyphens
 
 # ISO 639-1: “jp”, “us” and “xx” look like languages and are none. Three letters (ISO 639-2, -3) are too many to list.
 _CODES: Final = (
@@ -35,29 +37,29 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def language(tag: str | None) -> str | None:
+def normalise_language(tag: str | None) -> str | None:
     """A language as RFC 5646 writes it, as far as one can tell; None when empty.
 
-    >>> language(" en_GB "), language("English"), language("Elvish")
+    >>> normalise_language(" en_GB "), normalise_language("English"), normalise_language("Elvish")
     ('en-GB', 'en', 'Elvish')
     """
     if not tag:
         return None
-    tag = tag.strip()[:_LONGEST]
-    if "_" in tag and _UNDERLINED.fullmatch(tag):
+    tag = tag.strip()[:_MAX_LENGTH]
+    if "_" in tag and _TAG_WITH_UNDERSCORES.fullmatch(tag):
         tag = tag.replace("_", "-")
     if len(tag) < 4 and tag.isascii():  # a tag, not a name
         return tag or None
     return _NAMES.get(tag.lower(), tag)
 
 
-def spoken(tag: str | None) -> str | None:
+def to_valid_tag(tag: str | None) -> str | None:
     """The language to write into a document: validators take no others than known ones.
 
-    >>> spoken("english"), spoken("zh-tw"), spoken("US"), spoken("en, de")
+    >>> to_valid_tag("english"), to_valid_tag("zh-tw"), to_valid_tag("US"), to_valid_tag("en, de")
     ('en', 'zh-tw', None, None)
     """
-    tag = language(tag)
+    tag = normalise_language(tag)
     if tag is None or (found := _TAG.fullmatch(tag)) is None:
         return None
     return None if len(found[1]) == 2 and f" {found[1].lower()} " not in _CODES else tag

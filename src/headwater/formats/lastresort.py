@@ -13,11 +13,11 @@ from typing import Any
 import feedparser  # type: ignore[import-untyped]
 
 from headwater.errors import NotAFeed
-from headwater.formats.html import Cleaner
-from headwater.formats.links import resolve
-from headwater.formats.media import whole
-from headwater.formats.people import distinct, named
-from headwater.formats.text import fit, from_html
+from headwater.formats.html import HtmlCleaner
+from headwater.formats.links import resolve_url
+from headwater.formats.media import parse_size
+from headwater.formats.people import drop_duplicates, extract_names
+from headwater.formats.text import html_to_text, replace_forbidden
 from headwater.model import Document, Enclosure, Entry
 
 
@@ -29,52 +29,52 @@ def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, 
     found = feedparser.parse(body, response_headers=heard, sanitize_html=False)
     if not found.entries:
         raise NotAFeed("Nothing in this document can be read as a feed.", "unknown")
-    cleaner = Cleaner(True)
+    cleaner = HtmlCleaner(True)
     feed = found.feed
     return Document(
         format=str(found.get("version") or "unknown"),
-        title=from_html(fit(feed.get("title", ""))),
-        subtitle=cleaner.html(fit(feed.get("subtitle", "")), url),
-        link=resolve(feed.get("link"), url),
+        title=html_to_text(replace_forbidden(feed.get("title", ""))),
+        subtitle=cleaner.clean_html(replace_forbidden(feed.get("subtitle", "")), url),
+        link=resolve_url(feed.get("link"), url),
         language=feed.get("language") or None,
-        id=fit(feed.get("id", "")) or None,
-        updated=_seconds(feed.get("updated_parsed")),
-        authors=_people(feed),
-        items=tuple(_entry(one, cleaner, url) for one in found.entries[:5_000]),
+        id=replace_forbidden(feed.get("id", "")) or None,
+        updated=_to_epoch(feed.get("updated_parsed")),
+        authors=_list_authors(feed),
+        items=tuple(_convert_entry(one, cleaner, url) for one in found.entries[:5_000]),
         encoding=found.get("encoding") or None,
         problems=("the document was so damaged that only feedparser could read it",),
     )
 
 
-def _entry(one: Any, cleaner: Cleaner, url: str | None) -> Entry:
+def _convert_entry(one: Any, cleaner: HtmlCleaner, url: str | None) -> Entry:
     contents = one.get("content") or [{}]
-    published = _seconds(one.get("published_parsed"))
-    updated = _seconds(one.get("updated_parsed")) if "updated_parsed" in one else None
+    published = _to_epoch(one.get("published_parsed"))
+    updated = _to_epoch(one.get("updated_parsed")) if "updated_parsed" in one else None
     enclosures = [
-        Enclosure(address, file.get("type") or None, whole(str(file.get("length") or "")))
+        Enclosure(address, file.get("type") or None, parse_size(str(file.get("length") or "")))
         for file in one.get("enclosures", ())
-        if (address := resolve(file.get("href"), url))
+        if (address := resolve_url(file.get("href"), url))
     ]
     return Entry(
-        id=fit(one.get("id", "")) or None,
-        link=resolve(one.get("link"), url),
-        title=from_html(fit(one.get("title", ""))),
+        id=replace_forbidden(one.get("id", "")) or None,
+        link=resolve_url(one.get("link"), url),
+        title=html_to_text(replace_forbidden(one.get("title", ""))),
         published=updated if published is None else published,
         updated=updated,
-        authors=_people(one),
-        summary=cleaner.html(fit(one.get("summary", "")), url),
-        content=cleaner.html(fit(contents[0].get("value", "")), url),
-        categories=distinct([fit(tag.term) for tag in one.get("tags", ()) if tag.get("term")]),
+        authors=_list_authors(one),
+        summary=cleaner.clean_html(replace_forbidden(one.get("summary", "")), url),
+        content=cleaner.clean_html(replace_forbidden(contents[0].get("value", "")), url),
+        categories=drop_duplicates([replace_forbidden(tag.term) for tag in one.get("tags", ()) if tag.get("term")]),
         enclosures=tuple(enclosures),
     )
 
 
-def _people(value: Any) -> tuple[str, ...]:
-    found = (name for one in value.get("authors", ()) for name in named(one.get("name") or one.get("email")))
-    return distinct([fit(name) for name in found])
+def _list_authors(value: Any) -> tuple[str, ...]:
+    found = (name for one in value.get("authors", ()) for name in extract_names(one.get("name") or one.get("email")))
+    return drop_duplicates([replace_forbidden(name) for name in found])
 
 
-def _seconds(moment: tuple[int, ...] | None) -> float | None:
+def _to_epoch(moment: tuple[int, ...] | None) -> float | None:
     try:
         return float(calendar.timegm(moment)) if moment else None
     except (ValueError, OverflowError):

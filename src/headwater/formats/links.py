@@ -6,8 +6,8 @@ import re
 from typing import Final
 from urllib.parse import urljoin
 
-from headwater.formats.remembered import Remembered
-from headwater.formats.text import decoded
+from headwater.formats.remembered import Memo
+from headwater.formats.text import decode_references
 
 # What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
 SAFE_SCHEMES: Final = frozenset({
@@ -15,38 +15,40 @@ SAFE_SCHEMES: Final = frozenset({
     "ircs", "magnet", "ed2k", "bitcoin", "rtsp", "rtmp", "mms", "webcal", "feed", "podcast", "itpc", "pcast", "acct",
     "tag", "urn", "doi", "hdl", "ipfs", "ipns", "dat", "at",
 })  # fmt: skip
-_LONGEST: Final = 8_192
+_MAX_LENGTH: Final = 8_192
 _HREF: Final = re.compile(r"""^<a\s[^<>]*?href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
-_DROPPED: Final = dict.fromkeys((*range(32), 127))
+_CONTROL_CHARACTERS: Final = dict.fromkeys((*range(32), 127))
 
 
-def resolve(address: str | None, base: str | None) -> str | None:
+def resolve_url(address: str | None, base: str | None) -> str | None:
     """The absolute form of an address, or None when it is empty or unsafe. Without a base, relative ones stay."""
     if not address:
         return None
     address = address.strip()
     if address[:7] not in ("http://", "https:/"):
-        return _resolve_rare(address, base)
+        return _resolve_uncommon(address, base)
     if not address.isprintable():
-        address = address.translate(_DROPPED)  # what browsers do with tabs and line ends in the middle
-    return address if len(address) <= _LONGEST else None
+        address = address.translate(_CONTROL_CHARACTERS)  # what browsers do with tabs and line ends in the middle
+    return address if len(address) <= _MAX_LENGTH else None
 
 
-def _resolve_rare(address: str, base: str | None) -> str | None:
+def _resolve_uncommon(address: str, base: str | None) -> str | None:
     if address[:1] == "<":
-        found = _HREF.search(address[:_LONGEST])
-        address = decoded(found[1]) if found else ""  # the whole element of a page, where only its address belongs
+        found = _HREF.search(address[:_MAX_LENGTH])
+        address = (
+            decode_references(found[1]) if found else ""
+        )  # the whole element of a page, where only its address belongs
     if not address.isprintable():
-        address = address.translate(_DROPPED).strip()
-    if not address or len(address) > _LONGEST:
+        address = address.translate(_CONTROL_CHARACTERS).strip()
+    if not address or len(address) > _MAX_LENGTH:
         return None
-    scheme = _scheme(address)
+    scheme = _find_scheme(address)
     if scheme is None and base:
         try:
             address = urljoin(base, address)
         except ValueError:
             return None
-        scheme = _scheme(address)
+        scheme = _find_scheme(address)
     elif scheme in ("http", "https") and base and "//" not in address[:8]:
         try:
             address = urljoin(base, address)  # `http:relative`, RFC 3986 §5.2.2's loophole
@@ -55,12 +57,12 @@ def _resolve_rare(address: str, base: str | None) -> str | None:
     return address if scheme is None or scheme in SAFE_SCHEMES else None
 
 
-def _scheme(address: str) -> str | None:
+def _find_scheme(address: str) -> str | None:
     head, colon, _ = address.partition(":")
     return _SCHEMES[head] if colon else None
 
 
-def _scheme_of(head: str) -> str | None:
+def _classify_scheme(head: str) -> str | None:
     """The scheme that stands before a colon, "unknown" for what may be one, None for a path."""
     if "/" in head or "?" in head or "#" in head:
         return None
@@ -69,10 +71,10 @@ def _scheme_of(head: str) -> str | None:
     return head.lower()
 
 
-_SCHEMES: Final = Remembered(_scheme_of, most=256, longest=20)
+_SCHEMES: Final = Memo(_classify_scheme, most=256, longest=20)
 
 
-def absolute(base: str | None, further: str | None) -> str | None:
+def join_base(base: str | None, further: str | None) -> str | None:
     """The base that `further` (an xml:base) sets inside `base`."""
     if not further:
         return base
@@ -80,8 +82,8 @@ def absolute(base: str | None, further: str | None) -> str | None:
         joined = urljoin(base or "", further.strip())
     except ValueError:
         return base
-    return joined if _scheme(joined) in SAFE_SCHEMES or _scheme(joined) is None else base
+    return joined if _find_scheme(joined) in SAFE_SCHEMES or _find_scheme(joined) is None else base
 
 
-def is_web(address: str | None) -> bool:
+def is_web_url(address: str | None) -> bool:
     return bool(address) and address[:8].lower().startswith(("http://", "https://"))  # type: ignore[index]

@@ -8,27 +8,29 @@ from typing import Final
 
 from lxml import etree
 
-from headwater.formats.context import Context
-from headwater.formats.links import resolve
+from headwater.formats.context import ReadContext
+from headwater.formats.links import resolve_url
 from headwater.model import Enclosure
 
-_ENOUGH: Final = 100  # of one item
+_MAX_ENCLOSURES: Final = 100  # of one item
 _GUESSES: Final = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
 _SIZE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgt]?)b(?:ytes?)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
 
 
-def enclosure(element: etree._Element, context: Context, address: str | None = None) -> Enclosure | None:
+def read_enclosure(element: etree._Element, context: ReadContext, address: str | None = None) -> Enclosure | None:
     """The file an element names by url (or href), type and length (or fileSize)."""
     get = element.get
-    url = resolve(address or get("url") or get("href") or get("src"), context.base_of(element))
+    url = resolve_url(address or get("url") or get("href") or get("src"), context.find_base(element))
     if url is None:
         return None
     kind = get("type") or _GUESSES.get((get("medium") or "").strip().lower())
-    return Enclosure(url, (kind.strip().lower() or None) if kind else None, whole(get("length") or get("fileSize")))
+    return Enclosure(
+        url, (kind.strip().lower() or None) if kind else None, parse_size(get("length") or get("fileSize"))
+    )
 
 
-def whole(text: str | None) -> int | None:
+def parse_size(text: str | None) -> int | None:
     """A length in bytes that is one; publishers write `0`, `-1`, `12,345`, `3.2 MB` and `unknown` too."""
     if not text:
         return None
@@ -39,13 +41,13 @@ def whole(text: str | None) -> int | None:
     return round(float(found[1]) * _UNITS[found[2].lower()]) if found else None
 
 
-def distinct(found: Iterable[Enclosure]) -> tuple[Enclosure, ...]:
+def merge_enclosures(found: Iterable[Enclosure]) -> tuple[Enclosure, ...]:
     """Each address once, in the order of their first naming; what that does not say, a later one may."""
     seen: dict[str, Enclosure] = {}
     for one in found:
         first = seen.get(one.url)
         if first is None:
-            if len(seen) < _ENOUGH:
+            if len(seen) < _MAX_ENCLOSURES:
                 seen[one.url] = one
         elif (first.length is None and one.length is not None) or (first.type is None and one.type is not None):
             length = one.length if first.length is None else first.length

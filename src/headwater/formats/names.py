@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.formats.remembered import Remembered
+from headwater.formats.remembered import Memo
 
 # Namespace (lower case, without a final slash or hash) → prefix. The empty prefix is the core of RSS and Atom.
 NAMESPACES: Final[dict[str, str]] = {
@@ -61,11 +61,11 @@ NAMESPACES: Final[dict[str, str]] = {
     "http://www.w3.org/2007/app": "app",
 }
 PREFIXES: Final = frozenset(NAMESPACES.values()) | {"atom", "atom10", "a10", "rss"}
-MOST_TAGS: Final = 2_048  # remembered
+MAX_TAGS: Final = 2_048  # remembered
 _CORE_PREFIXES: Final = frozenset({"atom", "atom10", "a10", "rss", "rss1"})
 
 
-class Names(Remembered[object, str]):
+class ElementNames(Memo[object, str]):
     """Raw tag → short name, worked out once for each tag.
 
     `core` is a namespace to take for the core besides the known ones: a root element called `rss` or `feed` means
@@ -73,24 +73,26 @@ class Names(Remembered[object, str]):
     """
 
     def __init__(self, core: str | None = None) -> None:
-        super().__init__(self._name, most=MOST_TAGS)
+        super().__init__(self._shorten, most=MAX_TAGS)
         self._core = core
 
-    def _name(self, tag: object) -> str:
+    def _shorten(self, tag: object) -> str:
         if not isinstance(tag, str):  # an entity that could not be resolved, a comment
             return "?"
         core = self._core
-        return tag[len(core) + 2 :].lower() if core and tag.startswith(f"{{{core}}}") else short_name(tag)
+        return tag[len(core) + 2 :].lower() if core and tag.startswith(f"{{{core}}}") else shorten_tag(tag)
 
 
-USUAL: Final = Names()  # of all documents without a core of their own, since all feeds use the same few dozen
+STANDARD_NAMES: Final = (
+    ElementNames()
+)  # of all documents without a core of their own, since all feeds use the same few dozen
 
 
-def short_name(tag: str) -> str:
+def shorten_tag(tag: str) -> str:
     """The short name of a raw tag."""
     if tag[0] == "{":
         namespace, _, local = tag[1:].rpartition("}")
-        prefix = prefix_of(namespace)
+        prefix = find_prefix(namespace)
     else:
         prefix, colon, local = tag.rpartition(":")  # recovered: the prefix was never declared
         prefix = prefix.lower()
@@ -101,7 +103,7 @@ def short_name(tag: str) -> str:
     return f"{prefix}:{local.lower()}" if prefix else local.lower()
 
 
-def prefix_of(namespace: str) -> str:
+def find_prefix(namespace: str) -> str:
     """The short prefix of a namespace; `?` for those that mean nothing here."""
     namespace = "".join(namespace.split()).lower()  # some are broken by line ends
     found = NAMESPACES.get(namespace.rstrip("/#"))
@@ -110,6 +112,6 @@ def prefix_of(namespace: str) -> str:
     return found
 
 
-def local_name(tag: object) -> str:
+def get_local_name(tag: object) -> str:
     """The part after namespace and prefix, lower case."""
     return tag.rpartition("}")[2].rpartition(":")[2].lower() if isinstance(tag, str) else ""

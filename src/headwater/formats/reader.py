@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headwater.errors import NotAFeed
-from headwater.formats.context import Wanted
-from headwater.formats.document import base_from, not_a_feed, read_xml
-from headwater.formats.encoding import EBCDIC, from_header
+from headwater.formats.context import ReadOptions
+from headwater.formats.document import explain_not_a_feed, find_base_url, read_xml
+from headwater.formats.encoding import EBCDIC, find_header_encoding
 from headwater.formats.jsonfeed import read_json
 from headwater.model import Document
 
 # Where a document begins after warnings that its server wrote first.
-_START = re.compile(rb"<\?xml\s|<(?:rss|feed|rdf:RDF)[\s>]")
+_DOCUMENT_START = re.compile(rb"<\?xml\s|<(?:rss|feed|rdf:RDF)[\s>]")
 _BLANK = b" \t\r\n\0"
 # How files begin that are no feeds, whatever looks like an element inside.
-_KINDS = {
+_FILE_TYPES = {
     b"%PDF": "a PDF file",
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
@@ -31,7 +31,7 @@ _KINDS = {
     b"SQLite format 3\0": "a SQLite database",
     b"BEGIN:VCALENDAR": "a calendar",
 }
-_BEGINNINGS = tuple(_KINDS)
+_FILE_SIGNATURES = tuple(_FILE_TYPES)
 
 
 def read(
@@ -60,19 +60,19 @@ def read(
         if not body.strip(_BLANK):
             raise NotAFeed("The document is empty.", "empty")
         start = body.lstrip(_BLANK)[:64]
-    wanted = Wanted(clean, summaries)
-    charset = from_header(heard.get("content-type"))
-    base = base_from(url, heard)
+    wanted = ReadOptions(clean, summaries)
+    charset = find_header_encoding(heard.get("content-type"))
+    base = find_base_url(url, heard)
     if start[:1] in b"{[":
         return read_json(body, charset, base, wanted)
-    if body.startswith(_BEGINNINGS) or (b"<" not in body and not body.startswith(EBCDIC)):
-        raise NotAFeed(f"This is {_described(body)}, not a feed.", "unknown")
-    if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _holds_feed(body):
-        raise not_a_feed("html", body)
+    if body.startswith(_FILE_SIGNATURES) or (b"<" not in body and not body.startswith(EBCDIC)):
+        raise NotAFeed(f"This is {_describe_file_type(body)}, not a feed.", "unknown")
+    if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _has_feed_element(body):
+        raise explain_not_a_feed("html", body)
     try:
         return read_xml(body, charset, base, heard, wanted)
     except NotAFeed as error:
-        later = _START.search(body, 1)
+        later = _DOCUMENT_START.search(body, 1)
         if later is None or error.what not in ("html", "xml", "unknown"):
             raise
         try:
@@ -89,13 +89,13 @@ def read_to_keep(body: bytes, url: str | None = None, headers: Mapping[str, str]
     return read(body, url, headers, summaries=False)
 
 
-def _holds_feed(body: bytes) -> bool:
+def _has_feed_element(body: bytes) -> bool:
     head = body[:20_000].lower()
     return b"<rss" in head or b"<feed" in head or b"<rdf:rdf" in head
 
 
-def _described(body: bytes) -> str:
-    for mark, name in _KINDS.items():
+def _describe_file_type(body: bytes) -> str:
+    for mark, name in _FILE_TYPES.items():
         if body.startswith(mark):
             return name
     return "binary data" if b"\0" in body[:1000] else "plain text"

@@ -12,13 +12,13 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 @lru_cache(maxsize=4096)
-def normalise(url: str) -> str:
+def normalise_url(url: str) -> str:
     """The address without what does not change its meaning.
 
     Scheme and host in lower case, no default port, no fragment, no tracking parameters, "/" for an empty path. http and
     https stay apart, and so do a path with and without a final slash: servers do answer them differently.
 
-    >>> normalise("HTTP://Example.ORG:80?utm_source=rss&id=7#top")
+    >>> normalise_url("HTTP://Example.ORG:80?utm_source=rss&id=7#top")
     'http://example.org/?id=7'
     """
     try:

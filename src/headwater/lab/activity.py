@@ -21,7 +21,7 @@ CLASS_EDGES = (1.0, 5.0, 10.0, 24.0, 48.0)
 CLASS_NAMES = ("< 1", "1–5", "5–10", "10–24", "24–48", "≥ 48")
 
 
-class Shape(IntEnum):
+class DayShape(IntEnum):
     """The three forms a day of publications can have."""
 
     PEAKS = 0
@@ -30,7 +30,7 @@ class Shape(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hourly:
+class HourlyCounts:
     """Counts of every feed by hour of the day: `total[f, h]`, and the sum of squares over days, for the deviation."""
 
     days: int
@@ -46,50 +46,50 @@ class Hourly:
         return np.sqrt(np.maximum(self.squares / self.days - self.mean**2, 0.0))
 
 
-def whole_days(trace: Trace) -> int:
+def count_days(trace: Trace) -> int:
     """Days of the calendar that the trace touches."""
     return int(trace.end // DAY - trace.start // DAY) + 1
 
 
-def hourly(trace: Trace) -> Hourly:
+def count_by_hour(trace: Trace) -> HourlyCounts:
     """Count items by feed, day and hour, keeping only what is not zero."""
-    days = whole_days(trace)
+    days = count_days(trace)
     hour = ((trace.times - trace.start // DAY * DAY) // 3600.0).astype(np.int64)
-    cells, counts = np.unique(trace.owner().astype(np.int64) * (days * HOURS) + hour, return_counts=True)
+    cells, counts = np.unique(trace.item_feeds().astype(np.int64) * (days * HOURS) + hour, return_counts=True)
     feed, hour_of_day = cells // (days * HOURS), cells % HOURS
     total, squares = np.zeros((2, trace.feeds, HOURS))
     np.add.at(total, (feed, hour_of_day), counts)
     np.add.at(squares, (feed, hour_of_day), counts.astype(float) ** 2)
-    return Hourly(days, total, squares)
+    return HourlyCounts(days, total, squares)
 
 
-def rates(trace: Trace) -> Floats:
+def daily_rates(trace: Trace) -> Floats:
     """Items per day of each feed over the whole trace."""
     return trace.counts / max(trace.days, 1.0 / HOURS)
 
 
-def classes(per_day: Floats) -> NDArray[np.int64]:
+def classify_rates(per_day: Floats) -> NDArray[np.int64]:
     """The activity class of each feed: its place in `CLASS_NAMES`.
 
-    >>> classes(np.array([0.5, 1.0, 30.0])).tolist()
+    >>> classify_rates(np.array([0.5, 1.0, 30.0])).tolist()
     [0, 1, 4]
     """
     return np.searchsorted(CLASS_EDGES, per_day, side="right")
 
 
-def variation(counts: Hourly) -> Floats:
+def measure_variation(counts: HourlyCounts) -> Floats:
     """CV = 1/24 · Σ σᵢ/μᵢ over the hours with μᵢ ≠ 0 (thesis 6.3): small for feeds that repeat their day."""
     mean, sd = counts.mean, counts.sd
     ratio = np.divide(sd, mean, out=np.zeros_like(sd), where=mean > 0)
     return np.asarray(ratio.sum(1) / HOURS)
 
 
-def daily_shapes(slots: Floats, high: float = 1.5, low: float = 0.5, share: float = 1.0) -> NDArray[np.int64]:
+def classify_shapes(slots: Floats, high: float = 1.5, low: float = 0.5, share: float = 1.0) -> NDArray[np.int64]:
     """Algorithm 6.1 on rows of slot rates: peaks if every slot is ≥ ε₁ or < ε₂ times the mean, uniform if none is.
 
     With `share` below 1 that share of the slots is enough (the thesis' 80 % variant); what is neither is waves.
 
-    >>> daily_shapes(np.array([[4.0, 0, 4, 0], [1, 1, 1, 1], [0, 1, 2, 1]])).tolist()
+    >>> classify_shapes(np.array([[4.0, 0, 4, 0], [1, 1, 1, 1], [0, 1, 2, 1]])).tolist()
     [0, 1, 2]
     """
     average = slots.mean(1, keepdims=True)
@@ -98,4 +98,4 @@ def daily_shapes(slots: Floats, high: float = 1.5, low: float = 0.5, share: floa
     enough = share * count - 1e-9
     peaks: Bools = outside >= enough
     uniform: Bools = (count - outside) >= enough
-    return np.where(peaks, Shape.PEAKS, np.where(uniform, Shape.UNIFORM, Shape.WAVES)).astype(np.int64)
+    return np.where(peaks, DayShape.PEAKS, np.where(uniform, DayShape.UNIFORM, DayShape.WAVES)).astype(np.int64)

@@ -13,7 +13,7 @@ from headwater.estimate.kmeans import kmeans
 
 
 @dataclass(frozen=True, slots=True)
-class Clusters:
+class PatternClusters:
     """K centres, largest cluster first, the cluster of each point, and the mean squared distance to the centres."""
 
     centres: Floats
@@ -25,22 +25,22 @@ class Clusters:
         return np.bincount(self.of, minlength=len(self.centres))
 
 
-def patterns(totals: Floats) -> Floats:
+def hour_shares(totals: Floats) -> Floats:
     """Counts by hour as shares of each feed's postings (Sia & Cho 4.3.1)."""
     return np.asarray(totals / np.maximum(totals.sum(1, keepdims=True), 1.0))
 
 
-def k_means(points: Floats, k: int, rng: np.random.Generator, starts: int = 4) -> Clusters:
+def cluster_patterns(points: Floats, k: int, rng: np.random.Generator, starts: int = 4) -> PatternClusters:
     """The best of several starts of the estimators' own K-means; fewer distinct points than K give fewer centres."""
     if not len(points):
         raise TraceError("There is no feed to group; take a trace with more items.")
-    found = [_scored(points, *kmeans(points, k, rng)) for _ in range(starts)]
+    found = [_measure_clusters(points, *kmeans(points, k, rng)) for _ in range(starts)]
     best = min(found, key=lambda each: each.inertia)
     order = np.argsort(-best.sizes, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return Clusters(best.centres[order], place[best.of], best.inertia)
+    return PatternClusters(best.centres[order], place[best.of], best.inertia)
 
 
-def _scored(points: Floats, centres: Floats, of: Rows) -> Clusters:
-    return Clusters(centres, of, float(((points - centres[of]) ** 2).sum(1).mean()))
+def _measure_clusters(points: Floats, centres: Floats, of: Rows) -> PatternClusters:
+    return PatternClusters(centres, of, float(((points - centres[of]) ** 2).sum(1).mean()))

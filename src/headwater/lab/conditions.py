@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from headwater.errors import TraceError
-from headwater.lab.topics import Predicate
+from headwater.lab.topics import ItemTest
 from headwater.language import parse
-from headwater.language.ast import Create
+from headwater.language.ast import CreateFeed
 from headwater.model import Item
-from headwater.query.predicate import compile_predicate
-from headwater.query.similar import Frequencies
-from headwater.query.text import Analysed, Origin
+from headwater.query.predicate import compile_matcher
+from headwater.query.similar import WordFrequencies
+from headwater.query.text import AnalysedItem, Origin
 
-ORIGIN = Origin(None, "https://trace.invalid/feed")
+TRACE_ORIGIN = Origin(None, "https://trace.invalid/feed")
 
 
-def condition(text: str) -> Predicate:
+def compile_condition(text: str) -> ItemTest:
     """What follows WHERE in a query, as a test of title and categories (separated by semicolons).
 
-    >>> wanted = condition('TITLE CONTAINS "volcano" OR CATEGORY = "geology"')
+    >>> wanted = compile_condition('TITLE CONTAINS "volcano" OR CATEGORY = "geology"')
     >>> wanted("A volcano in Iceland", ""), wanted("Rocks", "geology;travel"), wanted("Rocks", "travel")
     (True, True, False)
     """
     (statement,) = parse(f"CREATE FEED Wanted AS RETURN ALL WHERE {text}").statements[:1]
-    if not isinstance(statement, Create) or statement.query.where is None:
+    if not isinstance(statement, CreateFeed) or statement.query.where is None:
         raise TraceError('--query takes a condition, what follows WHERE in a query: ITEM CONTAINS "volcano".')
-    test = compile_predicate(statement.query.where, Frequencies())
+    test = compile_matcher(statement.query.where, WordFrequencies())
 
     def wanted(title: str, categories: str) -> bool:
         named = tuple(each.strip() for each in categories.split(";") if each.strip())
         item = Item(0, title, "", title or None, None, 0.0, True, None, 0.0, categories=named)
-        return bool(test(Analysed(item, ORIGIN)))
+        return bool(test(AnalysedItem(item, TRACE_ORIGIN)))
 
     return wanted

@@ -59,17 +59,17 @@ class CycleWorld:
     relevant: NDArray[np.int64]
     start: NDArray[np.int64]
 
-    def relevant_before(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    def count_relevant(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many of each feed's first `positions` items are relevant."""
         return self.relevant[self.start + np.maximum(positions, 0)]
 
 
-def selectivity(profile: int, shared: int, share: float) -> float:
+def match_probability(profile: int, shared: int, share: float) -> float:
     """Probability that an item with its keywords drawn from a profile has one of the `shared` with the query.
 
-    >>> selectivity(5, 2, .2)
+    >>> match_probability(5, 2, .2)
     0.4
-    >>> round(selectivity(10, 4, .2), 4)
+    >>> round(match_probability(10, 4, .2), 4)
     0.6667
     """
     if not profile:
@@ -78,7 +78,7 @@ def selectivity(profile: int, shared: int, share: float) -> float:
     return 1.0 - math.comb(profile - shared, carried) / math.comb(profile, carried)
 
 
-def draw_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats | None = None) -> CycleWorld:
+def draw_cycle_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats | None = None) -> CycleWorld:
     """A world by the rules of the paper; `rates` (items per cycle, one row per cycle or one for all) may be given."""
     feeds = settings.feeds
     if rates is None:
@@ -88,20 +88,20 @@ def draw_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats 
         wanted = rng.random(settings.words) < settings.query
     profiles = rng.random((feeds, settings.words)) < settings.profile
     size, shared = profiles.sum(1), (profiles & wanted).sum(1)
-    chance = np.array([selectivity(int(n), int(k), settings.share) for n, k in zip(size, shared, strict=True)])
+    chance = np.array([match_probability(int(n), int(k), settings.share) for n, k in zip(size, shared, strict=True)])
     counts = rng.poisson(np.broadcast_to(rates, (settings.cycles, feeds)))
-    return world_of(settings, counts, chance, rng)
+    return make_random_world(settings, counts, chance, rng)
 
 
-def world_of(
+def make_random_world(
     settings: CycleSettings, counts: NDArray[np.int64], chance: Floats, rng: np.random.Generator
 ) -> CycleWorld:
     """A world whose feeds publish `counts[cycle, feed]` items, each relevant with its feed's chance."""
     totals = counts.sum(0)
-    return world_with(settings, counts, rng.random(int(totals.sum())) < np.repeat(chance, totals), chance)
+    return make_world(settings, counts, rng.random(int(totals.sum())) < np.repeat(chance, totals), chance)
 
 
-def world_with(settings: CycleSettings, counts: NDArray[np.int64], relevant: Bools, chance: Floats) -> CycleWorld:
+def make_world(settings: CycleSettings, counts: NDArray[np.int64], relevant: Bools, chance: Floats) -> CycleWorld:
     """The same with the fate of every item given: `relevant` holds feed after feed, each in order of time."""
     published = counts.cumsum(0)
     totals = published[-1]
@@ -114,12 +114,12 @@ def world_with(settings: CycleSettings, counts: NDArray[np.int64], relevant: Boo
     return CycleWorld(settings, chance, published, own, start)
 
 
-def busiest(trace: Trace, feeds: int) -> Trace:
+def select_busiest(trace: Trace, feeds: int) -> Trace:
     """The most active feeds of a trace."""
-    return trace.only(np.sort(np.argsort(-trace.counts, kind="stable")[:feeds]))
+    return trace.select_feeds(np.sort(np.argsort(-trace.counts, kind="stable")[:feeds]))
 
 
-def cycles_of(trace: Trace, settings: CycleSettings, path: Path) -> CycleSettings:
+def fit_cycles(trace: Trace, settings: CycleSettings, path: Path) -> CycleSettings:
     """As many cycles as a trace has, at most those of `settings`, a quarter of them or more measured.
 
     A cycle is so long that a feed publishes as much in it on average as in the paper's world.
@@ -133,7 +133,7 @@ def cycles_of(trace: Trace, settings: CycleSettings, path: Path) -> CycleSetting
     return dataclasses.replace(settings, feeds=trace.feeds, seconds=seconds, warmup=warmup, measured=measured)
 
 
-def trace_world(trace: Trace, relevant: Bools, settings: CycleSettings) -> CycleWorld:
+def make_trace_world(trace: Trace, relevant: Bools, settings: CycleSettings) -> CycleWorld:
     """The last cycles of a real trace, of which `relevant` says what a standing query keeps."""
     begin = trace.end - settings.cycles * settings.seconds
     cycle = np.floor((trace.times - begin) / settings.seconds).astype(np.int64)
@@ -141,9 +141,9 @@ def trace_world(trace: Trace, relevant: Bools, settings: CycleSettings) -> Cycle
     cycle = np.where(trace.times == trace.end, settings.cycles - 1, cycle)
     inside = (cycle >= 0) & (cycle < settings.cycles)
     counts = np.zeros((settings.cycles, trace.feeds), dtype=np.int64)
-    np.add.at(counts, (cycle[inside], trace.owner()[inside]), 1)
-    hits = np.bincount(trace.owner()[relevant], minlength=trace.feeds)
-    return world_with(settings, counts, relevant[inside], hits / np.maximum(trace.counts, 1))
+    np.add.at(counts, (cycle[inside], trace.item_feeds()[inside]), 1)
+    hits = np.bincount(trace.item_feeds()[relevant], minlength=trace.feeds)
+    return make_world(settings, counts, relevant[inside], hits / np.maximum(trace.counts, 1))
 
 
 @dataclass(slots=True)
@@ -191,9 +191,9 @@ def run_cycles(
     for cycle in range(settings.cycles):
         now = (cycle + 1) * settings.seconds
         position = world.published[cycle]
-        total = world.relevant_before(position)
+        total = world.count_relevant(position)
         edge = np.maximum(position - width, 0)
-        shown = world.relevant_before(np.maximum(read, edge))
+        shown = world.count_relevant(np.maximum(read, edge))
         waiting = total - shown
         measured = cycle >= settings.warmup
         if measured:
@@ -224,10 +224,10 @@ def run_cycles(
         spent[cycle] = len(rows)
         taus[cycle] = getattr(strategy, "price", np.nan)
         if measured:
-            inside = total - world.relevant_before(edge)
-            have = np.maximum(world.relevant_before(read) - world.relevant_before(edge), 0)
+            inside = total - world.count_relevant(edge)
+            have = np.maximum(world.count_relevant(read) - world.count_relevant(edge), 0)
             freshness += float(np.where(inside > 0, have / np.maximum(inside, 1), 1.0).mean())
-    pending = int((before - world.relevant_before(np.maximum(read, np.maximum(world.published[-1] - width, 0)))).sum())
+    pending = int((before - world.count_relevant(np.maximum(read, np.maximum(world.published[-1] - width, 0)))).sum())
     return CycleScores(
         completeness=min(obtained / max(published, 1), 1.0),  # what waited when measuring began may tip it over
         freshness=freshness / settings.measured,
@@ -240,6 +240,6 @@ def run_cycles(
     )
 
 
-def generator(*key: int) -> np.random.Generator:
+def make_rng(*key: int) -> np.random.Generator:
     """Randomness that depends on its key only: the same seed and stream give the same numbers in any process."""
     return np.random.default_rng(np.random.SeedSequence(entropy=list(key)))

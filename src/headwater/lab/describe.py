@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from headwater.errors import TraceError
 from headwater.estimate.base import Floats
 from headwater.lab import activity, habits, topics
-from headwater.lab.activity import CLASS_NAMES, Shape
-from headwater.lab.clusters import Clusters, k_means, patterns
-from headwater.lab.experiments.base import plain
-from headwater.lab.powerlaw import PowerLaw, fit
+from headwater.lab.activity import CLASS_NAMES, DayShape
+from headwater.lab.clusters import PatternClusters, cluster_patterns, hour_shares
+from headwater.lab.experiments.base import to_json_value
+from headwater.lab.powerlaw import PowerLaw, fit_power_law
 from headwater.lab.traces import Trace
 
-CLUSTERS = 12
+CLUSTER_COUNT = 12
 LEAST_ITEMS = 24  # a pattern of 24 hours out of fewer postings would be mostly chance
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class TraceDescription:
     """Everything `headwater lab describe` prints; arrays have one entry per feed."""
 
     feeds: int
@@ -35,7 +35,7 @@ class Description:
     shapes: NDArray[np.int64]
     shapes_relaxed: NDArray[np.int64]
     thresholds: tuple[float, float, float]
-    clusters: Clusters | None
+    clusters: PatternClusters | None
     law: PowerLaw | None
     habits: NDArray[np.int64]
     subjects: dict[str, int]
@@ -50,16 +50,16 @@ class Description:
             "activity": dict(zip(CLASS_NAMES, np.bincount(self.classes, minlength=len(CLASS_NAMES)), strict=True)),
             "top_17_percent_produce": self.share_of_top,
             "periodicity": {
-                "cv_at_most_1_above_10_per_day": self.regular(10.0),
-                "cv_at_most_1_above_48_per_day": self.regular(48.0),
+                "cv_at_most_1_above_10_per_day": self.regular_share(10.0),
+                "cv_at_most_1_above_48_per_day": self.regular_share(48.0),
                 "median_cv": float(np.median(self.variation)),
             },
             "shapes": {
                 "high": self.thresholds[0],
                 "low": self.thresholds[1],
-                "all_slots": self.shapes_by_class(self.shapes),
+                "all_slots": self.count_shapes(self.shapes),
                 "share": self.thresholds[2],
-                "share_of_slots": self.shapes_by_class(self.shapes_relaxed),
+                "share_of_slots": self.count_shapes(self.shapes_relaxed),
             },
             "patterns": None
             if self.clusters is None
@@ -68,27 +68,27 @@ class Description:
                 for size, centre in zip(self.clusters.sizes, self.clusters.centres, strict=True)
             ],
             "power_law": None if self.law is None else asdict(self.law),
-            "habits": dict(zip(habits.NAMES, np.bincount(self.habits, minlength=len(habits.NAMES)), strict=True)),
-            "habit_rules": habits.RULES,
+            "habits": dict(zip(habits.HABITS, np.bincount(self.habits, minlength=len(habits.HABITS)), strict=True)),
+            "habit_rules": habits.HABIT_RULES,
             "subjects": self.subjects,
             "duplicates": self.duplicates,
         }
-        plain_form: dict[str, Any] = plain(found)
+        plain_form: dict[str, Any] = to_json_value(found)
         return plain_form
 
-    def regular(self, above: float) -> float:
+    def regular_share(self, above: float) -> float:
         """The share with CV ≤ 1 among the feeds with more than `above` items a day; NaN without such feeds."""
         busy = self.per_day > above
         return float((self.variation[busy] <= 1.0).mean()) if busy.any() else float("nan")
 
-    def shapes_by_class(self, shapes: NDArray[np.int64]) -> dict[str, dict[str, int]]:
+    def count_shapes(self, shapes: NDArray[np.int64]) -> dict[str, dict[str, int]]:
         return {
-            name: {shape.name.lower(): int(((self.classes == place) & (shapes == shape)).sum()) for shape in Shape}
+            name: {shape.name.lower(): int(((self.classes == place) & (shapes == shape)).sum()) for shape in DayShape}
             for place, name in enumerate(CLASS_NAMES)
         }
 
 
-def describe(trace: Trace, high: float = 1.5, low: float = 0.5, share: float = 0.8) -> Description:
+def describe_trace(trace: Trace, high: float = 1.5, low: float = 0.5, share: float = 0.8) -> TraceDescription:
     """Describe a trace; `high` and `low` are the thesis' ε₁ and ε₂, `share` that of its less strict variant."""
     if not high > 1.0:
         raise TraceError(f"ε₁ (--high) is {high:g}; it must be above 1.")
@@ -96,36 +96,36 @@ def describe(trace: Trace, high: float = 1.5, low: float = 0.5, share: float = 0
         raise TraceError(f"ε₂ (--low) is {low:g}; it must be at least 0 and below 1.")
     if not 0.5 < share <= 1.0:
         raise TraceError(f"--share is {share:g}; it must be above .5 and at most 1.")
-    counts = activity.hourly(trace)
-    per_day = activity.rates(trace)
+    counts = activity.count_by_hour(trace)
+    per_day = activity.daily_rates(trace)
     enough = trace.counts >= LEAST_ITEMS
     clusters = None
     if enough.any():
-        clusters = k_means(patterns(counts.total[enough]), CLUSTERS, np.random.default_rng(0))
+        clusters = cluster_patterns(hour_shares(counts.total[enough]), CLUSTER_COUNT, np.random.default_rng(0))
     by_size = np.sort(trace.counts)[::-1]
     top = max(round(0.17 * trace.feeds), 1)
-    return Description(
+    return TraceDescription(
         feeds=trace.feeds,
         items=len(trace.times),
         days=trace.days,
         per_day=per_day,
-        classes=activity.classes(per_day),
-        variation=activity.variation(counts),
-        shapes=activity.daily_shapes(counts.mean, high, low),
-        shapes_relaxed=activity.daily_shapes(counts.mean, high, low, share),
+        classes=activity.classify_rates(per_day),
+        variation=activity.measure_variation(counts),
+        shapes=activity.classify_shapes(counts.mean, high, low),
+        shapes_relaxed=activity.classify_shapes(counts.mean, high, low, share),
         thresholds=(high, low, share),
         clusters=clusters,
-        law=fit(trace.counts),
-        habits=habits.habits(trace),
-        subjects={name: int(which.sum()) for name, which in topics.subjects(trace).items()},
-        duplicates=duplicates(trace),
+        law=fit_power_law(trace.counts),
+        habits=habits.classify_habits(trace),
+        subjects={name: int(which.sum()) for name, which in topics.find_subjects(trace).items()},
+        duplicates=count_duplicates(trace),
         share_of_top=float(by_size[:top].sum() / len(trace.times)),
     )
 
 
-def duplicates(trace: Trace) -> dict[str, int]:
+def count_duplicates(trace: Trace) -> dict[str, int]:
     """Items that share their time with another of the feed, or their title with one of the same or another feed."""
-    owner = trace.owner()
+    owner = trace.item_feeds()
     same_moment = int(((np.diff(trace.times) == 0) & (np.diff(owner) == 0)).sum())
     found = {"same_feed_same_time": same_moment}
     if trace.titles is not None:

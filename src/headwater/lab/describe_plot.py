@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.lab import habits
-from headwater.lab.activity import CLASS_NAMES, Shape
-from headwater.lab.describe import Description
-from headwater.lab.plots import COLOURS, new_figure
+from headwater.lab.activity import CLASS_NAMES, DayShape
+from headwater.lab.describe import TraceDescription
+from headwater.lab.plots import COLOURS, create_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 HATCHES = ("//", "", "..")
 
 
-def describe_figure(found: Description, title: str) -> Figure:
-    figure, (cover,) = new_figure(width=15, height=10)
+def draw_description(found: TraceDescription, title: str) -> Figure:
+    figure, (cover,) = create_figure(width=15, height=10)
     cover.remove()
     figure.suptitle(f"{title}: {found.feeds:,} feeds, {found.items:,} items in {found.days:,.0f} days")
     grid = figure.add_gridspec(3, 12, height_ratios=(1.5, 1, 1))
-    _activity(figure.add_subplot(grid[0, 0:3]), found)
-    shape_bars(figure.add_subplot(grid[0, 3:6]), found.shapes_by_class(found.shapes))
-    _law(figure.add_subplot(grid[0, 6:9]), found)
-    _habits(figure.add_subplot(grid[0, 9:12]), found)
+    _draw_activity(figure.add_subplot(grid[0, 0:3]), found)
+    draw_shapes(figure.add_subplot(grid[0, 3:6]), found.count_shapes(found.shapes))
+    _draw_power_law(figure.add_subplot(grid[0, 6:9]), found)
+    _draw_habits(figure.add_subplot(grid[0, 9:12]), found)
     if found.clusters is not None:
         sizes = found.clusters.sizes
         for place, centre in enumerate(found.clusters.centres):
             column = 2 * (place % 6)
             axis = figure.add_subplot(grid[1 + place // 6, column : column + 2])
-            _pattern(axis, centre, int(sizes[place]), int(sizes.sum()), first=place % 6 == 0)
+            _draw_pattern(axis, centre, int(sizes[place]), int(sizes.sum()), first=place % 6 == 0)
     return figure
 
 
-def _activity(axis: Any, found: Description) -> None:
+def _draw_activity(axis: Any, found: TraceDescription) -> None:
     sizes = np.bincount(found.classes, minlength=len(CLASS_NAMES)) / found.feeds * 100
     axis.bar(CLASS_NAMES, sizes, color=COLOURS[0])
     axis.set_xlabel("items per feed and day")
@@ -44,11 +44,11 @@ def _activity(axis: Any, found: Description) -> None:
     axis.set_title(f"{sizes[0]:.0f} % publish less than daily", fontsize=10)
 
 
-def shape_bars(axis: Any, by_class: dict[str, dict[str, int]], *, legend: bool = True) -> None:
+def draw_shapes(axis: Any, by_class: dict[str, dict[str, int]], *, legend: bool = True) -> None:
     """Stacked shares of the three shapes in every activity class, as the thesis' figures 6.6 and 6.7."""
     below = np.zeros(len(CLASS_NAMES))
     totals = np.array([max(sum(by_class[name].values()), 1) for name in CLASS_NAMES])
-    for shape in Shape:
+    for shape in DayShape:
         label = shape.name.lower()
         height = np.array([by_class[name][label] for name in CLASS_NAMES]) / totals * 100
         colour = COLOURS[int(shape)]
@@ -64,7 +64,7 @@ def shape_bars(axis: Any, by_class: dict[str, dict[str, int]], *, legend: bool =
     axis.tick_params(axis="x", labelsize=8)
 
 
-def _law(axis: Any, found: Description) -> None:
+def _draw_power_law(axis: Any, found: TraceDescription) -> None:
     counts = np.round(found.per_day * found.days).astype(int)
     values, often = np.unique(counts[counts > 0], return_counts=True)
     axis.loglog(values, often, ".", color=COLOURS[0], markersize=4)
@@ -80,15 +80,15 @@ def _law(axis: Any, found: Description) -> None:
     axis.legend(fontsize=8)
 
 
-def _habits(axis: Any, found: Description) -> None:
-    sizes = np.bincount(found.habits, minlength=len(habits.NAMES)) / found.feeds * 100
-    axis.barh(habits.NAMES, sizes, color=COLOURS[2])
+def _draw_habits(axis: Any, found: TraceDescription) -> None:
+    sizes = np.bincount(found.habits, minlength=len(habits.HABITS)) / found.feeds * 100
+    axis.barh(habits.HABITS, sizes, color=COLOURS[2])
     axis.invert_yaxis()
     axis.set_xlabel("feeds (%)")
-    axis.set_title(f"Most feeds are {habits.NAMES[int(sizes.argmax())]}", fontsize=10)
+    axis.set_title(f"Most feeds are {habits.HABITS[int(sizes.argmax())]}", fontsize=10)
 
 
-def _pattern(axis: Any, centre: Any, size: int, total: int, *, first: bool) -> None:
+def _draw_pattern(axis: Any, centre: Any, size: int, total: int, *, first: bool) -> None:
     axis.step(np.arange(25), np.append(centre, centre[-1]) * 100, where="post", color=COLOURS[0], linewidth=1.2)
     axis.set_xticks((0, 6, 12, 18, 24))
     axis.set_xlim(0, 24)

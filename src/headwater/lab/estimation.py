@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from headwater.estimate.base import Bools, Estimator, Floats
 
-CYCLE = 600.0
-PER_DAY = 144  # cycles
-Counts = NDArray[np.int64]  # items by cycle and feed
+CYCLE_SECONDS = 600.0
+CYCLES_PER_DAY = 144  # cycles
+ItemCounts = NDArray[np.int64]  # items by cycle and feed
 
 
-def refresh_plan(cycles: int, feeds: int, mean_hours: float, rng: np.random.Generator) -> Bools:
+def draw_refreshes(cycles: int, feeds: int, mean_hours: float, rng: np.random.Generator) -> Bools:
     """Which feeds are refreshed in which cycle: intervals uniform between one cycle and twice the mean less one."""
     mean = max(round(mean_hours * 6), 1)
     plan = np.zeros((cycles, feeds), dtype=bool)
@@ -30,7 +30,7 @@ def refresh_plan(cycles: int, feeds: int, mean_hours: float, rng: np.random.Gene
 
 
 @dataclass(frozen=True, slots=True)
-class Errors:
+class EstimatorErrors:
     """`divergence` is eq. 7.4 (root mean square over the feeds of a group) averaged over the measured cycles;
     `models` are the estimator's items per hour of the day at the end of every week, for one row per week."""
 
@@ -38,9 +38,9 @@ class Errors:
     models: Floats
 
 
-def follow(
-    estimator: Estimator, counts: Counts, plan: Bools, groups: NDArray[np.int64], warmup: int, weekly: bool = False
-) -> Errors:
+def measure_error(
+    estimator: Estimator, counts: ItemCounts, plan: Bools, groups: NDArray[np.int64], warmup: int, weekly: bool = False
+) -> EstimatorErrors:
     """Let an estimator learn from the refreshes of a plan; errors are per group of feeds."""
     cycles, feeds = counts.shape
     rows = np.arange(feeds)
@@ -52,7 +52,7 @@ def follow(
     total = np.zeros(len(size))
     models = []
     for cycle in range(cycles):
-        now = (cycle + 1) * CYCLE
+        now = (cycle + 1) * CYCLE_SECONDS
         waiting = published[cycle] - read
         if cycle >= warmup:
             believed = estimator.expected(rows, last, np.full(feeds, now))
@@ -64,19 +64,19 @@ def follow(
             estimator.observe(due, last[due], np.full(len(due), now), waiting[due].astype(float), none)
             read[due] = published[cycle, due]
             last[due] = now
-        if weekly and (cycle + 1) % (7 * PER_DAY) == 0:
-            models.append(daily_model(estimator, feeds))
-    return Errors(total / max(cycles - warmup, 1), np.array(models))
+        if weekly and (cycle + 1) % (7 * CYCLES_PER_DAY) == 0:
+            models.append(expect_day(estimator, feeds))
+    return EstimatorErrors(total / max(cycles - warmup, 1), np.array(models))
 
 
-def daily_model(estimator: Estimator, feeds: int) -> Floats:
+def expect_day(estimator: Estimator, feeds: int) -> Floats:
     """Items every feed is believed to publish in each hour of a day: feeds × 24."""
     rows = np.repeat(np.arange(feeds), 24)
     start = np.tile(np.arange(24) * 3600.0, feeds)
     return estimator.expected(rows, start, start + 3600.0).reshape(feeds, 24)
 
 
-def reference_model(counts: Counts, week: int) -> Floats:
+def average_day(counts: ItemCounts, week: int) -> Floats:
     """The true items per hour of the day, averaged over the seven days before the end of a week: feeds × 24."""
-    days = counts[(week - 1) * 7 * PER_DAY : week * 7 * PER_DAY].reshape(7, 24, 6, -1)
+    days = counts[(week - 1) * 7 * CYCLES_PER_DAY : week * 7 * CYCLES_PER_DAY].reshape(7, 24, 6, -1)
     return np.asarray(days.sum(2).mean(0).T)

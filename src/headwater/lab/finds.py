@@ -17,7 +17,7 @@ from headwater.lab.replay import Replay
 
 
 @dataclass(frozen=True, slots=True)
-class Finds:
+class FindScores:
     """Minutes from publication to the next poll and polls per find: averages over feeds, and over finds."""
 
     delay_of_feeds: float
@@ -26,10 +26,10 @@ class Finds:
     polls_of_polls: float
 
 
-def finds(run: Replay) -> Finds:
+def score_finds(run: Replay) -> FindScores:
     """The measures over the measured span; items that no poll has come to yet are not counted."""
-    owner = run.trace.owner()
-    met = next_poll(run)
+    owner = run.trace.item_feeds()
+    met = find_next_poll(run)
     counted = np.isfinite(met) & (run.trace.times >= run.measured)
     feed, at, late = owner[counted], met[counted], (met - run.trace.times)[counted] / 60
     # Items of one find lie side by side: a poll's are those that share its feed and moment.
@@ -38,7 +38,7 @@ def finds(run: Replay) -> Finds:
     many = np.bincount(feed[begins], minlength=run.trace.feeds)
     some = many > 0
     total = np.bincount(feed[begins], weights=per_find, minlength=run.trace.feeds)
-    return Finds(
+    return FindScores(
         delay_of_feeds=float((total[some] / many[some]).mean()) if some.any() else 0.0,
         delay_of_polls=float(per_find.mean()) if len(per_find) else 0.0,
         polls_of_feeds=float((run.polls[some] / many[some]).mean()) if some.any() else 0.0,
@@ -46,7 +46,7 @@ def finds(run: Replay) -> Finds:
     )
 
 
-def next_poll(run: Replay) -> Floats:
+def find_next_poll(run: Replay) -> Floats:
     """When each item's feed was next polled after its publication; NaN if never.
 
     A lost item was passed over by the poll that brought the first one after it.
@@ -56,10 +56,10 @@ def next_poll(run: Replay) -> Floats:
     >>> from headwater.schedule import STRATEGIES
     >>> trace = Trace.from_lists([[0.0, 10.0, 20.0, 30.0, 7000.0]])
     >>> run = replay(STRATEGIES["fix_1h"](), trace, Protocol(window=1, history_days=0, warmup_days=0))
-    >>> next_poll(run)[1:4].tolist() == [run.obtained[3]] * 3
+    >>> find_next_poll(run)[1:4].tolist() == [run.obtained[3]] * 3
     True
     """
-    met, owner = run.obtained.copy(), run.trace.owner()
+    met, owner = run.obtained.copy(), run.trace.item_feeds()
     place = np.where(np.isnan(met), len(met), np.arange(len(met)))
     following = np.minimum.accumulate(place[::-1])[::-1]
     inside = following < run.trace.offsets[owner + 1]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headwater.estimate.base import DAY, Floats
 from headwater.lab.traces import Trace
 
-RULES = {
+HABIT_RULES = {
     "zombie": "nothing in the last 60 days, or in the last half of a trace shorter than 120 days",
     "on-the-fly": "four of five items repeat a title of the same feed under another date",
     "chunked": "at least three items, four of five of which come within a minute of another",
@@ -22,21 +22,21 @@ RULES = {
     "spontaneous": "mean gap ≥ 1 day",
     "sliced": "everything between constant and spontaneous: bursts and pauses",
 }
-NAMES = tuple(RULES)
+HABITS = tuple(HABIT_RULES)
 
 
-def habits(trace: Trace) -> NDArray[np.int64]:
+def classify_habits(trace: Trace) -> NDArray[np.int64]:
     """The habit of each feed, as its place in `NAMES`; the first rule that fits, in their order."""
     silent = min(60 * DAY, (trace.end - trace.start) / 2)
-    found = np.full(trace.feeds, NAMES.index("sliced"))
-    repeats = _repeats(trace)
+    found = np.full(trace.feeds, HABITS.index("sliced"))
+    repeats = _repeat_shares(trace)
     for feed in range(trace.feeds):
-        times = trace.of(feed)
-        found[feed] = NAMES.index(_habit(times, trace.end, silent, repeats[feed]))
+        times = trace.feed_times(feed)
+        found[feed] = HABITS.index(_classify_feed(times, trace.end, silent, repeats[feed]))
     return found
 
 
-def _habit(times: Floats, end: float, silent: float, repeated: float) -> str:
+def _classify_feed(times: Floats, end: float, silent: float, repeated: float) -> str:
     if not len(times) or end - times[-1] > silent:
         return "zombie"
     if repeated >= 0.8:
@@ -54,7 +54,7 @@ def _habit(times: Floats, end: float, silent: float, repeated: float) -> str:
     return "spontaneous" if mean >= DAY else "sliced"
 
 
-def _repeats(trace: Trace) -> Floats:
+def _repeat_shares(trace: Trace) -> Floats:
     """The share of each feed's items whose title the feed has used with another date; 0 where there are no titles."""
     share = np.zeros(trace.feeds)
     if trace.titles is None:

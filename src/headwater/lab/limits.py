@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.base import Floats
-from headwater.estimate.poisson import exactly, mean_shown
+from headwater.estimate.poisson import expect_shown, poisson_pmf
 from headwater.lab.cycles import CycleWorld
 
-LONGEST = 120  # cycles a feed may be left alone
-SPAN = 2e-3  # value iteration ends when the gain per cycle is known to so many items
+LONGEST_PAUSE = 120  # cycles a feed may be left alone
+PRECISION = 2e-3  # value iteration ends when the gain per cycle is known to so many items
 
 
-def least(gain: Callable[[float], float], budget: float, top: float) -> float:
+def minimise_bound(gain: Callable[[float], float], budget: float, top: float) -> float:
     """min over ν in [0, top] of gain(ν) + ν·budget, a convex function, by golden sections."""
     ratio = (5**0.5 - 1) / 2
     low, high = 0.0, top
@@ -42,28 +42,28 @@ def least(gain: Callable[[float], float], budget: float, top: float) -> float:
     return min(fa, fb, gain(0.0))
 
 
-def open_loop(rates: Floats, selectivity: Floats, window: int, budget: float) -> float:
+def bound_open_loop(rates: Floats, selectivity: Floats, window: int, budget: float) -> float:
     """Wanted items per cycle at most, with known rates.
 
-    >>> open_loop(np.array([1.0]), np.array([1.0]), 10, 1.0) <= 1.0 + 1e-9  # refreshed every cycle: nearly all
+    >>> bound_open_loop(np.array([1.0]), np.array([1.0]), 10, 1.0) <= 1.0 + 1e-9  # refreshed every cycle: nearly all
     True
     """
-    pauses = np.arange(1, LONGEST + 1)
-    brings = selectivity[:, None] * mean_shown(np.array(float(window)), rates[:, None] * pauses)
+    pauses = np.arange(1, LONGEST_PAUSE + 1)
+    brings = selectivity[:, None] * expect_shown(np.array(float(window)), rates[:, None] * pauses)
 
     def gain(price: float) -> float:
         return float(np.maximum(((brings - price) / pauses).max(1), 0.0).sum())
 
-    return least(gain, budget, float(window))
+    return minimise_bound(gain, budget, float(window))
 
 
-def clairvoyant(world: CycleWorld, budget: float) -> float:
+def bound_clairvoyant(world: CycleWorld, budget: float) -> float:
     """Wanted items per measured cycle at most, with everything known in advance."""
     settings = world.settings
     first, cycles, width = settings.warmup, settings.cycles, settings.window
     positions = world.published[first:cycles]
-    total = np.array([world.relevant_before(row) for row in positions])
-    edge = np.array([world.relevant_before(row - width) for row in positions])
+    total = np.array([world.count_relevant(row) for row in positions])
+    edge = np.array([world.count_relevant(row - width) for row in positions])
     whole = (total - edge).astype(np.float64)
     span = cycles - first
 
@@ -72,16 +72,16 @@ def clairvoyant(world: CycleWorld, budget: float) -> float:
         reached = np.zeros(settings.feeds)  # the best with whatever was refreshed before
         for j in range(span):
             value = whole[j].copy()  # what came before the measured cycles may have been left unread
-            for i in range(max(j - LONGEST, 0), j):
+            for i in range(max(j - LONGEST_PAUSE, 0), j):
                 np.maximum(value, best[i] + np.minimum(total[j] - total[i], whole[j]), out=value)
             best[j] = value - price
             np.maximum(reached, best[j], out=reached)
         return float(reached.sum()) / span
 
-    return least(gain, budget, float(width))
+    return minimise_bound(gain, budget, float(width))
 
 
-def seen(rates: Floats, selectivity: Floats, window: int, budget: float, price: float | None = None) -> float:
+def bound_seen(rates: Floats, selectivity: Floats, window: int, budget: float, price: float | None = None) -> float:
     """Wanted items per cycle at most, when every window is seen at every cycle and rates are known.
 
     A state is the relevance of the unread items in the window, newest last: d ≤ W bits. Any price gives a bound;
@@ -89,15 +89,18 @@ def seen(rates: Floats, selectivity: Floats, window: int, budget: float, price: 
     """
     if price is None:
         prices = np.linspace(0.05, 0.7, 8) * window * float(selectivity.max(initial=0.1))
-        coarse = [float(_gains(rates, selectivity, *_counts(window), float(p), 30).sum()) + p * budget for p in prices]
+        coarse = [
+            float(_bound_gains(rates, selectivity, *_count_states(window), float(p), 30).sum()) + p * budget
+            for p in prices
+        ]
         price = float(prices[int(np.argmin(coarse))])
-    return float(_gains(rates, selectivity, *_patterns(window), price).sum()) + price * budget
+    return float(_bound_gains(rates, selectivity, *_window_states(window), price).sum()) + price * budget
 
 
 States = tuple[Floats, NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], Floats]
 
 
-def _patterns(window: int) -> States:
+def _window_states(window: int) -> States:
     """Every pattern of unread items: what it is worth, and where one more wanted or unwanted item leads."""
     sizes = np.concatenate([np.full(2**d, d) for d in range(window + 1)])
     bits = np.concatenate([np.arange(2**d) for d in range(window + 1)])
@@ -109,7 +112,7 @@ def _patterns(window: int) -> States:
     return worth, start[size] + kept + 1, start[size] + kept, start[size] + kept, none
 
 
-def _counts(window: int) -> States:
+def _count_states(window: int) -> States:
     """The same by number of unread and of wanted items; in a full window each is equally likely to fall out."""
     pairs = [(d, a) for d in range(window + 1) for a in range(d + 1)]
     place = {pair: k for k, pair in enumerate(pairs)}
@@ -123,7 +126,7 @@ def _counts(window: int) -> States:
     return worth, more, same, fewer, falls
 
 
-def _gains(
+def _bound_gains(
     rates: Floats,
     selectivity: Floats,
     worth: Floats,
@@ -136,7 +139,7 @@ def _gains(
 ) -> Floats:
     """The most each feed can gain per cycle, less the price of its refreshes; an upper end of value iteration."""
     most = int(rates.max() + 5 * np.sqrt(rates.max()) + 4)
-    chance = np.array([exactly(np.array(float(k)), rates) for k in range(most + 1)])
+    chance = np.array([poisson_pmf(np.array(float(k)), rates) for k in range(most + 1)])
     chance[-1] += 1 - chance.sum(0)
     s = selectivity[:, None]
 
@@ -157,7 +160,7 @@ def _gains(
         after = published(decided)
         change = after - value
         upper = np.minimum(upper, change.max(1))
-        if (change.max(1) - change.min(1)).max() < SPAN:
+        if (change.max(1) - change.min(1)).max() < PRECISION:
             break
         value = after - after[:, :1]
     return np.asarray(np.maximum(upper, 0.0))

@@ -25,24 +25,24 @@ MEASURES = {
     "bytes": ("bytes", "{:,.0f}"),
     "off_budget": ("off budget", "{:+.2%}"),
 }
-NOT_SHOWN = ("paper", "thesis")
+HIDDEN_COLUMNS = ("paper", "thesis")
 
 
-def measure(key: str) -> tuple[str, str]:
+def describe_measure(key: str) -> tuple[str, str]:
     """A measure's heading and how its values are written."""
     return MEASURES.get(key, (key.replace("_", " "), "{:.4g}"))
 
 
-def cell(value: Any, form: str) -> str:
+def format_value(value: Any, form: str) -> str:
     """One value of a row as text; a mean carries its standard deviation.
 
-    >>> cell({"mean": 0.5, "sd": 0.1}, "{:.2f}"), cell(9000.0, DURATION), cell(None, DURATION)
+    >>> format_value({"mean": 0.5, "sd": 0.1}, "{:.2f}"), format_value(9000.0, DURATION), format_value(None, DURATION)
     ('0.50 ±0.10', '2.50 h', '')
     """
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return f"{cell(value['mean'], form)} ±{cell(value['sd'], form)}"
+        return f"{format_value(value['mean'], form)} ±{format_value(value['sd'], form)}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if value != value:

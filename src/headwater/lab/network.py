@@ -17,10 +17,10 @@ from headwater.estimate.base import Bools, Floats
 Parents = NDArray[np.int64]  # node → the node it reads; −1 for the root, −2 for nodes outside the tree
 
 
-def jaccard(profiles: Bools, one: Bools) -> Floats:
+def jaccard_distances(profiles: Bools, one: Bools) -> Floats:
     """Distance 1 − |A ∩ B| / |A ∪ B| of every profile to one.
 
-    >>> jaccard(np.array([[True, True, False], [False, False, True]]), np.array([True, False, False])).tolist()
+    >>> jaccard_distances(np.array([[True, True, False], [False, False, True]]), np.array([True, False, False])).tolist()
     [0.5, 1.0]
     """
     both = (profiles & one).sum(1)
@@ -29,7 +29,7 @@ def jaccard(profiles: Bools, one: Bools) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class NetworkTree:
     """A tree over nodes 0 … n−1 whose root is node 0; `order` is the order in which they joined."""
 
     parents: Parents
@@ -47,10 +47,10 @@ class Tree:
         return np.flatnonzero(self.parents >= -1)
 
 
-def grow_by_profile(profiles: Bools, alpha: float, radius: float) -> Tree:
+def grow_by_profile(profiles: Bools, alpha: float, radius: float) -> NetworkTree:
     """The tree of the source in row 0; the other rows are query feeds, joining widest interest first."""
     count = len(profiles)
-    near = jaccard(profiles, profiles[0]) <= radius
+    near = jaccard_distances(profiles, profiles[0]) <= radius
     near[0] = False
     coverage = profiles.sum(1)
     order = np.array([k for k in np.argsort(-coverage, kind="stable") if near[k]], dtype=np.int64)
@@ -59,13 +59,13 @@ def grow_by_profile(profiles: Bools, alpha: float, radius: float) -> Tree:
     inside = np.zeros(count, dtype=bool)
     inside[0] = True
     for node in order:
-        cost = np.where(inside, hops + alpha * jaccard(profiles, profiles[node]), np.inf)
+        cost = np.where(inside, hops + alpha * jaccard_distances(profiles, profiles[node]), np.inf)
         parent = int(cost.argmin())
         parents[node], hops[node], inside[node] = parent, hops[parent] + 1, True
-    return Tree(parents, hops, np.concatenate([[0], order]))
+    return NetworkTree(parents, hops, np.concatenate([[0], order]))
 
 
-def grow_by_place(points: Floats, alpha: float) -> Tree:
+def grow_by_place(points: Floats, alpha: float) -> NetworkTree:
     """The same rule with points of the plane and their distance, in the order given; row 0 is the root (fig. 1.6)."""
     count = len(points)
     parents, hops = np.full(count, -1), np.zeros(count)
@@ -74,28 +74,34 @@ def grow_by_place(points: Floats, alpha: float) -> Tree:
         distance = np.hypot(there[:, 0] - points[node, 0], there[:, 1] - points[node, 1])
         parent = int((hops[:node] + alpha * distance).argmin())
         parents[node], hops[node] = parent, hops[parent] + 1
-    return Tree(parents, hops.astype(np.int64), np.arange(count))
+    return NetworkTree(parents, hops.astype(np.int64), np.arange(count))
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedItems:
     """What one node has: positions of the source's items and when each came, in the order in which they came."""
 
     items: NDArray[np.int64]
     at: Floats
 
 
-def cascade(
-    tree: Tree, profiles: Bools, times: Floats, words: NDArray[np.int64], window: int, interval: float, phase: Floats
-) -> dict[int, Received]:
+def run_cascade(
+    tree: NetworkTree,
+    profiles: Bools,
+    times: Floats,
+    words: NDArray[np.int64],
+    window: int,
+    interval: float,
+    phase: Floats,
+) -> dict[int, ReceivedItems]:
     """Run a source's items (at `times`, each with its words as bits) down a tree.
 
     A node polls its parent every `interval` from its own `phase` on. An item is seen if the first poll after it was
     published there comes before W younger ones have pushed it out; whatever is seen and wanted is published at
     once.
     """
-    wants = np.array([_bits(profile) for profile in profiles], dtype=np.int64)
-    have = {0: Received(np.arange(len(times)), times)}
+    wants = np.array([_profile_bits(profile) for profile in profiles], dtype=np.int64)
+    have = {0: ReceivedItems(np.arange(len(times)), times)}
     for node in tree.order[1:]:
         above = have[int(tree.parents[node])]
         number = np.ceil((above.at - phase[node]) / interval)
@@ -104,11 +110,11 @@ def cascade(
         kept = (pushed > seen_at) & ((words[above.items] & wants[node]) != 0)
         # Items of one poll keep their order: the sort is stable and `above` is in order.
         order = np.argsort(seen_at[kept], kind="stable")
-        have[int(node)] = Received(above.items[kept][order], seen_at[kept][order])
+        have[int(node)] = ReceivedItems(above.items[kept][order], seen_at[kept][order])
     return have
 
 
-def _bits(profile: Bools) -> int:
+def _profile_bits(profile: Bools) -> int:
     return int(sum(1 << int(k) for k in np.flatnonzero(profile)))
 
 
@@ -122,9 +128,9 @@ class NodeQuality:
     mean_delay: float
 
 
-def quality(
-    have: dict[int, Received],
-    tree: Tree,
+def measure_nodes(
+    have: dict[int, ReceivedItems],
+    tree: NetworkTree,
     profiles: Bools,
     times: Floats,
     words: NDArray[np.int64],
@@ -137,7 +143,7 @@ def quality(
     counted = (times >= since) & (times < until)
     found = []
     for node in tree.order[1:]:
-        wanted = (words & _bits(profiles[node])) != 0
+        wanted = (words & _profile_bits(profiles[node])) != 0
         arrival = np.full(len(times), np.inf)
         arrival[have[int(node)].items] = have[int(node)].at
         mine = counted & wanted
@@ -145,12 +151,12 @@ def quality(
         if not mine.any():
             continue
         delay = float((arrival[got] - times[got]).mean()) if got.any() else float("nan")
-        fresh = _freshness(times, wanted, arrival, window, samples)
+        fresh = _measure_freshness(times, wanted, arrival, window, samples)
         found.append(NodeQuality(int(tree.hops[node]), float(got.sum() / mine.sum()), fresh, delay))
     return found
 
 
-def _freshness(times: Floats, wanted: Bools, arrival: Floats, window: int, samples: Floats) -> float:
+def _measure_freshness(times: Floats, wanted: Bools, arrival: Floats, window: int, samples: Floats) -> float:
     """The share of the wanted items in the source's window that the node has, averaged; 1 where none is wanted."""
     end = np.searchsorted(times, samples, side="right")
     place = end[:, None] - 1 - np.arange(window)

@@ -15,14 +15,21 @@ from headwater.errors import TraceError
 from headwater.estimate.base import DAY, Floats, Rows
 from headwater.lab.traces import Trace
 
-COMPARED = ("round_robin", "freshrss", "top_utility", "miniflux_entry_frequency", "two_steps", "value")  # quick first
-MOST = 30_000  # refreshes of one replay; of more feeds a sample is taken
-FEWEST = 50  # feeds of a sample
+COMPARED_STRATEGIES = (
+    "round_robin",
+    "freshrss",
+    "top_utility",
+    "miniflux_entry_frequency",
+    "two_steps",
+    "value",
+)  # quick first
+MOST_REFRESHES = 30_000  # refreshes of one replay; of more feeds a sample is taken
+FEWEST_FEEDS = 50  # feeds of a sample
 LEAST_DAYS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonRow:
     """What one strategy would have got: shares and seconds."""
 
     strategy: str
@@ -34,7 +41,7 @@ class Compared:
     off: float  # how far its requests are from the common number, as a share
 
 
-def trace_of(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
+def build_trace(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
     """A trace of (feed, time) pairs; TraceError says how long to wait where they are too few."""
     if not len(times) or float(times.max() - times.min()) < LEAST_DAYS * DAY:
         days = 0.0 if not len(times) else float(times.max() - times.min()) / DAY
@@ -49,27 +56,27 @@ def trace_of(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
     return Trace(tuple(str(id) for id in ids), offsets, times, windows=sizes)
 
 
-def sampled(trace: Trace, per_day: float) -> Trace:
+def sample_feeds(trace: Trace, per_day: float) -> Trace:
     """As many of the feeds as can be replayed while somebody waits; slow and busy ones as all have them."""
-    if trace.feeds * trace.days * per_day <= MOST:
+    if trace.feeds * trace.days * per_day <= MOST_REFRESHES:
         return trace
-    from headwater.lab.equal import sample
+    from headwater.lab.equal import sample_by_activity
 
-    return sample(trace, max(int(MOST / (trace.days * per_day)), FEWEST))
+    return sample_by_activity(trace, max(int(MOST_REFRESHES / (trace.days * per_day)), FEWEST_FEEDS))
 
 
-def compare(trace: Trace, name: str, per_day: float) -> Compared:
+def compare_strategy(trace: Trace, name: str, per_day: float) -> ComparisonRow:
     """One strategy at `per_day` refreshes per feed and day; a third of the time is history and warm-up."""
     # Imported here: a server that shows rows need not load the simulator.
-    from headwater.lab.equal import at_equal_cost
-    from headwater.lab.experiments.peers import knob
-    from headwater.lab.replay import Protocol
-    from headwater.lab.scores import score
+    from headwater.lab.equal import replay_at_cost
+    from headwater.lab.experiments.peers import make_knob
+    from headwater.lab.replay import ReplaySettings
+    from headwater.lab.scores import score_replay
 
-    protocol = Protocol(history_days=trace.days * 0.1, warmup_days=trace.days * 0.25)
-    fitted = at_equal_cost(knob(name, trace, protocol, per_day), trace, protocol, per_day)
-    got = score(fitted.replay)
-    return Compared(
+    protocol = ReplaySettings(history_days=trace.days * 0.1, warmup_days=trace.days * 0.25)
+    fitted = replay_at_cost(make_knob(name, trace, protocol, per_day), trace, protocol, per_day)
+    got = score_replay(fitted.replay)
+    return ComparisonRow(
         name,
         got.completeness.mean,
         got.freshness.mean,
@@ -80,7 +87,7 @@ def compare(trace: Trace, name: str, per_day: float) -> Compared:
     )
 
 
-def best(rows: Sequence[Compared]) -> Compared:
+def find_best(rows: Sequence[ComparisonRow]) -> ComparisonRow:
     """The one with the lowest mean delay among those that lose next to nothing more than the fullest."""
     fullest = max(row.completeness for row in rows)
     return min((row for row in rows if row.completeness >= fullest - 0.005), key=lambda row: row.mean_delay)

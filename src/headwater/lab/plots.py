@@ -17,7 +17,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":", "-", "--", "-.", ":")
 
 
-def new_figure(rows: int = 1, columns: int = 1, width: float = 6.0, height: float = 4.2) -> tuple[Figure, list[Any]]:
+def create_figure(rows: int = 1, columns: int = 1, width: float = 6.0, height: float = 4.2) -> tuple[Figure, list[Any]]:
     """A figure with a grid of axes, flat; the caller sets titles that say the finding."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -33,7 +33,7 @@ def new_figure(rows: int = 1, columns: int = 1, width: float = 6.0, height: floa
     return figure, list(axes.flat)
 
 
-def style(place: int, *, marker: bool = True) -> dict[str, Any]:
+def line_style(place: int, *, marker: bool = True) -> dict[str, Any]:
     """Colour, line and marker of the n-th curve."""
     look: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)]}
     if marker:
@@ -41,13 +41,13 @@ def style(place: int, *, marker: bool = True) -> dict[str, Any]:
     return look
 
 
-def saver(path: Path) -> Callable[[Figure], None]:
+def prepare_saving(path: Path) -> Callable[[Figure], None]:
     """A function that writes a figure to `path`; what would keep it from that is told now, not after the work."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise TraceError(f"The plot cannot be written to {path.name}: its name must end in .png or .svg.")
     if not path.parent.is_dir():
         raise TraceError(f"The plot cannot be written to {path}: the folder does not exist.")
-    new_figure()  # says if matplotlib is missing
+    create_figure()  # says if matplotlib is missing
 
     def save(figure: Figure) -> None:
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
@@ -55,9 +55,9 @@ def saver(path: Path) -> Callable[[Figure], None]:
     return save
 
 
-def two_steps_figure(result: Any) -> Figure:
+def draw_two_steps(result: Any) -> Figure:
     """Completeness and freshness against cost, as the paper's figure 2a; small crosses are the paper's values."""
-    figure, (left, right) = new_figure(1, 2)
+    figure, (left, right) = create_figure(1, 2)
     ours = [row for row in result.rows if " on " not in row["strategy"]]  # a trace has no paper beside it
     names = list(dict.fromkeys(row["strategy"] for row in ours))
     for axis, measure in ((left, "completeness"), (right, "freshness")):
@@ -70,14 +70,14 @@ def two_steps_figure(result: Any) -> Figure:
                 label=name,
                 capsize=2,
                 linewidth=1.3,
-                **style(place),
+                **line_style(place),
             )
             paper = [row["paper"] for row in rows if "paper" in row]
             axis.plot(
                 [p["requests"] for p in paper],
                 [p[measure] for p in paper],
                 "x",
-                color=style(place)["color"],
+                color=line_style(place)["color"],
                 markersize=9,
             )
         axis.set_xlabel("refreshes in the measured cycles")

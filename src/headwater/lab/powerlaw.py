@@ -22,17 +22,17 @@ class PowerLaw:
     largest: int
 
 
-def fit(counts: NDArray[np.int64]) -> PowerLaw | None:
+def fit_power_law(counts: NDArray[np.int64]) -> PowerLaw | None:
     """Both fits over the feeds that published at all; None if fewer than ten of them or three counts are left."""
     positive = counts[counts > 0]
     values, often = np.unique(positive, return_counts=True)
     if len(positive) < 10 or len(values) < 3:
         return None
     slope, height = np.polyfit(np.log(values), np.log(often), 1)
-    return PowerLaw(float(np.exp(height)), float(slope), _likelihood(positive), int(values[-1]))
+    return PowerLaw(float(np.exp(height)), float(slope), _most_likely_exponent(positive), int(values[-1]))
 
 
-def _likelihood(counts: NDArray[np.int64]) -> float:
+def _most_likely_exponent(counts: NDArray[np.int64]) -> float:
     """The γ of greatest likelihood for p(x) = x^−γ / Σ_k k^−γ, x = 1 … largest, found by golden section."""
     support = np.log(np.arange(1, int(counts.max()) + 1, dtype=float))
     mean_log = float(np.log(counts).mean())

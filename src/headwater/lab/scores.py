@@ -16,21 +16,21 @@ from headwater.lab.replay import Replay
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class MeanDeviation:
     mean: float
     sd: float
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ReplayScores:
     """What a replay was worth. Delays are in seconds; spreads are over feeds, `completeness.mean` over all items."""
 
     requests: int
     items: int
     lost: int
     pending: int
-    completeness: Spread
-    freshness: Spread
+    completeness: MeanDeviation
+    freshness: MeanDeviation
     mean_delay_s: float
     median_delay_s: float
     p95_delay_s: float
@@ -43,11 +43,11 @@ class Scores:
     bytes: float
 
 
-def score(run: Replay) -> Scores:
+def score_replay(run: Replay) -> ReplayScores:
     """All measures of one replay."""
     trace = run.trace
-    owner = trace.owner()
-    lost, pending = _fate(run, owner)
+    owner = trace.item_feeds()
+    lost, pending = _classify_missing(run, owner)
     counted = (trace.times >= run.measured) & (trace.times <= run.end)
     upto = np.where(pending, run.end, run.obtained)
     delay = np.maximum(upto - trace.times, 0.0)[counted & ~lost]
@@ -59,17 +59,17 @@ def score(run: Replay) -> Scores:
     late = np.bincount(owner[counted & ~lost], weights=delay, minlength=trace.feeds)
     got = published - missed
     with_items = got > 0
-    fresh = window_freshness(run, owner)
+    fresh = measure_window_freshness(run, owner)
     per_item = run.requests / max(items - n_lost, 1)
     mean = float(delay.mean()) if len(delay) else 0.0
     median, p95 = (float(x) for x in np.percentile(delay, [50, 95])) if len(delay) else (0.0, 0.0)
-    return Scores(
+    return ReplayScores(
         requests=run.requests,
         items=items,
         lost=n_lost,
         pending=int((pending & counted).sum()),
-        completeness=Spread(1.0 - n_lost / max(items, 1), float(share.std()) if len(share) else 0.0),
-        freshness=Spread(float(fresh.mean()), float(fresh.std())),
+        completeness=MeanDeviation(1.0 - n_lost / max(items, 1), float(share.std()) if len(share) else 0.0),
+        freshness=MeanDeviation(float(fresh.mean()), float(fresh.std())),
         mean_delay_s=mean,
         median_delay_s=median,
         p95_delay_s=p95,
@@ -83,7 +83,7 @@ def score(run: Replay) -> Scores:
     )
 
 
-def _fate(run: Replay, owner: Rows) -> tuple[np.ndarray, np.ndarray]:
+def _classify_missing(run: Replay, owner: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Which items are lost, and which wait in their document at the end."""
     missing = np.isnan(run.obtained)
     last = run.trace.offsets[owner + 1]
@@ -95,14 +95,14 @@ def _fate(run: Replay, owner: Rows) -> tuple[np.ndarray, np.ndarray]:
     return missing & ~waiting, waiting
 
 
-def window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
+def measure_window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
     """F_W of each feed: the share of its window that we have, averaged over the measured time; 1 while it is empty.
 
     With n(t) items in the window, an item that is in it and not yet here costs ∫ dt / n(t). That integral is the
     difference of one running integral per feed, so each item is one subtraction.
     """
     trace = run.trace
-    owner = trace.owner() if owner is None else owner
+    owner = trace.item_feeds() if owner is None else owner
     window = run.windows[owner]
     at = np.arange(len(owner))
     place = at - trace.offsets[owner]  # this is the feed's (place + 1)-th item
@@ -120,17 +120,19 @@ def window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
     stop = np.clip(np.minimum(here, out), begin, run.end)
 
     late = np.flatnonzero(stop > begin)
-    cost = _integral(run, owner[late], running, stop[late]) - _integral(run, owner[late], running, begin[late])
+    cost = _integrate_staleness(run, owner[late], running, stop[late]) - _integrate_staleness(
+        run, owner[late], running, begin[late]
+    )
     stale = np.bincount(owner[late], weights=cost, minlength=trace.feeds)
     return np.clip(1.0 - stale / (run.end - run.measured), 0.0, 1.0)
 
 
-def _integral(run: Replay, feed: Rows, running: Floats, when: Floats) -> Floats:
+def _integrate_staleness(run: Replay, feed: Rows, running: Floats, when: Floats) -> Floats:
     """The running integral of a feed at `when`, which is not before its first item."""
     trace = run.trace
     span = run.end - trace.start + 1.0
     # All feeds on one sorted axis; rounding at a boundary moves nothing, because the integral is continuous.
-    axis = (trace.times - trace.start) + trace.owner() * span
+    axis = (trace.times - trace.start) + trace.item_feeds() * span
     item = np.searchsorted(axis, (when - trace.start) + feed * span, side="right") - 1
     item = np.clip(item, trace.offsets[feed], trace.offsets[feed + 1] - 1)
     shown = np.minimum(item - trace.offsets[feed] + 1, run.windows[feed])

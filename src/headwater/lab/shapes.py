@@ -19,15 +19,15 @@ DAY = 86_400.0
 SLOTS = 48  # half hours
 
 
-def uniform(slots: int = SLOTS) -> Array:
+def uniform_shape(slots: int = SLOTS) -> Array:
     """The same rate at every hour."""
     return np.ones(slots)
 
 
-def peaks(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: float = 0.0, slots: int = SLOTS) -> Array:
+def peak_shape(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: float = 0.0, slots: int = SLOTS) -> Array:
     """Bursts of `width` hours around the hours `at`; `floor` is the share spread evenly over the whole day.
 
-    >>> shape = peaks(at=(12,), width=1, slots=24)
+    >>> shape = peak_shape(at=(12,), width=1, slots=24)
     >>> int(shape.argmax()), float(shape.mean())
     (11, 1.0)
     """
@@ -37,34 +37,34 @@ def peaks(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: float = 
         for turn in (-24.0, 0.0, 24.0):  # a burst may cross midnight
             low, high = hour + turn - width / 2, hour + turn + width / 2
             inside += np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0.0, None)
-    return blend(_mean_one(inside), 1.0 - floor)
+    return blend_shape(_normalise(inside), 1.0 - floor)
 
 
-def waves(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Array:
+def wave_shape(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Array:
     """A smooth day and night: highest at the hour `top`, `depth` (0–1) says how quiet the opposite hour is.
 
-    >>> shape = waves(top=12, depth=1, slots=48)
+    >>> shape = wave_shape(top=12, depth=1, slots=48)
     >>> bool(shape[23] > 1.99), bool(shape[0] < .01)
     (True, True)
     """
     hours = (np.arange(slots) + 0.5) * 24.0 / slots
-    return _mean_one(1.0 + depth * np.cos((hours - top) * 2.0 * np.pi / 24.0))
+    return _normalise(1.0 + depth * np.cos((hours - top) * 2.0 * np.pi / 24.0))
 
 
-def blend(shape: ArrayLike, share: float) -> Array:
+def blend_shape(shape: ArrayLike, share: float) -> Array:
     """The shape that only `share` of the postings follow while the others come at any hour (Sia & Cho's ρ)."""
     return share * np.asarray(shape, dtype=float) + (1.0 - share)
 
 
-def power_law_rates(rng: np.random.Generator, count: int, low: float, high: float, exponent: float = 0.78) -> Array:
+def draw_power_law(rng: np.random.Generator, count: int, low: float, high: float, exponent: float = 0.78) -> Array:
     """`count` rates on [low, high] with density p(x) ~ x^−exponent, by inverting its distribution function."""
-    return power_law(rng.random(count), low, high, exponent)
+    return power_law_quantile(rng.random(count), low, high, exponent)
 
 
-def power_law(quantile: ArrayLike, low: float, high: float, exponent: float = 0.78) -> Array:
+def power_law_quantile(quantile: ArrayLike, low: float, high: float, exponent: float = 0.78) -> Array:
     """The rate below which the share `quantile` of all feeds lies.
 
-    >>> float(power_law(0.0, 1, 1000)), round(float(power_law(1.0, 1, 1000)), 6)
+    >>> float(power_law_quantile(0.0, 1, 1000)), round(float(power_law_quantile(1.0, 1, 1000)), 6)
     (1.0, 1000.0)
     """
     u = np.asarray(quantile, dtype=float)
@@ -74,24 +74,24 @@ def power_law(quantile: ArrayLike, low: float, high: float, exponent: float = 0.
     return np.asarray((low**power + u * (high**power - low**power)) ** (1.0 / power))
 
 
-def cumulated(shape: Array, times: ArrayLike, period: float = DAY) -> Array:
+def integrate_shape(shape: Array, times: ArrayLike, period: float = DAY) -> Array:
     """∫ shape from 0 to each of `times`, in seconds: over whole periods it equals the time itself."""
     turns, within = np.divmod(np.asarray(times, dtype=float), period)
-    edges, sums = _sums(shape, period)
+    edges, sums = _running_sums(shape, period)
     return np.asarray(turns * period + np.interp(within, edges, sums))
 
 
-def expected(rate: float, shape: Array, start: float, end: float, period: float = DAY) -> float:
+def expect_items(rate: float, shape: Array, start: float, end: float, period: float = DAY) -> float:
     """How many items a feed of `rate` items a second publishes on average in [start, end).
 
-    >>> expected(2 / DAY, uniform(), 0, 3 * DAY)
+    >>> expect_items(2 / DAY, uniform_shape(), 0, 3 * DAY)
     6.0
     """
-    low, high = cumulated(shape, (start, end), period)
+    low, high = integrate_shape(shape, (start, end), period)
     return float(rate * (high - low))
 
 
-def poisson_times(
+def draw_poisson_times(
     rng: np.random.Generator, rate: float, shape: Array, start: float, end: float, period: float = DAY
 ) -> Array:
     """The sorted times in [start, end) at which a feed of `rate` items a second on average publishes.
@@ -99,7 +99,7 @@ def poisson_times(
     Given their number the times of a Poisson process are independent, each with the rate as its density: so as many
     uniform positions are drawn on the cumulated rate and mapped back to time.
     """
-    edges, sums = _sums(shape, period)
+    edges, sums = _running_sums(shape, period)
     low, high = ((at // period) * period + float(np.interp(at % period, edges, sums)) for at in (start, end))
     count = rng.poisson(rate * (high - low))
     if not count:
@@ -113,12 +113,12 @@ def poisson_times(
     return np.asarray(np.clip(times, start, np.nextafter(end, start)))
 
 
-def _sums(shape: Array, period: float) -> tuple[Array, Array]:
+def _running_sums(shape: Array, period: float) -> tuple[Array, Array]:
     width = period / len(shape)
     sums = np.zeros(len(shape) + 1)
     np.cumsum(shape, out=sums[1:])
     return np.arange(len(shape) + 1, dtype=np.float64) * width, sums * width
 
 
-def _mean_one(values: Array) -> Array:
+def _normalise(values: Array) -> Array:
     return np.asarray(values / values.mean())

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import SettingsError
-from headwater.lab.experiments.base import LabSettings, Progress, silent
+from headwater.lab.experiments.base import LabSettings, Progress, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SweepJob:
     """One call to make somewhere else."""
 
     function: Callable[..., Any]
@@ -28,26 +28,28 @@ class Job:
         return self.function(*self.arguments)
 
 
-def run_all(jobs: Sequence[Job], on: LabSettings, progress: Progress = silent, what: str = "simulations") -> list[Any]:
+def run_jobs(
+    jobs: Sequence[SweepJob], on: LabSettings, progress: Progress = ignore_progress, what: str = "simulations"
+) -> list[Any]:
     """The results of all jobs, in their order, whatever ran them."""
     results: list[Any] = [None] * len(jobs)
     progress(0, len(jobs), what)
-    for done, (place, value) in enumerate(_completed(jobs, on), 1):
+    for done, (place, value) in enumerate(_run_unordered(jobs, on), 1):
         results[place] = value
         progress(done, len(jobs), what)
     return results
 
 
-def _completed(jobs: Sequence[Job], on: LabSettings) -> Iterator[tuple[int, Any]]:
+def _run_unordered(jobs: Sequence[SweepJob], on: LabSettings) -> Iterator[tuple[int, Any]]:
     if on.dask:
-        yield from _on_dask(jobs, on.dask)
-    elif min(on.processes, len(jobs)) <= 1:
+        yield from _run_on_dask(jobs, on.dask)
+    elif min(on.process_count, len(jobs)) <= 1:
         for place, job in enumerate(jobs):
             yield place, job()
     else:
         # forkserver: a fork of a process that has threads (rich's progress bar) may hang.
         context = multiprocessing.get_context("forkserver")
-        with ProcessPoolExecutor(min(on.processes, len(jobs)), mp_context=context) as pool:
+        with ProcessPoolExecutor(min(on.process_count, len(jobs)), mp_context=context) as pool:
             places: dict[Future[Any], int] = {pool.submit(job): place for place, job in enumerate(jobs)}
             try:
                 for future in as_completed(places):
@@ -58,7 +60,7 @@ def _completed(jobs: Sequence[Job], on: LabSettings) -> Iterator[tuple[int, Any]
                 raise
 
 
-def _on_dask(jobs: Sequence[Job], address: str) -> Iterator[tuple[int, Any]]:
+def _run_on_dask(jobs: Sequence[SweepJob], address: str) -> Iterator[tuple[int, Any]]:
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError as error:

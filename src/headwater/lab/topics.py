@@ -17,7 +17,7 @@ from headwater.errors import TraceError
 from headwater.estimate.base import Bools, Floats
 from headwater.lab.traces import Trace
 
-Predicate = Callable[[str, str], bool]  # title, categories → wanted?
+ItemTest = Callable[[str, str], bool]  # title, categories → wanted?
 
 SUBJECTS: dict[str, str] = {
     "economy": "economy business trade transaction deal operation commercial finance market sale auction euro money "
@@ -37,16 +37,16 @@ SUBJECTS: dict[str, str] = {
 _WORD = re.compile(r"\w+")
 
 
-def words(text: str | None) -> set[str]:
+def fold_words(text: str | None) -> set[str]:
     """The words of a text, folded.
 
-    >>> sorted(words("Money; the EURO!"))
+    >>> sorted(fold_words("Money; the EURO!"))
     ['euro', 'money', 'the']
     """
     return {word.casefold() for word in _WORD.findall(text or "")}
 
 
-def subjects(trace: Trace) -> dict[str, Bools]:
+def find_subjects(trace: Trace) -> dict[str, Bools]:
     """For every subject, which feeds publish on it."""
     keys = {subject: frozenset(text.split()) for subject, text in SUBJECTS.items()}
     found = {subject: np.zeros(trace.feeds, dtype=bool) for subject in keys}
@@ -54,7 +54,7 @@ def subjects(trace: Trace) -> dict[str, Bools]:
 
     def named(text: str) -> frozenset[str]:
         if text not in memory:
-            here = words(text)
+            here = fold_words(text)
             memory[text] = frozenset(subject for subject, key in keys.items() if here & key)
         return memory[text]
 
@@ -62,7 +62,7 @@ def subjects(trace: Trace) -> dict[str, Bools]:
         for subject in named(name):
             found[subject][feed] = True
     if trace.categories is not None:
-        owner = trace.owner()
+        owner = trace.item_feeds()
         for feed, text in {(int(owner[k]), text) for k, text in enumerate(trace.categories) if text}:
             for subject in named(text):
                 found[subject][feed] = True
@@ -70,23 +70,23 @@ def subjects(trace: Trace) -> dict[str, Bools]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keywords:
+class KeywordQuery:
     """Items that have at least one of these words in their title or categories."""
 
     any_of: frozenset[str]
 
     @classmethod
-    def of(cls, *any_of: str) -> Keywords:
+    def from_words(cls, *any_of: str) -> KeywordQuery:
         folded = frozenset(word.casefold() for word in any_of if word.strip())
         if not folded:
             raise TraceError("A query without words keeps nothing; give at least one.")
         return cls(folded)
 
     def __call__(self, title: str, categories: str) -> bool:
-        return not self.any_of.isdisjoint(words(title) | words(categories))
+        return not self.any_of.isdisjoint(fold_words(title) | fold_words(categories))
 
 
-def matches(trace: Trace, query: Predicate) -> Bools:
+def match_items(trace: Trace, query: ItemTest) -> Bools:
     """Which items a standing query keeps."""
     if trace.titles is None and trace.categories is None:
         raise TraceError("The trace has neither titles nor categories, so a query cannot be asked; give one that has.")
@@ -96,7 +96,7 @@ def matches(trace: Trace, query: Predicate) -> Bools:
     return np.fromiter((query(t or "", c) for t, c in zip(titles, categories, strict=True)), dtype=bool, count=count)
 
 
-def selectivity(trace: Trace, kept: Bools) -> Floats:
+def share_matched(trace: Trace, kept: Bools) -> Floats:
     """The share of each feed's items that a query keeps; 0 for a feed without items."""
-    hits = np.bincount(trace.owner()[kept], minlength=trace.feeds)
+    hits = np.bincount(trace.item_feeds()[kept], minlength=trace.feeds)
     return np.asarray(hits / np.maximum(trace.counts, 1))

@@ -17,8 +17,8 @@ from headwater.errors import TraceError
 from headwater.estimate.base import Floats
 from headwater.formats.dates import parse_date
 
-REQUIRED = ("source", "published_at")
-TEXT = ("title", "categories")
+REQUIRED_COLUMNS = ("source", "published_at")
+TEXT_COLUMNS = ("title", "categories")
 # What `headwater export` writes beside them: rows in the order in which they came, not of the publishers' dates.
 _EXPORTED = frozenset({"id", "identity", "first_seen"})
 _BLOCK = 1 << 26  # bytes of CSV parsed at a time; a row with a whole article must fit
@@ -50,13 +50,13 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
         if delimiter is None:
             file = parquet.ParquetFile(path)
             names = list(file.schema_arrow.names)
-            table = file.read(columns=_wanted(names, text, path.name))
+            table = file.read(columns=_choose_columns(names, text, path.name))
         else:
             parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
             reading = csv.ReadOptions(block_size=_BLOCK)
             with csv.open_csv(path, reading, parsing) as opened:
                 names = list(opened.schema.names)
-            wanted = _wanted(names, text, path.name)
+            wanted = _choose_columns(names, text, path.name)
             # As text: what a column looks like in its first rows says nothing about the others.
             types = dict.fromkeys(wanted, lib.string())
             table = csv.read_csv(path, reading, parsing, csv.ConvertOptions(column_types=types, include_columns=wanted))
@@ -69,43 +69,43 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
     return table, set(names) >= _EXPORTED
 
 
-def _wanted(names: Sequence[str], text: bool, file: str) -> list[str]:
-    wanted = [*REQUIRED, *(TEXT if text else ())]
+def _choose_columns(names: Sequence[str], text: bool, file: str) -> list[str]:
+    wanted = [*REQUIRED_COLUMNS, *(TEXT_COLUMNS if text else ())]
     for name in wanted:
         if names.count(name) > 1:
             raise TraceError(f"The trace {file} has {names.count(name)} columns “{name}”; leave one.")
-    for name in REQUIRED:
+    for name in REQUIRED_COLUMNS:
         if name not in names:
             raise TraceError(
-                f"The trace {file} has no column “{name}”; it needs {' and '.join(REQUIRED)}, "
+                f"The trace {file} has no column “{name}”; it needs {' and '.join(REQUIRED_COLUMNS)}, "
                 f"and has {', '.join(names) or 'none'}."
             )
     return [name for name in wanted if name in names]
 
 
-def times_of(column: Any, name: str) -> Floats:
+def parse_times(column: Any, name: str) -> Floats:
     """The column published_at as UTC seconds."""
     import pyarrow as pa
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _in_range(_written(column.to_pylist(), name), name)
+        return _check_range(_parse_texts(column.to_pylist(), name), name)
     if column.null_count:
-        raise _without(column.null_count, name)
+        raise _missing_dates(column.null_count, name)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         # Unsafely: what is finer than a microsecond may go. A zone only says how to show it, the value is UTC.
         moments = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64(), safe=False)
         return np.asarray(moments.to_numpy() / 1e6, dtype=np.float64)
     if pa.types.is_boolean(kind) or not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
         raise TraceError(f"The column published_at of {name} holds {kind}, no dates; give UTC seconds since 1970.")
-    return _in_range(np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64), name)
+    return _check_range(np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64), name)
 
 
-def _written(texts: list[str | None], name: str) -> Floats:
+def _parse_texts(texts: list[str | None], name: str) -> Floats:
     """Seconds or dates, written out."""
     missing = sum(not (text or "").strip() for text in texts)
     if missing:
-        raise _without(missing, name)
+        raise _missing_dates(missing, name)
     try:
         return np.array(texts, dtype=np.float64)
     except ValueError:
@@ -122,11 +122,11 @@ def _written(texts: list[str | None], name: str) -> Floats:
     return found
 
 
-def _without(rows: int, name: str) -> TraceError:
+def _missing_dates(rows: int, name: str) -> TraceError:
     return TraceError(f"The trace {name} has {rows} rows without published_at; remove them.")
 
 
-def _in_range(times: Floats, name: str) -> Floats:
+def _check_range(times: Floats, name: str) -> Floats:
     if not np.isfinite(times).all():
         raise TraceError(f"The column published_at of {name} holds values that are not finite; remove those rows.")
     for least, unit, factor in _UNITS:
@@ -135,7 +135,7 @@ def _in_range(times: Floats, name: str) -> Floats:
     return times
 
 
-def sources_of(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def encode_sources(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The column source as numbers, and what each stands for."""
     import pyarrow as pa
 
@@ -157,15 +157,15 @@ def sources_of(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ..
     return codes, names
 
 
-def strings_of(table: Any, column: str, order: NDArray[np.intp], empty: str | None) -> tuple[Any, ...] | None:
+def read_strings(table: Any, column: str, order: NDArray[np.intp], empty: str | None) -> tuple[Any, ...] | None:
     """A column of text in this order; what is no text is written out, lists with semicolons."""
     if column not in table.column_names:
         return None
     values = table[column].to_pylist()
-    return tuple(empty if values[k] is None else _written_out(values[k]) for k in order)
+    return tuple(empty if values[k] is None else _format_value(values[k]) for k in order)
 
 
-def _written_out(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(str(each) for each in value if each is not None)
     return value if isinstance(value, str) else str(value)

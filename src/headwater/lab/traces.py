@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY, Bools, Floats, Rows
-from headwater.lab.trace_files import read_columns, sources_of, strings_of, times_of
+from headwater.lab.trace_files import encode_sources, parse_times, read_columns, read_strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Trace:
     def days(self) -> float:
         return (self.end - self.start) / DAY
 
-    def owner(self) -> Rows:
+    def item_feeds(self) -> Rows:
         """The feed of each item."""
         return np.repeat(np.arange(self.feeds), self.counts)
 
-    def of(self, feed: int) -> Floats:
+    def feed_times(self, feed: int) -> Floats:
         return self.times[self.offsets[feed] : self.offsets[feed + 1]]
 
-    def only(self, feeds: Rows) -> Trace:
+    def select_feeds(self, feeds: Rows) -> Trace:
         """The same trace with only these feeds, in this order."""
         counts = self.counts[feeds]
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
@@ -80,10 +80,10 @@ class Trace:
             None if self.dated is None else self.dated[feeds],
         )
 
-    def between(self, start: float, end: float) -> Trace:
+    def select_period(self, start: float, end: float) -> Trace:
         """Only the items published in [start, end); feeds without any stay, empty."""
         keep = np.flatnonzero((self.times >= start) & (self.times < end))
-        counts = np.bincount(self.owner()[keep], minlength=self.feeds)
+        counts = np.bincount(self.item_feeds()[keep], minlength=self.feeds)
         return Trace(
             self.names,
             np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
@@ -110,15 +110,15 @@ def load_trace(path: str | Path, text: bool = False) -> Trace:
     """Read a Parquet or CSV file; `text` keeps titles and categories. What `headwater export` wrote is sorted here."""
     path = Path(path)
     table, exported = read_columns(path, text)
-    times = times_of(table["published_at"], path.name)
-    codes, names = sources_of(table["source"], path.name)
+    times = parse_times(table["published_at"], path.name)
+    codes, names = encode_sources(table["source"], path.name)
     order = np.lexsort((times, codes)) if exported else np.argsort(codes, kind="stable")
     codes, times = codes[order], times[order]
     _check_order(codes, times, order, names, path.name)
     counts = np.bincount(codes, minlength=len(names))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
     return Trace(
-        names, offsets, times, strings_of(table, "title", order, None), strings_of(table, "categories", order, "")
+        names, offsets, times, read_strings(table, "title", order, None), read_strings(table, "categories", order, "")
     )
 
 

@@ -21,16 +21,16 @@ from headwater.lab import shapes
 from headwater.lab.traces import Trace
 
 MONDAY = 1_609_718_400.0  # 2021-01-04 00:00 UTC: worlds begin with a week
-Shape = Literal["uniform", "peaks", "waves", "six", "mixed"]
+ShapeFamily = Literal["uniform", "peaks", "waves", "six", "mixed"]
 
 # After Sia & Cho's figure 12: peaks at different hours of the day, and two patterns with a burst of two hours.
 SIX_SHAPES: tuple[Floats, ...] = (
-    shapes.waves(top=8.0, depth=0.9),
-    shapes.waves(top=12.0, depth=0.9),
-    shapes.waves(top=16.0, depth=0.9),
-    shapes.waves(top=20.0, depth=0.9),
-    shapes.peaks(at=(11.0,), width=2.0),
-    shapes.peaks(at=(0.0,), width=2.0),
+    shapes.wave_shape(top=8.0, depth=0.9),
+    shapes.wave_shape(top=12.0, depth=0.9),
+    shapes.wave_shape(top=16.0, depth=0.9),
+    shapes.wave_shape(top=20.0, depth=0.9),
+    shapes.peak_shape(at=(11.0,), width=2.0),
+    shapes.peak_shape(at=(0.0,), width=2.0),
 )
 
 
@@ -52,7 +52,7 @@ class WorldSettings:
     low: float = 1.0
     high: float = 20.0
     exponent: float | None = None
-    shape: Shape = "uniform"
+    shape: ShapeFamily = "uniform"
     share: float = 1.0
     weekend: float = 1.0
     burst: float = 1.0
@@ -80,7 +80,7 @@ class WorldSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SyntheticWorld:
     """A drawn world: its trace and the truth behind it. `rates` and `shapes` are those of the first part."""
 
     settings: WorldSettings
@@ -90,28 +90,30 @@ class World:
     kinds: NDArray[np.int64]  # which shape of the family each feed has
 
 
-def family(shape: Shape) -> tuple[Floats, ...]:
+def list_shapes(shape: ShapeFamily) -> tuple[Floats, ...]:
     """The shapes among which the feeds of a world choose."""
     if shape == "six":
         return SIX_SHAPES
     if shape == "mixed":
-        return (*family("peaks"), *family("waves"), *family("uniform"))
+        return (*list_shapes("peaks"), *list_shapes("waves"), *list_shapes("uniform"))
     if shape == "peaks":
         # Six short bursts a day at regular distances, as the thesis' robots publish (fig. 6.5a), at different minutes.
-        return tuple(shapes.peaks(at=tuple(first + 4.0 * k for k in range(6)), width=0.5) for first in (0.5, 1.75, 3.0))
+        return tuple(
+            shapes.peak_shape(at=tuple(first + 4.0 * k for k in range(6)), width=0.5) for first in (0.5, 1.75, 3.0)
+        )
     if shape == "waves":
-        return tuple(shapes.waves(top=top) for top in (10.0, 14.0, 18.0))
-    return (shapes.uniform(),)
+        return tuple(shapes.wave_shape(top=top) for top in (10.0, 14.0, 18.0))
+    return (shapes.uniform_shape(),)
 
 
-def draw(settings: WorldSettings, rng: np.random.Generator) -> World:
+def draw_world(settings: WorldSettings, rng: np.random.Generator) -> SyntheticWorld:
     """A world of this description."""
-    choices = np.array([shapes.blend(each, settings.share) for each in family(settings.shape)])
+    choices = np.array([shapes.blend_shape(each, settings.share) for each in list_shapes(settings.shape)])
     edges = [0.0, *settings.changes, 1.0]
     parts: list[list[Floats]] = [[] for _ in range(settings.feeds)]
     truth: list[tuple[Floats, NDArray[np.int64]]] = []
     for begin, end in pairwise(edges):
-        rates = _rates(settings, rng)
+        rates = _draw_rates(settings, rng)
         kinds = rng.integers(len(choices), size=settings.feeds)
         if truth and settings.changing < 1.0:
             stays = rng.random(settings.feeds) >= settings.changing
@@ -119,44 +121,44 @@ def draw(settings: WorldSettings, rng: np.random.Generator) -> World:
         truth.append((rates, kinds))
         span = (MONDAY + begin * settings.days * DAY, MONDAY + end * settings.days * DAY)
         for feed in range(settings.feeds):
-            parts[feed].append(_times(settings, rng, rates[feed], choices[kinds[feed]], *span))
+            parts[feed].append(_draw_times(settings, rng, rates[feed], choices[kinds[feed]], *span))
     if settings.past:
         for feed, (rate, kind) in enumerate(zip(*truth[0], strict=True)):
-            parts[feed].insert(0, _past(settings, rng, rate, choices[kind]))
+            parts[feed].insert(0, _draw_past(settings, rng, rate, choices[kind]))
     times = [np.concatenate(part) for part in parts]
     first_rates, first_kinds = truth[0]
     windows = np.asarray(rng.choice(settings.windows, settings.feeds), dtype=np.int64) if settings.windows else None
     dated = rng.random(settings.feeds) >= settings.undated if settings.undated else None
-    trace = as_trace(times, titles=_titles(settings, rng, [len(each) for each in times]))
+    trace = join_times(times, titles=_draw_titles(settings, rng, [len(each) for each in times]))
     trace = dataclasses.replace(trace, windows=windows, dated=dated)
-    return World(settings, trace, first_rates, choices[first_kinds], first_kinds)
+    return SyntheticWorld(settings, trace, first_rates, choices[first_kinds], first_kinds)
 
 
-def as_trace(times: Sequence[Floats], titles: tuple[str, ...] | None = None) -> Trace:
+def join_times(times: Sequence[Floats], titles: tuple[str, ...] | None = None) -> Trace:
     """A trace from the sorted times of every feed."""
     offsets = np.concatenate([[0], np.cumsum([len(each) for each in times])]).astype(np.intp)
     names = tuple(f"feed-{k:05d}" for k in range(len(times)))
     return Trace(names, offsets, np.concatenate(times) if times else np.zeros(0), titles)
 
 
-def _rates(settings: WorldSettings, rng: np.random.Generator) -> Floats:
+def _draw_rates(settings: WorldSettings, rng: np.random.Generator) -> Floats:
     if settings.exponent is not None:
-        return shapes.power_law_rates(rng, settings.feeds, settings.low, settings.high, settings.exponent)
+        return shapes.draw_power_law(rng, settings.feeds, settings.low, settings.high, settings.exponent)
     return rng.uniform(settings.low, settings.high, settings.feeds)
 
 
-def _times(
+def _draw_times(
     settings: WorldSettings, rng: np.random.Generator, rate: float, shape: Floats, start: float, end: float
 ) -> Floats:
     """Sorted times of one feed: events of a Poisson process, thinned at weekends, each a burst of items."""
     events_per_second = rate / settings.burst / DAY
     if settings.weekend == 1.0:
-        events = shapes.poisson_times(rng, events_per_second, shape, start, end)
+        events = shapes.draw_poisson_times(rng, events_per_second, shape, start, end)
     else:
         weekday = 7.0 / (5.0 + 2.0 * settings.weekend)  # keeps the mean: 5·a + 2·a·weekend = 7
         saturday = settings.weekend * weekday
         top = max(weekday, saturday)
-        events = shapes.poisson_times(rng, events_per_second * top, shape, start, end)
+        events = shapes.draw_poisson_times(rng, events_per_second * top, shape, start, end)
         day = ((events - MONDAY) // DAY).astype(int) % 7
         events = events[rng.random(len(events)) < np.where(day >= 5, saturday, weekday) / top]
     if settings.burst > 1.0:
@@ -169,13 +171,13 @@ def _times(
     return events
 
 
-def _past(settings: WorldSettings, rng: np.random.Generator, rate: float, shape: Floats) -> Floats:
+def _draw_past(settings: WorldSettings, rng: np.random.Generator, rate: float, shape: Floats) -> Floats:
     """The last items before the world begins; fewer where even twice the time they take on average brought fewer."""
     long_ago = MONDAY - np.ceil(2 * (settings.past + settings.burst) / rate) * DAY
-    return _times(settings, rng, rate, shape, long_ago, MONDAY)[-settings.past :]
+    return _draw_times(settings, rng, rate, shape, long_ago, MONDAY)[-settings.past :]
 
 
-def _titles(settings: WorldSettings, rng: np.random.Generator, counts: list[int]) -> tuple[str, ...] | None:
+def _draw_titles(settings: WorldSettings, rng: np.random.Generator, counts: list[int]) -> tuple[str, ...] | None:
     """Titles of one or two words of the feed's profile, each word in the profile with probability ½."""
     if not settings.words:
         return None

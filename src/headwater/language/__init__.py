@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from headwater.language.ast import Create, Script
+from headwater.language.ast import CreateFeed, Script
 from headwater.language.check import EVERY, Catalogue, Checker
-from headwater.language.messages import Message, Report
-from headwater.language.parser import read
+from headwater.language.messages import Diagnostics, Message
+from headwater.language.parser import parse_statements
 
 __all__ = ["EVERY", "Catalogue", "Message", "Script", "parse", "reread"]
 
@@ -19,21 +19,21 @@ def parse(text: str, catalogue: Catalogue | None = None, *, replacing: Container
     taken on trust. `replacing` are folded names of query feeds that a plain CREATE may replace, for those who say so
     in another way: the page of a query, PUT to its address, a preview. `EVERY` is all of them.
     """
-    report = Report(text)
+    report = Diagnostics(text)
     checker = Checker(report, catalogue, replacing)
-    found = read(text, report)
-    checker.foresee([statement for statement, _ in found.statements])
+    found = parse_statements(text, report)
+    checker.note_created_names([statement for statement, _ in found.statements])
     for statement, clean in found.statements:
-        checker.check(statement, clean)
-    report.settle()
+        checker.check_statement(statement, clean)
+    report.raise_errors()
     return Script(tuple(statement for statement, _ in found.statements), report.warnings, found.comments)
 
 
-def reread(text: str) -> Create:
+def reread(text: str) -> CreateFeed:
     """The one CREATE statement of a text that `parse` has accepted before: names, quotas and scopes are not checked
     again, which is what makes a start with a hundred thousand queries bearable."""
-    report = Report(text)
-    found = read(text, report)
-    report.settle()
-    (create,) = (statement for statement, _ in found.statements if isinstance(statement, Create))
+    report = Diagnostics(text)
+    found = parse_statements(text, report)
+    report.raise_errors()
+    (create,) = (statement for statement, _ in found.statements if isinstance(statement, CreateFeed))
     return create

@@ -20,127 +20,127 @@ from typing import ClassVar, TypeAlias
 
 from headwater.language.conditions import (
     TRUE,
-    Address,
     And,
     Atom,
+    Condition,
     Contains,
     DateIn,
     DateIs,
     Equals,
+    FeedAddress,
+    FeedName,
     Has,
     Matches,
-    Name,
     Near,
     Not,
     Or,
-    Pred,
     Scoped,
     Similar,
     SizeIs,
     SourceIs,
-    conjunction,
+    conjoin_conditions,
 )
-from headwater.language.said import Said
+from headwater.language.said import SyntaxNode
 from headwater.language.values import (
     DATE_FIELDS,
     NOWHERE,
     TEXT_FIELDS,
-    Ago,
-    Cmp,
+    ComparisonOperator,
+    Duration,
     Field,
     Instant,
+    LastWindow,
     Position,
-    Span,
-    Unit,
-    Window,
+    RelativeInstant,
+    TimeUnit,
 )
 
 __all__ = [
     "DATE_FIELDS",
-    "DEFAULT_HORIZON",
-    "DEFAULT_KEEP",
+    "DEFAULT_DISTINCT_WINDOW",
+    "DEFAULT_KEEP_WINDOW",
     "DEFAULT_SIMILARITY",
     "NOWHERE",
     "TEXT_FIELDS",
     "TRUE",
-    "Address",
-    "Ago",
     "AllSources",
     "And",
+    "Assignment",
     "Atom",
     "Branch",
-    "Cmp",
+    "ComparisonOperator",
+    "Condition",
     "Contains",
-    "Create",
+    "CreateFeed",
     "DateIn",
     "DateIs",
-    "Deliver",
-    "DeliverKind",
-    "Distinct",
-    "Drop",
+    "DeliverClause",
+    "DeliveryFormat",
+    "DistinctClause",
+    "DropFeed",
+    "Duration",
     "Equals",
-    "Every",
+    "EveryClause",
+    "FeedAddress",
+    "FeedName",
     "Field",
-    "Group",
     "Has",
     "Instant",
     "Join",
     "JoinKind",
+    "LastWindow",
     "Matches",
-    "Name",
     "Near",
     "Not",
     "Or",
-    "Order",
+    "OrderClause",
     "Position",
-    "Pred",
     "Query",
-    "Register",
+    "RegisterFeed",
+    "RelativeInstant",
     "Scoped",
     "Script",
-    "Setting",
     "Similar",
     "SizeIs",
     "Source",
+    "SourceGroup",
     "SourceIs",
-    "Span",
     "Statement",
-    "Tag",
-    "Target",
-    "Unit",
-    "Window",
-    "conjunction",
+    "TaggedSources",
+    "TargetClause",
+    "TimeUnit",
+    "conjoin_conditions",
 ]
 
 
-class Tag(Said, frozen=True):
+class TaggedSources(SyntaxNode, frozen=True):
     """All registered feeds that carry this tag, now and later."""
 
     tag: str
     pos: Position = NOWHERE
 
 
-class AllSources(Said, frozen=True):
+class AllSources(SyntaxNode, frozen=True):
     """ALL: every registered source feed, now and later; never a query feed."""
 
     pos: Position = NOWHERE
 
 
-class Group(Said, frozen=True):
+class SourceGroup(SyntaxNode, frozen=True):
     """( union )"""
 
     branches: tuple[Branch, ...]
     pos: Position = NOWHERE
 
 
-Source: TypeAlias = Address | Name | Tag | AllSources | Group
+Source: TypeAlias = FeedAddress | FeedName | TaggedSources | AllSources | SourceGroup
 
 
-class Branch(Said, frozen=True):
+class Branch(SyntaxNode, frozen=True):
     """source [filter] AS $var; `var` is kept without its dollar."""
 
     source: Source
-    filter: Pred | None = None
+    filter: Condition | None = None
     var: str | None = None
     pos: Position = NOWHERE
 
@@ -151,12 +151,12 @@ class JoinKind(StrEnum):
     ANTI = "ANTI JOIN"
 
 
-class Join(Said, frozen=True):
+class Join(SyntaxNode, frozen=True):
     """kind branch WITHIN window ON field (= | SIMILAR TO) $var.other [AT at]; `at` is None for equality."""
 
     kind: JoinKind
     branch: Branch
-    within: Window
+    within: LastWindow
     field: Field
     other: Field
     at: float | None = None
@@ -166,31 +166,31 @@ class Join(Said, frozen=True):
 # Clauses -------------------------------------------------------------------------------------------------------
 
 
-class Distinct(Said, frozen=True):
+class DistinctClause(SyntaxNode, frozen=True):
     """DISTINCT ON field [AT at] [WITHIN window]; `at` makes it near-duplicates; no window is two days."""
 
     field: Field
-    within: Window | None = None
+    within: LastWindow | None = None
     at: float | None = None
     pos: Position = NOWHERE
 
 
-class Order(Said, frozen=True):
+class OrderClause(SyntaxNode, frozen=True):
     field: Field
     descending: bool
     pos: Position = NOWHERE
 
 
-class Target(Said, frozen=True):
+class TargetClause(SyntaxNode, frozen=True):
     """What the scheduler should reach for this query; None where nothing was asked."""
 
     completeness: float | None = None
     freshness: float | None = None
-    delay: Span | None = None
+    delay: Duration | None = None
     pos: Position = NOWHERE
 
 
-class DeliverKind(StrEnum):
+class DeliveryFormat(StrEnum):
     RSS = "RSS"
     ATOM = "ATOM"
     JSON = "JSON"
@@ -199,21 +199,21 @@ class DeliverKind(StrEnum):
     NOTIFY = "NOTIFY"
 
 
-class Deliver(Said, frozen=True):
-    kind: DeliverKind
+class DeliverClause(SyntaxNode, frozen=True):
+    kind: DeliveryFormat
     address: str | None = None
     pos: Position = NOWHERE
 
 
-class Every(Said, frozen=True):
+class EveryClause(SyntaxNode, frozen=True):
     """A digest each `span`, at the time of day `at` ("07:30", UTC) where given."""
 
-    span: Span
+    span: Duration
     at: str | None = None
     pos: Position = NOWHERE
 
 
-class Setting(Said, frozen=True):
+class Assignment(SyntaxNode, frozen=True):
     """SET field = / += template."""
 
     field: Field
@@ -222,37 +222,37 @@ class Setting(Said, frozen=True):
     pos: Position = NOWHERE
 
 
-DEFAULT_KEEP = Window(50)
-DEFAULT_HORIZON = Window(2, Unit.DAY)
+DEFAULT_KEEP_WINDOW = LastWindow(50)
+DEFAULT_DISTINCT_WINDOW = LastWindow(2, TimeUnit.DAY)
 DEFAULT_SIMILARITY = 0.5
 
 
-class Query(Said, frozen=True):
+class Query(SyntaxNode, frozen=True):
     branches: tuple[Branch, ...]
     joins: tuple[Join, ...] = ()
-    where: Pred | None = None
-    keep: Window | None = None
-    distinct: Distinct | None = None
-    order: Order | None = None
+    where: Condition | None = None
+    keep: LastWindow | None = None
+    distinct: DistinctClause | None = None
+    order: OrderClause | None = None
     importance: float | None = None
-    target: Target | None = None
-    deliver: Deliver | None = None
-    every: Every | None = None
-    settings: tuple[Setting, ...] = ()
+    target: TargetClause | None = None
+    deliver: DeliverClause | None = None
+    every: EveryClause | None = None
+    settings: tuple[Assignment, ...] = ()
     pos: Position = NOWHERE
 
 
 # Statements ----------------------------------------------------------------------------------------------------
 
 
-class _Statement(Said, frozen=True):
-    aside: ClassVar[frozenset[str]] = Said.aside | {"text"}
+class _Statement(SyntaxNode, frozen=True):
+    ignored_fields: ClassVar[frozenset[str]] = SyntaxNode.ignored_fields | {"text"}
 
 
-class Create(_Statement, frozen=True):
+class CreateFeed(_Statement, frozen=True):
     """CREATE [OR REPLACE] FEED name AS query; `text` is the statement as it was written."""
 
-    name: Name
+    name: FeedName
     query: Query
     replace: bool = False
     pos: Position = NOWHERE
@@ -260,31 +260,31 @@ class Create(_Statement, frozen=True):
     comments: tuple[str, ...] = ()
 
 
-class Drop(_Statement, frozen=True):
-    name: Name
+class DropFeed(_Statement, frozen=True):
+    name: FeedName
     cascade: bool = False
     pos: Position = NOWHERE
     text: str = ""
     comments: tuple[str, ...] = ()
 
 
-class Register(_Statement, frozen=True):
-    address: Address
-    name: Name
+class RegisterFeed(_Statement, frozen=True):
+    address: FeedAddress
+    name: FeedName
     tags: tuple[str, ...] = ()
     pos: Position = NOWHERE
     text: str = ""
     comments: tuple[str, ...] = ()
 
 
-Statement: TypeAlias = Create | Drop | Register
+Statement: TypeAlias = CreateFeed | DropFeed | RegisterFeed
 
 
-class Script(Said, frozen=True):
+class Script(SyntaxNode, frozen=True):
     statements: tuple[Statement, ...]
     warnings: tuple[object, ...] = ()
     comments: tuple[str, ...] = ()
 
     @property
-    def queries(self) -> tuple[Create, ...]:
-        return tuple(statement for statement in self.statements if isinstance(statement, Create))
+    def queries(self) -> tuple[CreateFeed, ...]:
+        return tuple(statement for statement in self.statements if isinstance(statement, CreateFeed))

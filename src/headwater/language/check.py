@@ -10,31 +10,38 @@ from typing import TypeVar
 
 from headwater.language.ast import (
     And,
+    Condition,
     Contains,
-    Create,
-    Drop,
+    CreateFeed,
+    DropFeed,
     Equals,
+    FeedName,
     Matches,
-    Name,
     Not,
     Or,
     Position,
-    Pred,
     Query,
-    Register,
+    RegisterFeed,
     Scoped,
     SourceIs,
     Statement,
-    Tag,
+    TaggedSources,
 )
-from headwater.language.cursor import NESTING
-from headwater.language.logic import never
-from headwater.language.messages import Report, did_you_mean
-from headwater.language.normal import branches, join_leaves, leaves, predicates, reads, walk
+from headwater.language.cursor import MAX_NESTING
+from headwater.language.logic import is_contradiction
+from headwater.language.messages import Diagnostics, did_you_mean
+from headwater.language.normal import (
+    list_conditions,
+    list_join_sources,
+    list_read_feeds,
+    list_sources,
+    walk_branches,
+    walk_condition,
+)
 
-ATOMS = 512
-BRANCHES = 10_000
-REGEXES = 20
+MAX_ATOMS = 512
+MAX_BRANCHES = 10_000
+MAX_REGEXES = 20
 
 
 @dataclass(frozen=True)
@@ -67,14 +74,14 @@ class Catalogue:
         return frozenset(tag.casefold() for tag in self.tags)
 
 
-class _Every:
+class _ContainsAll:
     """Has everything in it."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
-EVERY: Container[str] = _Every()  # for `replacing`: whatever query feed there is
+EVERY: Container[str] = _ContainsAll()  # for `replacing`: whatever query feed there is
 
 
 class Checker:
@@ -84,86 +91,88 @@ class Checker:
     a mistake all the same.
     """
 
-    def __init__(self, report: Report, catalogue: Catalogue | None, replacing: Container[str] = ()) -> None:
-        self._report = report
+    def __init__(self, report: Diagnostics, catalogue: Catalogue | None, replacing: Container[str] = ()) -> None:
+        self._diagnostics = report
         self._replacing = replacing
-        self._made: set[str] = set()  # by this script
-        self._complete = catalogue is not None  # whether a name that we do not know is unknown
+        self._created_names: set[str] = set()  # by this script
+        self._is_catalogue_complete = catalogue is not None  # whether a name that we do not know is unknown
         known = catalogue or Catalogue()
         # what the script makes, in front of what there is
         self._sources = ChainMap({}, known.source_names)
         self._names = ChainMap({}, known.names)
         self._queries = ChainMap({}, known.definitions)
         self._tags = set(known.folded_tags)
-        self._later: dict[str, Position] = {}
+        self._created_later: dict[str, Position] = {}
 
-    def foresee(self, statements: list[Statement]) -> None:
+    def note_created_names(self, statements: list[Statement]) -> None:
         """Remember what is created where: using it before is the likeliest reason for an unknown name."""
         for statement in statements:
-            if isinstance(statement, Create | Register) and not getattr(statement, "replace", False):
-                self._later.setdefault(statement.name.key, statement.name.pos)
+            if isinstance(statement, CreateFeed | RegisterFeed) and not getattr(statement, "replace", False):
+                self._created_later.setdefault(statement.name.key, statement.name.pos)
 
-    def check(self, statement: Statement, clean: bool) -> None:
+    def check_statement(self, statement: Statement, clean: bool) -> None:
         """Check the statement and take its name in; of one that is not clean only the name is of use."""
         match statement:
-            case Create():
-                self._create(statement, clean)
-            case Register():
-                self._new(statement.name, replacing=False)
+            case CreateFeed():
+                self._check_create(statement, clean)
+            case RegisterFeed():
+                self._add_name(statement.name, replacing=False)
                 self._sources[statement.name.key] = statement.name.name
                 self._tags.update(tag.casefold() for tag in statement.tags)
-            case Drop():
-                self._drop(statement)
+            case DropFeed():
+                self._check_drop(statement)
 
     # statements
 
-    def _create(self, statement: Create, clean: bool) -> None:
+    def _check_create(self, statement: CreateFeed, clean: bool) -> None:
         key = statement.name.key
-        self._new(statement.name, statement.replace or (key in self._replacing and key not in self._made))
-        known = self._report.count
+        self._add_name(statement.name, statement.replace or (key in self._replacing and key not in self._created_names))
+        known = self._diagnostics.error_count
         if clean:
-            variables(statement.query, self._report)
-            quotas(statement.query, self._report)
-            if self._report.count == known:
-                self._references(statement)
-                self._foretell(statement.query)
+            check_variables(statement.query, self._diagnostics)
+            check_quotas(statement.query, self._diagnostics)
+            if self._diagnostics.error_count == known:
+                self._check_references(statement)
+                self._warn_if_empty(statement.query)
         # A definition with mistakes leaves the one before in force, or none: it must not close a cycle for others.
-        sound = clean and self._report.count == known
+        sound = clean and self._diagnostics.error_count == known
         self._queries.setdefault(statement.name.key, Query(()))
         if sound:
             self._queries[statement.name.key] = statement.query
 
-    def _new(self, name: Name, replacing: bool) -> None:
+    def _add_name(self, name: FeedName, replacing: bool) -> None:
         key = name.key
         if key in self._sources and key in self._names:
-            self._report.error(name.pos, f"feed {self._names[key]} is a registered source", "choose another name")
+            self._diagnostics.add_error(
+                name.pos, f"feed {self._names[key]} is a registered source", "choose another name"
+            )
         elif key in self._names and not replacing:
             hint = f"CREATE OR REPLACE FEED {self._names[key]} AS … changes it"
-            self._report.error(name.pos, f"feed {self._names[key]} exists already", hint)
-        self._made.add(key)
+            self._diagnostics.add_error(name.pos, f"feed {self._names[key]} exists already", hint)
+        self._created_names.add(key)
         self._names.setdefault(key, name.name)
-        self._later.pop(key, None)
+        self._created_later.pop(key, None)
 
-    def _drop(self, statement: Drop) -> None:
+    def _check_drop(self, statement: DropFeed) -> None:
         key = statement.name.key
-        if not self._known(statement.name):
+        if not self._check_known(statement.name):
             return
-        users = self._users(key)
+        users = self._list_readers(key)
         if users and not statement.cascade:
             listed = ", ".join(self._names.get(user, user) for user in users)
             hint = f"DROP FEED {statement.name.name} CASCADE drops them too"
-            self._report.error(statement.name.pos, f"feed {statement.name.name} is used by {listed}", hint)
+            self._diagnostics.add_error(statement.name.pos, f"feed {statement.name.name} is used by {listed}", hint)
         gone = {key, *(users if statement.cascade else ())}
-        self._made -= gone
-        self._names = _without(self._names, gone)
-        self._queries = _without(self._queries, gone)
-        self._sources = _without(self._sources, gone)
+        self._created_names -= gone
+        self._names = _remove_names(self._names, gone)
+        self._queries = _remove_names(self._queries, gone)
+        self._sources = _remove_names(self._sources, gone)
 
-    def _users(self, key: str) -> list[str]:
+    def _list_readers(self, key: str) -> list[str]:
         """Query feeds that read this one, directly or through others."""
         readers: dict[str, list[str]] = {}
         for name, query in self._queries.items():
-            for read in reads(query):
+            for read in list_read_feeds(query):
                 readers.setdefault(read.key, []).append(name)
         found = {key: None}
         todo = [key]
@@ -175,47 +184,53 @@ class Checker:
 
     # names
 
-    def _known(self, name: Name) -> bool:
+    def _check_known(self, name: FeedName) -> bool:
         key = name.key
         if key in self._names:
             return True
-        if key in self._later:
-            line, column = self._later[key]
-            self._report.error(
+        if key in self._created_later:
+            line, column = self._created_later[key]
+            self._diagnostics.add_error(
                 name.pos, f"unknown feed {name.name}", f"it is made later, at {line}:{column}; move it up"
             )
             return False
-        if self._complete:
+        if self._is_catalogue_complete:
             hint = did_you_mean(
                 name.name, self._names.values(), 'REGISTER FEED "http://…" AS name makes a source known'
             )
-            self._report.error(name.pos, f"unknown feed {name.name}", hint)
+            self._diagnostics.add_error(name.pos, f"unknown feed {name.name}", hint)
             return False
         return True
 
-    def _references(self, statement: Create) -> None:
-        key, query, known = statement.name.key, statement.query, self._report.count
-        for name in reads(query):
-            if name.key == key or self._known(name):
-                path = self._path(name.key, key)
+    def _check_references(self, statement: CreateFeed) -> None:
+        key, query, known = statement.name.key, statement.query, self._diagnostics.error_count
+        for name in list_read_feeds(query):
+            if name.key == key or self._check_known(name):
+                path = self._find_read_path(name.key, key)
                 if path is not None:
                     shown = " → ".join(self._names.get(step, step) for step in (key, *path))
-                    self._report.error(name.pos, f"feed {statement.name.name} would read itself: {shown}")
-        if self._report.count == known and self._layers(query, {}) > NESTING:
-            self._report.error(
-                statement.name.pos, f"feeds are layered deeper than {NESTING} levels", "read the lower feeds directly"
+                    self._diagnostics.add_error(name.pos, f"feed {statement.name.name} would read itself: {shown}")
+        if self._diagnostics.error_count == known and self._count_layers(query, {}) > MAX_NESTING:
+            self._diagnostics.add_error(
+                statement.name.pos,
+                f"feeds are layered deeper than {MAX_NESTING} levels",
+                "read the lower feeds directly",
             )
-        for pred in predicates(query):
-            for part in walk(pred):
+        for pred in list_conditions(query):
+            for part in walk_condition(pred):
                 if isinstance(part, SourceIs):
                     self._check_sources(part)
-        for branch in branches(query):
+        for branch in walk_branches(query):
             source = branch.source
-            if isinstance(source, Tag) and self._complete and source.tag.casefold() not in self._tags:
+            if (
+                isinstance(source, TaggedSources)
+                and self._is_catalogue_complete
+                and source.tag.casefold() not in self._tags
+            ):
                 hint = did_you_mean(source.tag, self._tags, "feeds that get it later take part from then on")
-                self._report.warn(source.pos, f"no feed has the tag “{source.tag}” yet", hint)
+                self._diagnostics.add_warning(source.pos, f"no feed has the tag “{source.tag}” yet", hint)
 
-    def _path(self, start: str, goal: str) -> list[str] | None:
+    def _find_read_path(self, start: str, goal: str) -> list[str] | None:
         """How `start` reads `goal`, from the first to the second; None if it does not."""
         todo, seen = [[start]], {start}
         while todo:
@@ -223,67 +238,71 @@ class Checker:
             if path[-1] == goal:
                 return path
             query = self._queries.get(path[-1])
-            for name in reads(query) if query is not None else ():
+            for name in list_read_feeds(query) if query is not None else ():
                 if name.key not in seen or name.key == goal:
                     seen.add(name.key)
                     todo.append([*path, name.key])
         return None
 
-    def _layers(self, query: Query, known: dict[str, int]) -> int:
+    def _count_layers(self, query: Query, known: dict[str, int]) -> int:
         depths = [0]
-        for name in reads(query):
+        for name in list_read_feeds(query):
             inner = self._queries.get(name.key)
             if inner is not None:
                 if name.key not in known:
                     known[name.key] = 0  # a cycle in the catalogue would not end
-                    known[name.key] = 1 + self._layers(inner, known)
+                    known[name.key] = 1 + self._count_layers(inner, known)
                 depths.append(known[name.key])
         return max(depths)
 
     def _check_sources(self, part: SourceIs) -> None:
         for source in part.sources:
-            if isinstance(source, Name) and self._known(source) and source.key in self._queries:
+            if isinstance(source, FeedName) and self._check_known(source) and source.key in self._queries:
                 hint = f"give it a variable where it is read: {source.name} AS $v, then WHERE $v[…]"
-                self._report.error(source.pos, f"SOURCE is a source feed, and {source.name} is a query feed", hint)
+                self._diagnostics.add_error(
+                    source.pos, f"SOURCE is a source feed, and {source.name} is a query feed", hint
+                )
 
-    def _foretell(self, query: Query) -> None:
+    def _warn_if_empty(self, query: Query) -> None:
         """Warn where no item can ever come out; an empty feed is valid, but nobody wants one."""
-        for leaf in (*leaves(query), *(leaf for join in query.joins for leaf in join_leaves(query, join))):
-            if never(leaf.condition):
+        for leaf in (*list_sources(query), *(leaf for join in query.joins for leaf in list_join_sources(query, join))):
+            if is_contradiction(leaf.condition):
                 at = query.where.pos if query.where is not None else getattr(leaf.condition, "pos", query.pos)
-                self._report.warn(at, "no item can meet this condition", "the feed will stay empty there")
+                self._diagnostics.add_warning(at, "no item can meet this condition", "the feed will stay empty there")
 
 
 Value = TypeVar("Value")
 
 
-def _without(names: ChainMap[str, Value], gone: set[str]) -> ChainMap[str, Value]:
+def _remove_names(names: ChainMap[str, Value], gone: set[str]) -> ChainMap[str, Value]:
     kept = {key: value for key, value in names.items() if key not in gone}
     return ChainMap({}, kept)
 
 
-def variables(query: Query, report: Report) -> None:
+def check_variables(query: Query, report: Diagnostics) -> None:
     """Each variable declared once; each used one declared; $v[…] only as a top-level part of WHERE."""
     known: dict[str, Position] = {}
-    for branch in branches(query):
+    for branch in walk_branches(query):
         if branch.var is not None:
             if branch.var in known:
-                report.error(branch.pos, f"variable ${branch.var} is declared twice", "give each source its own")
+                report.add_error(branch.pos, f"variable ${branch.var} is declared twice", "give each source its own")
             known[branch.var] = branch.pos
-        for part in walk(branch.filter) if branch.filter is not None else ():
+        for part in walk_condition(branch.filter) if branch.filter is not None else ():
             if isinstance(part, Scoped):
-                report.error(part.pos, f"${part.var}[…] stands inside the filter of a source", "it belongs into WHERE")
+                report.add_error(
+                    part.pos, f"${part.var}[…] stands inside the filter of a source", "it belongs into WHERE"
+                )
     if query.where is None:
         return
     tops = query.where.parts if isinstance(query.where, And) else (query.where,)
     for top in tops:
-        inner = _buried(top.part if isinstance(top, Scoped) else top)
+        inner = _find_scoped(top.part if isinstance(top, Scoped) else top)
         if isinstance(top, Scoped) and inner is not None:
-            report.error(
+            report.add_error(
                 inner.pos, f"${inner.var}[…] stands inside ${top.var}[…]", "put them side by side, joined with AND"
             )
         elif inner is not None:
-            report.error(
+            report.add_error(
                 inner.pos,
                 f"${inner.var}[…] is under OR or NOT",
                 "filters on different sources are joined with AND (each one restricts only its own source);"
@@ -293,31 +312,33 @@ def variables(query: Query, report: Report) -> None:
             listed = ", ".join(f"${name}" for name in known)
             note = f"known here: {listed}" if known else "no source has a variable"
             hint = f'declare it after its source: "http://…" AS ${top.var}'
-            report.error(top.pos, f"unknown variable ${top.var}", hint, note)
+            report.add_error(top.pos, f"unknown variable ${top.var}", hint, note)
 
 
-def _buried(pred: Pred) -> Scoped | None:
-    return next((part for part in walk(pred) if isinstance(part, Scoped)), None)
+def _find_scoped(pred: Condition) -> Scoped | None:
+    return next((part for part in walk_condition(pred) if isinstance(part, Scoped)), None)
 
 
-def quotas(query: Query, report: Report) -> None:
+def check_quotas(query: Query, report: Diagnostics) -> None:
     regexes = 0
-    for pred in predicates(query):
-        atoms = sum(map(_atoms, walk(pred)))
-        regexes += sum(isinstance(part, Matches) for part in walk(pred))
-        if atoms > ATOMS:
+    for pred in list_conditions(query):
+        atoms = sum(map(_count_atoms, walk_condition(pred)))
+        regexes += sum(isinstance(part, Matches) for part in walk_condition(pred))
+        if atoms > MAX_ATOMS:
             hint = "split it over several feeds, which can be the sources of one"
-            report.error(pred.pos, f"the condition has {atoms:,} parts; at most {ATOMS} are allowed", hint)
-    if regexes > REGEXES:
+            report.add_error(pred.pos, f"the condition has {atoms:,} parts; at most {MAX_ATOMS} are allowed", hint)
+    if regexes > MAX_REGEXES:
         hint = "join some with | inside one pattern"
-        report.error(query.pos, f"the query has {regexes} regular expressions; at most {REGEXES} are allowed", hint)
-    count = sum(1 for _ in branches(query))
-    if count > BRANCHES:
+        report.add_error(
+            query.pos, f"the query has {regexes} regular expressions; at most {MAX_REGEXES} are allowed", hint
+        )
+    count = sum(1 for _ in walk_branches(query))
+    if count > MAX_BRANCHES:
         hint = 'give the feeds a tag and read TAG "…"'
-        report.error(query.pos, f"the query has {count:,} sources; at most {BRANCHES:,} are allowed", hint)
+        report.add_error(query.pos, f"the query has {count:,} sources; at most {MAX_BRANCHES:,} are allowed", hint)
 
 
-def _atoms(part: Pred) -> int:
+def _count_atoms(part: Condition) -> int:
     """Every value of a list is compared on its own, so it counts on its own."""
     if isinstance(part, Contains | Equals):
         return len(part.values)

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from headwater.language.said import Said
-from headwater.language.values import NOWHERE, Ago, Cmp, Field, Instant, Position, Window
+from headwater.language.said import SyntaxNode
+from headwater.language.values import NOWHERE, ComparisonOperator, Field, Instant, LastWindow, Position, RelativeInstant
 
 
-class Address(Said, frozen=True):
+class FeedAddress(SyntaxNode, frozen=True):
     """A feed by its http(s) address."""
 
     url: str
     pos: Position = NOWHERE
 
 
-class Name(Said, frozen=True):
+class FeedName(SyntaxNode, frozen=True):
     """A registered feed or a query feed. Names are compared without regard to case: use `key`."""
 
     name: str
@@ -30,32 +30,32 @@ class Name(Said, frozen=True):
         return self.name.casefold()
 
 
-class And(Said, frozen=True):
+class And(SyntaxNode, frozen=True):
     """All of `parts`; with none, TRUE (which no script can write)."""
 
-    parts: tuple[Pred, ...]
+    parts: tuple[Condition, ...]
     pos: Position = NOWHERE
 
 
-class Or(Said, frozen=True):
-    parts: tuple[Pred, ...]
+class Or(SyntaxNode, frozen=True):
+    parts: tuple[Condition, ...]
     pos: Position = NOWHERE
 
 
-class Not(Said, frozen=True):
-    part: Pred
+class Not(SyntaxNode, frozen=True):
+    part: Condition
     pos: Position = NOWHERE
 
 
-class Scoped(Said, frozen=True):
+class Scoped(SyntaxNode, frozen=True):
     """$var[part]: only a top-level conjunct of WHERE, restricts the branch or join called `var` and no other."""
 
     var: str
-    part: Pred
+    part: Condition
     pos: Position = NOWHERE
 
 
-class Contains(Said, frozen=True):
+class Contains(SyntaxNode, frozen=True):
     """text CONTAINS: any of `values` (all of them if `all`); a value is a word or phrase, `*` at its end a prefix.
 
     `exact` compares letters as they stand, without folding case and accents. `listed` remembers ANY (…)/ALL (…).
@@ -69,7 +69,7 @@ class Contains(Said, frozen=True):
     listed: bool = False
 
 
-class Near(Said, frozen=True):
+class Near(SyntaxNode, frozen=True):
     """Both phrases in one field value, at most `distance` word positions apart, in either order."""
 
     field: Field
@@ -79,7 +79,7 @@ class Near(Said, frozen=True):
     pos: Position = NOWHERE
 
 
-class Equals(Said, frozen=True):
+class Equals(SyntaxNode, frozen=True):
     """text = / != / IN: the whole value, folded. `negated` is NOT of the whole. `listed` remembers IN (…)."""
 
     field: Field
@@ -90,7 +90,7 @@ class Equals(Said, frozen=True):
     listed: bool = False
 
 
-class Matches(Said, frozen=True):
+class Matches(SyntaxNode, frozen=True):
     """text MATCHES /pattern/: RE2, searched in the text as it stands, without markup."""
 
     field: Field
@@ -99,7 +99,7 @@ class Matches(Said, frozen=True):
     pos: Position = NOWHERE
 
 
-class Similar(Said, frozen=True):
+class Similar(SyntaxNode, frozen=True):
     """text SIMILAR TO "…" AT at: cosine of tf-idf."""
 
     field: Field
@@ -108,56 +108,56 @@ class Similar(Said, frozen=True):
     pos: Position = NOWHERE
 
 
-class DateIs(Said, frozen=True):
+class DateIs(SyntaxNode, frozen=True):
     """PUBLISHED or UPDATED compared with an instant."""
 
     field: Field
-    cmp: Cmp
-    when: Instant | Ago
+    cmp: ComparisonOperator
+    when: Instant | RelativeInstant
     pos: Position = NOWHERE
 
 
-class DateIn(Said, frozen=True):
+class DateIn(SyntaxNode, frozen=True):
     """PUBLISHED or UPDATED IN LAST span, seen from the arrival of the item. The window is always a span of time."""
 
     field: Field
-    window: Window
+    window: LastWindow
     pos: Position = NOWHERE
 
 
-class SizeIs(Said, frozen=True):
-    cmp: Cmp
+class SizeIs(SyntaxNode, frozen=True):
+    cmp: ComparisonOperator
     number: float
     pos: Position = NOWHERE
 
 
-class Has(Said, frozen=True):
+class Has(SyntaxNode, frozen=True):
     field: Field
     pos: Position = NOWHERE
 
 
-class SourceIs(Said, frozen=True):
+class SourceIs(SyntaxNode, frozen=True):
     """SOURCE = / != / IN: the item comes from one of these feeds. `listed` remembers IN (…)."""
 
-    sources: tuple[Name | Address, ...]
+    sources: tuple[FeedName | FeedAddress, ...]
     negated: bool = False
     pos: Position = NOWHERE
     listed: bool = False
 
 
 Atom: TypeAlias = Contains | Near | Equals | Matches | Similar | DateIs | DateIn | SizeIs | Has | SourceIs
-Pred: TypeAlias = And | Or | Not | Scoped | Atom
+Condition: TypeAlias = And | Or | Not | Scoped | Atom
 
 TRUE = And(())
 
 
-def conjunction(parts: Iterable[Pred | None]) -> Pred:
+def conjoin_conditions(parts: Iterable[Condition | None]) -> Condition:
     """All of the parts that are there, as one flat predicate.
 
-    >>> conjunction([None, Has(Field.LINK)])
+    >>> conjoin_conditions([None, Has(Field.LINK)])
     Has(field=<Field.LINK: 'LINK'>)
     """
-    flat: list[Pred] = []
+    flat: list[Condition] = []
     for part in parts:
         if part is not None:
             flat.extend(part.parts if isinstance(part, And) else (part,))

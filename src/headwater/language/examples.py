@@ -6,24 +6,24 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleQuery:
     title: str
     about: str
     text: str
 
 
 GALLERY = (
-    Example(
+    ExampleQuery(
         "Words in any feed",
         "Everything that mentions one of these words, wherever it comes from.",
         'CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano" OR "eruption" OR "lava";',
     ),
-    Example(
+    ExampleQuery(
         "A group without what bores you",
         "All feeds with a tag, without some subjects.",
         'CREATE FEED QuietNews AS RETURN TAG "news" WHERE NOT ITEM CONTAINS "celebrity" OR "horoscope";',
     ),
-    Example(
+    ExampleQuery(
         "Different conditions for different feeds",
         "Each variable restricts only its own source.",
         "CREATE FEED Iceland AS\n"
@@ -31,17 +31,17 @@ GALLERY = (
         'WHERE $news[ITEM CONTAINS "iceland" AND NOT TITLE CONTAINS "football"]\n'
         '  AND $pictures[CATEGORY = "iceland" OR "volcano"];',
     ),
-    Example(
+    ExampleQuery(
         "One copy of each story",
         "The first of several similar headlines within a day.",
         'CREATE FEED OneEach AS RETURN TAG "news" DISTINCT ON TITLE AT 0.7 WITHIN LAST 1 DAY;',
     ),
-    Example(
+    ExampleQuery(
         "Long reads",
         "Only texts of some length, the longest first.",
         "CREATE FEED LongReads AS RETURN ALL WHERE SIZE > 8000 ORDER BY SIZE DESC KEEP LAST 30 ITEMS;",
     ),
-    Example(
+    ExampleQuery(
         "Security alerts by mail",
         "A pattern in the title, sent at once; the scheduler is asked to hurry.",
         "CREATE FEED Alerts AS\n"
@@ -51,7 +51,7 @@ GALLERY = (
         "TARGET COMPLETENESS >= 0.99 AND DELAY <= 10 MINUTES\n"
         'DELIVER TO EMAIL "me@example.org";',
     ),
-    Example(
+    ExampleQuery(
         "A morning digest",
         "One mail a day with what is new, and none when there is nothing.",
         "CREATE FEED Morning AS\n"
@@ -60,19 +60,19 @@ GALLERY = (
         'EVERY 1 DAY AT "06:30"\n'
         'DELIVER TO EMAIL "me@example.org";',
     ),
-    Example(
+    ExampleQuery(
         "What others write about the same",
         "Items of your blogs, with the news of the last hours about the same thing attached.",
         "CREATE FEED Echo AS\n"
         'RETURN TAG "blogs" JOIN TAG "news" AS $n WITHIN LAST 6 HOURS ON TITLE SIMILAR TO $n.TITLE AT 0.5\n'
         'SET TITLE = "[{source}] {title}";',
     ),
-    Example(
+    ExampleQuery(
         "Only what others do not have",
         "Items whose link none of the big feeds had in the last two days.",
         'CREATE FEED Exclusive AS\nRETURN TAG "blogs" ANTI JOIN TAG "news" AS $n WITHIN LAST 2 DAYS ON LINK = $n.LINK;',
     ),
-    Example(
+    ExampleQuery(
         "Podcasts in one language",
         "Items with a sound file, in German or French.",
         'CREATE FEED Listen AS RETURN ALL WHERE ENCLOSURE CONTAINS "audio" AND LANGUAGE IN ("de", "fr");',

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from headwater.language import ast
 
-WIDTH = 100
+LINE_WIDTH = 100
 
 
 def format_script(script: ast.Script) -> str:
@@ -25,192 +25,200 @@ def format_statement(statement: ast.Statement) -> str:
     """The statement without its semicolon."""
     comments = "".join(f"-- {comment}".rstrip() + "\n" for comment in statement.comments)
     match statement:
-        case ast.Create():
+        case ast.CreateFeed():
             head = f"CREATE {'OR REPLACE ' if statement.replace else ''}FEED {statement.name.name} AS"
-            return comments + _fit(head, list(_query(statement.query)))
-        case ast.Drop():
+            return comments + _fit_lines(head, list(_format_query(statement.query)))
+        case ast.DropFeed():
             return f"{comments}DROP FEED {statement.name.name}{' CASCADE' if statement.cascade else ''}"
-        case ast.Register():
-            tags = f" TAGS {_list(map(quote, statement.tags))}" if statement.tags else ""
-            return f"{comments}REGISTER FEED {quote(statement.address.url)} AS {statement.name.name}{tags}"
+        case ast.RegisterFeed():
+            tags = f" TAGS {_format_list(map(quote_text, statement.tags))}" if statement.tags else ""
+            return f"{comments}REGISTER FEED {quote_text(statement.address.url)} AS {statement.name.name}{tags}"
 
 
-def _fit(head: str, parts: list[list[str]]) -> str:
+def _fit_lines(head: str, parts: list[list[str]]) -> str:
     """Everything on one line if it fits; else each part on its own, and the pieces of a long part below each other."""
     lines = [" ".join([head, *(" ".join(pieces) for pieces in parts)])]
-    if len(lines[0]) > WIDTH:
+    if len(lines[0]) > LINE_WIDTH:
         lines = [head]
         for pieces in parts:
             one = " ".join(pieces)
-            lines += [one] if len(one) <= WIDTH else [pieces[0], *(f"  {piece}" for piece in pieces[1:])]
+            lines += [one] if len(one) <= LINE_WIDTH else [pieces[0], *(f"  {piece}" for piece in pieces[1:])]
     return "\n".join(lines)
 
 
-def _query(query: ast.Query) -> Iterator[list[str]]:
-    first, *others = map(_branch, query.branches)
+def _format_query(query: ast.Query) -> Iterator[list[str]]:
+    first, *others = map(_format_branch, query.branches)
     yield [f"RETURN {first}", *(f"| {branch}" for branch in others)]
     for join in query.joins:
-        yield [_join(join)]
+        yield [_format_join(join)]
     if query.where is not None:
         tops = query.where.parts if isinstance(query.where, ast.And) else (query.where,)
-        first, *others = (_pred(part, inside=ast.And if len(tops) > 1 else None) for part in tops)
+        first, *others = (_format_condition(part, inside=ast.And if len(tops) > 1 else None) for part in tops)
         yield [f"WHERE {first}", *(f"AND {part}" for part in others)]
-    yield from _clauses(query)
+    yield from _format_clauses(query)
 
 
-def _clauses(query: ast.Query) -> Iterator[list[str]]:
+def _format_clauses(query: ast.Query) -> Iterator[list[str]]:
     if query.distinct is not None:
-        at = "" if query.distinct.at is None else f" AT {_number(query.distinct.at)}"
-        within = "" if query.distinct.within is None else f" WITHIN {_window(query.distinct.within)}"
+        at = "" if query.distinct.at is None else f" AT {_format_number(query.distinct.at)}"
+        within = "" if query.distinct.within is None else f" WITHIN {_format_window(query.distinct.within)}"
         yield [f"DISTINCT ON {query.distinct.field}{at}{within}"]
     if query.settings:
-        yield [f"SET {', '.join(map(_setting, query.settings))}"]
+        yield [f"SET {', '.join(map(_format_assignment, query.settings))}"]
     if query.order is not None:
         yield [f"ORDER BY {query.order.field} {'DESC' if query.order.descending else 'ASC'}"]
     if query.keep is not None:
-        yield [f"KEEP {_window(query.keep)}"]
+        yield [f"KEEP {_format_window(query.keep)}"]
     if query.importance is not None:
-        yield [f"IMPORTANCE {_number(query.importance)}"]
+        yield [f"IMPORTANCE {_format_number(query.importance)}"]
     if query.target is not None:
-        yield [f"TARGET {' AND '.join(_goals(query.target))}"]
+        yield [f"TARGET {' AND '.join(_format_goals(query.target))}"]
     if query.every is not None:
-        at = f" AT {quote(query.every.at)}" if query.every.at is not None else ""
-        yield [f"EVERY {_span(query.every.span)}{at}"]
+        at = f" AT {quote_text(query.every.at)}" if query.every.at is not None else ""
+        yield [f"EVERY {_format_duration(query.every.span)}{at}"]
     if query.deliver is not None:
-        address = f" {quote(query.deliver.address)}" if query.deliver.address is not None else ""
+        address = f" {quote_text(query.deliver.address)}" if query.deliver.address is not None else ""
         yield [f"DELIVER TO {query.deliver.kind}{address}"]
 
 
-def _goals(target: ast.Target) -> Iterator[str]:
+def _format_goals(target: ast.TargetClause) -> Iterator[str]:
     if target.completeness is not None:
-        yield f"COMPLETENESS >= {_number(target.completeness)}"
+        yield f"COMPLETENESS >= {_format_number(target.completeness)}"
     if target.freshness is not None:
-        yield f"FRESHNESS >= {_number(target.freshness)}"
+        yield f"FRESHNESS >= {_format_number(target.freshness)}"
     if target.delay is not None:
-        yield f"DELAY <= {_span(target.delay)}"
+        yield f"DELAY <= {_format_duration(target.delay)}"
 
 
-def _setting(setting: ast.Setting) -> str:
-    return f"{setting.field} {'+=' if setting.append else '='} {quote(setting.template)}"
+def _format_assignment(setting: ast.Assignment) -> str:
+    return f"{setting.field} {'+=' if setting.append else '='} {quote_text(setting.template)}"
 
 
-def _branch(branch: ast.Branch) -> str:
-    condition = f"[{_pred(branch.filter)}]" if branch.filter is not None else ""
+def _format_branch(branch: ast.Branch) -> str:
+    condition = f"[{_format_condition(branch.filter)}]" if branch.filter is not None else ""
     return f"{format_source(branch.source)}{condition}{f' AS ${branch.var}' if branch.var else ''}"
 
 
 def format_source(source: ast.Source) -> str:
     """A source as a query names it."""
     match source:
-        case ast.Address(url):
-            return quote(url)
-        case ast.Name(name):
+        case ast.FeedAddress(url):
+            return quote_text(url)
+        case ast.FeedName(name):
             return name
-        case ast.Tag(tag):
-            return f"TAG {quote(tag)}"
+        case ast.TaggedSources(tag):
+            return f"TAG {quote_text(tag)}"
         case ast.AllSources():
             return "ALL"
-        case ast.Group(branches):
-            return f"({' | '.join(map(_branch, branches))})"
+        case ast.SourceGroup(branches):
+            return f"({' | '.join(map(_format_branch, branches))})"
 
 
-def _join(join: ast.Join) -> str:
+def _format_join(join: ast.Join) -> str:
     similar = "=" if join.at is None else "SIMILAR TO"
-    at = f" AT {_number(join.at)}" if join.at not in (None, ast.DEFAULT_SIMILARITY) and join.at is not None else ""
+    at = (
+        f" AT {_format_number(join.at)}"
+        if join.at not in (None, ast.DEFAULT_SIMILARITY) and join.at is not None
+        else ""
+    )
     on = f"ON {join.field} {similar} ${join.branch.var}.{join.other}{at}"
-    return f"{join.kind} {_branch(join.branch)} WITHIN {_window(join.within)} {on}"
+    return f"{join.kind} {_format_branch(join.branch)} WITHIN {_format_window(join.within)} {on}"
 
 
-def format_predicate(pred: ast.Pred) -> str:
+def format_condition(pred: ast.Condition) -> str:
     """The condition on one line."""
-    return _pred(pred)
+    return _format_condition(pred)
 
 
-def _pred(pred: ast.Pred, inside: type[ast.And | ast.Or | ast.Not] | None = None) -> str:
+def _format_condition(pred: ast.Condition, inside: type[ast.And | ast.Or | ast.Not] | None = None) -> str:
     match pred:
         case ast.And(parts):
-            text = " AND ".join(_pred(part, ast.And) for part in parts)
+            text = " AND ".join(_format_condition(part, ast.And) for part in parts)
             return f"({text})" if inside in (ast.And, ast.Not) else text
         case ast.Or(parts):
-            text = " OR ".join(_pred(part, ast.Or) for part in parts)
+            text = " OR ".join(_format_condition(part, ast.Or) for part in parts)
             return f"({text})" if inside is not None else text
         case ast.Not(part):
-            return f"NOT {_pred(part, ast.Not)}"
+            return f"NOT {_format_condition(part, ast.Not)}"
         case ast.Scoped(var, part):
-            return f"${var}[{_pred(part)}]"
+            return f"${var}[{_format_condition(part)}]"
         case ast.Contains(field, values, everyone, exact):
-            return f"{field} CONTAINS {'EXACT ' if exact else ''}{_values(values, everyone, pred.listed)}"
+            return f"{field} CONTAINS {'EXACT ' if exact else ''}{_format_values(values, everyone, pred.listed)}"
         case ast.Near(field, left, distance, right):
-            return f"{field} CONTAINS {quote(left)} NEAR {distance} {quote(right)}"
+            return f"{field} CONTAINS {quote_text(left)} NEAR {distance} {quote_text(right)}"
         case ast.Equals(field, values, everyone, negated):
             if pred.listed and not everyone and not negated:
-                return f"{field} IN {_list(map(quote, values))}"
-            return f"{field} {'!=' if negated else '='} {_values(values, everyone, listed=False)}"
+                return f"{field} IN {_format_list(map(quote_text, values))}"
+            return f"{field} {'!=' if negated else '='} {_format_values(values, everyone, listed=False)}"
         case ast.Matches(field, pattern, ignore_case):
-            return f"{field} MATCHES {slashed(pattern)}{'i' if ignore_case else ''}"
+            return f"{field} MATCHES {quote_pattern(pattern)}{'i' if ignore_case else ''}"
         case ast.Similar(field, text, at):
-            return f"{field} SIMILAR TO {quote(text)}{'' if at == ast.DEFAULT_SIMILARITY else f' AT {_number(at)}'}"
+            return f"{field} SIMILAR TO {quote_text(text)}{'' if at == ast.DEFAULT_SIMILARITY else f' AT {_format_number(at)}'}"
         case _:
-            return _rest(pred)
+            return _format_other_condition(pred)
 
 
-def _rest(pred: ast.Pred) -> str:
+def _format_other_condition(pred: ast.Condition) -> str:
     match pred:
         case ast.DateIs(field, cmp, ast.Instant(text)):
-            return f"{field} {cmp} {quote(text)}"
-        case ast.DateIs(field, cmp, ast.Ago() as ago):
-            return f"{field} {cmp} NOW{'' if ago.unit is None else f' - {_span(ast.Span(ago.count, ago.unit))}'}"
+            return f"{field} {cmp} {quote_text(text)}"
+        case ast.DateIs(field, cmp, ast.RelativeInstant() as ago):
+            return f"{field} {cmp} NOW{'' if ago.unit is None else f' - {_format_duration(ast.Duration(ago.count, ago.unit))}'}"
         case ast.DateIn(field, window):
-            return f"{field} IN {_window(window)}"
+            return f"{field} IN {_format_window(window)}"
         case ast.SizeIs(cmp, number):
-            return f"{ast.Field.SIZE} {cmp} {_number(number)}"
+            return f"{ast.Field.SIZE} {cmp} {_format_number(number)}"
         case ast.Has(field):
             return f"HAS {field}"
         case ast.SourceIs(sources, negated):
             if pred.listed or len(sources) > 1:
-                return f"{'NOT ' if negated else ''}SOURCE IN {_list(map(format_source, sources))}"
+                return f"{'NOT ' if negated else ''}SOURCE IN {_format_list(map(format_source, sources))}"
             return f"SOURCE {'!=' if negated else '='} {format_source(sources[0])}"
         case _:
             raise TypeError(f"{type(pred).__name__} is no condition")
 
 
-def _values(values: tuple[str, ...], everyone: bool, listed: bool) -> str:
+def _format_values(values: tuple[str, ...], everyone: bool, listed: bool) -> str:
     if listed:
-        return f"{'ALL' if everyone else 'ANY'} {_list(map(quote, values))}"
-    return (" AND " if everyone else " OR ").join(map(quote, values))
+        return f"{'ALL' if everyone else 'ANY'} {_format_list(map(quote_text, values))}"
+    return (" AND " if everyone else " OR ").join(map(quote_text, values))
 
 
-def _list(texts: Iterable[str]) -> str:
+def _format_list(texts: Iterable[str]) -> str:
     return f"({', '.join(texts)})"
 
 
-def _window(window: ast.Window) -> str:
-    return f"LAST {window.count} ITEMS" if window.unit is None else f"LAST {_span(ast.Span(window.count, window.unit))}"
+def _format_window(window: ast.LastWindow) -> str:
+    return (
+        f"LAST {window.count} ITEMS"
+        if window.unit is None
+        else f"LAST {_format_duration(ast.Duration(window.count, window.unit))}"
+    )
 
 
-def _span(span: ast.Span) -> str:
+def _format_duration(span: ast.Duration) -> str:
     return f"{span.count} {span.unit}{'' if span.count == 1 else 'S'}"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     """
-    >>> _number(5.0), _number(0.99), _number(1e-5)
+    >>> _format_number(5.0), _format_number(0.99), _format_number(1e-5)
     ('5', '0.99', '0.00001')
     """
     text = format(Decimal(repr(float(value))), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def quote(text: str) -> str:
+def quote_text(text: str) -> str:
     r"""
-    >>> print(quote('a "b" \\ c'))
+    >>> print(quote_text('a "b" \\ c'))
     "a \"b\" \\ c"
     """
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'
 
 
-def slashed(pattern: str) -> str:
+def quote_pattern(pattern: str) -> str:
     """The pattern between slashes, its own slashes escaped."""
     escaped = re.sub(r"\\.|/", lambda found: found[0] if len(found[0]) > 1 else r"\/", pattern)
     return f"/{escaped}/"

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.language.ast import Field
-from headwater.language.lexer import KEYWORDS, Kind, Token, lex
-from headwater.language.messages import Report
+from headwater.language.lexer import KEYWORDS, Token, TokenKind, tokenize_script
+from headwater.language.messages import Diagnostics
 
-_KINDS = {
-    Kind.VAR: "variable",
-    Kind.STRING: "string",
-    Kind.REGEX: "regex",
-    Kind.NUMBER: "number",
-    Kind.SIGN: "operator",
-    Kind.JUNK: "error",
-    Kind.COMMENT: "comment",
+_TOKEN_SPAN_KINDS = {
+    TokenKind.VAR: "variable",
+    TokenKind.STRING: "string",
+    TokenKind.REGEX: "regex",
+    TokenKind.NUMBER: "number",
+    TokenKind.SIGN: "operator",
+    TokenKind.JUNK: "error",
+    TokenKind.COMMENT: "comment",
 }
 _CONNECTIVES = frozenset({"AND", "OR", "NOT"})
 _FIELDS = frozenset(map(str, Field))
-KINDS = ("keyword", "connective", "field", "name", *_KINDS.values())
+SPAN_KINDS = ("keyword", "connective", "field", "name", *_TOKEN_SPAN_KINDS.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class HighlightSpan:
     """Characters `start` up to `end` of the text, and what they are: one of `KINDS`."""
 
     start: int
@@ -31,27 +31,29 @@ class Span:
     kind: str
 
 
-def highlight(text: str) -> list[Span]:
+def highlight_script(text: str) -> list[HighlightSpan]:
     """The spans of a text, in order and apart; what lies between them is white space or wrong.
 
     Works on any text, finished or not: what the lexer had to guess at is marked as an error.
 
-    >>> [(span.kind, "DROP FEED a"[span.start : span.end]) for span in highlight("DROP FEED a")]
+    >>> [(span.kind, "DROP FEED a"[span.start : span.end]) for span in highlight_script("DROP FEED a")]
     [('keyword', 'DROP'), ('keyword', 'FEED'), ('name', 'a')]
     """
-    report = Report(text)
-    return [_span(token) for token in lex(text, report) if token.kind is not Kind.END]
+    report = Diagnostics(text)
+    return [_make_span(token) for token in tokenize_script(text, report) if token.kind is not TokenKind.END]
 
 
-def _span(token: Token) -> Span:
-    return Span(token.offset, token.end, _kind(token))
+def _make_span(token: Token) -> HighlightSpan:
+    return HighlightSpan(token.offset, token.end, _classify_token(token))
 
 
-def _kind(token: Token) -> str:
-    if token.kind is Kind.STRING and not (len(token.text) > 1 and token.text[0] in "\"'" and token.text[-1] in "\"'"):
+def _classify_token(token: Token) -> str:
+    if token.kind is TokenKind.STRING and not (
+        len(token.text) > 1 and token.text[0] in "\"'" and token.text[-1] in "\"'"
+    ):
         return "error"  # typographic quotes, or not closed
-    if token.kind is not Kind.WORD:
-        return "error" if token.kind is Kind.SIGN and token.text != token.value else _KINDS[token.kind]
+    if token.kind is not TokenKind.WORD:
+        return "error" if token.kind is TokenKind.SIGN and token.text != token.value else _TOKEN_SPAN_KINDS[token.kind]
     if token.value not in KEYWORDS:
         return "name"
     if token.text.upper() != token.value:

@@ -6,9 +6,9 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from headwater.language.messages import Report, printable, quoted
+from headwater.language.messages import Diagnostics, quote_input, replace_unprintable
 
-STATEMENT_BYTES = 64 * 1024
+MAX_STATEMENT_BYTES = 64 * 1024
 
 KEYWORDS = frozenset(
     re.findall(
@@ -22,7 +22,7 @@ KEYWORDS = frozenset(
 )
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     WORD = "word"  # a name or a keyword
     VAR = "variable"
     STRING = "string"
@@ -37,7 +37,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """`text` as written; `value` is a keyword in capitals, a variable without $, a string without quotes, a pattern."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     value: str
     offset: int
@@ -48,14 +48,14 @@ class Token(NamedTuple):
 
     @property
     def keyword(self) -> str | None:
-        return self.value if self.kind is Kind.WORD and self.value in KEYWORDS else None
+        return self.value if self.kind is TokenKind.WORD and self.value in KEYWORDS else None
 
     @property
-    def found(self) -> str:
+    def quoted_text(self) -> str:
         """How a message quotes it."""
-        if self.kind is Kind.END:
+        if self.kind is TokenKind.END:
             return "the end of the text"
-        return quoted(self.text)
+        return quote_input(self.text)
 
 
 _SPACE = re.compile(r"\s*")
@@ -76,11 +76,11 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 # Most of any script: a word that cannot go on, a string without escapes; read as `_TOKEN` would, at half the cost.
-_PLAIN = re.compile(r"""(?:([a-zA-Z]\w*)(?=[\s;)\]])|("[^"\\\n]*"))\s*""")
+_PLAIN_TOKEN = re.compile(r"""(?:([a-zA-Z]\w*)(?=[\s;)\]])|("[^"\\\n]*"))\s*""")
 _JUNK = re.compile(r"""[^\s;,()\[\]"'|]+""")
 
 # What other languages write: what to write here, and what to go on with.
-_WRONG = {
+_FOREIGN_OPERATORS = {
     "&&": ("write AND", "AND"),
     "&": ("write AND", "AND"),
     "∧": ("write AND", "AND"),
@@ -108,15 +108,15 @@ _CHARACTER_HINTS = {
     "{": "conditions on a source stand in [ ]",
     "_": "a name begins with a letter",
 }
-_WORD, _STRING = Kind.WORD, Kind.STRING
+_WORD, _STRING = TokenKind.WORD, TokenKind.STRING
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "n": "\n", "t": "\t"}
 
 
-def lex(text: str, report: Report) -> list[Token]:
+def tokenize_script(text: str, report: Diagnostics) -> list[Token]:
     """The tokens of the text, comments among them and END at the end. Statements over the quota are left out."""
     tokens: list[Token] = []
     start = first = 0  # where the statement starts, in the text and among the tokens
-    plain, size = _PLAIN.match, len(text)
+    plain, size = _PLAIN_TOKEN.match, len(text)
     at = _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
     while at < size:
         if len(tokens) == first:  # space and comments before a statement are not part of it
@@ -133,24 +133,27 @@ def lex(text: str, report: Report) -> list[Token]:
             at = found.end()
         else:
             ended = text[at] == ";"
-            at = _next(text, at, tokens, report)
-            if len(tokens) == first + 1 and tokens[-1].kind is Kind.COMMENT:
+            at = _append_token(text, at, tokens, report)
+            if len(tokens) == first + 1 and tokens[-1].kind is TokenKind.COMMENT:
                 start, first = at, len(tokens)
-        if ended or at == size or at - start > STATEMENT_BYTES:
-            if at - start > STATEMENT_BYTES // 4 and len(text[start:at].encode(errors="replace")) > STATEMENT_BYTES:
+        if ended or at == size or at - start > MAX_STATEMENT_BYTES:
+            if (
+                at - start > MAX_STATEMENT_BYTES // 4
+                and len(text[start:at].encode(errors="replace")) > MAX_STATEMENT_BYTES
+            ):
                 at = _skip_statement(text, start, at, report)
                 del tokens[first:]
             start, first = at, len(tokens)
-    tokens.append(Token(Kind.END, "", "", tokens[-1].end if tokens else 0))
+    tokens.append(Token(TokenKind.END, "", "", tokens[-1].end if tokens else 0))
     return tokens
 
 
-def _next(text: str, at: int, tokens: list[Token], report: Report) -> int:
+def _append_token(text: str, at: int, tokens: list[Token], report: Diagnostics) -> int:
     """Append the token that starts here, if it is one; where to go on."""
     found = _TOKEN.match(text, at)
     if found is None or found.lastgroup is None:  # cannot be: the last alternative matches anything
         return len(text)
-    token = _token(found.lastgroup, found[0], text, at, tokens[-1] if tokens else None, report)
+    token = _make_token(found.lastgroup, found[0], text, at, tokens[-1] if tokens else None, report)
     at = found.end()
     if token is not None:
         tokens.append(token)
@@ -158,78 +161,80 @@ def _next(text: str, at: int, tokens: list[Token], report: Report) -> int:
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
-def _skip_statement(text: str, start: int, at: int, report: Report) -> int:
-    report.error(
-        report.position(start + len(text[start:at]) - len(text[start:at].lstrip())),
-        f"this statement is longer than {STATEMENT_BYTES // 1024} KiB",
+def _skip_statement(text: str, start: int, at: int, report: Diagnostics) -> int:
+    report.add_error(
+        report.position_at(start + len(text[start:at]) - len(text[start:at].lstrip())),
+        f"this statement is longer than {MAX_STATEMENT_BYTES // 1024} KiB",
         "split it: a query feed can be the source of another",
     )
     end = at if text[start:at].rstrip().endswith(";") else text.find(";", at)
     return len(text) if end < 0 else end
 
 
-def _token(kind: str, raw: str, text: str, at: int, before: Token | None, report: Report) -> Token | None:
+def _make_token(kind: str, raw: str, text: str, at: int, before: Token | None, report: Diagnostics) -> Token | None:
     if kind == "word":  # the most frequent, and so before the others
         upper = raw.upper()
         return Token(_WORD, raw, upper if upper in KEYWORDS else raw, at)
     match kind:
         case "sign":
             # ../../etc/passwd is one wrong thing, not twelve; the dot of $g.LINK follows a variable
-            attached = before is not None and before.kind is Kind.VAR and before.end == at
+            attached = before is not None and before.kind is TokenKind.VAR and before.end == at
             if raw == "." and not attached:
-                return _junk(text, at)
-            return Token(Kind.SIGN, raw, raw, at)
+                return _make_junk(text, at)
+            return Token(TokenKind.SIGN, raw, raw, at)
         case "string":
-            return Token(Kind.STRING, raw, _unescape(raw, at, report), at)
+            return Token(TokenKind.STRING, raw, _unescape_string(raw, at, report), at)
         case "number":
-            return Token(Kind.NUMBER, raw, raw, at)
+            return Token(TokenKind.NUMBER, raw, raw, at)
         case "var":
-            return Token(Kind.VAR, raw, raw[1:], at)
+            return Token(TokenKind.VAR, raw, raw[1:], at)
         case "comment":
-            return Token(Kind.COMMENT, raw, raw[2:].strip(), at)
+            return Token(TokenKind.COMMENT, raw, raw[2:].strip(), at)
         case "regex":
-            return Token(Kind.REGEX, raw, raw, at)
+            return Token(TokenKind.REGEX, raw, raw, at)
         case "address":
-            return Token(Kind.JUNK, raw, raw, at)
+            return Token(TokenKind.JUNK, raw, raw, at)
         case "open":
-            return _open_string(raw, text, at, report)
+            return _make_open_string(raw, text, at, report)
         case "wrong":
-            hint, meant = _WRONG[raw]
-            report.error(report.position(at), f"unknown operator '{raw}'", hint)
-            return Token(Kind.WORD if meant.isalpha() else Kind.SIGN, raw, meant, at)
+            hint, meant = _FOREIGN_OPERATORS[raw]
+            report.add_error(report.position_at(at), f"unknown operator '{raw}'", hint)
+            return Token(TokenKind.WORD if meant.isalpha() else TokenKind.SIGN, raw, meant, at)
         case _:
-            return _other(raw, text, at, report)
+            return _make_other(raw, text, at, report)
 
 
-def _junk(text: str, at: int) -> Token:
+def _make_junk(text: str, at: int) -> Token:
     found = _JUNK.match(text, at)
     run = found[0] if found else text[at]
-    return Token(Kind.JUNK, run, run, at)
+    return Token(TokenKind.JUNK, run, run, at)
 
 
-def _open_string(quote: str, text: str, at: int, report: Report) -> Token:
+def _make_open_string(quote: str, text: str, at: int, report: Diagnostics) -> Token:
     end = text.find("\n", at)
     raw = text[at : len(text) if end < 0 else end].rstrip()
-    report.error(report.position(at), "string is not closed before the end of the line", f"add a closing {quote}")
-    return Token(Kind.STRING, raw, raw[1:].rstrip(";") or " ", at)
+    report.add_error(
+        report.position_at(at), "string is not closed before the end of the line", f"add a closing {quote}"
+    )
+    return Token(TokenKind.STRING, raw, raw[1:].rstrip(";") or " ", at)
 
 
-def _other(character: str, text: str, at: int, report: Report) -> Token | None:
+def _make_other(character: str, text: str, at: int, report: Diagnostics) -> Token | None:
     if character == "/":
-        return _junk(text, at)
-    shown = printable(character)
+        return _make_junk(text, at)
+    shown = replace_unprintable(character)
     if character in _QUOTES:
-        report.error(report.position(at), f"unexpected character '{shown}'", 'use straight quotes "…"')
+        report.add_error(report.position_at(at), f"unexpected character '{shown}'", 'use straight quotes "…"')
         end = min(e for e in (text.find("\n", at), len(text)) if e >= 0)
         closing = min((e for c in {_QUOTES[character], '"'} if (e := text.find(c, at + 1, end)) >= 0), default=end - 1)
         raw = text[at : closing + 1]
-        return Token(Kind.STRING, raw, raw[1:-1] or "x", at)
+        return Token(TokenKind.STRING, raw, raw[1:-1] or "x", at)
     name = f" (U+{ord(character):04X})" if shown != character else ""
-    report.error(report.position(at), f"unexpected character '{shown}'{name}", _CHARACTER_HINTS.get(character))
+    report.add_error(report.position_at(at), f"unexpected character '{shown}'{name}", _CHARACTER_HINTS.get(character))
     return None
 
 
-def _unescape(raw: str, at: int, report: Report) -> str:
+def _unescape_string(raw: str, at: int, report: Diagnostics) -> str:
     body = raw[1:-1]
     if "\\" not in body:
         return body
@@ -237,9 +242,9 @@ def _unescape(raw: str, at: int, report: Report) -> str:
     def one(match: re.Match[str]) -> str:
         if (known := _ESCAPES.get(match[1])) is not None:
             return known
-        report.error(
-            report.position(at + 1 + match.start()),
-            f"unknown escape \\{printable(match[1])} in a string",
+        report.add_error(
+            report.position_at(at + 1 + match.start()),
+            f"unknown escape \\{replace_unprintable(match[1])} in a string",
             'a backslash is written \\\\; known are \\" \\\\ \\n \\t',
         )
         return match[1]

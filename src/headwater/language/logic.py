@@ -6,47 +6,60 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from headwater.language.ast import And, Cmp, DateIs, Equals, Field, Instant, Not, Or, Pred, Scoped, SizeIs, SourceIs
+from headwater.language.ast import (
+    And,
+    ComparisonOperator,
+    Condition,
+    DateIs,
+    Equals,
+    Field,
+    Instant,
+    Not,
+    Or,
+    Scoped,
+    SizeIs,
+    SourceIs,
+)
 
 _ONE_VALUE = frozenset({Field.TITLE, Field.CONTENT, Field.DESCRIPTION, Field.LINK})
 
 
-def never(pred: Pred) -> bool:
+def is_contradiction(pred: Condition) -> bool:
     """Whether the condition is FALSE for every item, as far as its form shows."""
     match pred:
         case And(parts):
-            return any(map(never, parts)) or _contradiction(parts)
+            return any(map(is_contradiction, parts)) or _are_contradictory(parts)
         case Or(parts):
-            return all(map(never, parts))
+            return all(map(is_contradiction, parts))
         case Not(part):
-            return always(part)
+            return is_tautology(part)
         case Scoped(_, part):
-            return never(part)
+            return is_contradiction(part)
         case SizeIs(cmp, number):
-            return number == 0 and cmp is Cmp.LT
+            return number == 0 and cmp is ComparisonOperator.LT
         case _:
             return False
 
 
-def always(pred: Pred) -> bool:
+def is_tautology(pred: Condition) -> bool:
     match pred:
         case And(parts):
-            return all(map(always, parts))
+            return all(map(is_tautology, parts))
         case Or(parts):
-            return any(map(always, parts)) or _contradiction([_opposite(part) for part in parts])
+            return any(map(is_tautology, parts)) or _are_contradictory([_negate(part) for part in parts])
         case Not(part):
-            return never(part)
+            return is_contradiction(part)
         case SizeIs(cmp, number):
-            return number == 0 and cmp is Cmp.GE
+            return number == 0 and cmp is ComparisonOperator.GE
         case _:
             return False
 
 
-def _opposite(pred: Pred) -> Pred:
+def _negate(pred: Condition) -> Condition:
     return pred.part if isinstance(pred, Not) else Not(pred)
 
 
-def _plain(pred: Pred) -> tuple[bool, Pred]:
+def _split_sign(pred: Condition) -> tuple[bool, Condition]:
     """Sign and core: `x != v` and `NOT x = v` are the same thing."""
     sign = True
     while isinstance(pred, Not):
@@ -56,15 +69,15 @@ def _plain(pred: Pred) -> tuple[bool, Pred]:
     return sign, pred
 
 
-def _contradiction(parts: Iterable[Pred]) -> bool:
-    signed = [_plain(part) for part in parts]
+def _are_contradictory(parts: Iterable[Condition]) -> bool:
+    signed = [_split_sign(part) for part in parts]
     seen = set(signed)
     if any((not sign, core) in seen for sign, core in signed):
         return True
-    return _different_values(signed) or _empty_span(signed)
+    return _require_different_values(signed) or _require_empty_range(signed)
 
 
-def _different_values(signed: list[tuple[bool, Pred]]) -> bool:
+def _require_different_values(signed: list[tuple[bool, Condition]]) -> bool:
     """A field of one value cannot equal two."""
     allowed: dict[Field, set[str]] = {}
     for sign, core in signed:
@@ -74,7 +87,7 @@ def _different_values(signed: list[tuple[bool, Pred]]) -> bool:
     return any(not values for values in allowed.values())
 
 
-def _empty_span(signed: list[tuple[bool, Pred]]) -> bool:
+def _require_empty_range(signed: list[tuple[bool, Condition]]) -> bool:
     """A date or size that must be above one bound and below a lower one."""
     spans: dict[str, list[tuple[float, bool]]] = {}
     for sign, core in signed:
@@ -87,9 +100,9 @@ def _empty_span(signed: list[tuple[bool, Pred]]) -> bool:
         else:
             continue
         low, high = spans.setdefault(name, [(float("-inf"), False), (float("inf"), False)])
-        if core.cmp in (Cmp.GT, Cmp.GE, Cmp.EQ):
-            low = max(low, (bound, core.cmp is Cmp.GT))
-        if core.cmp in (Cmp.LT, Cmp.LE, Cmp.EQ):
-            high = min(high, (bound, core.cmp is not Cmp.LT), key=lambda end: (end[0], end[1]))
+        if core.cmp in (ComparisonOperator.GT, ComparisonOperator.GE, ComparisonOperator.EQ):
+            low = max(low, (bound, core.cmp is ComparisonOperator.GT))
+        if core.cmp in (ComparisonOperator.LT, ComparisonOperator.LE, ComparisonOperator.EQ):
+            high = min(high, (bound, core.cmp is not ComparisonOperator.LT), key=lambda end: (end[0], end[1]))
         spans[name] = [low, high]
     return any(low[0] > high[0] or (low[0] == high[0] and (low[1] or not high[1])) for low, high in spans.values())

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from headwater.errors import QueryError
 from headwater.language.ast import Position
 
-MOST = 50  # messages about one script; more help nobody
-QUOTED = 40  # characters that a message quotes of what was written
-SHOWN = 100  # characters of a long line around the place
+MAX_MESSAGES = 50  # messages about one script; more help nobody
+QUOTED_CHARACTERS = 40  # characters that a message quotes of what was written
+SHOWN_CHARACTERS = 100  # characters of a long line around the place
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,7 +31,7 @@ class Message:
     def __str__(self) -> str:
         return f"{self.line}:{self.column}: {'warning: ' if self.warning else ''}{self.text}"
 
-    def full(self) -> str:
+    def render(self) -> str:
         """The message with its line, a caret under the place, hint and note.
 
         >>> print(Message(2, 7, "unknown variable $x", "declare it", source="WHERE $x[HAS LINK]").full())
@@ -42,7 +42,7 @@ class Message:
         """
         lines = [str(self)]
         if self.source.strip():
-            lines += _caret(self.source, self.column)
+            lines += _draw_caret(self.source, self.column)
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         if self.note:
@@ -50,39 +50,39 @@ class Message:
         return "\n".join(lines)
 
 
-def _caret(source: str, column: int) -> list[str]:
-    start = 0 if column <= SHOWN - 20 else column - SHOWN // 2
-    shown = printable(source[start : start + SHOWN])
-    before, after = ("…" if start else ""), ("…" if len(source) > start + SHOWN else "")
-    pad = "".join("\t" if c == "\t" else " " * _columns(c) for c in before + shown[: column - 1 - start])
+def _draw_caret(source: str, column: int) -> list[str]:
+    start = 0 if column <= SHOWN_CHARACTERS - 20 else column - SHOWN_CHARACTERS // 2
+    shown = replace_unprintable(source[start : start + SHOWN_CHARACTERS])
+    before, after = ("…" if start else ""), ("…" if len(source) > start + SHOWN_CHARACTERS else "")
+    pad = "".join("\t" if c == "\t" else " " * _count_columns(c) for c in before + shown[: column - 1 - start])
     return [f"  {before}{shown.rstrip()}{after}", f"  {pad}^"]
 
 
-def _columns(character: str) -> int:
+def _count_columns(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def printable(text: str) -> str:
+def replace_unprintable(text: str) -> str:
     """The text without what a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def quoted(text: str) -> str:
+def quote_input(text: str) -> str:
     """How a message shows what somebody wrote.
 
-    >>> quoted("x" * 50)
+    >>> quote_input("x" * 50)
     '“xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…”'
     """
-    shown = printable(text[:QUOTED])
-    return f"“{shown if len(text) <= QUOTED else shown[:-1] + '…'}”"
+    shown = replace_unprintable(text[:QUOTED_CHARACTERS])
+    return f"“{shown if len(text) <= QUOTED_CHARACTERS else shown[:-1] + '…'}”"
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.65) -> str | None:
+def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.65) -> str | None:
     """The known word that was probably meant.
 
-    >>> nearest("titel", ["TITLE", "LINK"])
+    >>> find_nearest("titel", ["TITLE", "LINK"])
     'TITLE'
     """
     by_fold = {name.casefold(): name for name in known}
@@ -91,59 +91,59 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.65) -> str | None
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-    found = nearest(word, known)
+    found = find_nearest(word, known)
     return f"did you mean {found}?" if found else otherwise
 
 
-class Report:
+class Diagnostics:
     """Collects the messages about one text; the first about a place is kept, what follows from it is not."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._starts = [0]
+        self._line_starts = [0]
         at = text.find("\n")
         while at >= 0:
-            self._starts.append(at + 1)
+            self._line_starts.append(at + 1)
             at = text.find("\n", at + 1)
-        self._messages: dict[tuple[int, int], Message] = {}
+        self._errors: dict[tuple[int, int], Message] = {}
         self._warnings: dict[tuple[int, int], Message] = {}
 
-    def position(self, offset: int) -> Position:
-        if len(self._starts) == 1:  # most queries are one line
+    def position_at(self, offset: int) -> Position:
+        if len(self._line_starts) == 1:  # most queries are one line
             return Position(1, offset + 1)
-        line = bisect_right(self._starts, offset)
-        return Position(line, offset - self._starts[line - 1] + 1)
+        line = bisect_right(self._line_starts, offset)
+        return Position(line, offset - self._line_starts[line - 1] + 1)
 
-    def line(self, number: int) -> str:
+    def line_text(self, number: int) -> str:
         """The text of a line; lines count from 1."""
-        if not 1 <= number <= len(self._starts):
+        if not 1 <= number <= len(self._line_starts):
             return ""
-        start = self._starts[number - 1]
+        start = self._line_starts[number - 1]
         end = self._text.find("\n", start)
         return self._text[start : len(self._text) if end < 0 else end].rstrip("\r")
 
-    def error(self, at: Position, text: str, hint: str | None = None, note: str | None = None) -> None:
-        if len(self._messages) < MOST:
-            self._messages.setdefault(at, Message(*at, text, hint, note, self.line(at.line)))
+    def add_error(self, at: Position, text: str, hint: str | None = None, note: str | None = None) -> None:
+        if len(self._errors) < MAX_MESSAGES:
+            self._errors.setdefault(at, Message(*at, text, hint, note, self.line_text(at.line)))
 
-    def warn(self, at: Position, text: str, hint: str | None = None) -> None:
-        self._warnings.setdefault(at, Message(*at, text, hint, None, self.line(at.line), warning=True))
-
-    @property
-    def count(self) -> int:
-        return len(self._messages)
+    def add_warning(self, at: Position, text: str, hint: str | None = None) -> None:
+        self._warnings.setdefault(at, Message(*at, text, hint, None, self.line_text(at.line), warning=True))
 
     @property
-    def full(self) -> bool:
+    def error_count(self) -> int:
+        return len(self._errors)
+
+    @property
+    def is_full(self) -> bool:
         """Whether further messages would be left out."""
-        return len(self._messages) >= MOST
+        return len(self._errors) >= MAX_MESSAGES
 
     @property
     def warnings(self) -> tuple[Message, ...]:
         return tuple(sorted(self._warnings.values()))
 
-    def settle(self) -> None:
+    def raise_errors(self) -> None:
         """Raise everything that is wrong as one error; return if nothing is."""
-        if self._messages:
-            messages = tuple(sorted(self._messages.values(), key=lambda message: (message.line, message.column)))
-            raise QueryError("\n".join(message.full() for message in messages), messages)
+        if self._errors:
+            messages = tuple(sorted(self._errors.values(), key=lambda message: (message.line, message.column)))
+            raise QueryError("\n".join(message.render() for message in messages), messages)

@@ -10,95 +10,95 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from headwater.language.ast import (
-    Address,
     AllSources,
     And,
     Branch,
-    Group,
+    Condition,
+    FeedAddress,
+    FeedName,
     Join,
-    Name,
     Not,
     Or,
-    Pred,
     Query,
     Scoped,
-    Tag,
-    conjunction,
+    SourceGroup,
+    TaggedSources,
+    conjoin_conditions,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class QuerySource:
     """One source of a query and the condition on its items; `vars` are the names that reach it, innermost last."""
 
-    source: Address | Name | Tag | AllSources
-    condition: Pred
+    source: FeedAddress | FeedName | TaggedSources | AllSources
+    condition: Condition
     vars: tuple[str, ...] = ()
 
 
-def leaves(query: Query) -> tuple[Leaf, ...]:
+def list_sources(query: Query) -> tuple[QuerySource, ...]:
     """The sources of the query, in the order in which they are written."""
-    return tuple(_leaves(query.branches, (), (), _conjuncts(query.where)))
+    return tuple(_walk_sources(query.branches, (), (), _split_conjuncts(query.where)))
 
 
-def join_leaves(query: Query, join: Join) -> tuple[Leaf, ...]:
+def list_join_sources(query: Query, join: Join) -> tuple[QuerySource, ...]:
     """The sources of a join's secondary side; of WHERE only what is scoped to it concerns them."""
-    scoped = tuple(part for part in _conjuncts(query.where) if isinstance(part, Scoped))
-    return tuple(_leaves((join.branch,), (), (), scoped))
+    scoped = tuple(part for part in _split_conjuncts(query.where) if isinstance(part, Scoped))
+    return tuple(_walk_sources((join.branch,), (), (), scoped))
 
 
-def _conjuncts(where: Pred | None) -> tuple[Pred, ...]:
+def _split_conjuncts(where: Condition | None) -> tuple[Condition, ...]:
     if where is None:
         return ()
     return where.parts if isinstance(where, And) else (where,)
 
 
-def _leaves(
-    branches: Iterable[Branch], filters: tuple[Pred, ...], names: tuple[str, ...], where: tuple[Pred, ...]
-) -> Iterator[Leaf]:
+def _walk_sources(
+    branches: Iterable[Branch], filters: tuple[Condition, ...], names: tuple[str, ...], where: tuple[Condition, ...]
+) -> Iterator[QuerySource]:
     for branch in branches:
         inner = filters if branch.filter is None else (*filters, branch.filter)
         reached = names if branch.var is None else (*names, branch.var)
-        if isinstance(branch.source, Group):
-            yield from _leaves(branch.source.branches, inner, reached, where)
+        if isinstance(branch.source, SourceGroup):
+            yield from _walk_sources(branch.source.branches, inner, reached, where)
         else:
             meant = (part for part in where if not isinstance(part, Scoped))
             scoped = (part.part for part in where if isinstance(part, Scoped) and part.var in reached)
-            yield Leaf(branch.source, conjunction((*inner, *meant, *scoped)), reached)
+            yield QuerySource(branch.source, conjoin_conditions((*inner, *meant, *scoped)), reached)
 
 
-def walk(pred: Pred) -> Iterator[Pred]:
+def walk_condition(pred: Condition) -> Iterator[Condition]:
     """The predicate and everything in it, outermost first."""
     yield pred
     if isinstance(pred, And | Or):
         for part in pred.parts:
-            yield from walk(part)
+            yield from walk_condition(part)
     elif isinstance(pred, Not | Scoped):
-        yield from walk(pred.part)
+        yield from walk_condition(pred.part)
 
 
-def branches(query: Query) -> Iterator[Branch]:
+def walk_branches(query: Query) -> Iterator[Branch]:
     """Every branch of the query and of its joins, groups before what they hold."""
-    yield from _inside(query.branches)
-    yield from _inside(join.branch for join in query.joins)
+    yield from _walk_union(query.branches)
+    yield from _walk_union(join.branch for join in query.joins)
 
 
-def _inside(union: Iterable[Branch]) -> Iterator[Branch]:
+def _walk_union(union: Iterable[Branch]) -> Iterator[Branch]:
     for branch in union:
         yield branch
-        if isinstance(branch.source, Group):
-            yield from _inside(branch.source.branches)
+        if isinstance(branch.source, SourceGroup):
+            yield from _walk_union(branch.source.branches)
 
 
-def predicates(query: Query) -> Iterator[Pred]:
+def list_conditions(query: Query) -> Iterator[Condition]:
     """WHERE and every filter of a source."""
     if query.where is not None:
         yield query.where
-    for branch in branches(query):
+    for branch in walk_branches(query):
         if branch.filter is not None:
             yield branch.filter
 
 
-def reads(query: Query) -> tuple[Name, ...]:
+def list_read_feeds(query: Query) -> tuple[FeedName, ...]:
     """The feeds the query names as sources."""
-    return tuple(branch.source for branch in branches(query) if isinstance(branch.source, Name))
+    return tuple(branch.source for branch in walk_branches(query) if isinstance(branch.source, FeedName))

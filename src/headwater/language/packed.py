@@ -13,31 +13,31 @@ from zlib import crc32
 
 import msgspec
 
-from headwater.language.ast import Create
+from headwater.language.ast import CreateFeed
 
 VERSION = 1  # raised whenever the values of `ast` change, or what the parser makes of a text
-HEAD = 5
+HEADER_BYTES = 5
 
 
-def pack(create: Create) -> bytes:
-    return _head(create.text) + msgspec.msgpack.encode(msgspec.structs.replace(create, text=""))
+def pack_statement(create: CreateFeed) -> bytes:
+    return _make_header(create.text) + msgspec.msgpack.encode(msgspec.structs.replace(create, text=""))
 
 
-def unpack(form: bytes | None, text: str) -> Create | None:
+def unpack_statement(form: bytes | None, text: str) -> CreateFeed | None:
     """The statement that was packed; None where its text must be read again."""
-    if form is None or form[:HEAD] != _head(text):
+    if form is None or form[:HEADER_BYTES] != _make_header(text):
         return None
     try:
-        said = _decoder().decode(memoryview(form)[HEAD:])
+        said = _get_decoder().decode(memoryview(form)[HEADER_BYTES:])
     except msgspec.MsgspecError:
         return None
-    return Create(said.name, said.query, said.replace, said.pos, text, said.comments)
+    return CreateFeed(said.name, said.query, said.replace, said.pos, text, said.comments)
 
 
-def _head(text: str) -> bytes:
-    return (VERSION << 32 | crc32(text.encode(errors="surrogatepass"))).to_bytes(HEAD, "big")
+def _make_header(text: str) -> bytes:
+    return (VERSION << 32 | crc32(text.encode(errors="surrogatepass"))).to_bytes(HEADER_BYTES, "big")
 
 
 @cache
-def _decoder() -> msgspec.msgpack.Decoder[Create]:
-    return msgspec.msgpack.Decoder(Create)
+def _get_decoder() -> msgspec.msgpack.Decoder[CreateFeed]:
+    return msgspec.msgpack.Decoder(CreateFeed)

@@ -8,102 +8,104 @@ import re2
 
 from headwater.language.ast import (
     TRUE,
-    Address,
-    Ago,
     And,
-    Cmp,
+    ComparisonOperator,
+    Condition,
     Contains,
     DateIn,
     DateIs,
     Equals,
+    FeedAddress,
+    FeedName,
     Field,
     Has,
     Instant,
+    LastWindow,
     Matches,
-    Name,
     Near,
     Not,
     Or,
     Position,
-    Pred,
+    RelativeInstant,
     Scoped,
     Similar,
     SizeIs,
     SourceIs,
-    Unit,
-    Window,
+    TimeUnit,
 )
-from headwater.language.cursor import CLAUSES, JOINS, Cursor, Mistake
-from headwater.language.instants import read_instant
-from headwater.language.lexer import KEYWORDS, Kind, Token
+from headwater.language.cursor import CLAUSE_KEYWORDS, JOIN_KEYWORDS, Cursor, ParseError
+from headwater.language.instants import parse_instant
+from headwater.language.lexer import KEYWORDS, Token, TokenKind
 
-REGEX_CHARACTERS = 1_000
-COMPARISONS = tuple(map(str, Cmp))
-UNITS = {name: unit for unit in Unit for name in (str(unit), f"{unit}S")}
-_AFTER_ATOM = ("AND", "OR", "WHERE", *JOINS, *CLAUSES)
+MAX_REGEX_CHARACTERS = 1_000
+COMPARISONS = tuple(map(str, ComparisonOperator))
+UNITS = {name: unit for unit in TimeUnit for name in (str(unit), f"{unit}S")}
+_AFTER_ATOM = ("AND", "OR", "WHERE", *JOIN_KEYWORDS, *CLAUSE_KEYWORDS)
 _WORD = re.compile(r"[^\W_]")
 
 
-def predicate(cursor: Cursor) -> Pred:
+def parse_condition(cursor: Cursor) -> Condition:
     """conj { OR conj }"""
     start = cursor.position()
-    parts = [_conjunction(cursor)]
-    while cursor.take_if("OR"):
-        parts.append(_conjunction(cursor))
-    return parts[0] if len(parts) == 1 else Or(tuple(_flat(parts, Or)), start)
+    parts = [_parse_conjunction(cursor)]
+    while cursor.take_keyword("OR"):
+        parts.append(_parse_conjunction(cursor))
+    return parts[0] if len(parts) == 1 else Or(tuple(_flatten_parts(parts, Or)), start)
 
 
-def _conjunction(cursor: Cursor) -> Pred:
+def _parse_conjunction(cursor: Cursor) -> Condition:
     start = cursor.position()
-    parts = [_negation(cursor)]
-    while cursor.take_if("AND"):
-        parts.append(_negation(cursor))
-    return parts[0] if len(parts) == 1 else And(tuple(_flat(parts, And)), start)
+    parts = [_parse_negation(cursor)]
+    while cursor.take_keyword("AND"):
+        parts.append(_parse_negation(cursor))
+    return parts[0] if len(parts) == 1 else And(tuple(_flatten_parts(parts, And)), start)
 
 
-def _flat(parts: list[Pred], kind: type[And | Or]) -> list[Pred]:
+def _flatten_parts(parts: list[Condition], kind: type[And | Or]) -> list[Condition]:
     return [inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,))]
 
 
-def _negation(cursor: Cursor) -> Pred:
+def _parse_negation(cursor: Cursor) -> Condition:
     start = cursor.position()
     try:
-        if cursor.take_if("NOT"):
-            with cursor.nested():
-                return Not(_negation(cursor), start)
+        if cursor.take_keyword("NOT"):
+            with cursor.nested_level():
+                return Not(_parse_negation(cursor), start)
         if cursor.take_sign("("):
-            with cursor.nested():
-                inner = predicate(cursor)
-            cursor.close(")", "(")
+            with cursor.nested_level():
+                inner = parse_condition(cursor)
+            cursor.expect_closing(")", "(")
             return inner
-        if cursor.at_kind(Kind.VAR):
+        if cursor.at_kind(TokenKind.VAR):
             name = cursor.take().value
             cursor.expect_sign("[", f'the conditions on ${name} stand in brackets: ${name}[TITLE CONTAINS "…"]')
-            with cursor.nested():
-                inner = predicate(cursor)
-            cursor.close("]", "[")
+            with cursor.nested_level():
+                inner = parse_condition(cursor)
+            cursor.expect_closing("]", "[")
             return Scoped(name, inner, start)
-        return _atom(cursor)
-    except Mistake as mistake:
+        return _parse_atom(cursor)
+    except ParseError as mistake:
         if mistake.lost:
             raise
-        cursor.skip(*_AFTER_ATOM, signs=(")", "]", "|"))
+        cursor.skip_to(*_AFTER_ATOM, signs=(")", "]", "|"))
         return TRUE
 
 
-def _atom(cursor: Cursor) -> Pred:
+def _parse_atom(cursor: Cursor) -> Condition:
     start = cursor.position()
-    if cursor.take_if("HAS"):
-        return Has(cursor.field(), start)
-    field = cursor.field()
+    if cursor.take_keyword("HAS"):
+        return Has(cursor.parse_field(), start)
+    field = cursor.parse_field()
     if field.is_text:
-        return _text_atom(cursor, field)
+        return _parse_text_atom(cursor, field)
     if field.is_date:
-        return _date_atom(cursor, field)
+        return _parse_date_atom(cursor, field)
     if field is Field.SIZE:
-        _compare(cursor, field, COMPARISONS)
-        return SizeIs(Cmp(cursor.take().value), cursor.number(0, None, "SIZE", "SIZE > 500"), start)
-    return _source_atom(cursor)
+        _expect_comparison(cursor, field, COMPARISONS)
+        return SizeIs(
+            ComparisonOperator(cursor.take().value), cursor.parse_number(0, None, "SIZE", "SIZE > 500"), start
+        )
+    return _parse_source_atom(cursor)
 
 
 _TEXT_OPERATORS = ("CONTAINS", "=", "!=", "IN", "MATCHES")
@@ -115,117 +117,123 @@ _OTHER_LANGUAGES = {
 }
 
 
-def _text_atom(cursor: Cursor, field: Field) -> Pred:
-    start = cursor.report.position(cursor.before.offset)
-    if cursor.take_if("CONTAINS"):
-        return _contains(cursor, field, start)
+def _parse_text_atom(cursor: Cursor, field: Field) -> Condition:
+    start = cursor.diagnostics.position_at(cursor.previous.offset)
+    if cursor.take_keyword("CONTAINS"):
+        return _parse_contains(cursor, field, start)
     if negation := cursor.take_sign("=", "!="):
-        values, everyone, _ = _values(cursor, field, str(negation.value), "a text in quotes")
+        values, everyone, _ = _parse_values(cursor, field, str(negation.value), "a text in quotes")
         return Equals(field, values, everyone, negation.value == "!=", start)
-    if cursor.take_if("IN"):
-        return Equals(field, tuple(token.value for token in strings(cursor)), pos=start, listed=True)
-    if cursor.take_if("MATCHES"):
+    if cursor.take_keyword("IN"):
+        return Equals(field, tuple(token.value for token in parse_strings(cursor)), pos=start, listed=True)
+    if cursor.take_keyword("MATCHES"):
         token = cursor.expect_kind(
-            Kind.REGEX, "a regular expression between slashes", "for example MATCHES /CVE-\\d+/i"
+            TokenKind.REGEX, "a regular expression between slashes", "for example MATCHES /CVE-\\d+/i"
         )
-        return _matches(cursor, field, token)
-    if cursor.take_if("SIMILAR"):
-        cursor.expect("TO")
-        token = _searched(cursor, "a text in quotes")
-        at = similarity(cursor) if cursor.take_if("AT") else 0.5
+        return _parse_matches(cursor, field, token)
+    if cursor.take_keyword("SIMILAR"):
+        cursor.expect_keyword("TO")
+        token = _parse_searched_text(cursor, "a text in quotes")
+        at = parse_similarity(cursor) if cursor.take_keyword("AT") else 0.5
         return Similar(field, token.value, at, start)
     if cursor.at_sign("<", "<=", ">", ">="):
-        cursor.wrong(
+        cursor.report_error(
             cursor.token,
             f"{field} is text and cannot be compared with {cursor.token.value}",
             "use CONTAINS, =, !=, IN or MATCHES",
         )
-        raise Mistake
-    hint = _OTHER_LANGUAGES.get(cursor.token.text.upper()) or cursor.meant(("CONTAINS", "MATCHES", "SIMILAR"))
-    if cursor.at_kind(Kind.STRING):
+        raise ParseError
+    hint = _OTHER_LANGUAGES.get(cursor.token.text.upper()) or cursor.suggest_keyword(("CONTAINS", "MATCHES", "SIMILAR"))
+    if cursor.at_kind(TokenKind.STRING):
         hint = f"for example {field} CONTAINS {cursor.token.text[:40]}"
-    raise cursor.fail(f"an operator after {field} ({', '.join(_TEXT_OPERATORS)})", hint)
+    raise cursor.missing_error(f"an operator after {field} ({', '.join(_TEXT_OPERATORS)})", hint)
 
 
-def similarity(cursor: Cursor) -> float:
-    return cursor.number(0.01, 1, "AT", "AT 0.7")
+def parse_similarity(cursor: Cursor) -> float:
+    return cursor.parse_number(0.01, 1, "AT", "AT 0.7")
 
 
-def _contains(cursor: Cursor, field: Field, start: Position) -> Pred:
-    exact = cursor.take_if("EXACT") is not None
-    if listed := cursor.take_if("ANY", "ALL"):
-        tokens = strings(cursor)
+def _parse_contains(cursor: Cursor, field: Field, start: Position) -> Condition:
+    exact = cursor.take_keyword("EXACT") is not None
+    if listed := cursor.take_keyword("ANY", "ALL"):
+        tokens = parse_strings(cursor)
         for token in tokens:
-            _check_words(cursor, token)
+            _check_has_word(cursor, token)
         values = tuple(token.value for token in tokens)
         everyone = listed.value == "ALL" and len(values) > 1
         return Contains(field, values, everyone, exact, start, listed=True)
     expected = "the searched text in quotes, or ANY (…), ALL (…)"
-    if not exact and cursor.at_kind(Kind.STRING) and cursor.after().keyword == "NEAR":
-        left = _searched(cursor, expected)
+    if not exact and cursor.at_kind(TokenKind.STRING) and cursor.peek().keyword == "NEAR":
+        left = _parse_searched_text(cursor, expected)
         cursor.take()
-        distance = cursor.integer("how many words apart", 'for example CONTAINS "ash" NEAR 5 "cloud"')
-        return Near(field, left.value, distance, _searched(cursor, "the second text in quotes").value, start)
-    values, everyone, tokens = _values(cursor, field, "CONTAINS", expected)
+        distance = cursor.parse_integer("how many words apart", 'for example CONTAINS "ash" NEAR 5 "cloud"')
+        return Near(field, left.value, distance, _parse_searched_text(cursor, "the second text in quotes").value, start)
+    values, everyone, tokens = _parse_values(cursor, field, "CONTAINS", expected)
     for token in tokens:
-        _check_words(cursor, token)
+        _check_has_word(cursor, token)
     return Contains(field, values, everyone, exact, start)
 
 
-def _searched(cursor: Cursor, expected: str) -> Token:
-    token = cursor.expect_kind(Kind.STRING, expected, "put it in double quotes")
-    _check_words(cursor, token)
+def _parse_searched_text(cursor: Cursor, expected: str) -> Token:
+    token = cursor.expect_kind(TokenKind.STRING, expected, "put it in double quotes")
+    _check_has_word(cursor, token)
     return token
 
 
-def _check_words(cursor: Cursor, token: Token) -> None:
+def _check_has_word(cursor: Cursor, token: Token) -> None:
     if not _WORD.search(token.value):
-        cursor.wrong(token, "the searched text has no word", "CONTAINS needs at least one letter or digit")
+        cursor.report_error(token, "the searched text has no word", "CONTAINS needs at least one letter or digit")
 
 
-def _values(cursor: Cursor, field: Field, operator: str, expected: str) -> tuple[tuple[str, ...], bool, list[Token]]:
+def _parse_values(
+    cursor: Cursor, field: Field, operator: str, expected: str
+) -> tuple[tuple[str, ...], bool, list[Token]]:
     """STRING { OR STRING } | STRING { AND STRING }: the values, whether all are wanted, and their tokens."""
-    tokens = [cursor.expect_kind(Kind.STRING, expected, "put it in double quotes")]
+    tokens = [cursor.expect_kind(TokenKind.STRING, expected, "put it in double quotes")]
     connective: str | None = None
-    while cursor.at("AND", "OR") and cursor.after().kind is Kind.STRING:
+    while cursor.at_keyword("AND", "OR") and cursor.peek().kind is TokenKind.STRING:
         word = cursor.take()
         if connective is not None and word.value != connective:
             inside = f"{field} CONTAINS ANY (…) AND {field} CONTAINS ALL (…)"
             instead = inside if operator == "CONTAINS" else f"{field} IN (…)"
-            cursor.wrong(word, "AND and OR are mixed in a list of values", f"write {instead}, or repeat the field")
+            cursor.report_error(
+                word, "AND and OR are mixed in a list of values", f"write {instead}, or repeat the field"
+            )
         connective = connective or word.value
         tokens.append(cursor.take())
     return tuple(token.value for token in tokens), connective == "AND", tokens
 
 
-def strings(cursor: Cursor) -> list[Token]:
+def parse_strings(cursor: Cursor) -> list[Token]:
     """( STRING { , STRING } )"""
     cursor.expect_sign("(", 'a list stands in parentheses: ("a", "b")')
-    tokens = [cursor.expect_kind(Kind.STRING, "a text in quotes", "a list has at least one value in double quotes")]
-    while cursor.at_sign(",") or cursor.at("AND", "OR"):
+    tokens = [
+        cursor.expect_kind(TokenKind.STRING, "a text in quotes", "a list has at least one value in double quotes")
+    ]
+    while cursor.at_sign(",") or cursor.at_keyword("AND", "OR"):
         if not cursor.at_sign(","):
-            cursor.miss("“,” or “)”", "values of a list are separated by commas")
+            cursor.report_missing("“,” or “)”", "values of a list are separated by commas")
         cursor.take()
-        tokens.append(cursor.expect_kind(Kind.STRING, "a text in quotes", "put it in double quotes"))
-    cursor.close(")", "(")
+        tokens.append(cursor.expect_kind(TokenKind.STRING, "a text in quotes", "put it in double quotes"))
+    cursor.expect_closing(")", "(")
     return tokens
 
 
-def _matches(cursor: Cursor, field: Field, token: Token) -> Pred:
+def _parse_matches(cursor: Cursor, field: Field, token: Token) -> Condition:
     """Compiled here once, so that a pattern which RE2 refuses is refused when the query is made."""
     ignore_case = token.text.endswith("i")
     body = token.text[1:-2] if ignore_case else token.text[1:-1]
     pattern = re.sub(r"\\(.)", lambda escape: "/" if escape[1] == "/" else escape[0], body)
     if not pattern:
-        cursor.wrong(token, "the regular expression is empty", "a comment begins with --")
-    elif len(pattern) > REGEX_CHARACTERS:
-        cursor.wrong(
+        cursor.report_error(token, "the regular expression is empty", "a comment begins with --")
+    elif len(pattern) > MAX_REGEX_CHARACTERS:
+        cursor.report_error(
             token,
             f"the regular expression has {len(pattern):,} characters",
-            f"at most {REGEX_CHARACTERS:,} are allowed",
+            f"at most {MAX_REGEX_CHARACTERS:,} are allowed",
         )
-    elif problem := regex_problem(pattern):
-        cursor.wrong(
+    elif problem := find_regex_problem(pattern):
+        cursor.report_error(
             token,
             f"bad regular expression: {problem}",
             "RE2 syntax: no back-references and no look-around",
@@ -233,7 +241,7 @@ def _matches(cursor: Cursor, field: Field, token: Token) -> Pred:
     return Matches(field, pattern, ignore_case, cursor.position(token))
 
 
-def regex_problem(pattern: str) -> str | None:
+def find_regex_problem(pattern: str) -> str | None:
     """Why RE2 refuses the pattern, with its backslashes doubled as in a string; None if it takes it."""
     options = re2.Options()
     options.log_errors = False
@@ -246,100 +254,104 @@ def regex_problem(pattern: str) -> str | None:
     return None
 
 
-def _compare(cursor: Cursor, field: Field, operators: tuple[str, ...]) -> None:
+def _expect_comparison(cursor: Cursor, field: Field, operators: tuple[str, ...]) -> None:
     if not cursor.at_sign(*COMPARISONS):
         hint = f"{field} is {'a date' if field.is_date else 'a number'}: compare it with < or >"
-        raise cursor.fail(f"an operator after {field} ({', '.join(operators)})", cursor.meant(operators, hint))
+        raise cursor.missing_error(
+            f"an operator after {field} ({', '.join(operators)})", cursor.suggest_keyword(operators, hint)
+        )
 
 
-def _date_atom(cursor: Cursor, field: Field) -> Pred:
-    start = cursor.report.position(cursor.before.offset)
-    if cursor.take_if("IN"):
-        window = last(cursor)
+def _parse_date_atom(cursor: Cursor, field: Field) -> Condition:
+    start = cursor.diagnostics.position_at(cursor.previous.offset)
+    if cursor.take_keyword("IN"):
+        window = parse_window(cursor)
         if window.unit is None:
-            cursor.wrong(
-                cursor.before, f"{field} is a date and needs a span of time", f"for example {field} IN LAST 3 DAYS"
+            cursor.report_error(
+                cursor.previous, f"{field} is a date and needs a span of time", f"for example {field} IN LAST 3 DAYS"
             )
         return DateIn(field, window, start)
-    _compare(cursor, field, (*COMPARISONS, "IN"))
-    cmp = Cmp(cursor.take().value)
-    if cursor.take_if("NOW"):
+    _expect_comparison(cursor, field, (*COMPARISONS, "IN"))
+    cmp = ComparisonOperator(cursor.take().value)
+    if cursor.take_keyword("NOW"):
         if not cursor.take_sign("-"):
-            return DateIs(field, cmp, Ago(), start)
-        count = cursor.integer("a number", "for example NOW - 3 DAYS")
-        return DateIs(field, cmp, Ago(count, unit(cursor, "NOW - 3 DAYS")), start)
+            return DateIs(field, cmp, RelativeInstant(), start)
+        count = cursor.parse_integer("a number", "for example NOW - 3 DAYS")
+        return DateIs(field, cmp, RelativeInstant(count, parse_unit(cursor, "NOW - 3 DAYS")), start)
     token = cursor.expect_kind(
-        Kind.STRING, "a date in quotes or NOW", f'for example {field} > "2024-03-01" or {field} > NOW - 3 DAYS'
+        TokenKind.STRING, "a date in quotes or NOW", f'for example {field} > "2024-03-01" or {field} > NOW - 3 DAYS'
     )
-    epoch = read_instant(token.value)
+    epoch = parse_instant(token.value)
     if epoch is None:
-        cursor.wrong(token, f"“{token.value}” is not a date", 'write "2024-03-01" or "2024-03-01T08:00Z"')
+        cursor.report_error(token, f"“{token.value}” is not a date", 'write "2024-03-01" or "2024-03-01T08:00Z"')
     return DateIs(field, cmp, Instant(token.value, epoch or 0.0), start)
 
 
-def unit(cursor: Cursor, example: str) -> Unit:
-    if cursor.token.kind is Kind.WORD and cursor.token.value in UNITS:
+def parse_unit(cursor: Cursor, example: str) -> TimeUnit:
+    if cursor.token.kind is TokenKind.WORD and cursor.token.value in UNITS:
         return UNITS[cursor.take().value]
-    raise cursor.fail("a time unit (MINUTES, HOURS, DAYS, WEEKS)", cursor.meant(UNITS, f"for example {example}"))
-
-
-def last(cursor: Cursor, expected: str = "LAST …") -> Window:
-    """LAST [INT] ( ITEMS | unit )"""
-    cursor.expect("LAST", "for example LAST 3 HOURS or LAST 100 ITEMS", expected)
-    count = 1
-    if cursor.at_kind(Kind.NUMBER):
-        count = cursor.integer("a number", "for example LAST 3 HOURS or LAST 100 ITEMS")
-    if cursor.take_if("ITEMS", "ITEM"):
-        return Window(count)
-    if cursor.token.kind is Kind.WORD and cursor.token.value in UNITS:
-        return Window(count, UNITS[cursor.take().value])
-    raise cursor.fail(
-        "ITEMS or a time unit (MINUTES, HOURS, DAYS, WEEKS)",
-        cursor.meant((*UNITS, "ITEMS"), "for example LAST 3 HOURS or LAST 100 ITEMS"),
+    raise cursor.missing_error(
+        "a time unit (MINUTES, HOURS, DAYS, WEEKS)", cursor.suggest_keyword(UNITS, f"for example {example}")
     )
 
 
-def _source_atom(cursor: Cursor) -> Pred:
-    start = cursor.report.position(cursor.before.offset)
-    if cursor.take_if("IN"):
+def parse_window(cursor: Cursor, expected: str = "LAST …") -> LastWindow:
+    """LAST [INT] ( ITEMS | unit )"""
+    cursor.expect_keyword("LAST", "for example LAST 3 HOURS or LAST 100 ITEMS", expected)
+    count = 1
+    if cursor.at_kind(TokenKind.NUMBER):
+        count = cursor.parse_integer("a number", "for example LAST 3 HOURS or LAST 100 ITEMS")
+    if cursor.take_keyword("ITEMS", "ITEM"):
+        return LastWindow(count)
+    if cursor.token.kind is TokenKind.WORD and cursor.token.value in UNITS:
+        return LastWindow(count, UNITS[cursor.take().value])
+    raise cursor.missing_error(
+        "ITEMS or a time unit (MINUTES, HOURS, DAYS, WEEKS)",
+        cursor.suggest_keyword((*UNITS, "ITEMS"), "for example LAST 3 HOURS or LAST 100 ITEMS"),
+    )
+
+
+def _parse_source_atom(cursor: Cursor) -> Condition:
+    start = cursor.diagnostics.position_at(cursor.previous.offset)
+    if cursor.take_keyword("IN"):
         cursor.expect_sign("(", "a list stands in parentheses: (guardian, iris)")
-        sources = [_source(cursor)]
+        sources = [_parse_source(cursor)]
         while cursor.take_sign(","):
-            sources.append(_source(cursor))
-        cursor.close(")", "(")
+            sources.append(_parse_source(cursor))
+        cursor.expect_closing(")", "(")
         return SourceIs(tuple(sources), pos=start, listed=True)
     if not cursor.at_sign("=", "!="):
-        raise cursor.fail("an operator after SOURCE (=, !=, IN)", "for example SOURCE = guardian")
+        raise cursor.missing_error("an operator after SOURCE (=, !=, IN)", "for example SOURCE = guardian")
     negated = cursor.take().value == "!="
-    return SourceIs((_source(cursor),), negated, start)
+    return SourceIs((_parse_source(cursor),), negated, start)
 
 
-def _source(cursor: Cursor) -> Name | Address:
+def _parse_source(cursor: Cursor) -> FeedName | FeedAddress:
     start = cursor.position()
-    if cursor.at_kind(Kind.STRING):
+    if cursor.at_kind(TokenKind.STRING):
         token = cursor.take()
-        if is_address(token.value):
-            return Address(token.value, start)
-        not_an_address(cursor, token)
-        return Address(token.value, start)
-    if cursor.at_kind(Kind.WORD) and cursor.token.value not in KEYWORDS:
-        return Name(cursor.take().value, start)
-    raise cursor.fail("a feed name, or an address in quotes", reserved(cursor))
+        if is_feed_address(token.value):
+            return FeedAddress(token.value, start)
+        report_bad_address(cursor, token)
+        return FeedAddress(token.value, start)
+    if cursor.at_kind(TokenKind.WORD) and cursor.token.value not in KEYWORDS:
+        return FeedName(cursor.take().value, start)
+    raise cursor.missing_error("a feed name, or an address in quotes", hint_reserved_word(cursor))
 
 
-def is_address(text: str) -> bool:
+def is_feed_address(text: str) -> bool:
     return re.match(r"https?://[^\s/?#]", text, re.IGNORECASE) is not None and not re.search(r"[\x00-\x20\x7f]", text)
 
 
-def not_an_address(cursor: Cursor, token: Token) -> None:
-    cursor.wrong(
+def report_bad_address(cursor: Cursor, token: Token) -> None:
+    cursor.report_error(
         token,
         f"“{token.value[:60]}” is not a feed address",
         'an address starts with http:// or https://; a feed you named is written without quotes, a group as TAG "…"',
     )
 
 
-def reserved(cursor: Cursor, otherwise: str | None = None) -> str | None:
+def hint_reserved_word(cursor: Cursor, otherwise: str | None = None) -> str | None:
     """The hint for a keyword where a name should stand."""
     keyword = cursor.token.keyword
     return f"{keyword} is a reserved word; choose another name" if keyword else otherwise

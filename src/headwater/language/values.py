@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
-from headwater.language.said import Said
+from headwater.language.said import SyntaxNode
 
 
 class Position(NamedTuple):
@@ -47,7 +47,7 @@ class Field(StrEnum):
         return self in DATE_FIELDS
 
     @property
-    def sort(self) -> str:
+    def value_kind(self) -> str:
         """What kind of value it holds; only values of one kind can be equal."""
         return "text" if self.is_text else "date" if self.is_date else str(self)
 
@@ -68,7 +68,7 @@ TEXT_FIELDS = frozenset(
 DATE_FIELDS = frozenset({Field.PUBLISHED, Field.UPDATED})
 
 
-class Unit(StrEnum):
+class TimeUnit(StrEnum):
     SECOND = "SECOND"
     MINUTE = "MINUTE"
     HOUR = "HOUR"
@@ -79,20 +79,20 @@ class Unit(StrEnum):
     @property
     def seconds(self) -> int:
         """A month is thirty days."""
-        return _SECONDS[self]
+        return _UNIT_SECONDS[self]
 
 
-_SECONDS = {
-    Unit.SECOND: 1,
-    Unit.MINUTE: 60,
-    Unit.HOUR: 3_600,
-    Unit.DAY: 86_400,
-    Unit.WEEK: 604_800,
-    Unit.MONTH: 2_592_000,
+_UNIT_SECONDS = {
+    TimeUnit.SECOND: 1,
+    TimeUnit.MINUTE: 60,
+    TimeUnit.HOUR: 3_600,
+    TimeUnit.DAY: 86_400,
+    TimeUnit.WEEK: 604_800,
+    TimeUnit.MONTH: 2_592_000,
 }
 
 
-class Cmp(StrEnum):
+class ComparisonOperator(StrEnum):
     EQ = "="
     NE = "!="
     LT = "<"
@@ -101,40 +101,40 @@ class Cmp(StrEnum):
     GE = ">="
 
 
-class Window(Said, frozen=True):
+class LastWindow(SyntaxNode, frozen=True):
     """LAST n of something: n items when `unit` is None, else a span of time."""
 
     count: int
-    unit: Unit | None = None
+    unit: TimeUnit | None = None
 
     @property
     def seconds(self) -> int | None:
         return None if self.unit is None else self.count * self.unit.seconds
 
 
-class Instant(Said, frozen=True):
+class Instant(SyntaxNode, frozen=True):
     """A date as written: "2024-03-01" or "2024-03-01T08:00Z"; `epoch` is what it means."""
 
-    aside: ClassVar[frozenset[str]] = frozenset({"text"})
+    ignored_fields: ClassVar[frozenset[str]] = frozenset({"text"})
 
     text: str
     epoch: float
 
 
-class Ago(Said, frozen=True):
+class RelativeInstant(SyntaxNode, frozen=True):
     """NOW, or NOW - n units; evaluated when an item arrives."""
 
     count: int = 0
-    unit: Unit | None = None
+    unit: TimeUnit | None = None
 
     @property
     def seconds(self) -> int:
         return 0 if self.unit is None else self.count * self.unit.seconds
 
 
-class Span(Said, frozen=True):
+class Duration(SyntaxNode, frozen=True):
     count: int
-    unit: Unit
+    unit: TimeUnit
 
     @property
     def seconds(self) -> int:

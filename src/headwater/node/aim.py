@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class TargetOutcome:
     """What a query asks for: whether it is expected to be met, what is expected, by what, and in words.
 
     `times` is how much more than its importance its feeds count for it; `requests_per_minute` is what they get, or

@@ -7,18 +7,18 @@ from typing import Any
 
 from headwater.errors import SettingsError
 from headwater.estimate.registry import ESTIMATORS
-from headwater.node.setting_up import build_strategy
+from headwater.node.setting_up import build_configured_strategy
 from headwater.node.targets import require_beliefs
 from headwater.schedule.base import Strategy
 from headwater.schedule.registry import STRATEGIES
-from headwater.settings import Settings, changed
+from headwater.settings import Settings, change_settings
 
-DECIDING = ("strategy", "estimator", "objective")
-TARGET = ("target_completeness", "target_freshness", "target_delay")
-CHANGEABLE = ("budget", *DECIDING, *TARGET, "keep_days", "keep_per_feed", "readers_add")
+STRATEGY_SETTINGS = ("strategy", "estimator", "objective")
+TARGET_SETTINGS = ("target_completeness", "target_freshness", "target_delay")
+CHANGEABLE = ("budget", *STRATEGY_SETTINGS, *TARGET_SETTINGS, "keep_days", "keep_per_feed", "readers_add")
 
 
-def agreed(
+def check_changes(
     given: Settings, changes: Mapping[str, Any], present: Strategy, *, at_once: bool = True
 ) -> tuple[Settings, Strategy | None]:
     """The settings with the changes, and the strategy where it is another now; SettingsError names the field.
@@ -30,22 +30,24 @@ def agreed(
         if wanted is not None and wanted not in known and wanted != getattr(given, name):
             # A name with a dot would load code: whoever may write headwater.toml may do that, not whoever signs in.
             raise SettingsError(f"There is no {name} “{wanted[:100]}”; your own is named in headwater.toml.", name)
-    new = changed(given, changes)
+    new = change_settings(given, changes)
     if at_once and given.target is not None and new.target is not None and "budget" in changes:
         raise SettingsError("The server aims at a quality and finds the budget itself (target mode).", "budget")
     strategy = None
-    if any(getattr(new, name) != getattr(given, name) for name in DECIDING):
+    if any(getattr(new, name) != getattr(given, name) for name in STRATEGY_SETTINGS):
         try:
-            strategy = build_strategy(new)
+            strategy = build_configured_strategy(new)
         except SettingsError as error:
-            raise SettingsError(str(error), _first(DECIDING, changes)) from error
+            raise SettingsError(str(error), _find_changed_name(STRATEGY_SETTINGS, changes)) from error
     if new.target is not None:
         try:
             require_beliefs(strategy or present)
         except SettingsError as error:
-            raise SettingsError(str(error), _first((*TARGET, *DECIDING), changes)) from error
+            raise SettingsError(
+                str(error), _find_changed_name((*TARGET_SETTINGS, *STRATEGY_SETTINGS), changes)
+            ) from error
     return new, strategy
 
 
-def _first(names: Iterable[str], changes: Mapping[str, Any]) -> str:
+def _find_changed_name(names: Iterable[str], changes: Mapping[str, Any]) -> str:
     return next((name for name in names if name in changes), "")

@@ -13,44 +13,44 @@ import numpy as np
 
 from headwater.estimate.base import Floats
 from headwater.model import Ending, Known, Refresh
-from headwater.node.roster import host_of
-from headwater.schedule.hosts import GAP, Host, answered, refused
-from headwater.schedule.manners import LEAST, Standing, allowed_from, earned_interval, fill
+from headwater.node.roster import registered_domain_of_url
+from headwater.schedule.hosts import GAP, HostState, note_answer, note_refusal
+from headwater.schedule.manners import LEAST_INTERVAL, PolitenessFacts, allowed_from, earned_interval, load_facts
 
-_ANSWERED = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.GONE, Ending.MISSING})
+_ANSWERS = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.GONE, Ending.MISSING})
 
 
-class Courtesy:
+class Politeness:
     """`least` is the shortest pause between two refreshes of one feed; only a test network may lower it."""
 
-    def __init__(self, rng: np.random.Generator, *, least: float = LEAST) -> None:
+    def __init__(self, rng: np.random.Generator, *, least: float = LEAST_INTERVAL) -> None:
         self._rng = rng
-        self.least = least
-        self.pushed: set[int] = set()  # feeds that a hub pushes: only a slow safety poll remains
-        self._hosts: dict[str, Host] = {}  # only hosts that have refused something lately
+        self.least_interval = least
+        self.pushed_feeds: set[int] = set()  # feeds that a hub pushes: only a slow safety poll remains
+        self._hosts: dict[str, HostState] = {}  # only hosts that have refused something lately
 
-    def allowed(self, known: Sequence[Known], rate: Floats, now: float) -> Floats:
+    def compute_earliest(self, known: Sequence[Known], rate: Floats, now: float) -> Floats:
         """When each of these feeds, just refreshed, may be asked again. `rate` is what we believe (NaN: nothing)."""
-        standing = Standing.of(len(known))
-        fill(standing, np.arange(len(known)), known)
+        standing = PolitenessFacts.of(len(known))
+        load_facts(standing, np.arange(len(known)), known)
         believed = np.isfinite(rate)
-        standing.earned[believed] = earned_interval(rate[believed], self.least)
-        standing.pushed[:] = [one.feed_id in self.pushed for one in known]
+        standing.earned[believed] = earned_interval(rate[believed], self.least_interval)
+        standing.pushed[:] = [one.feed_id in self.pushed_feeds for one in known]
         standing.jitter = self._rng.random(len(known))
-        return allowed_from(standing, now, least=self.least)[0]
+        return allowed_from(standing, now, least=self.least_interval)[0]
 
-    def heard(self, refresh: Refresh, url: str, retry_after: float | None) -> tuple[str, float] | None:
+    def record_answer(self, refresh: Refresh, url: str, retry_after: float | None) -> tuple[str, float] | None:
         """Learn what an answer says about the host; the domain and until when it is to be left alone, if it changed."""
         if not self._hosts and refresh.ending is not Ending.THROTTLED:
             return None
         if refresh.ending is Ending.PARTIAL and refresh.status is None:
             return None  # pushed by a hub: the host itself has said nothing
-        domain = host_of(url)
+        domain = registered_domain_of_url(url)
         host = self._hosts.get(domain)
         if refresh.ending is Ending.THROTTLED:
-            host = refused(host or Host(), refresh.feed_id, refresh.at, retry_after)
-        elif host is not None and refresh.ending in _ANSWERED:
-            host = answered(host, refresh.feed_id, refresh.at)
+            host = note_refusal(host or HostState(), refresh.feed_id, refresh.at, retry_after)
+        elif host is not None and refresh.ending in _ANSWERS:
+            host = note_answer(host, refresh.feed_id, refresh.at)
         else:
             return None
         if host.refusals == 0 and host.gap <= GAP and not host.held:
@@ -59,15 +59,15 @@ class Courtesy:
             self._hosts[domain] = host
         return domain, host.not_before if host.not_before is not None else -np.inf
 
-    def must_wait(self, known: Known, now: float) -> float | None:
+    def find_hold(self, known: Known, now: float) -> float | None:
         """Until when a server's own word forbids even a person's refresh, None if it does not."""
-        host = self._hosts.get(host_of(known.url))
-        said = [known.not_before, host.until(known.feed_id) if host else None]
+        host = self._hosts.get(registered_domain_of_url(known.url))
+        said = [known.not_before, host.blocked_until(known.feed_id) if host else None]
         until = max((moment for moment in said if moment is not None), default=now)
         return until if until > now else None
 
     @property
-    def held(self) -> Mapping[str, float]:
+    def held_domains(self) -> Mapping[str, float]:
         """Domains that are to be left alone as a whole, and until when."""
         return {domain: host.not_before for domain, host in self._hosts.items() if host.not_before is not None}
 
@@ -75,4 +75,4 @@ class Courtesy:
         return msgspec.json.encode(self._hosts)
 
     def load(self, blob: bytes) -> None:
-        self._hosts = msgspec.json.decode(blob, type=dict[str, Host])
+        self._hosts = msgspec.json.decode(blob, type=dict[str, HostState])

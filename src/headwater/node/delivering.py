@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 
 from headwater.fetch.client import Fetcher
-from headwater.publish.deliver import Deliverer, hook_secret
-from headwater.publish.sinks import Hook, Mail, Notice
+from headwater.publish.deliver import Deliverer, load_webhook_secret
+from headwater.publish.sinks import MailSink, NotificationSink, WebhookSink
 from headwater.settings import Settings
 from headwater.store.store import Store
 
 
-async def delivering(store: Store, fetcher: Fetcher, given: Settings) -> Deliverer:
-    secret = await hook_secret(store, time.time())
+async def make_deliverer(store: Store, fetcher: Fetcher, given: Settings) -> Deliverer:
+    secret = await load_webhook_secret(store, time.time())
     sinks = {
-        "email": Mail(given.smtp_url, given.mail_from),
-        "webhook": Hook(fetcher, secret),
-        "notify": Notice(given.allow_private),
+        "email": MailSink(given.smtp_url, given.mail_from),
+        "webhook": WebhookSink(fetcher, secret),
+        "notify": NotificationSink(given.allow_private),
     }
     return Deliverer(store, sinks)

@@ -15,8 +15,8 @@ import msgspec
 import structlog
 
 from headwater.errors import SettingsError
-from headwater.node.changing import CHANGEABLE, agreed
-from headwater.node.setting_up import build_strategy
+from headwater.node.changing import CHANGEABLE, check_changes
+from headwater.node.setting_up import build_configured_strategy
 from headwater.schedule.base import Strategy
 from headwater.settings import Settings
 from headwater.store import kept_settings
@@ -24,24 +24,24 @@ from headwater.store.store import Store
 
 log = structlog.get_logger()
 
-LOOK = 1.0  # seconds between two looks for what another process has changed
+POLL_SECONDS = 1.0  # seconds between two looks for what another process has changed
 OPTIONS, VERSION = "options", 1
-DECIDED_BY = ("strategy", "estimator")  # names, or package.module:Name
+PLUGIN_SETTINGS = ("strategy", "estimator")  # names, or package.module:Name
 # What decides when a feed is refreshed, and what is said about it.
-TOLD = (
-    *("public_url", "budget", "budget_bytes", "host_budget", "least_interval", "objective", *DECIDED_BY),
+PUBLISHED_OPTIONS = (
+    *("public_url", "budget", "budget_bytes", "host_budget", "least_interval", "objective", *PLUGIN_SETTINGS),
     *("target_completeness", "target_freshness", "target_delay"),
 )
 
 
-async def tell(store: Store, settings: Settings, now: float) -> None:
+async def save_options(store: Store, settings: Settings, now: float) -> None:
     """Leave word of what this server goes by, where the last word was another."""
-    word = msgspec.json.encode({name: getattr(settings, name) for name in TOLD})
+    word = msgspec.json.encode({name: getattr(settings, name) for name in PUBLISHED_OPTIONS})
     if await store.load_state(OPTIONS) != (VERSION, word):
         await store.save_state(OPTIONS, VERSION, word, now)
 
 
-async def in_force(store: Store, given: Settings) -> Settings:
+async def load_effective_settings(store: Store, given: Settings) -> Settings:
     """What the server of this store goes by, for those who say why it does what it does. What is given is left as it
     is; so is what only a program of the server's own place could make."""
     saved = await store.load_state(OPTIONS)
@@ -49,30 +49,32 @@ async def in_force(store: Store, given: Settings) -> Settings:
     heeded = {
         name: value
         for name, value in told.items()
-        if name in TOLD and name not in given.model_fields_set and not (name in DECIDED_BY and ":" in str(value))
+        if name in PUBLISHED_OPTIONS
+        and name not in given.model_fields_set
+        and not (name in PLUGIN_SETTINGS and ":" in str(value))
     }
-    return await KeptSettings(store, given.model_copy(update=heeded)).at_start()
+    return await LiveSettings(store, given.model_copy(update=heeded)).load()
 
 
-class KeptSettings:
+class LiveSettings:
     """The changes of one database, as one process takes them up."""
 
     def __init__(self, store: Store, given: Settings) -> None:
         self._store = store
         self._given = given
-        self._seen = 0
-        self.by_hand = frozenset(name for name in CHANGEABLE if name in given.model_fields_set)
+        self._last_change = 0
+        self.pinned = frozenset(name for name in CHANGEABLE if name in given.model_fields_set)
 
-    async def at_start(self) -> Settings:
+    async def load(self) -> Settings:
         """What was given, with what was changed of the rest; what no longer fits is left out, and the log says so."""
-        self._seen, kept = await self._store.read(kept_settings.since, 0)
-        wanted = {name: kept[name] for name in CHANGEABLE if name in kept and name not in self.by_hand}
+        self._last_change, kept = await self._store.read(kept_settings.settings_changed_since, 0)
+        wanted = {name: kept[name] for name in CHANGEABLE if name in kept and name not in self.pinned}
         if not wanted:
             return self._given
-        present = build_strategy(self._given)
+        present = build_configured_strategy(self._given)
         while wanted:
             try:
-                return agreed(self._given, wanted, present)[0]
+                return check_changes(self._given, wanted, present)[0]
             except SettingsError as error:
                 left_out = [error.field] if error.field in wanted else list(wanted)
                 log.warning("settings_left_out", settings=left_out, error=str(error))
@@ -80,21 +82,23 @@ class KeptSettings:
                     del wanted[name]
         return self._given
 
-    async def keep(self, changes: Mapping[str, Any]) -> None:
+    async def save(self, changes: Mapping[str, Any]) -> None:
         """For the others, and for the next start. What others changed meanwhile is still news to us."""
         if changes:
-            number = await self._store.write(kept_settings.keep, changes, time.time())
-            if number == self._seen + 1:
-                self._seen = number
+            number = await self._store.write(kept_settings.save_changed_settings, changes, time.time())
+            if number == self._last_change + 1:
+                self._last_change = number
 
-    async def news(self, given: Settings, present: Strategy) -> tuple[dict[str, Any], Settings, Strategy | None] | None:
+    async def poll_changes(
+        self, given: Settings, present: Strategy
+    ) -> tuple[dict[str, Any], Settings, Strategy | None] | None:
         """What another process has changed since the last look, and what that makes of the settings in force."""
-        self._seen, told = await self._store.read(kept_settings.since, self._seen)
+        self._last_change, told = await self._store.read(kept_settings.settings_changed_since, self._last_change)
         changes = {name: told[name] for name in CHANGEABLE if name in told and told[name] != getattr(given, name)}
         if not changes:
             return None
         try:
-            new, strategy = agreed(given, changes, present, at_once=False)
+            new, strategy = check_changes(given, changes, present, at_once=False)
         except SettingsError as error:
             log.warning("settings_left_out", settings=list(changes), error=str(error))
             return None

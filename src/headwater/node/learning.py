@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.estimate.base import Ragged, Rows
-from headwater.estimate.kinds import AHEAD, EARLIEST, named
+from headwater.estimate.kinds import CLOCK_TOLERANCE, EARLIEST, find_named_kinds
 from headwater.model import Known, Outcome, Refresh, Verdict
-from headwater.node.roster import Roster
-from headwater.novelty.dating import in_order
+from headwater.node.roster import FeedTable
+from headwater.novelty.dating import order_dates
 from headwater.quick import quick
 from headwater.schedule.base import Observed, Strategy, Table
 
@@ -38,7 +38,7 @@ class Lesson:
     redirected: bool = False
 
 
-def lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
+def make_lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
     """The lesson of a refresh that has been judged."""
     return Lesson(
         verdict.refresh,
@@ -46,14 +46,14 @@ def lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
         before.url,
         before.last_success,
         verdict.gone,
-        _shown(outcome, verdict.refresh),
+        _list_shown_dates(outcome, verdict.refresh),
         outcome.fresh_for,
         outcome.retry_after,
         outcome.final_url != outcome.url,
     )
 
 
-def observed(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
+def build_observation(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
     """What the refreshes of these rows showed, in the order given; all of them must have ended well."""
     refreshes = [lesson.refresh for lesson in lessons]
     return Observed(
@@ -70,39 +70,39 @@ def observed(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
     )
 
 
-def learn_again(strategy: Strategy, roster: Roster, refreshes: Sequence[Refresh]) -> None:
+def replay_refreshes(strategy: Strategy, roster: FeedTable, refreshes: Sequence[Refresh]) -> None:
     """Learn in the order of time from refreshes of the log that the strategy has not heard of."""
     turns: list[list[tuple[int, Lesson]]] = []
     seen: Counter[int] = Counter()
     for refresh in sorted(refreshes, key=lambda one: one.at):
-        row = roster.row(refresh.feed_id)
-        if row is None or not refresh.ending.ok or refresh.at <= roster.learned[row]:
+        row = roster.find_row(refresh.feed_id)
+        if row is None or not refresh.ending.ok or refresh.at <= roster.learned_until[row]:
             continue
         if seen[row] == len(turns):
             turns.append([])
         turns[seen[row]].append((row, Lesson(refresh, Known(refresh.feed_id, ""), "", shown=refresh.published)))
         seen[row] += 1
     rows = np.array(list(seen), np.intp)
-    roster.table.last[rows] = roster.learned[rows]
+    roster.table.last[rows] = roster.learned_until[rows]
     for turn in turns:
-        learn(strategy, roster, turn)
+        teach_strategy(strategy, roster, turn)
 
 
-def learn(strategy: Strategy, roster: Roster, well: Sequence[tuple[int, Lesson]]) -> None:
+def teach_strategy(strategy: Strategy, roster: FeedTable, well: Sequence[tuple[int, Lesson]]) -> None:
     """Teach the strategy refreshes that ended well, one for each row at the most."""
     rows = np.array([row for row, _ in well], np.intp)
     table = roster.table
-    seen = observed(table, rows, [lesson for _, lesson in well])
+    seen = build_observation(table, rows, [lesson for _, lesson in well])
     strategy.observe(table, seen)
-    table.last[rows] = roster.learned[rows] = seen.end
+    table.last[rows] = roster.learned_until[rows] = seen.end
     table.divergence[rows] = np.nan  # whatever a signal told is in now
     shown = seen.window > 0
     table.window[rows[shown]] = seen.window[shown]
 
 
-def _shown(outcome: Outcome, refresh: Refresh) -> tuple[float, ...]:
-    if outcome.document is None or named(refresh.message):
+def _list_shown_dates(outcome: Outcome, refresh: Refresh) -> tuple[float, ...]:
+    if outcome.document is None or find_named_kinds(refresh.message):
         return ()
-    last = refresh.at + AHEAD
+    last = refresh.at + CLOCK_TOLERANCE
     dates = [entry.published for entry in outcome.document.items]
-    return in_order([date for date in dates if date is not None and EARLIEST <= date <= last], refresh.at)
+    return order_dates([date for date in dates if date is not None and EARLIEST <= date <= last], refresh.at)

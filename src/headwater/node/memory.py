@@ -15,10 +15,10 @@ import structlog
 from numpy.typing import NDArray
 
 from headwater.errors import StrategyError
-from headwater.node.courtesy import Courtesy
-from headwater.node.learning import learn_again
-from headwater.node.packed_arrays import pack, unpack
-from headwater.node.roster import Roster
+from headwater.node.courtesy import Politeness
+from headwater.node.learning import replay_refreshes
+from headwater.node.packed_arrays import pack_arrays, unpack_arrays
+from headwater.node.roster import FeedTable
 from headwater.schedule.base import Strategy
 from headwater.store.store import Store
 
@@ -29,13 +29,13 @@ IDS, LEARNED = "feed_ids", "learned"
 log = structlog.get_logger()
 
 
-async def save(store: Store, roster: Roster, strategy: Strategy, courtesy: Courtesy, now: float) -> None:
-    arrays: dict[str, Any] = {IDS: roster.ids, LEARNED: roster.learned, **strategy.save()}
-    await store.save_state(STRATEGY, VERSION, pack(arrays), now)
+async def save_snapshot(store: Store, roster: FeedTable, strategy: Strategy, courtesy: Politeness, now: float) -> None:
+    arrays: dict[str, Any] = {IDS: roster.ids, LEARNED: roster.learned_until, **strategy.save()}
+    await store.save_state(STRATEGY, VERSION, pack_arrays(arrays), now)
     await store.save_state(HOSTS, VERSION, courtesy.save(), now)
 
 
-async def load_hosts(store: Store, courtesy: Courtesy) -> None:
+async def load_host_state(store: Store, courtesy: Politeness) -> None:
     saved = await store.load_state(HOSTS)
     if saved is not None and saved[0] == VERSION:
         try:
@@ -44,7 +44,7 @@ async def load_hosts(store: Store, courtesy: Courtesy) -> None:
             log.warning("hosts_state_put_aside", why=str(error))
 
 
-async def load_strategy(store: Store, roster: Roster, strategy: Strategy) -> bool:
+async def load_snapshot(store: Store, roster: FeedTable, strategy: Strategy) -> bool:
     """Give the strategy what it had learned about the feeds of the roster; False if there was nothing it could use."""
     saved = await store.load_state(STRATEGY)
     if saved is None:
@@ -52,40 +52,42 @@ async def load_strategy(store: Store, roster: Roster, strategy: Strategy) -> boo
     try:
         if saved[0] != VERSION:
             raise StrategyError(f"The saved state has version {saved[0]}, this is {VERSION}: start it afresh.")
-        state = unpack(saved[1])
+        state = unpack_arrays(saved[1])
         if IDS not in state:
             raise StrategyError("The saved state says nothing of its feeds: start it afresh.")
         ids, learned = state.pop(IDS), state.pop(LEARNED, None)
-        strategy.load(arranged(state, ids, roster.ids, strategy))
+        strategy.load(align_rows(state, ids, roster.ids, strategy))
     except StrategyError as error:
         log.warning("strategy_state_put_aside", strategy=strategy.name, why=str(error))
         return False
-    there, source = _places(ids, roster.ids)
-    roster.learned[there] = roster.table.last[there] if learned is None else learned[source]
+    there, source = _match_rows(ids, roster.ids)
+    roster.learned_until[there] = roster.table.last[there] if learned is None else learned[source]
     return True
 
 
-async def catch_up(store: Store, roster: Roster, strategy: Strategy) -> None:
+async def replay_missed(store: Store, roster: FeedTable, strategy: Strategy) -> None:
     """Learn from the log what the strategy has not heard of.
 
     A command refreshes feeds, a page adds one with its first items, and who is killed has not saved the last minutes.
     """
-    rows = roster.missed
+    rows = roster.unlearned
     if len(rows):
-        heard = dict(zip(roster.ids[rows].tolist(), roster.learned[rows].tolist(), strict=True))
-        learn_again(strategy, roster, await store.missed(heard))
-        roster.learned[rows] = np.maximum(roster.learned[rows], roster.table.last[rows])  # the log may be pruned
+        heard = dict(zip(roster.ids[rows].tolist(), roster.learned_until[rows].tolist(), strict=True))
+        replay_refreshes(strategy, roster, await store.missed(heard))
+        roster.learned_until[rows] = np.maximum(
+            roster.learned_until[rows], roster.table.last[rows]
+        )  # the log may be pruned
 
 
-def arranged(
+def align_rows(
     state: Mapping[str, NDArray[Any]], saved: NDArray[np.int64], wanted: NDArray[np.int64], blank: Strategy
 ) -> dict[str, NDArray[Any]]:
     """Saved rows in the order of `wanted`; a feed that was not there gets the row a new feed has in `blank`."""
-    known, source = _places(saved, wanted)
+    known, source = _match_rows(saved, wanted)
     fresh = blank.save()
     result = dict(state)
     for key, array in state.items():
-        if key not in fresh or not array.ndim or len(array) != len(saved) or not _by_feed(key):
+        if key not in fresh or not array.ndim or len(array) != len(saved) or not _is_per_feed(key):
             continue
         rows = fresh[key].copy()
         rows[known] = array[source]
@@ -93,13 +95,13 @@ def arranged(
     return result | {key: fresh[key] for key in state if key in fresh and key.rsplit("/", 1)[-1] == "_feeds"}
 
 
-def _places(saved: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+def _match_rows(saved: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Which of `wanted` were saved, and the place of each of those."""
     place = {int(feed): k for k, feed in enumerate(saved.tolist()) if feed >= 0}
     source = np.array([place.get(int(feed), -1) for feed in wanted.tolist()], np.intp)
     return source >= 0, source[source >= 0]
 
 
-def _by_feed(key: str) -> bool:
+def _is_per_feed(key: str) -> bool:
     """Keys of shared arrays start with “*”, those about the state itself with “_”."""
     return not key.rsplit("/", 1)[-1].startswith(("*", "_"))

@@ -16,26 +16,26 @@ import numpy as np
 import structlog
 
 from headwater.fetch.client import Fetcher
-from headwater.node.articles import Articles, pages_of_hits
-from headwater.node.buying import Sample, sampled
-from headwater.node.changing import agreed
-from headwater.node.courtesy import Courtesy
-from headwater.node.crawler import Crawler, Status
-from headwater.node.delivering import delivering
-from headwater.node.kept_settings import LOOK, KeptSettings
-from headwater.node.processor import Processor, Write
-from headwater.node.refresher import Settled
-from headwater.node.setting_up import build_strategy, spending
-from headwater.node.upkeep import Upkeep, every
+from headwater.node.articles import ArticleFetcher, enqueue_articles_of_hits
+from headwater.node.buying import BeliefSample, sample_beliefs
+from headwater.node.changing import check_changes
+from headwater.node.courtesy import Politeness
+from headwater.node.crawler import Crawler, CrawlStatus
+from headwater.node.delivering import make_deliverer
+from headwater.node.kept_settings import POLL_SECONDS, LiveSettings
+from headwater.node.processor import HitWriter, QueryProcessor
+from headwater.node.refresher import StoredRefresh
+from headwater.node.setting_up import build_configured_strategy, make_budget_account
+from headwater.node.upkeep import Maintenance, run_every
 from headwater.publish.deliver import Deliverer
-from headwater.publish.duties import Duties
-from headwater.publish.live import Live
-from headwater.query.tongues import detector
+from headwater.publish.duties import DeliveryPlanner
+from headwater.publish.live import LiveEvents
+from headwater.query.tongues import make_language_detector
 from headwater.schedule.base import Strategy
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import StoredHit
-from headwater.when import zone
+from headwater.when import parse_time_zone
 
 log = structlog.get_logger()
 
@@ -47,32 +47,32 @@ class Node:
         self,
         settings: Settings,
         *,
-        on_settled: Callable[[Sequence[Settled]], None] | None = None,
+        on_settled: Callable[[Sequence[StoredRefresh]], None] | None = None,
         on_hits: Callable[[Sequence[StoredHit]], None] = lambda hits: None,
-        writers: Sequence[Write] = (),
+        writers: Sequence[HitWriter] = (),
     ) -> None:
         """`on_hits` is told what has come out of query feeds; `writers` write in the transaction of the hits."""
         self.settings = settings
         self.store: Store
         self.crawler: Crawler
-        self.processor: Processor
-        self.live: Live
+        self.processor: QueryProcessor
+        self.live: LiveEvents
         self.deliverer: Deliverer
         self.on_hits = [on_hits]
         self._writers = writers
-        self.on_settled = [on_settled] if on_settled else []
+        self.on_stored = [on_settled] if on_settled else []
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
-        self._changing = asyncio.Lock()  # settings
+        self._settings_lock = asyncio.Lock()  # settings
         self.broken = asyncio.Event()  # the crawler has ended without being asked to
 
     async def __aenter__(self) -> Self:
         given = self.settings
         try:
             self.store = await self._stack.enter_async_context(await Store.open(given.database_url))
-            self._kept = KeptSettings(self.store, given)
-            self.settings = given = await self._kept.at_start()
+            self._live_settings = LiveSettings(self.store, given)
+            self.settings = given = await self._live_settings.load()
             fetcher = await self._stack.enter_async_context(
                 Fetcher(
                     allow_private=given.allow_private,
@@ -83,27 +83,27 @@ class Node:
                 )
             )
             self.fetcher = self.scout = fetcher
-            courtesy = Courtesy(np.random.default_rng(), least=given.least_interval)
+            courtesy = Politeness(np.random.default_rng(), least=given.least_interval)
             self.crawler = Crawler(
                 self.store,
                 fetcher,
-                build_strategy(given),
-                spending(given),
+                build_configured_strategy(given),
+                make_budget_account(given),
                 courtesy,
                 concurrency=given.concurrency,
                 per_host=given.per_host,
-                on_settled=self._settled,
+                on_settled=self._report_stored,
             )
-            self.upkeep = Upkeep(self.store, self.crawler, given)
-            await self.upkeep.begin()
-            self.live = Live(self.store)
-            self.deliverer = await delivering(self.store, fetcher, given)
-            self.processor = Processor(
+            self.maintenance = Maintenance(self.store, self.crawler, given)
+            await self.maintenance.load_state()
+            self.live = LiveEvents(self.store)
+            self.deliverer = await make_deliverer(self.store, fetcher, given)
+            self.processor = QueryProcessor(
                 self.store,
-                detect=detector(),
-                writers=(*self._writers, Duties(zone(given.time_zone)), pages_of_hits),
-                on_hits=self._hits,
-                on_taken=self._want,
+                detect=make_language_detector(),
+                writers=(*self._writers, DeliveryPlanner(parse_time_zone(given.time_zone)), enqueue_articles_of_hits),
+                on_hits=self._report_hits,
+                on_taken=self._update_demand,
             )
         except BaseException:
             await self._stack.aclose()
@@ -112,12 +112,14 @@ class Node:
             asyncio.create_task(self.crawler.run(self._stop)),
             asyncio.create_task(self.processor.run(self._stop)),
             asyncio.create_task(self.deliverer.run(self._stop)),
-            asyncio.create_task(Articles(self.store, self.fetcher, given.article_budget).run(self._stop)),
-            *self.upkeep.tasks(self.processor, self._stop),
-            asyncio.create_task(every(LOOK, self._follow, self._stop)),
+            asyncio.create_task(ArticleFetcher(self.store, self.fetcher, given.article_budget).run(self._stop)),
+            *self.maintenance.start_tasks(self.processor, self._stop),
+            asyncio.create_task(run_every(POLL_SECONDS, self._follow_settings, self._stop)),
         ]
-        self._tasks[0].add_done_callback(self._ended)
-        log.info("started", feeds=len(self.crawler.roster), strategy=self.crawler.strategy.name, budget=given.budget)
+        self._tasks[0].add_done_callback(self._report_breakdown)
+        log.info(
+            "started", feeds=len(self.crawler.feed_table), strategy=self.crawler.strategy.name, budget=given.budget
+        )
         return self
 
     async def __aexit__(
@@ -125,63 +127,65 @@ class Node:
     ) -> None:
         self._stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.upkeep.save()
-        await self.upkeep.report()
+        await self.maintenance.save_state()
+        await self.maintenance.publish_report()
         await self._stack.aclose()
         log.info("stopped")
 
-    async def change(self, changes: Mapping[str, Any]) -> Settings:
+    async def change_settings(self, changes: Mapping[str, Any]) -> Settings:
         """Other settings from now on, here, on every node of this database and after a restart, of those in
         `changing.CHANGEABLE`; SettingsError names what is wrong."""
-        async with self._changing:
+        async with self._settings_lock:
             old = self.settings
-            new, strategy = agreed(old, changes, self._strategy())
+            new, strategy = check_changes(old, changes, self._find_strategy())
             really = {name: getattr(new, name) for name in changes if getattr(new, name) != getattr(old, name)}
-            await self._kept.keep(really)
-            await self._take(really, new, strategy)
+            await self._live_settings.save(really)
+            await self._apply_settings(really, new, strategy)
             log.info("settings_changed", **really)
             return new
 
     @property
-    def by_hand(self) -> frozenset[str]:
+    def pinned_settings(self) -> frozenset[str]:
         """Settings given by an option, the environment or headwater.toml, which win at the next start."""
-        return self._kept.by_hand
+        return self._live_settings.pinned
 
-    async def _follow(self) -> None:
+    async def _follow_settings(self) -> None:
         """What another node of this database has changed."""
-        async with self._changing:
-            if (news := await self._kept.news(self.settings, self._strategy())) is not None:
-                await self._take(*news)
+        async with self._settings_lock:
+            if (news := await self._live_settings.poll_changes(self.settings, self._find_strategy())) is not None:
+                await self._apply_settings(*news)
 
-    def _strategy(self) -> Strategy:
+    def _find_strategy(self) -> Strategy:
         return self.crawler.strategy
 
-    async def _take(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
+    async def _apply_settings(self, changes: Mapping[str, Any], new: Settings, strategy: Strategy | None) -> None:
         self.settings = new
-        await self.upkeep.take(changes, new, strategy)
+        await self.maintenance.apply_settings(changes, new, strategy)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _report_breakdown(self, task: asyncio.Task[None]) -> None:
         if not self._stop.is_set():
             error = task.exception() if not task.cancelled() else None
             log.error("crawler_broke_down", error=repr(error))
             self.broken.set()
 
-    def status(self) -> Status:
+    def status(self) -> CrawlStatus:
         """What goes on right now, for the pages."""
-        return replace(self.crawler.status(), queries=len(self.processor.definitions), aims=self.upkeep.aims)
+        return replace(
+            self.crawler.status(), queries=len(self.processor.definitions), aims=self.maintenance.target_outcomes
+        )
 
-    async def sample(self, now: float) -> Sample | None:
+    async def sample_beliefs(self, now: float) -> BeliefSample | None:
         """What is believed of the feeds, to say what budgets would buy; None while nothing is."""
-        return sampled(self.crawler, now)
+        return sample_beliefs(self.crawler, now)
 
-    def _hits(self, hits: Sequence[StoredHit]) -> None:
+    def _report_hits(self, hits: Sequence[StoredHit]) -> None:
         self.live.wake(hits)
         self.deliverer.wake()
         for told in self.on_hits:
             told(hits)
 
-    def _settled(self, batch: Sequence[Settled]) -> None:
-        self.upkeep.watch.note((one.verdict.refresh, one.fetched.known.last_success) for one in batch)
+    def _report_stored(self, batch: Sequence[StoredRefresh]) -> None:
+        self.maintenance.monitor.count_refreshes((one.verdict.refresh, one.fetched.known.last_success) for one in batch)
         bound = log.bind()  # once: to find out where the log goes costs more than to say nothing there
         for one in batch:
             refresh = one.verdict.refresh
@@ -196,8 +200,8 @@ class Node:
             )
         if any(one.verdict.new or one.verdict.updated for one in batch):
             self.processor.wake()
-        for listener in self.on_settled:
+        for listener in self.on_stored:
             listener(batch)
 
-    async def _want(self) -> None:
-        await self.upkeep.want(self.processor)
+    async def _update_demand(self) -> None:
+        await self.maintenance.update_demand(self.processor)

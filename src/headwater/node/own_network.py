@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from headwater.model import Ending, Outcome
-from headwater.node.roster import host_of
+from headwater.node.roster import registered_domain_of_url
 from headwater.schedule.manners import BACK_OFF
 
-HOSTS = 3  # so many in a row without an answer
-PROBE = 15.0  # seconds between two tries while nobody answers
+MIN_HOSTS = 3  # so many in a row without an answer
+PROBE_SECONDS = 15.0  # seconds between two tries while nobody answers
 
 _NO_ANSWER = frozenset({Ending.DNS, Ending.CONNECTION, Ending.TIMEOUT})
-_TOLD_NOTHING = frozenset({Ending.BLOCKED})  # decided here, without asking anybody
+_NO_EVIDENCE = frozenset({Ending.BLOCKED})  # decided here, without asking anybody
 
 
-class Tried(Protocol):
+class FetchAttempt(Protocol):
     """A refresh that was tried, by this process or by a terminal; `was_well` is what the feed was before."""
 
     @property
@@ -39,11 +39,11 @@ class Tried(Protocol):
     def outcome(self) -> Outcome: ...
 
 
-T = TypeVar("T", bound=Tried)
+T = TypeVar("T", bound=FetchAttempt)
 
 
 @dataclass(slots=True)
-class Sifted(Generic[T]):
+class SortedResults(Generic[T]):
     """Of some results: those that count, and those that do not, whose feeds are to be asked again."""
 
     counted: list[T] = field(default_factory=list)
@@ -51,65 +51,65 @@ class Sifted(Generic[T]):
 
 
 @dataclass(slots=True)
-class OwnNetwork(Generic[T]):
+class NetworkOutage(Generic[T]):
     """What the latest refreshes say of our own way out. `away_since` is when the first of them found nobody, while the
     network is thought to be away. A suspect is held for `hold` seconds at most."""
 
     hold: float = BACK_OFF
-    probe: float = PROBE
+    probe: float = PROBE_SECONDS
     away_since: float | None = None
     _suspects: list[T] = field(default_factory=list)
     _in_vain: dict[str, float] = field(default_factory=dict)  # hosts since the last answer, and when they were tried
     _next: float = 0.0
 
-    def sift(self, batch: Sequence[T], hosts: int, wished: Collection[int], now: float) -> Sifted[T]:
+    def sort_results(self, batch: Sequence[T], hosts: int, wished: Collection[int], now: float) -> SortedResults[T]:
         """`hosts` is how many the server knows: with too few of them nothing can be told. A feed that a person wants to
         see (`wished`) counts at once."""
-        sifted: Sifted[T] = Sifted()
+        sifted: SortedResults[T] = SortedResults()
         for one in batch:
-            if one.outcome.pushed or one.outcome.ending in _TOLD_NOTHING:
+            if one.outcome.pushed or one.outcome.ending in _NO_EVIDENCE:
                 sifted.counted.append(one)
-            elif _answered(one):
-                sifted.counted += [*self.answered(), one]
+            elif _has_answer(one):
+                sifted.counted += [*self.note_answer(), one]
             elif one.feed_id in wished:
                 sifted.counted.append(one)
             elif self.away_since is not None:
                 sifted.again.append(one)
-            elif hosts >= HOSTS and one.was_well and not self._late(one, now):
+            elif hosts >= MIN_HOSTS and one.was_well and not self._is_overdue(one, now):
                 self._suspects.append(one)
-                self._in_vain.setdefault(host_of(one.url), one.outcome.started)
+                self._in_vain.setdefault(registered_domain_of_url(one.url), one.outcome.started)
             else:
                 sifted.counted.append(one)
-        if self.away_since is None and len(self._in_vain) >= HOSTS:
+        if self.away_since is None and len(self._in_vain) >= MIN_HOSTS:
             self.away_since, self._next = min(self._in_vain.values()), now + self.probe
             sifted.again += self._suspects
             self._suspects = []
         return sifted
 
     @property
-    def untroubled(self) -> bool:
+    def is_clear(self) -> bool:
         """Nobody was asked in vain since the last answer: one more says nothing new."""
         return self.away_since is None and not self._suspects and not self._in_vain
 
-    def answered(self) -> list[T]:
+    def note_answer(self) -> list[T]:
         """Somebody has answered, whatever it was that we asked: the suspects, who count now."""
         suspects, self._suspects, self.away_since = self._suspects, [], None
         self._in_vain.clear()
         return suspects
 
-    def overdue(self, now: float) -> list[T]:
+    def pop_overdue(self, now: float) -> list[T]:
         """Suspects of which nothing more was heard: they count. Their hosts are still none that answered."""
-        late = [one for one in self._suspects if self._late(one, now)]
-        self._suspects = [one for one in self._suspects if not self._late(one, now)]
+        late = [one for one in self._suspects if self._is_overdue(one, now)]
+        self._suspects = [one for one in self._suspects if not self._is_overdue(one, now)]
         return late
 
-    def let_go(self, wished: Collection[int]) -> list[int]:
+    def release_suspects(self, wished: Collection[int]) -> list[int]:
         """The feeds among these whose last refresh is suspect: a person wants them to be asked again now."""
         ids = {one.feed_id for one in self._suspects}.intersection(wished)
         self._suspects = [one for one in self._suspects if one.feed_id not in ids]
         return sorted(ids)
 
-    def may_try(self, tokens: int, under_way: int, now: float) -> int:
+    def limit_probes(self, tokens: int, under_way: int, now: float) -> int:
         """Of so many refreshes that might begin, how many should."""
         if self.away_since is None:
             return tokens
@@ -118,9 +118,9 @@ class OwnNetwork(Generic[T]):
         self._next = now + self.probe
         return min(tokens, 1)
 
-    def _late(self, one: T, now: float) -> bool:
+    def _is_overdue(self, one: T, now: float) -> bool:
         return one.outcome.started + self.hold <= now
 
 
-def _answered(one: Tried) -> bool:
+def _has_answer(one: FetchAttempt) -> bool:
     return one.outcome.status is not None or one.outcome.ending not in _NO_ANSWER

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 
-YOUNG = 20_000  # objects between two looks at the youngest; a window of items is hundreds, and dies by itself
+GC_THRESHOLD = 20_000  # objects between two looks at the youngest; a window of items is hundreds, and dies by itself
 
 
-def settle_in() -> None:
+def freeze_startup_objects() -> None:
     """Call it once, when everything has been loaded: code, settings and standing queries stay, and no collection of
     garbage needs to look at them again. What refreshes make is freed as it goes; cycles in it are few."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG, 20, 20)
+    gc.set_threshold(GC_THRESHOLD, 20, 20)

@@ -21,37 +21,37 @@ from dataclasses import dataclass
 import structlog
 from sqlalchemy import Connection
 
-from headwater.language.ast import Create, Query
+from headwater.language.ast import CreateFeed, Query
 from headwater.model import QueryFeed
-from headwater.node.definitions import Definitions
-from headwater.node.filling import Filling, Together, fill_all, versioned, write_fillings
-from headwater.node.matching import Found, match_entries
+from headwater.node.definitions import QueryDefinitions
+from headwater.node.filling import Backfill, BackfillBatch, backfill_queries, with_version, write_backfills
+from headwater.node.matching import MatchBatch, match_entries
 from headwater.query import Engine
-from headwater.query.scope import Scope
-from headwater.query.text import Detect, Origin
+from headwater.query.scope import SourceScope
+from headwater.query.text import LanguageDetector, Origin
 from headwater.store import hits, outbox, queries, shares, state
 from headwater.store.store import Store
-from headwater.store.values import Matched, OutboxEntry, StoredHit
+from headwater.store.values import NewHit, OutboxEntry, StoredHit
 
-CONSUMER, MEMORY = "queries", "query state"  # checkpoints: what was written, what the saved memory has seen
+CONSUMER, ENGINE_CHECKPOINT = "queries", "query state"  # checkpoints: what was written, what the saved memory has seen
 STATE, VERSION = "query engine", 1
 BATCH = 200
-LOOK = 1.0  # seconds between two looks at the outbox while nobody wakes us
-REST = 0.1  # seconds between two looks while there is no query, however much is written
-SAVE = 300.0
-GROUP = 5_000  # definitions taken up at a time
+POLL_SECONDS = 1.0  # seconds between two looks at the outbox while nobody wakes us
+IDLE_SECONDS = 0.1  # seconds between two looks while there is no query, however much is written
+SAVE_SECONDS = 300.0
+MAX_GROUP = 5_000  # definitions taken up at a time
 WAIT_AFTER_FAILURE = 5.0
 
 log = structlog.get_logger()
 
-Entries = Callable[[int, int], Awaitable[list[OutboxEntry]]]
+ReadEntries = Callable[[int, int], Awaitable[list[OutboxEntry]]]
 
-Write = Callable[[Connection, Sequence[StoredHit]], None]
+HitWriter = Callable[[Connection, Sequence[StoredHit]], None]
 """Writes what must not be lost because of hits, in their transaction: deliveries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class QueryProgress:
     """Where the processor stands: entries of the outbox up to `position` are done, `behind` are waiting."""
 
     queries: int
@@ -61,20 +61,20 @@ class Progress:
     hits: int
 
 
-class Processor:
+class QueryProcessor:
     """Keeps query feeds filled until it is stopped. One at a time writes; others that run beside it stay ready."""
 
     def __init__(
         self,
         store: Store,
         *,
-        detect: Detect | None = None,
-        writers: Sequence[Write] = (),
+        detect: LanguageDetector | None = None,
+        writers: Sequence[HitWriter] = (),
         on_hits: Callable[[Sequence[StoredHit]], None] = lambda hits: None,
         on_taken: Callable[[], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
         batch: int = BATCH,
-        entries: Entries | None = None,
+        entries: ReadEntries | None = None,
     ) -> None:
         """`entries` reads the outbox beyond a position by another way, which may be a little behind the store."""
         self._store = store
@@ -82,8 +82,8 @@ class Processor:
         self._detect = detect
         self.writers = list(writers)
         self._on_hits = on_hits
-        self._on_taken = on_taken
-        self._changed = False
+        self._on_definitions_changed = on_taken
+        self._definitions_changed = False
         self._clock = clock
         self._batch = batch
         self._woken = asyncio.Event()
@@ -91,7 +91,7 @@ class Processor:
         self._position = 0
         self._revisions = (-1, -1)
         self._origins: dict[int, Origin] = {}
-        self._definitions = Definitions(self._engine)
+        self._definitions = QueryDefinitions(self._engine)
         self._matched = self._hits = 0
 
     # what others see
@@ -100,25 +100,25 @@ class Processor:
         """Something has been written: look now."""
         self._woken.set()
 
-    async def progress(self) -> Progress:
+    async def measure_progress(self) -> QueryProgress:
         end = await self._store.outbox_end()
-        return Progress(
+        return QueryProgress(
             len(self._definitions.running), self._position, max(end - self._position, 0), self._matched, self._hits
         )
 
     @property
-    def definitions(self) -> Mapping[int, Create]:
+    def definitions(self) -> Mapping[int, CreateFeed]:
         """The definitions in force, by the id of their query feed."""
-        return self._definitions.creates
+        return self._definitions.in_force
 
-    def scope(self) -> Scope:
-        return self._definitions.scope(self._origins)
+    def build_scope(self) -> SourceScope:
+        return self._definitions.build_scope(self._origins)
 
     # the loop
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the outbox until `stop` is set. A failure is logged and tried again: it never ends the loop."""
-        stopping = asyncio.create_task(self._wake_at(stop))
+        stopping = asyncio.create_task(self._wake_on_stop(stop))
         loaded, saved = False, time.monotonic()
         try:
             while not stop.is_set():
@@ -128,10 +128,10 @@ class Processor:
                         await self.load()
                         loaded = True
                     busy = await self.step()
-                    if self._changed and not busy and self._on_taken is not None:
-                        await self._on_taken()
-                        self._changed = False
-                    if time.monotonic() - saved > SAVE:
+                    if self._definitions_changed and not busy and self._on_definitions_changed is not None:
+                        await self._on_definitions_changed()
+                        self._definitions_changed = False
+                    if time.monotonic() - saved > SAVE_SECONDS:
                         await self.save()
                         saved = time.monotonic()
                 except Exception as error:
@@ -140,15 +140,15 @@ class Processor:
                     await self._pause(stop, WAIT_AFTER_FAILURE)
                 if not busy:
                     if not self._definitions.running:
-                        await self._pause(stop, REST)
-                    await self._pause(self._woken, LOOK)
+                        await self._pause(stop, IDLE_SECONDS)
+                    await self._pause(self._woken, POLL_SECONDS)
             if loaded:
                 await self.save()
         finally:
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)
 
-    async def _wake_at(self, stop: asyncio.Event) -> None:
+    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._woken.set()
 
@@ -162,45 +162,47 @@ class Processor:
     async def load(self) -> None:
         """Begin where the last processor stopped, however it stopped."""
         self._engine = Engine(self._detect)
-        self._definitions, self._revisions = Definitions(self._engine), (-1, -1)
+        self._definitions, self._revisions = QueryDefinitions(self._engine), (-1, -1)
         async with self._store.transaction() as transaction:
-            await transaction.run(outbox.advance, MEMORY, 0)  # retention spares what would have to be matched again
-            await transaction.run(outbox.advance, CONSUMER, 0)
+            await transaction.run(
+                outbox.advance_checkpoint, ENGINE_CHECKPOINT, 0
+            )  # retention spares what would have to be matched again
+            await transaction.run(outbox.advance_checkpoint, CONSUMER, 0)
         revisions = await self._store.queries.revisions()
-        await self._look_at_feeds()
+        await self._follow_feeds()
         known = await self._store.queries.all()
-        forms = await asyncio.to_thread(self._definitions.begin, known)
-        self._position = await self._remember()
+        forms = await asyncio.to_thread(self._definitions.restore_running, known)
+        self._position = await self._restore_engine()
         done = await self._store.checkpoint(CONSUMER)
         while self._position < done:
             entries = [e for e in await self._store.outbox(self._position, self._batch) if e.position <= done]
             if not entries:
                 break
-            await self._match(entries)
+            await self._match_entries(entries)
             self._position = entries[-1].position
         self._position = done
-        await asyncio.to_thread(self._definitions.follow, known, (), done)
-        self._revisions, self._changed = revisions, True
+        await asyncio.to_thread(self._definitions.apply_changes, known, (), done)
+        self._revisions, self._definitions_changed = revisions, True
         async with self._store.transaction() as transaction:
-            await transaction.run(queries.keep_forms, forms)
+            await transaction.run(queries.save_packed_forms, forms)
 
-    async def _remember(self) -> int:
+    async def _restore_engine(self) -> int:
         """Load what the engine remembered; the position up to which it has seen."""
         saved = await self._store.load_state(STATE)
         if saved is None or saved[0] != VERSION:
-            return await self._store.checkpoint(MEMORY)
+            return await self._store.checkpoint(ENGINE_CHECKPOINT)
         try:
             await asyncio.to_thread(self._engine.load, saved[1])
         except Exception as error:
             log.error("query_memory_lost", error=repr(error))
-        return await self._store.checkpoint(MEMORY)
+        return await self._store.checkpoint(ENGINE_CHECKPOINT)
 
     async def save(self) -> None:
         """Keep what the engine remembers, with the position it belongs to."""
         position, blob = self._position, await asyncio.to_thread(self._engine.save)
         async with self._store.transaction() as transaction:
-            await transaction.run(state.save, STATE, VERSION, blob, self._clock())
-            await transaction.run(outbox.advance, MEMORY, position)
+            await transaction.run(state.save_state, STATE, VERSION, blob, self._clock())
+            await transaction.run(outbox.advance_checkpoint, ENGINE_CHECKPOINT, position)
 
     # one step
 
@@ -210,14 +212,14 @@ class Processor:
         wanted = self._definitions
         if not wanted.running:
             end = await self._store.outbox_end()
-            await self._look()
+            await self._follow_changes()
             if not wanted.waiting and not wanted.late:
-                await self._pass_by(end)
+                await self._skip_to(end)
                 return False
         entries = await self._entries(self._position, self._batch)
         seen = entries[-1].position if entries else self._position
         # After the entries: a query that existed when one of them arrived is then among those we look at.
-        await self._look()
+        await self._follow_changes()
         first = min((group[0].position for group in (wanted.waiting, wanted.late) if group), default=None)
         if first is not None:
             # Again, because entries that a definition must wait for may have come since, and only the store knows; but
@@ -228,145 +230,147 @@ class Processor:
         if wanted.waiting:
             entries = [entry for entry in entries if entry.position <= wanted.waiting[0].position]
         if entries:
-            await self._write(entries, await self._match(entries))
-        if wanted.late and self._has_come(wanted.late[0].position, first if nothing else None):
-            await self._take_late()
+            await self._store_matches(entries, await self._match_entries(entries))
+        if wanted.late and self._is_matched_up_to(wanted.late[0].position, first if nothing else None):
+            await self._activate_late()
         elif wanted.waiting and not entries:
-            await self._take_up()
+            await self._activate_in_turn()
         else:
             return bool(entries)
         return True
 
-    def _has_come(self, position: int, upto: int | None) -> bool:
+    def _is_matched_up_to(self, position: int, upto: int | None) -> bool:
         """Whether everything up to a position has been matched; up to `upto` there is nothing more."""
         return self._position >= position or (upto is not None and position <= upto)
 
-    async def _pass_by(self, end: int) -> None:
+    async def _skip_to(self, end: int) -> None:
         """Nobody asks for what came up to here: it need not even be read."""
         if end > self._position:
-            await self._store.write(_passed_by, end)
+            await self._store.write(_advance_checkpoints, end)
             self._position = end
 
-    async def _look(self) -> None:
+    async def _follow_changes(self) -> None:
         """Follow what others have changed: feeds with their names and tags, definitions."""
         revisions = await self._store.queries.revisions()
         if revisions[0] != self._revisions[0]:
-            await self._look_at_feeds()
+            await self._follow_feeds()
         if revisions[1] != self._revisions[1]:
-            await self._look_at_queries()
+            await self._follow_queries()
         self._revisions = revisions
 
-    async def _look_at_feeds(self) -> None:
+    async def _follow_feeds(self) -> None:
         origins = await self._store.queries.origins()
         for feed in self._origins.keys() - origins.keys():
-            self._engine.forget(feed)
+            self._engine.remove_origin(feed)
         for feed, origin in origins.items():
-            self._engine.feed(feed, origin)
+            self._engine.set_origin(feed, origin)
         self._origins = origins
 
-    async def _look_at_queries(self) -> None:
-        self._changed = True
-        changed, gone = await self._store.queries.since(self._revisions[1], self._definitions.known())
-        await asyncio.to_thread(self._definitions.follow, changed, gone, self._position)
+    async def _follow_queries(self) -> None:
+        self._definitions_changed = True
+        changed, gone = await self._store.queries.since(self._revisions[1], self._definitions.list_ids())
+        await asyncio.to_thread(self._definitions.apply_changes, changed, gone, self._position)
 
     # definitions
 
-    async def _take_up(self) -> None:
+    async def _activate_in_turn(self) -> None:
         """From here on items meet the definitions that come next; their windows come from the past."""
-        taken = await self._add(self._definitions.next_in_turn(GROUP))
-        fillings = await self._fill([query for query in taken if query.pending])  # else another processor has
+        taken = await self._add_to_engine(self._definitions.pop_in_turn(MAX_GROUP))
+        fillings = await self._backfill([query for query in taken if query.is_pending])  # else another processor has
         if fillings:
             async with self._store.transaction() as transaction:
-                await transaction.run(write_fillings, fillings)
+                await transaction.run(write_backfills, fillings)
         log.info("queries_taken", queries=len(taken), filled=len(fillings))
 
-    async def _take_late(self) -> None:
+    async def _activate_late(self) -> None:
         """The same for definitions that entries have passed by: they are caught up with on their own."""
-        group = self._definitions.next_late()
-        together = await asyncio.to_thread(Together, _defined(group), self._origins, self._detect)
-        scope = await asyncio.to_thread(self.scope)
-        filled = await together.fill(self._store, scope, self._clock(), len(group) + len(self._definitions.late))
+        group = self._definitions.pop_late()
+        together = await asyncio.to_thread(BackfillBatch, _parse_definitions(group), self._origins, self._detect)
+        scope = await asyncio.to_thread(self.build_scope)
+        filled = await together.backfill(self._store, scope, self._clock(), len(group) + len(self._definitions.late))
         missed = await together.catch_up(self._store, self._position)
         async with self._store.transaction() as transaction:
-            stored = await transaction.run(self._caught_up, [(query, filled[query.id]) for query in group], missed)
+            stored = await transaction.run(self._store_late, [(query, filled[query.id]) for query in group], missed)
         if stored is None:
             self._revisions = (self._revisions[0], -1)  # another processor is ahead: look again at what waits
             return
-        await self._add(group)
-        self._told(stored)
+        await self._add_to_engine(group)
+        self._report_hits(stored)
         log.info("queries_taken", queries=len(group), filled=len(group), late=len(self._definitions.late))
 
-    async def _add(self, group: Sequence[QueryFeed]) -> list[QueryFeed]:
-        taken, refused = await asyncio.to_thread(self._definitions.add, group)
+    async def _add_to_engine(self, group: Sequence[QueryFeed]) -> list[QueryFeed]:
+        taken, refused = await asyncio.to_thread(self._definitions.add_to_engine, group)
         for query, problem in refused:
             log.error("query_not_taken", query=query.name, error=problem)
             async with self._store.transaction() as transaction:
                 await transaction.run(queries.set_problem, query, problem)
-        self._definitions.let_go()
+        self._definitions.drop_unread()
         return taken
 
-    async def _fill(self, group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Filling]]:
-        names, now = self._definitions.names(), self._clock()
-        return await fill_all(self._store, self._engine, _defined(group), names, self._origins, self.scope(), now)
+    async def _backfill(self, group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Backfill]]:
+        names, now = self._definitions.list_names(), self._clock()
+        return await backfill_queries(
+            self._store, self._engine, _parse_definitions(group), names, self._origins, self.build_scope(), now
+        )
 
-    def _caught_up(
-        self, connection: Connection, fillings: Sequence[tuple[QueryFeed, Filling]], missed: Sequence[Matched]
+    def _store_late(
+        self, connection: Connection, fillings: Sequence[tuple[QueryFeed, Backfill]], missed: Sequence[NewHit]
     ) -> list[StoredHit] | None:
         if outbox.lock_checkpoint(connection, CONSUMER) != self._position:
             return None
-        running = write_fillings(connection, fillings)
-        stored = hits.write(connection, [one for one in missed if one.query_id in running])
-        self._pass_on(connection, stored)
+        running = write_backfills(connection, fillings)
+        stored = hits.save_hits(connection, [one for one in missed if one.query_id in running])
+        self._run_writers(connection, stored)
         return stored
 
     # matching
 
-    async def _match(self, entries: Sequence[OutboxEntry]) -> Found:
+    async def _match_entries(self, entries: Sequence[OutboxEntry]) -> MatchBatch:
         changed = {entry.item.id for entry in entries if entry.kind != "new" and entry.item.id is not None}
         before = await self._store.queries.emitted(changed) if changed else {}
         return await asyncio.to_thread(match_entries, self._engine, entries, before)
 
-    async def _write(self, entries: Sequence[OutboxEntry], found: Found) -> None:
-        stored = await self._store.write(self._written, entries, found, self._definitions.ids)
+    async def _store_matches(self, entries: Sequence[OutboxEntry], found: MatchBatch) -> None:
+        stored = await self._store.write(self._write_matches, entries, found, self._definitions.ids)
         self._position = entries[-1].position
         self._matched += len(entries)
-        self._told(stored)
+        self._report_hits(stored)
 
-    def _told(self, stored: Sequence[StoredHit]) -> None:
+    def _report_hits(self, stored: Sequence[StoredHit]) -> None:
         self._hits += len(stored)
         if stored:
             self._on_hits(stored)
 
-    def _pass_on(self, connection: Connection, stored: Sequence[StoredHit]) -> None:
+    def _run_writers(self, connection: Connection, stored: Sequence[StoredHit]) -> None:
         if stored:
             for write in self.writers:
                 write(connection, stored)
 
-    def _written(
-        self, connection: Connection, entries: Sequence[OutboxEntry], found: Found, ids: Mapping[str, int]
+    def _write_matches(
+        self, connection: Connection, entries: Sequence[OutboxEntry], found: MatchBatch, ids: Mapping[str, int]
     ) -> list[StoredHit]:
         done = outbox.lock_checkpoint(connection, CONSUMER)  # another processor may have been here first
         matched = [
-            Matched(ids[hit.query], versioned(hit, entry.item.version), entry.item.first_seen)
+            NewHit(ids[hit.query], with_version(hit, entry.item.version), entry.item.first_seen)
             for entry, hit in found.hits
             if entry.position > done and hit.query in ids
         ]
-        stored = hits.write(connection, matched)
+        stored = hits.save_hits(connection, matched)
         shares.count_offered(
             connection, Counter(e.item.feed_id for e in entries if e.kind == "new" and e.position > done)
         )
-        self._pass_on(connection, stored)
+        self._run_writers(connection, stored)
         for name, problem in found.failed.items():
             if name in ids:
                 queries.set_problem(connection, self._definitions.running[ids[name]], problem)
-        outbox.advance(connection, CONSUMER, entries[-1].position)
+        outbox.advance_checkpoint(connection, CONSUMER, entries[-1].position)
         return stored
 
 
-def _passed_by(connection: Connection, end: int) -> None:
-    for consumer in (CONSUMER, MEMORY):
-        outbox.advance(connection, consumer, end)
+def _advance_checkpoints(connection: Connection, end: int) -> None:
+    for consumer in (CONSUMER, ENGINE_CHECKPOINT):
+        outbox.advance_checkpoint(connection, consumer, end)
 
 
-def _defined(group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Query]]:
-    return [(query, queries.definition(query.text, query.form).query) for query in group]
+def _parse_definitions(group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Query]]:
+    return [(query, queries.read_definition(query.text, query.form).query) for query in group]

@@ -7,30 +7,30 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.language.ast import Create
-from headwater.language.normal import reads
+from headwater.language.ast import CreateFeed
+from headwater.language.normal import list_read_feeds
 from headwater.model import Item, QueryFeed
 from headwater.node import targets
-from headwater.node.aim import Aim
-from headwater.node.wants import Wanting, owned
+from headwater.node.aim import TargetOutcome
+from headwater.node.wants import DemandModel, load_reader_weights
 from headwater.query import Engine
-from headwater.query.access import Way, shares, ways
-from headwater.query.scope import Scope, in_order
-from headwater.query.text import Analysed, Detect, Origin
+from headwater.query.access import AccessExplanation, count_feature_shares, explain_access
+from headwater.query.scope import SourceScope, sort_by_dependency
+from headwater.query.text import AnalysedItem, LanguageDetector, Origin
 from headwater.settings import Settings
-from headwater.store.queries import definition
+from headwater.store.queries import read_definition
 from headwater.store.store import Store
 from headwater.store.values import QueryStatistics
 
 DAY = 86_400.0
 WEEK_DAYS = 7.0
-COUNTED = 500  # items on which the commonness of words is counted
+WORD_SAMPLE = 500  # items on which the commonness of words is counted
 CHUNK = 500
-MOST = 200_000  # items that a preview looks at
+MAX_ITEMS = 200_000  # items that a preview looks at
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class SourceShare:
     """A feed that a query reads: what the query keeps of it, and what that is to the scheduler.
 
     `weight` is the feed's whole weight, `due_to_query` the part of it that this query gives; `refreshes_per_day` is
@@ -56,47 +56,47 @@ class QueryExplanation:
     statistics: QueryStatistics
     reads: tuple[str, ...]  # query feeds below it
     read_by: tuple[str, ...]
-    sources: tuple[Read, ...]
-    ways: tuple[Way, ...]
+    sources: tuple[SourceShare, ...]
+    ways: tuple[AccessExplanation, ...]
     expected_per_day: float
     refreshes_per_day: float
     share_of_weight: float  # of the weight of its feeds, what is due to this query
     asks: bool  # whether it has a TARGET
-    target: Aim | None  # what the server last found of it
+    target: TargetOutcome | None  # what the server last found of it
 
 
-async def scope_of(store: Store) -> tuple[Scope, dict[int, Create], dict[int, Origin]]:
+async def load_scope(store: Store) -> tuple[SourceScope, dict[int, CreateFeed], dict[int, Origin]]:
     """The feeds and definitions as they are stored."""
     origins = await store.queries.origins()
-    definitions = {query.id: definition(query.text, query.form) for query in await store.queries.all()}
-    return Scope(origins, {one.name.key: one.query for one in definitions.values()}), definitions, origins
+    definitions = {query.id: read_definition(query.text, query.form) for query in await store.queries.all()}
+    return SourceScope(origins, {one.name.key: one.query for one in definitions.values()}), definitions, origins
 
 
 async def explain_query(store: Store, settings: Settings, name: str, now: float) -> QueryExplanation:
     query = await store.queries.find(name)
-    scope, definitions, origins = await scope_of(store)
-    wanting = Wanting(definitions, scope, await store.queries.sources(), await store.queries.offers())
-    aims = await targets.load(store)
+    scope, definitions, origins = await load_scope(store)
+    wanting = DemandModel(definitions, scope, await store.queries.sources(), await store.queries.offers())
+    aims = await targets.load_outcomes(store)
     times = {id: aims[create.name.name].times for id, create in definitions.items() if create.name.name in aims}
     target = aims.get(query.name) if definitions[query.id].query.target is not None else None
-    wants = wanting.wants(await owned(store, settings.only_wanted_by_queries), times)
+    wants = wanting.compute_demand(await load_reader_weights(store, settings.only_wanted_by_queries), times)
     kept = {source.feed_id: source for source in await store.queries.sources(query.id)}
     offers = await store.queries.offers()
-    feeds = sorted(wanting.feeds(query.id))
+    feeds = sorted(wanting.list_feeds(query.id))
     activity = await store.queries.activity(now - WEEK_DAYS * DAY)
     below = tuple(
         read.name
-        for read in reads(definitions[query.id].query)
+        for read in list_read_feeds(definitions[query.id].query)
         if any(d.name.key == read.key for d in definitions.values())
     )
     sources = []
     for feed in feeds:
-        share = wanting.selectivity(query.id, feed)
+        share = wanting.estimate_selectivity(query.id, feed)
         refreshes, items = activity.get(feed, (0, 0))
         known = kept.get(feed)
         want = wants[feed]
         sources.append(
-            Read(
+            SourceShare(
                 feed_id=feed,
                 name=origins[feed].label,
                 url=origins[feed].url,
@@ -117,7 +117,7 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
         reads=below,
         read_by=tuple(other.name for other in await store.queries.readers(query.name)),
         sources=tuple(sources),
-        ways=tuple(await _ways(store, definitions[query.id], feeds, origins)),
+        ways=tuple(await _find_access_paths(store, definitions[query.id], feeds, origins)),
         expected_per_day=sum(source.wanted_per_day for source in sources),
         refreshes_per_day=sum(source.refreshes_per_day for source in sources),
         share_of_weight=min(sum(source.due_to_query for source in sources) / weight, 1.0) if weight else 0.0,
@@ -126,17 +126,21 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     )
 
 
-async def _ways(store: Store, create: Create, feeds: list[int], origins: Mapping[int, Origin]) -> list[Way]:
-    ids = await store.queries.past(most=COUNTED, upto=await store.outbox_end(), feed_ids=feeds)
+async def _find_access_paths(
+    store: Store, create: CreateFeed, feeds: list[int], origins: Mapping[int, Origin]
+) -> list[AccessExplanation]:
+    ids = await store.queries.past(most=WORD_SAMPLE, upto=await store.outbox_end(), feed_ids=feeds)
     items = await store.queries.items(ids)
-    return ways(create.query, shares(Analysed(item, origins[item.feed_id]) for item in items))
+    return explain_access(
+        create.query, count_feature_shares(AnalysedItem(item, origins[item.feed_id]) for item in items)
+    )
 
 
 # preview
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class QueryPreview:
     """What a query would have returned: `kept` of `looked_at` items of its feeds in `days`; `latest` of them, and by
     feed how many."""
 
@@ -152,32 +156,37 @@ class Preview:
         return self.kept / self.days
 
 
-async def preview(
-    store: Store, creates: list[Create], days: float, now: float, detect: Detect | None = None, latest: int = 10
-) -> list[Preview]:
+async def preview_queries(
+    store: Store,
+    creates: list[CreateFeed],
+    days: float,
+    now: float,
+    detect: LanguageDetector | None = None,
+    latest: int = 10,
+) -> list[QueryPreview]:
     """Run query feeds that do not exist (yet) over the stored past."""
-    needed = _needed(creates, (await store.queries.catalogue()).stored)
+    needed = _collect_definitions(creates, (await store.queries.catalogue()).stored)
     origins = await store.queries.origins()
-    scope = Scope(origins, {key: one.query for key, one in needed.items()})
+    scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
     engine = Engine(detect)
     for feed, origin in origins.items():
-        engine.feed(feed, origin)
-    for create in in_order(needed.values()):
-        engine.add(create)
-    wanted = {create.name.name: scope.feeds(create.query) for create in creates}
-    every = {feed for create in creates for feed in scope.feeds(create.query, joined=True)}
+        engine.set_origin(feed, origin)
+    for create in sort_by_dependency(needed.values()):
+        engine.add_query(create)
+    wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
+    every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
     upto = await store.outbox_end()
-    ids = await store.queries.past(since=now - days * DAY, most=MOST, upto=upto, feed_ids=every)
+    ids = await store.queries.past(since=now - days * DAY, most=MAX_ITEMS, upto=upto, feed_ids=every)
     found: dict[str, list[Item]] = {name: [] for name in wanted}
     offered: Counter[int] = Counter()
     for start in range(0, len(ids), CHUNK):
         items = await store.queries.items(ids[start : start + CHUNK])
         offered.update(item.feed_id for item in items)
-        for name, item in await asyncio.to_thread(_run, engine, items):
+        for name, item in await asyncio.to_thread(_match_items, engine, items):
             if name in found:
                 found[name].append(item)
     return [
-        Preview(
+        QueryPreview(
             name,
             len(items),
             sum(offered[feed] for feed in wanted[name]),
@@ -189,7 +198,9 @@ async def preview(
     ]
 
 
-def _needed(creates: list[Create], stored: Mapping[str, tuple[str, str, bytes | None]]) -> dict[str, Create]:
+def _collect_definitions(
+    creates: list[CreateFeed], stored: Mapping[str, tuple[str, str, bytes | None]]
+) -> dict[str, CreateFeed]:
     """The definitions and those they read, directly or through others: of 100,000 that are stored, a few."""
     made = {create.name.key: create for create in creates}
     todo, found = list(made.values()), {}
@@ -198,14 +209,14 @@ def _needed(creates: list[Create], stored: Mapping[str, tuple[str, str, bytes | 
         if create.name.key in found:
             continue
         found[create.name.key] = create
-        for key in (read.key for read in reads(create.query)):
+        for key in (read.key for read in list_read_feeds(create.query)):
             if key in made:
                 todo.append(made[key])
             elif key in stored:
                 _, text, form = stored[key]
-                todo.append(definition(text, form))
+                todo.append(read_definition(text, form))
     return found
 
 
-def _run(engine: Engine, items: list[Item]) -> list[tuple[str, Item]]:
+def _match_items(engine: Engine, items: list[Item]) -> list[tuple[str, Item]]:
     return [(hit.query, hit.item) for item in items for hit in engine.match(item, None, item.first_seen)]

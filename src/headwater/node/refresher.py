@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Known, Outcome, Verdict
-from headwater.novelty import judge, unknown
+from headwater.novelty import find_unknown_identities, judge
 from headwater.quick import changed, quick
 from headwater.store.store import Store
-from headwater.store.values import Saved
+from headwater.store.values import SavedRefresh
 
 
 @quick
@@ -38,21 +38,21 @@ class Fetched:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Settled:
+class StoredRefresh:
     """A refresh as it was written."""
 
     fetched: Fetched
     verdict: Verdict
-    saved: Saved
+    saved: SavedRefresh
 
 
-def _may_have_lost(fetched: Fetched) -> bool:
+def _may_have_lost_items(fetched: Fetched) -> bool:
     """Only of a feed that has been read before, and only a document tells that items passed unread."""
     return fetched.outcome.document is not None and fetched.known.last_success is not None
 
 
-Plan = Callable[[Sequence[tuple[Fetched, Verdict]]], Sequence[float | None]]
-Believe = Callable[[int], float | None]
+Planner = Callable[[Sequence[tuple[Fetched, Verdict]]], Sequence[float | None]]
+EstimateRate = Callable[[int], float | None]
 
 
 class Refresher:
@@ -62,7 +62,7 @@ class Refresher:
         self._store = store
         self._fetcher = fetcher
 
-    async def fetch(self, known: Known, reason: str) -> Fetched:
+    async def fetch_feed(self, known: Known, reason: str) -> Fetched:
         outcome = await self._fetcher.fetch(
             known.url,
             known.validators,
@@ -72,15 +72,19 @@ class Refresher:
         )
         return Fetched(known, outcome, reason)
 
-    async def settle(
-        self, fetched: Sequence[Fetched], *, plan: Plan | None = None, believe: Believe | None = None
-    ) -> list[Settled]:
+    async def save_results(
+        self, fetched: Sequence[Fetched], *, plan: Planner | None = None, believe: EstimateRate | None = None
+    ) -> list[StoredRefresh]:
         """Judge and write a batch in one transaction; when this returns, what is new is safe.
 
         `plan` is asked, once for the batch, when each feed should be refreshed next (it may learn from the verdicts);
         `believe` gives the rate of a feed, for the estimate of a loss.
         """
-        wanted = {one.known.feed_id: unknown(one.known, one.outcome) for one in fetched if one.outcome.document}
+        wanted = {
+            one.known.feed_id: find_unknown_identities(one.known, one.outcome)
+            for one in fetched
+            if one.outcome.document
+        }
         seen = await self._store.identities_of(wanted) if any(wanted.values()) else {}
         verdicts = [
             judge(
@@ -88,7 +92,7 @@ class Refresher:
                 one.outcome,
                 seen.get(one.known.feed_id, {}),
                 reason=one.reason,
-                rate=believe(one.known.feed_id) if believe and _may_have_lost(one) else None,
+                rate=believe(one.known.feed_id) if believe and _may_have_lost_items(one) else None,
             )
             for one in fetched
         ]
@@ -99,4 +103,4 @@ class Refresher:
                 for verdict, at in zip(verdicts, due, strict=True)
             ]
         saved = await self._store.save(verdicts)
-        return [Settled(*each) for each in zip(fetched, verdicts, saved, strict=True)]
+        return [StoredRefresh(*each) for each in zip(fetched, verdicts, saved, strict=True)]

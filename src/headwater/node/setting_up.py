@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from headwater.estimate.base import MINUTE
-from headwater.node.spending import Spending
+from headwater.node.spending import BudgetAccount
 from headwater.schedule.base import Strategy
-from headwater.schedule.budget import Cap
-from headwater.schedule.build import build
-from headwater.schedule.objective import WORDS, parse
-from headwater.schedule.pace import Pace
+from headwater.schedule.budget import RequestCap
+from headwater.schedule.build import build_strategy
+from headwater.schedule.objective import NAMED_OBJECTIVES, parse_objective
+from headwater.schedule.pace import HostRate
 from headwater.settings import Settings
 
 
-def build_strategy(given: Settings) -> Strategy:
+def build_configured_strategy(given: Settings) -> Strategy:
     """The strategy in force, without any feeds yet; one without a dial is only refused if somebody turned it."""
-    objective = parse(given.objective)
-    return build(given.strategy, given.estimator, None if objective == WORDS["balanced"] else objective)
+    objective = parse_objective(given.objective)
+    return build_strategy(
+        given.strategy, given.estimator, None if objective == NAMED_OBJECTIVES["balanced"] else objective
+    )
 
 
-def spending(given: Settings) -> Spending:
+def make_budget_account(given: Settings) -> BudgetAccount:
     weight = None if given.budget_bytes is None else MINUTE * given.budget_bytes
-    return Spending(Cap(given.budget, weight), Pace(given.host_budget))
+    return BudgetAccount(RequestCap(given.budget, weight), HostRate(given.host_budget))

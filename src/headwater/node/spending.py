@@ -12,15 +12,15 @@ import numpy as np
 
 from headwater.estimate.base import Floats, Rows
 from headwater.model import Outcome
-from headwater.schedule.budget import Cap, Purse
-from headwater.schedule.pace import Pace
+from headwater.schedule.budget import RequestBudget, RequestCap
+from headwater.schedule.pace import HostRate
 
-FIRST_WEIGHT = 20_000.0  # bytes that a fetch is expected to weigh before anything was fetched
-LEARN = 0.05  # the weight of the latest fetch in that expectation
+FIRST_BYTES = 20_000.0  # bytes that a fetch is expected to weigh before anything was fetched
+LEARNING_RATE = 0.05  # the weight of the latest fetch in that expectation
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class BudgetUse:
     """The last minute: requests and bytes beside their caps (None: no cap)."""
 
     requests: int
@@ -29,12 +29,12 @@ class Spent:
     bytes_allowed: float | None
 
 
-class Spending:
-    def __init__(self, cap: Cap, pace: Pace | None = None) -> None:
-        self._purse = Purse(cap)
-        self._pace = pace if pace is not None else Pace()
-        self._typical = FIRST_WEIGHT
-        self._back = 0.0  # how far the clock was set back: the purse's own time only ever moves forward
+class BudgetAccount:
+    def __init__(self, cap: RequestCap, pace: HostRate | None = None) -> None:
+        self._purse = RequestBudget(cap)
+        self._pace = pace if pace is not None else HostRate()
+        self._typical_bytes = FIRST_BYTES
+        self._clock_setback = 0.0  # how far the clock was set back: the purse's own time only ever moves forward
 
     @property
     def rate(self) -> float:
@@ -42,54 +42,54 @@ class Spending:
         return self._purse.rate
 
     @property
-    def cap(self) -> Cap:
+    def cap(self) -> RequestCap:
         return self._purse.cap
 
-    def limit(self, requests: float) -> None:
+    def set_limit(self, requests: float) -> None:
         """From now on spend so many requests a minute."""
-        self._purse.limit(Cap(requests, self.cap.bytes))
+        self._purse.set_cap(RequestCap(requests, self.cap.bytes))
 
-    def available(self, now: float) -> int:
-        return self._purse.available(now + self._back, self._typical)
+    def count_available(self, now: float) -> int:
+        return self._purse.available(now + self._clock_setback, self._typical_bytes)
 
-    def room(self, room: Rows, now: float) -> Rows:
-        return self._pace.room(room, now)
+    def limit_host_room(self, room: Rows, now: float) -> Rows:
+        return self._pace.limit_room(room, now)
 
-    def ready(self, host: int, now: float) -> bool:
-        return self._pace.ready(host, now)
+    def is_host_ready(self, host: int, now: float) -> bool:
+        return self._pace.may_request(host, now)
 
     @property
-    def paced(self) -> bool:
+    def has_host_pace(self) -> bool:
         """Whether hosts have a pace of their own."""
-        return self._pace.limited
+        return self._pace.is_limited
 
-    def asked(self, hosts: Rows, at: Floats, now: float) -> None:
+    def note_requests(self, hosts: Rows, at: Floats, now: float) -> None:
         """Hosts were asked at these moments, by another process or later than they were chosen."""
-        self._pace.asked(hosts, np.minimum(at, now))
+        self._pace.note_requests(hosts, np.minimum(at, now))
 
-    def begin(self, now: float, host: int) -> float:
+    def reserve(self, now: float, host: int) -> float:
         """A fetch starts; give what this returns back to `end`."""
         self._pace.spend(host, now)
-        self._purse.begin(now + self._back, self._typical)
-        return self._typical
+        self._purse.begin_refresh(now + self._clock_setback, self._typical_bytes)
+        return self._typical_bytes
 
-    def end(self, now: float, reserved: float, outcome: Outcome | None) -> None:
+    def charge_outcome(self, now: float, reserved: float, outcome: Outcome | None) -> None:
         """A fetch is over; None: it was given up, and nobody knows what it weighed."""
         if outcome is None:
-            self._purse.end(now + self._back, reserved, reserved)
+            self._purse.end_refresh(now + self._clock_setback, reserved, reserved)
             return
-        self.ended(now, reserved, outcome.bytes, outcome.final_url != outcome.url)
+        self.charge(now, reserved, outcome.bytes, outcome.final_url != outcome.url)
 
-    def ended(self, now: float, reserved: float, weight: int, redirected: bool) -> None:
+    def charge(self, now: float, reserved: float, weight: int, redirected: bool) -> None:
         """A fetch is over that weighed so many bytes."""
-        self._purse.end(now + self._back, reserved, float(weight), 2 if redirected else 1)
-        self._typical += LEARN * (weight - self._typical)
+        self._purse.end_refresh(now + self._clock_setback, reserved, float(weight), 2 if redirected else 1)
+        self._typical_bytes += LEARNING_RATE * (weight - self._typical_bytes)
 
-    def spent(self, now: float) -> Spent:
-        requests, weight = self._purse.used(now + self._back)
-        return Spent(requests, self.cap.requests, weight, self.cap.bytes)
+    def measure_use(self, now: float) -> BudgetUse:
+        requests, weight = self._purse.recent_usage(now + self._clock_setback)
+        return BudgetUse(requests, self.cap.requests, weight, self.cap.bytes)
 
-    def shift(self, back: float) -> None:
+    def shift_clock(self, back: float) -> None:
         """The clock was set back by so many seconds: what was spent stays spent, and the budget does not freeze."""
-        self._back += back
-        self._pace.shift(back)
+        self._clock_setback += back
+        self._pace.shift_clock(back)

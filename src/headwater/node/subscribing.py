@@ -21,33 +21,33 @@ import structlog
 
 from headwater.errors import HeadwaterError, NotAFeed, NotFound
 from headwater.fetch.client import Fetcher, Page
-from headwater.fetch.journey import next_address
-from headwater.fetch.push import signed_by
-from headwater.fetch.transport import Failure
+from headwater.fetch.journey import resolve_location
+from headwater.fetch.push import has_valid_signature
+from headwater.fetch.transport import FetchFailure
 from headwater.node.crawler import Crawler
-from headwater.node.refresher import Settled
-from headwater.publish.stepping import Stepping
+from headwater.node.refresher import StoredRefresh
+from headwater.publish.stepping import StepLoop
 from headwater.store.store import Store
-from headwater.store.values import Farewell, Subscription
+from headwater.store.values import WebSubCancellation, WebSubLease
 
 PATH = "/push/"
-LEASE = 10 * 86_400.0
-SHORTEST, LONGEST = 60.0, 30 * 86_400.0  # leases that are believed
-PATIENCE = 600.0  # seconds in which a verification must come
-FIRST, SLOWEST = 600.0, 86_400.0  # until a request without success is made again, doubled each time
-SILENCE = 86_400.0  # until a hub that did not push is asked again
+LEASE_SECONDS = 10 * 86_400.0
+MIN_LEASE, MAX_LEASE = 60.0, 30 * 86_400.0  # leases that are believed
+VERIFICATION_SECONDS = 600.0  # seconds in which a verification must come
+FIRST_RETRY, SLOWEST_RETRY = 600.0, 86_400.0  # until a request without success is made again, doubled each time
+SILENT_HUB_RETRY = 86_400.0  # until a hub that did not push is asked again
 NOT_PUSHED = "It did not push items that a poll found; the feed is polled again."
-FAREWELLS = 5  # requests to end a subscription that a hub answers with an error
-RENEW = 0.8  # of the lease, less up to a tenth by chance
-GRACE = 60.0  # an item that a poll found so soon after its publication may still be on its way
-SCAN = 600.0
-MOST_REDIRECTS = 5
-LONGEST_CHALLENGE = 2_000
+MAX_UNSUBSCRIBES = 5  # requests to end a subscription that a hub answers with an error
+RENEW_SHARE = 0.8  # of the lease, less up to a tenth by chance
+PUSH_GRACE = 60.0  # an item that a poll found so soon after its publication may still be on its way
+SCAN_SECONDS = 600.0
+MAX_REDIRECTS = 5
+MAX_CHALLENGE = 2_000
 
 log = structlog.get_logger()
 
 
-class Subscriber(Stepping):
+class WebSubClient(StepLoop):
     """`base` is the address under which hubs reach us."""
 
     def __init__(
@@ -60,188 +60,190 @@ class Subscriber(Stepping):
         self._callback = base.rstrip("/") + PATH
         self._clock = clock
         self._active: dict[int, float] = {}  # feeds that hubs push, and since when
-        self._silent: list[int] = []
-        self._marking = asyncio.Lock()  # the store and `_active` change together
-        self._scanned = float("-inf")
-        self._found = self._looked = 0  # hubs that refreshes have shown, and those that the last scan has seen
+        self._silent_feeds: list[int] = []
+        self._state_lock = asyncio.Lock()  # the store and `_active` change together
+        self._scanned_at = float("-inf")
+        self._hubs_found = self._hubs_scanned = (
+            0  # hubs that refreshes have shown, and those that the last scan has seen
+        )
 
     # the loop
 
     async def step(self) -> bool:
         """Do what is due now; False where nothing was."""
         now = self._clock()
-        if self._found != self._looked or not self._scanned <= now < self._scanned + SCAN:
-            await self._scan(now)
-        async with self._marking:
+        if self._hubs_found != self._hubs_scanned or not self._scanned_at <= now < self._scanned_at + SCAN_SECONDS:
+            await self._scan_store(now)
+        async with self._state_lock:
             for feed_id in await self._store.subscriptions.lapse(now):
-                await self._resume(feed_id, "lease over")
-            while self._silent:
-                feed_id = self._silent.pop()
-                await self._store.subscriptions.end(feed_id, "silent", NOT_PUSHED, now + SILENCE)
-                await self._resume(feed_id, "hub silent")
-        claimed = await self._store.subscriptions.claim(now, now + PATIENCE, now + FIRST)
-        parted = await self._store.subscriptions.claim_farewells(now, FIRST, SLOWEST)
-        await asyncio.gather(*map(self._ask, claimed), *map(self._part, parted))
+                await self._resume_polling(feed_id, "lease over")
+            while self._silent_feeds:
+                feed_id = self._silent_feeds.pop()
+                await self._store.subscriptions.end(feed_id, "silent", NOT_PUSHED, now + SILENT_HUB_RETRY)
+                await self._resume_polling(feed_id, "hub silent")
+        claimed = await self._store.subscriptions.claim(now, now + VERIFICATION_SECONDS, now + FIRST_RETRY)
+        parted = await self._store.subscriptions.claim_farewells(now, FIRST_RETRY, SLOWEST_RETRY)
+        await asyncio.gather(*map(self._request_lease, claimed), *map(self._request_unsubscribe, parted))
         return bool(claimed or parted)
 
-    async def _scan(self, now: float) -> None:
+    async def _scan_store(self, now: float) -> None:
         """What the store has: feeds with a hub we have not asked, and those that are pushed already."""
-        looking = self._found  # what is found from here on is for the next scan
+        looking = self._hubs_found  # what is found from here on is for the next scan
         while found := await self._store.subscriptions.wanted():
             new = [
-                Subscription(feed, secrets.token_urlsafe(24), hub, topic, secrets.token_urlsafe(32), due=now)
+                WebSubLease(feed, secrets.token_urlsafe(24), hub, topic, secrets.token_urlsafe(32), due=now)
                 for feed, hub, topic in found
             ]
             await self._store.subscriptions.add(new)
-        async with self._marking:
+        async with self._state_lock:
             self._active = await self._store.subscriptions.active(now)
-            self._crawler.courtesy.pushed = set(self._active)
-        self._scanned, self._looked = now, looking
+            self._crawler.politeness.pushed_feeds = set(self._active)
+        self._scanned_at, self._hubs_scanned = now, looking
 
     # asking
 
-    async def _ask(self, one: Subscription) -> None:
+    async def _request_lease(self, one: WebSubLease) -> None:
         """The row waits for the verification already: some hubs verify before they answer."""
         form = {
             "hub.mode": "subscribe",
             "hub.topic": one.topic,
             "hub.callback": self._callback + one.key,
             "hub.secret": one.secret,
-            "hub.lease_seconds": str(int(LEASE)),
+            "hub.lease_seconds": str(int(LEASE_SECONDS)),
         }
-        said = await self._told(one.hub, form)
+        said = await self._post_form(one.hub, form)
         if said is not None:
             now = self._clock()
-            due = now + min(FIRST * 2 ** (one.attempts - 1), SLOWEST)
+            due = now + min(FIRST_RETRY * 2 ** (one.attempts - 1), SLOWEST_RETRY)
             await self._store.subscriptions.refuse(one.feed_id, said, due, now)
         log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=said)
 
-    async def _part(self, one: Farewell) -> None:
+    async def _request_unsubscribe(self, one: WebSubCancellation) -> None:
         """Tell a hub that we want no more; it verifies that as well, and until then is asked again."""
         form = {"hub.mode": "unsubscribe", "hub.topic": one.topic, "hub.callback": self._callback + one.key}
-        said = await self._told(one.hub, form)
-        if one.attempts >= FAREWELLS and said is not None:
+        said = await self._post_form(one.hub, form)
+        if one.attempts >= MAX_UNSUBSCRIBES and said is not None:
             await self._store.subscriptions.forget_farewell(one.key, one.topic)
         log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=said)
 
-    async def _told(self, hub: str, form: Mapping[str, str]) -> str | None:
+    async def _post_form(self, hub: str, form: Mapping[str, str]) -> str | None:
         """What a hub has against a request; None where it accepts."""
         try:
-            answer = await self._post(hub, form)
-        except (HeadwaterError, Failure) as error:
+            answer = await self._post_with_redirects(hub, form)
+        except (HeadwaterError, FetchFailure) as error:
             return str(error)
-        return None if answer.ok else f"It answered {answer.status}: {_words(answer.body)}"
+        return None if answer.ok else f"It answered {answer.status}: {_excerpt(answer.body)}"
 
-    async def _post(self, hub: str, form: Mapping[str, str]) -> Page:
+    async def _post_with_redirects(self, hub: str, form: Mapping[str, str]) -> Page:
         """Hubs may send us to another place, where the same is asked (307 and 308 keep the method)."""
-        for _ in range(MOST_REDIRECTS):
+        for _ in range(MAX_REDIRECTS):
             answer = await self._fetcher.post(hub, form)
             if answer.status not in (307, 308):
                 return answer
-            hub = next_address(hub, answer.headers.get("Location"))
+            hub = resolve_location(hub, answer.headers.get("Location"))
         return answer
 
     # being asked
 
-    async def confirm(self, key: str, query: Mapping[str, str]) -> str | None:
+    async def verify_intent(self, key: str, query: Mapping[str, str]) -> str | None:
         """What to answer to a hub's GET: the challenge for what we have asked, nothing (404) for anything else."""
         mode, topic = query.get("hub.mode"), query.get("hub.topic", "")
         now = self._clock()
         if mode == "denied":
-            return await self._denied(key, topic, query.get("hub.reason", ""))
+            return await self._record_denial(key, topic, query.get("hub.reason", ""))
         challenge, seconds = query.get("hub.challenge", ""), query.get("hub.lease_seconds", "")
-        if not 0 < len(challenge) <= LONGEST_CHALLENGE:
+        if not 0 < len(challenge) <= MAX_CHALLENGE:
             return None
         if mode == "unsubscribe":
             return challenge if await self._store.subscriptions.forget_farewell(key, topic) else None
         if mode != "subscribe":
             return None
-        given = float(seconds) if seconds.isascii() and seconds.isdecimal() and len(seconds) < 16 else LEASE
-        lease = min(max(given, SHORTEST), LONGEST)
-        due = now + lease * RENEW * (1 - random.random() / 10)
-        async with self._marking:
+        given = float(seconds) if seconds.isascii() and seconds.isdecimal() and len(seconds) < 16 else LEASE_SECONDS
+        lease = min(max(given, MIN_LEASE), MAX_LEASE)
+        due = now + lease * RENEW_SHARE * (1 - random.random() / 10)
+        async with self._state_lock:
             feed_id = await self._store.subscriptions.confirm(key, topic, now, now + lease, due)
             if feed_id is None:
                 return None
             # Its next poll comes when it would have come: what was published before the hub knew us is found by it.
-            self._note(feed_id, now)
+            self._mark_pushed(feed_id, now)
         log.info("hub_confirmed", feed=feed_id, lease=lease)
         return challenge
 
-    async def _denied(self, key: str, topic: str, reason: str) -> str | None:
+    async def _record_denial(self, key: str, topic: str, reason: str) -> str | None:
         one = await self._store.subscriptions.by_key(key)
         if one is None or one.topic != topic:
             return None
-        said = f"It denied the subscription: {_words(reason.encode())}" if reason else "It denied the subscription."
-        async with self._marking:
-            await self._store.subscriptions.end(one.feed_id, "refused", said, self._clock() + SILENCE)
-            await self._resume(one.feed_id, said)
+        said = f"It denied the subscription: {_excerpt(reason.encode())}" if reason else "It denied the subscription."
+        async with self._state_lock:
+            await self._store.subscriptions.end(one.feed_id, "refused", said, self._clock() + SILENT_HUB_RETRY)
+            await self._resume_polling(one.feed_id, said)
         return ""
 
     # being pushed to
 
-    async def receive(self, key: str, body: bytes, headers: Mapping[str, str]) -> int:
+    async def receive_push(self, key: str, body: bytes, headers: Mapping[str, str]) -> int:
         """What to answer to a push: 410 ends what we do not know; a wrong signature is ignored without a word."""
         one = await self._store.subscriptions.by_key(key)
         now = self._clock()
         if one is None or one.until is None or one.until <= now:
             return 410
-        if not signed_by(one.secret, headers.get("x-hub-signature", ""), body):
+        if not has_valid_signature(one.secret, headers.get("x-hub-signature", ""), body):
             await self._store.subscriptions.say(one.feed_id, "A push without a valid signature was ignored.")
             log.warning("push_ignored", feed=one.feed_id, why="signature")
             return 202
         page = Page(200, one.topic, {"Content-Type": headers.get("content-type", "")}, body, "")
         try:
-            document = await self._fetcher.read(page)
-            await self._crawler.accept(one.feed_id, document, len(body))
+            document = await self._fetcher.read_feed(page)
+            await self._crawler.accept_push(one.feed_id, document, len(body))
         except NotFound:
             return 410
         except NotAFeed:
-            await self._crawler.tell(one.feed_id)  # a bare ping: look for ourselves
-        async with self._marking:
+            await self._crawler.note_signal(one.feed_id)  # a bare ping: look for ourselves
+        async with self._state_lock:
             await self._store.subscriptions.pushed(one.feed_id, now)
-            self._note(one.feed_id, now)
+            self._mark_pushed(one.feed_id, now)
         return 200
 
     # watching hubs
 
-    def settled(self, batch: Sequence[Settled]) -> None:
+    def watch_refreshes(self, batch: Sequence[StoredRefresh]) -> None:
         """After refreshes: a hub that has come or changed is asked; one that does not push is noticed."""
         for one in batch:
             feed_id = one.verdict.refresh.feed_id
             after, before = one.verdict.known, one.fetched.known
             if (after.hub, after.topic) != (before.hub, before.topic) and after.hub is not None:
-                self._found += 1
+                self._hubs_found += 1
                 self.wake()
             since = self._active.get(feed_id)
-            if since is not None and not one.fetched.outcome.pushed and missed(one, since):
+            if since is not None and not one.fetched.outcome.pushed and hub_missed_items(one, since):
                 self._active.pop(feed_id)
-                self._silent.append(feed_id)
+                self._silent_feeds.append(feed_id)
                 self.wake()
 
-    def _note(self, feed_id: int, now: float) -> None:
+    def _mark_pushed(self, feed_id: int, now: float) -> None:
         """A hub pushes it: a slow safety poll is enough."""
         self._active.setdefault(feed_id, now)
-        self._crawler.courtesy.pushed.add(feed_id)
+        self._crawler.politeness.pushed_feeds.add(feed_id)
 
-    async def _resume(self, feed_id: int, why: str) -> None:
+    async def _resume_polling(self, feed_id: int, why: str) -> None:
         """Poll as if there were no hub."""
         self._active.pop(feed_id, None)
-        self._crawler.courtesy.pushed.discard(feed_id)
-        await self._crawler.reconsider([feed_id])
+        self._crawler.politeness.pushed_feeds.discard(feed_id)
+        await self._crawler.reconsider_feeds([feed_id])
         log.info("polling_resumed", feed=feed_id, why=why)
 
 
-def missed(one: Settled, since: float) -> bool:
+def hub_missed_items(one: StoredRefresh, since: float) -> bool:
     """Whether a poll found what the hub should have pushed: something new, not just published, that came after a
     poll which the hub had already confirmed us before."""
     last = one.fetched.known.last_refresh
     if last is None or last < since:
         return False
-    latest = one.verdict.refresh.at - GRACE
+    latest = one.verdict.refresh.at - PUSH_GRACE
     return any(not item.dated or item.published <= latest for item in one.verdict.new)
 
 
-def _words(text: bytes) -> str:
+def _excerpt(text: bytes) -> str:
     """Some words of a stranger's answer, on one line."""
     return " ".join(text[:200].decode("utf-8", "replace").split())[:120]

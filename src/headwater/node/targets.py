@@ -19,19 +19,19 @@ import structlog
 
 from headwater.errors import SettingsError
 from headwater.estimate.base import DAY, Floats
-from headwater.language.ast import Create
-from headwater.node.aim import Aim
-from headwater.node.deciding import Decider
-from headwater.node.wants import Wanting
-from headwater.schedule.aims import Granted, Wish, granted
+from headwater.language.ast import CreateFeed
+from headwater.node.aim import TargetOutcome
+from headwater.node.deciding import Scheduler
+from headwater.node.wants import DemandModel
+from headwater.schedule.aims import QueryTarget, QueryTargetPlan, meet_query_targets
 from headwater.schedule.base import Strategy
-from headwater.schedule.target import Reach, Target, least_budget
+from headwater.schedule.target import BudgetPlan, QualityTarget, find_least_budget
 from headwater.store.store import Store
 
-EVERY = 120.0  # seconds between two searches for the budget
-SAMPLE = 2000  # feeds that stand for all of them
+RETARGET_SECONDS = 120.0  # seconds between two searches for the budget
+SAMPLE_SIZE = 2000  # feeds that stand for all of them
 ASSUMED_RATE = 1.0 / DAY  # of a feed about which nothing is believed yet
-STEP, STEPS = 1.25, 12  # by how much, and how often, queries may raise the budget in target mode
+BUDGET_STEP, MAX_BUDGET_STEPS = 1.25, 12  # by how much, and how often, queries may raise the budget in target mode
 STATE, VERSION = "query targets", 1
 
 log = structlog.get_logger()
@@ -45,45 +45,45 @@ def require_beliefs(strategy: Strategy) -> None:
         )
 
 
-async def retarget(
-    decider: Decider, target: Target, most: float | None, least_interval: float, now: float, floor: float = 0.0
+async def find_target_budget(
+    decider: Scheduler, target: QualityTarget, most: float | None, least_interval: float, now: float, floor: float = 0.0
 ) -> None:
     """Find the budget anew and spend it from now on, but no less than `floor`; says so when the answer has changed in
     kind."""
-    believed = beliefs(decider, now)
+    believed = collect_beliefs(decider, now)
     if believed is None:
         return
     rates, windows, weights = believed
-    found = await asyncio.to_thread(sampled_budget, target, rates, windows, weights, most, least_interval)
-    before, decider.aim = decider.aim, found
-    decider.spending.limit(max(found.requests_per_minute, floor))
+    found = await asyncio.to_thread(estimate_least_budget, target, rates, windows, weights, most, least_interval)
+    before, decider.target_result = decider.target_result, found
+    decider.budget.set_limit(max(found.requests_per_minute, floor))
     if before is None or before.reached != found.reached:
         say = log.info if found.reached else log.warning
         say("target", reached=found.reached, budget=round(found.requests_per_minute, 1), message=found.message)
 
 
-def beliefs(crawler: Decider, now: float) -> tuple[Floats, Floats, Floats] | None:
+def collect_beliefs(crawler: Scheduler, now: float) -> tuple[Floats, Floats, Floats] | None:
     """Rates (items per second), windows and weights of the active feeds; None while nothing is believed."""
-    table = crawler.roster.table
-    rows = np.flatnonzero(crawler.roster.active & np.isfinite(table.last))
+    table = crawler.feed_table.table
+    rows = np.flatnonzero(crawler.feed_table.active & np.isfinite(table.last))
     if not len(rows):
         return None
-    rates = crawler.strategy.believe(lambda estimator: estimator.daily(rows, np.full(len(rows), now)))
+    rates = crawler.strategy.ask_estimator(lambda estimator: estimator.daily_rate(rows, np.full(len(rows), now)))
     if rates is None:
         return None
     return rates, table.window[rows], table.weight[rows] * table.selectivity[rows]
 
 
-def sampled_budget(
-    target: Target, rates: Floats, windows: Floats, weights: Floats, most: float | None, shortest: float
-) -> Reach:
+def estimate_least_budget(
+    target: QualityTarget, rates: Floats, windows: Floats, weights: Floats, most: float | None, shortest: float
+) -> BudgetPlan:
     """`least_budget` of all feeds, from an even sample of them by rate; whole requests, never above `most`."""
-    many = max(len(rates) / SAMPLE, 1.0)
+    many = max(len(rates) / SAMPLE_SIZE, 1.0)
     if many > 1:
-        chosen = np.argsort(rates, kind="stable")[((np.arange(SAMPLE) + 0.5) * many).astype(np.intp)]
+        chosen = np.argsort(rates, kind="stable")[((np.arange(SAMPLE_SIZE) + 0.5) * many).astype(np.intp)]
         rates, windows, weights = rates[chosen], windows[chosen], weights[chosen]
     share = None if most is None else most / many
-    found = least_budget(target, rates, windows, weights, most=share, shortest=max(shortest, 1.0))
+    found = find_least_budget(target, rates, windows, weights, most=share, shortest=max(shortest, 1.0))
     per_minute = float(max(math.ceil(found.requests_per_minute * many - 1e-9), 1))
     if most is not None:
         per_minute = min(per_minute, most)
@@ -101,68 +101,76 @@ def sampled_budget(
 
 
 @dataclass(frozen=True, slots=True)
-class Aimed:
+class TargetPlan:
     """`times` is by the id of the query feed; `budget` what there must be for all of it."""
 
-    aims: tuple[Aim, ...]
+    aims: tuple[TargetOutcome, ...]
     times: dict[int, float]
     budget: float
 
 
-def aimed(
-    wanting: Wanting,
-    definitions: Mapping[int, Create],
-    decider: Decider,
+def plan_query_targets(
+    wanting: DemandModel,
+    definitions: Mapping[int, CreateFeed],
+    decider: Scheduler,
     weights: Mapping[int, float],
     budget: float,
     least: float,
     most: float | None = None,
-) -> Aimed:
+) -> TargetPlan:
     """All queries that have a TARGET, on the budget; where `most` is given it may rise to that. `weights` is what the
     items of each feed are worth without targets."""
     asking = [(id, create) for id, create in definitions.items() if create.query.target is not None]
     if not asking:
-        return Aimed((), {}, budget)
-    roster, rates = decider.roster, decider.rates()
+        return TargetPlan((), {}, budget)
+    roster, rates = decider.feed_table, decider.estimate_all_rates()
     rates = np.where(np.isfinite(rates) & (rates > 0), rates, ASSUMED_RATE)
     worth = np.zeros(len(rates))
     for feed, weight in weights.items():
-        row = roster.row(feed)
+        row = roster.find_row(feed)
         if row is not None and roster.active[row]:
             worth[row] = weight
     windows = roster.table.window
-    wishes = [_wish(wanting, id, create, decider) for id, create in asking]
-    found = granted(wishes, rates, windows, worth, budget, shortest=least)
-    for _ in range(STEPS if most is not None else 0):
+    wishes = [_make_wish(wanting, id, create, decider) for id, create in asking]
+    found = meet_query_targets(wishes, rates, windows, worth, budget, shortest=least)
+    for _ in range(MAX_BUDGET_STEPS if most is not None else 0):
         if all(one.met for one in found) or most is None or budget >= most:
             break
-        budget = min(budget * STEP, most)
-        found = granted(wishes, rates, windows, worth, budget, shortest=least)
+        budget = min(budget * BUDGET_STEP, most)
+        found = meet_query_targets(wishes, rates, windows, worth, budget, shortest=least)
     aims = tuple(
-        _aim(create, wish, one, rates, windows, budget, least)
+        _describe_outcome(create, wish, one, rates, windows, budget, least)
         for (_, create), wish, one in zip(asking, wishes, found, strict=True)
     )
-    return Aimed(aims, {id: one.times for (id, _), one in zip(asking, found, strict=True)}, budget)
+    return TargetPlan(aims, {id: one.times for (id, _), one in zip(asking, found, strict=True)}, budget)
 
 
-def _wish(wanting: Wanting, id: int, create: Create, decider: Decider) -> Wish:
-    asked, roster = create.query.target, decider.roster
+def _make_wish(wanting: DemandModel, id: int, create: CreateFeed, decider: Scheduler) -> QueryTarget:
+    asked, roster = create.query.target, decider.feed_table
     assert asked is not None
     delay = None if asked.delay is None else float(asked.delay.seconds)
     # 1 is what can be wished for, and 0.9999 what can be shown to be kept.
     wanted = [None if x is None else min(max(x, 1e-4), 0.9999) for x in (asked.completeness, asked.freshness)]
-    mine = [(row, feed) for feed in sorted(wanting.feeds(id)) if (row := roster.row(feed)) is not None]
+    mine = [(row, feed) for feed in sorted(wanting.list_feeds(id)) if (row := roster.find_row(feed)) is not None]
     mine = [(row, feed) for row, feed in mine if roster.active[row]]
     importance = 1.0 if create.query.importance is None else create.query.importance
-    return Wish(
-        Target(wanted[0], wanted[1], delay),
+    return QueryTarget(
+        QualityTarget(wanted[0], wanted[1], delay),
         np.array([row for row, _ in mine], np.intp),
-        np.array([wanting.selectivity(id, feed) for _, feed in mine], np.float64),
+        np.array([wanting.estimate_selectivity(id, feed) for _, feed in mine], np.float64),
         max(importance, 0.01),
     )
 
 
-def _aim(create: Create, wish: Wish, one: Granted, rates: Floats, windows: Floats, budget: float, least: float) -> Aim:
+def _describe_outcome(
+    create: CreateFeed,
+    wish: QueryTarget,
+    one: QueryTargetPlan,
+    rates: Floats,
+    windows: Floats,
+    budget: float,
+    least: float,
+) -> TargetOutcome:
     got = f"completeness {one.completeness:.4f}, freshness {one.freshness:.4f}, mean delay {one.delay:.0f} s"
     takes = one.spent
     if not len(wish.rows):
@@ -173,7 +181,7 @@ def _aim(create: Create, wish: Wish, one: Granted, rates: Floats, windows: Float
         message = f"Met by letting its feeds count {one.times:.1f} times as much: {got} are expected."
     else:
         mine = wish.rows
-        alone = least_budget(wish.target, rates[mine], windows[mine], wish.share, shortest=max(least, 1.0))
+        alone = find_least_budget(wish.target, rates[mine], windows[mine], wish.share, shortest=max(least, 1.0))
         takes = alone.requests_per_minute
         message = alone.message
         if alone.reached:
@@ -181,7 +189,7 @@ def _aim(create: Create, wish: Wish, one: Granted, rates: Floats, windows: Float
                 f"Cannot be met with {budget:g} requests per minute: {got} can be reached, its feeds counting "
                 f"{one.times:.1f} times as much. It would take {takes:.1f} requests per minute for these feeds alone."
             )
-    return Aim(
+    return TargetOutcome(
         create.name.name,
         one.met,
         takes,
@@ -194,14 +202,14 @@ def _aim(create: Create, wish: Wish, one: Granted, rates: Floats, windows: Float
     )
 
 
-async def save(store: Store, aims: Sequence[Aim], now: float) -> None:
+async def save_outcomes(store: Store, aims: Sequence[TargetOutcome], now: float) -> None:
     """Keep what was found for those who ask from another process."""
     await store.save_state(STATE, VERSION, msgspec.json.encode([asdict(aim) for aim in aims]), now)
 
 
-async def load(store: Store) -> dict[str, Aim]:
+async def load_outcomes(store: Store) -> dict[str, TargetOutcome]:
     """What the server found last, by the name of the query feed."""
     saved = await store.load_state(STATE)
     if saved is None or saved[0] != VERSION:
         return {}
-    return {aim.query: aim for aim in msgspec.json.decode(saved[1], type=list[Aim])}
+    return {aim.query: aim for aim in msgspec.json.decode(saved[1], type=list[TargetOutcome])}

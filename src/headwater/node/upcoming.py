@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.node.deciding import Decider
+from headwater.node.deciding import Scheduler
 
 
 @dataclass(frozen=True, slots=True)
-class Upcoming:
+class UpcomingRefresh:
     """A feed that will be refreshed, not before `due`; what that is worth now, and the price of a refresh."""
 
     feed_id: int
@@ -20,11 +20,11 @@ class Upcoming:
     why: str
 
 
-def upcoming(decider: Decider, now: float, limit: int) -> list[Upcoming]:
+def list_upcoming(decider: Scheduler, now: float, limit: int) -> list[UpcomingRefresh]:
     """The next `limit` feeds in the order of their moments; those that may go now, by their value."""
-    roster, strategy = decider.roster, decider.strategy
-    rows = np.flatnonzero(roster.active & ~roster.busy)
-    moments = np.maximum(roster.allowed[rows], now)
+    roster, strategy = decider.feed_table, decider.strategy
+    rows = np.flatnonzero(roster.active & ~roster.in_flight)
+    moments = np.maximum(roster.earliest[rows], now)
     if strategy.due is not None:
         moments = np.maximum(moments, strategy.due[rows])
     finite = np.isfinite(moments)
@@ -33,5 +33,5 @@ def upcoming(decider: Decider, now: float, limit: int) -> list[Upcoming]:
     found = []
     for row, moment in zip(rows[chosen].tolist(), moments[chosen].tolist(), strict=True):
         told = strategy.explain(roster.table, row, now)
-        found.append(Upcoming(int(roster.ids[row]), moment, told.value, told.price, told.reason))
+        found.append(UpcomingRefresh(int(roster.ids[row]), moment, told.value, told.price, told.reason))
     return sorted(found, key=lambda one: (one.due, -(one.value or 0.0)))

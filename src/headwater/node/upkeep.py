@@ -13,212 +13,216 @@ from typing import Any, Protocol
 import numpy as np
 import structlog
 
-from headwater.language.ast import Create
+from headwater.language.ast import CreateFeed
 from headwater.node import kept_settings, memory, targets
-from headwater.node.aim import Aim
-from headwater.node.deciding import Decider
-from headwater.node.quality import Quality, Watch
-from headwater.node.saying import Saying
-from headwater.node.targets import EVERY as RETARGET
-from headwater.node.targets import Aimed, aimed, require_beliefs, retarget
-from headwater.node.wants import Want, Wanting, owned
-from headwater.query.scope import Scope
+from headwater.node.aim import TargetOutcome
+from headwater.node.deciding import Scheduler
+from headwater.node.quality import QualityMonitor, QualityReport
+from headwater.node.saying import RepeatFilter
+from headwater.node.targets import RETARGET_SECONDS as RETARGET
+from headwater.node.targets import TargetPlan, find_target_budget, plan_query_targets, require_beliefs
+from headwater.node.wants import Demand, DemandModel, load_reader_weights
+from headwater.query.scope import SourceScope
 from headwater.schedule.base import Strategy
 from headwater.settings import Settings
 from headwater.store.store import Store
-from headwater.store.values import Keep
+from headwater.store.values import RetentionPolicy
 
-LOOK = 1.0  # seconds between two looks for feeds that another process has added, changed or removed
-SAVE = 300.0
-REPORT = 60.0
-PRUNE = 3600.0
-WANTS = 60.0
-INDEX = 2.0  # a search indexes what is missing itself; this keeps that little
+POLL_SECONDS = 1.0  # seconds between two looks for feeds that another process has added, changed or removed
+SAVE_SECONDS = 300.0
+REPORT_SECONDS = 60.0
+PRUNE_SECONDS = 3600.0
+DEMAND_SECONDS = 60.0
+INDEX_SECONDS = 2.0  # a search indexes what is missing itself; this keeps that little
 
-LOGGED = 5  # losing feeds in a line of the log
+MAX_LOGGED = 5  # losing feeds in a line of the log
 log = structlog.get_logger()
 
 
-class Standing(Protocol):
+class DefinitionSource(Protocol):
     """Who knows the definitions in force: the query processor of this process, or a reader of the store."""
 
     @property
-    def definitions(self) -> Mapping[int, Create]: ...
+    def definitions(self) -> Mapping[int, CreateFeed]: ...
 
-    def scope(self) -> Scope: ...
+    def build_scope(self) -> SourceScope: ...
 
 
-class Upkeep:
+class Maintenance:
     """Keeps a decider and its store in good order. `begin` before it decides anything, `every` while it runs."""
 
-    def __init__(self, store: Store, decider: Decider, settings: Settings) -> None:
+    def __init__(self, store: Store, decider: Scheduler, settings: Settings) -> None:
         self._store = store
-        self._decider = decider
+        self._scheduler = decider
         self.settings = settings
         self._revision = 0
-        self._saved = False
-        self.watch = Watch(store, decider, settings.least_interval)
-        self.aims: tuple[Aim, ...] = ()
-        self._floor = 0.0  # requests per minute that TARGETs of queries need, in target mode
+        self._has_saved = False
+        self.monitor = QualityMonitor(store, decider, settings.least_interval)
+        self.target_outcomes: tuple[TargetOutcome, ...] = ()
+        self._budget_floor = 0.0  # requests per minute that TARGETs of queries need, in target mode
 
-    async def begin(self) -> None:
+    async def load_state(self) -> None:
         """Take over the feeds and everything that was learned about them."""
         if self.settings.target is not None:
-            require_beliefs(self._decider.strategy)
-        await memory.load_hosts(self._store, self._decider.courtesy)
+            require_beliefs(self._scheduler.strategy)
+        await memory.load_host_state(self._store, self._scheduler.politeness)
         self._revision = await self._store.revision()
-        await self._decider.load()
-        await memory.load_strategy(self._store, self._decider.roster, self._decider.strategy)
-        await self._catch_up()
-        self._decider.remember_pace()
-        await self.watch.load()
-        await self.retarget()
+        await self._scheduler.load_feeds()
+        await memory.load_snapshot(self._store, self._scheduler.feed_table, self._scheduler.strategy)
+        await self._learn_foreign_refreshes()
+        self._scheduler.restore_host_pace()
+        await self.monitor.load()
+        await self.update_target_budget()
 
-    def tasks(self, standing: Standing, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+    def start_tasks(self, standing: DefinitionSource, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         """Everything that is done from time to time, until `stop` is set."""
 
         async def look() -> None:
-            await self.look(standing)
+            await self.follow_feed_changes(standing)
 
         async def want() -> None:
-            await self.want(standing)
+            await self.update_demand(standing)
 
         works: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (LOOK, look),
-            (WANTS, want),
-            (SAVE, self.save),
-            (REPORT, self.report),
-            (RETARGET, self.retarget),
-            (PRUNE, self.prune),
-            (INDEX, self.index),
+            (POLL_SECONDS, look),
+            (DEMAND_SECONDS, want),
+            (SAVE_SECONDS, self.save_state),
+            (REPORT_SECONDS, self.publish_report),
+            (RETARGET, self.update_target_budget),
+            (PRUNE_SECONDS, self.prune_store),
+            (INDEX_SECONDS, self.index_items),
         ]
-        return [asyncio.create_task(every(seconds, work, stop)) for seconds, work in works]
+        return [asyncio.create_task(run_every(seconds, work, stop)) for seconds, work in works]
 
-    async def save(self) -> None:
+    async def save_state(self) -> None:
         """Keep what was learned."""
-        one = self._decider
-        self._saved = True
-        await memory.save(self._store, one.roster, one.strategy, one.courtesy, time.time())
+        one = self._scheduler
+        self._has_saved = True
+        await memory.save_snapshot(self._store, one.feed_table, one.strategy, one.politeness, time.time())
 
-    async def quality(self) -> Quality:
+    async def measure_quality(self) -> QualityReport:
         """How good the watching is at this moment."""
-        if self.settings.target is not None and self._decider.aim is None:
-            await self.retarget()  # at the start nothing was believed yet; who gave a target should not wait for long
-        return await self.watch.report(time.time())
+        if self.settings.target is not None and self._scheduler.target_result is None:
+            await (
+                self.update_target_budget()
+            )  # at the start nothing was believed yet; who gave a target should not wait for long
+        return await self.monitor.make_report(time.time())
 
-    async def report(self) -> None:
+    async def publish_report(self) -> None:
         """Say how good the watching is, and keep it for those who ask from another process.
 
         The first time with what was learned: a command explains by that, and should know the price and the plan of a
         server that has just started.
         """
-        if not self._saved:
-            await self.save()
-        report = await self.quality()
+        if not self._has_saved:
+            await self.save_state()
+        report = await self.measure_quality()
         hour = report.hour
         log.info(
             "quality",
-            completeness=_rounded(report.completeness),
-            expected_completeness=_rounded(report.expected_completeness),
-            freshness=_rounded(report.freshness),
+            completeness=_round_figure(report.completeness),
+            expected_completeness=_round_figure(report.expected_completeness),
+            freshness=_round_figure(report.freshness),
             lost_hour=round(hour.lost, 1),
             delay_median=None if hour.delay is None else round(hour.delay.median),
             delay_p95=None if hour.delay is None else round(hour.delay.p95),
             requests=report.used_requests,
             budget=report.budget_requests,
             saturated=report.saturated,
-            losing={one.feed_id: round(one.lost + one.lost_now, 1) for one in report.losing[:LOGGED]},
-            price=_rounded(report.price),
+            losing={one.feed_id: round(one.lost + one.lost_now, 1) for one in report.losing[:MAX_LOGGED]},
+            price=_round_figure(report.price),
             target=report.target,
             problem=report.problem,
         )
-        await self.watch.save(report.at, report)
-        await kept_settings.tell(self._store, self.settings, report.at)
+        await self.monitor.save(report.at, report)
+        await kept_settings.save_options(self._store, self.settings, report.at)
 
-    async def decide_by(self, strategy: Strategy) -> None:
+    async def replace_strategy(self, strategy: Strategy) -> None:
         """Another strategy from now on; what there is to learn it learns from the log."""
-        one, roster = self._decider, self._decider.roster
+        one, roster = self._scheduler, self._scheduler.feed_table
         strategy.resize(len(roster))
-        roster.learned[:] = -np.inf
+        roster.learned_until[:] = -np.inf
         one.strategy = strategy
-        await memory.catch_up(self._store, roster, strategy)
+        await memory.replay_missed(self._store, roster, strategy)
 
-    async def take(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
+    async def apply_settings(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
         """Other settings from now on, of which these are changed; another strategy where there is one."""
         had_target = self.settings.target is not None
         self.settings = new
         if strategy is not None:
-            await self.decide_by(strategy)
-        await self.retarget()
+            await self.replace_strategy(strategy)
+        await self.update_target_budget()
         if new.target is None and ("budget" in changes or had_target):
-            self._decider.spending.limit(new.budget)
+            self._scheduler.budget.set_limit(new.budget)
 
-    async def retarget(self) -> None:
+    async def update_target_budget(self) -> None:
         given = self.settings
         if given.target is None:
-            self._decider.aim, self._floor = None, 0.0
+            self._scheduler.target_result, self._budget_floor = None, 0.0
         else:
-            one, least = self._decider, given.least_interval
-            await retarget(one, given.target, given.most_budget, least, time.time(), self._floor)
+            one, least = self._scheduler, given.least_interval
+            await find_target_budget(one, given.target, given.max_budget, least, time.time(), self._budget_floor)
 
-    async def look(self, standing: Standing) -> None:
+    async def follow_feed_changes(self, standing: DefinitionSource) -> None:
         """Feeds that a command or another process added, changed or removed."""
         revision = await self._store.revision()
         if revision != self._revision:
-            await self._decider.load()
-            await self._catch_up()
+            await self._scheduler.load_feeds()
+            await self._learn_foreign_refreshes()
             self._revision = revision
-            await self.want(standing)
+            await self.update_demand(standing)
 
-    async def _catch_up(self) -> None:
+    async def _learn_foreign_refreshes(self) -> None:
         """Refreshes that others made are learned from, and their servers' words hold for us too."""
-        one, roster = self._decider, self._decider.roster
-        await memory.catch_up(self._store, roster, one.strategy)
-        await one.reconsider(roster.ids[roster.unjudged].tolist())
+        one, roster = self._scheduler, self._scheduler.feed_table
+        await memory.replay_missed(self._store, roster, one.strategy)
+        await one.reconsider_feeds(roster.ids[roster.unjudged].tolist())
 
-    async def want(self, standing: Standing) -> None:
+    async def update_demand(self, standing: DefinitionSource) -> None:
         """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""
         definitions = standing.definitions
         given, queries = self.settings, self._store.queries
-        own = await owned(self._store, given.only_wanted_by_queries)
-        roster = self._decider.roster
+        own = await load_reader_weights(self._store, given.only_wanted_by_queries)
+        roster = self._scheduler.feed_table
         if not definitions and not given.only_wanted_by_queries:
-            roster.want({feed: Want(weight, 1.0) for feed, weight in own.items()})
-            await self._aim((), 0.0)
+            roster.set_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()})
+            await self._apply_targets((), 0.0)
             return
-        wanting = Wanting(definitions, standing.scope(), await queries.sources(), await queries.offers())
-        wants = await asyncio.to_thread(wanting.wants, own)
-        found = await asyncio.to_thread(self._aimed, wanting, definitions, wants)
+        wanting = DemandModel(definitions, standing.build_scope(), await queries.sources(), await queries.offers())
+        wants = await asyncio.to_thread(wanting.compute_demand, own)
+        found = await asyncio.to_thread(self._plan_targets, wanting, definitions, wants)
         if any(times > 1 for times in found.times.values()):
-            wants = await asyncio.to_thread(wanting.wants, own, found.times)
-        roster.want(wants)
-        await self._aim(found.aims, found.budget)
+            wants = await asyncio.to_thread(wanting.compute_demand, own, found.times)
+        roster.set_demand(wants)
+        await self._apply_targets(found.aims, found.budget)
 
-    def _aimed(self, wanting: Wanting, definitions: Mapping[int, Create], wants: Mapping[int, Want]) -> Aimed:
-        given, aim = self.settings, self._decider.aim
+    def _plan_targets(
+        self, wanting: DemandModel, definitions: Mapping[int, CreateFeed], wants: Mapping[int, Demand]
+    ) -> TargetPlan:
+        given, aim = self.settings, self._scheduler.target_result
         worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
         if given.target is None or aim is None:
-            return aimed(wanting, definitions, self._decider, worth, given.budget, given.least_interval)
-        most = given.budget if given.most_budget is None else given.most_budget
+            return plan_query_targets(wanting, definitions, self._scheduler, worth, given.budget, given.least_interval)
+        most = given.budget if given.max_budget is None else given.max_budget
         least = given.least_interval
-        return aimed(wanting, definitions, self._decider, worth, aim.requests_per_minute, least, most)
+        return plan_query_targets(wanting, definitions, self._scheduler, worth, aim.requests_per_minute, least, most)
 
-    async def _aim(self, found: tuple[Aim, ...], budget: float) -> None:
+    async def _apply_targets(self, found: tuple[TargetOutcome, ...], budget: float) -> None:
         """Spend what the targets of queries need, and say where they cannot be met."""
-        given, aim = self.settings, self._decider.aim
+        given, aim = self.settings, self._scheduler.target_result
         if given.target is not None and aim is not None:
-            self._floor = budget
-            self._decider.spending.limit(max(aim.requests_per_minute, budget))
-        before = {one.query: one.reached for one in self.aims}
+            self._budget_floor = budget
+            self._scheduler.budget.set_limit(max(aim.requests_per_minute, budget))
+        before = {one.query: one.reached for one in self.target_outcomes}
         for one in found:
             if not one.reached and before.get(one.query) is not False:
                 log.warning("query_target", query=one.query, reached=False, message=one.message)
-        if found or self.aims:
-            await targets.save(self._store, found, time.time())
-        self.aims = found
+        if found or self.target_outcomes:
+            await targets.save_outcomes(self._store, found, time.time())
+        self.target_outcomes = found
 
-    async def prune(self) -> None:
-        keep = Keep(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
+    async def prune_store(self) -> None:
+        keep = RetentionPolicy(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
         while True:
             pruned = await self._store.prune(keep, time.time())
             if not (pruned.items or pruned.refreshes or pruned.outbox):
@@ -226,25 +230,25 @@ class Upkeep:
         await self._store.reading.compact(time.time())
         await self._store.removals.expire(time.time())
 
-    async def index(self) -> None:
+    async def index_items(self) -> None:
         while await self._store.anything_to_index() and await self._store.index():
             pass
 
 
-async def every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+async def run_every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
     """Do some work again and again until `stop` is set; a failure is logged and tried again next time."""
-    saying = Saying()
+    saying = RepeatFilter()
     while not stop.is_set():
         try:
             await asyncio.wait_for(stop.wait(), seconds)
         except TimeoutError:
             try:
                 await work()
-                saying.over()
+                saying.reset()
             except Exception as error:
-                if saying.worth(str(error)):
+                if saying.is_news(str(error)):
                     log.error("upkeep_failed", work=work.__name__, error=str(error))
 
 
-def _rounded(figure: float | None) -> float | None:
+def _round_figure(figure: float | None) -> float | None:
     return None if figure is None else round(figure, 5)

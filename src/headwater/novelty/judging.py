@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
-from headwater.novelty.dating import by_last_modified, dates_of, in_order
-from headwater.novelty.identity import UNSTABLE_AFTER, content_hash, identities, mostly, renamed
-from headwater.novelty.keeping import failed, moved, succeeded, unasked
-from headwater.novelty.loss import estimated_loss, reaches_back
+from headwater.novelty.dating import date_by_last_modified, judge_dates, order_dates
+from headwater.novelty.identity import UNSTABLE_AFTER, are_mostly_renamed, content_hash, find_renamed, identify_items
+from headwater.novelty.keeping import after_failure, after_push, after_success, apply_move
+from headwater.novelty.loss import estimate_lost_items, overlaps_known
 from headwater.quick import changed
 
-FUTURE = 3600.0  # a date further ahead than this is a mistake of the publisher: first sight counts
+FUTURE_TOLERANCE = 3600.0  # a date further ahead than this is a mistake of the publisher: first sight counts
 
 
-def unknown(known: Known, outcome: Outcome) -> list[str]:
+def find_unknown_identities(known: Known, outcome: Outcome) -> list[str]:
     """The identities of a fetched document that the last window does not tell about: ask the store for them."""
     if outcome.document is None or known.last_success is None:  # of a feed never read the store knows nothing
         return []
     window = dict(known.window)
-    return [identity for identity in identities(outcome.document, known.unstable) if identity not in window]
+    return [identity for identity in identify_items(outcome.document, known.unstable) if identity not in window]
 
 
 def judge(
@@ -34,8 +34,8 @@ def judge(
     """
     if outcome.document is not None and outcome.ending.ok:
         verdict = _judge_document(known, outcome, outcome.document, seen, reason, rate)
-        return unasked(known, verdict) if outcome.pushed else verdict
-    at = outcome.ended
+        return after_push(known, verdict) if outcome.pushed else verdict
+    at = outcome.ended_at
     refresh = Refresh(
         feed_id=known.feed_id,
         at=at,
@@ -48,12 +48,12 @@ def judge(
         window=len(known.window) if outcome.ending is Ending.UNCHANGED else None,
         overlap=len(known.window) if outcome.ending is Ending.UNCHANGED else None,
     )
-    after = succeeded(known, outcome, at) if outcome.ending.ok else failed(known, outcome, at)
-    return moved(Verdict(refresh, after, gone=outcome.ending is Ending.GONE))
+    after = after_success(known, outcome, at) if outcome.ending.ok else after_failure(known, outcome, at)
+    return apply_move(Verdict(refresh, after, gone=outcome.ending is Ending.GONE))
 
 
 @dataclass(slots=True)
-class _Sorted:
+class _SortedItems:
     """The items of a document, by what we had of them."""
 
     window: dict[str, str] = field(default_factory=dict)
@@ -65,16 +65,16 @@ class _Sorted:
     unstable: bool = False  # most of them have other identities than before
 
 
-def _sorted(known: Known, outcome: Outcome, document: Document, seen: Mapping[str, str], at: float) -> _Sorted:
+def _sort_items(known: Known, outcome: Outcome, document: Document, seen: Mapping[str, str], at: float) -> _SortedItems:
     entries = document.items
-    names = identities(document, known.unstable)
+    names = identify_items(document, known.unstable)
     hashes = [content_hash(entry) for entry in entries]
-    again = renamed(names, hashes, known, seen)
+    again = find_renamed(names, hashes, known, seen)
     if again:
         names = [again.get(name, name) for name in names]
     told = [entry.published if entry.published is not None else entry.updated for entry in entries]
-    dates, odd = dates_of(known, outcome, told, names, at)
-    found = _Sorted(odd=odd, unstable=mostly(again, names))
+    dates, odd = judge_dates(known, outcome, told, names, at)
+    found = _SortedItems(odd=odd, unstable=are_mostly_renamed(again, names))
     window, had = found.window, {**seen, **dict(known.window)}
     for name, digest, entry, said, date in zip(names, hashes, entries, told, dates, strict=True):
         if name in window:  # the same item twice in one document: the first stands
@@ -82,25 +82,25 @@ def _sorted(known: Known, outcome: Outcome, document: Document, seen: Mapping[st
         window[name] = digest
         last = had.get(name)
         if last is None:
-            found.new.append(_item(known.feed_id, name, digest, entry, said, at))
+            found.new.append(_make_item(known.feed_id, name, digest, entry, said, at))
             found.believed.append(date)
         else:
             found.old.append(entry)
             if last != digest:
-                found.updated.append(_item(known.feed_id, name, digest, entry, said, at))
+                found.updated.append(_make_item(known.feed_id, name, digest, entry, said, at))
     return found
 
 
 def _judge_document(
     known: Known, outcome: Outcome, document: Document, seen: Mapping[str, str], reason: str, rate: float | None
 ) -> Verdict:
-    at = outcome.ended
-    found = _sorted(known, outcome, document, seen, at)
+    at = outcome.ended_at
+    found = _sort_items(known, outcome, document, seen, at)
     complete = outcome.ending is not Ending.PARTIAL  # a partial document says nothing about what is not in it
     last, lost = known.last_success, None
-    if complete and last is not None and known.window and found.new and not reaches_back(found.believed, found.old):
-        lost = estimated_loss(found.believed, last, at, rate)
-    window = found.window if complete else _with_what_was(known, found.window, bounded=outcome.pushed)
+    if complete and last is not None and known.window and found.new and not overlaps_known(found.believed, found.old):
+        lost = estimate_lost_items(found.believed, last, at, rate)
+    window = found.window if complete else _merge_window(known, found.window, bounded=outcome.pushed)
     refresh = Refresh(
         feed_id=known.feed_id,
         at=at,
@@ -116,10 +116,10 @@ def _judge_document(
         lost=lost or 0.0,
         reason=reason,
         message="; ".join(filter(None, [outcome.message, found.odd])),
-        published=in_order(found.believed, at) or by_last_modified(known, outcome, len(found.new), at),
+        published=order_dates(found.believed, at) or date_by_last_modified(known, outcome, len(found.new), at),
     )
     after = changed(
-        succeeded(known, outcome, at),
+        after_success(known, outcome, at),
         window=tuple(window.items()),
         body_hash=outcome.body_hash,
         last_change=at if found.new or found.updated else known.last_change,
@@ -129,19 +129,19 @@ def _judge_document(
         topic=document.self or outcome.final_url if document.hub else None,
     )
     made = Verdict(refresh, after, tuple(found.new), tuple(found.updated), title=document.title, link=document.link)
-    return moved(made)
+    return apply_move(made)
 
 
-def _with_what_was(known: Known, window: dict[str, str], *, bounded: bool) -> dict[str, str]:
+def _merge_window(known: Known, window: dict[str, str], *, bounded: bool) -> dict[str, str]:
     """The window after a document that shows only some of it. Where a hub pushes, polls are rare: it must not only
     grow."""
     most = max(len(known.window), len(window)) if bounded else None
     return dict(islice({**window, **dict(known.window)}.items(), most))
 
 
-def _item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:
+def _make_item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:
     """A reader sees the publisher's date even where nothing may be learned from it, unless it lies in the future."""
-    if date is not None and not 0 < date <= at + FUTURE:
+    if date is not None and not 0 < date <= at + FUTURE_TOLERANCE:
         date = None
     return Item(  # by place, which takes a fifth of the time: a first refresh makes as many as the window is long
         feed_id,

@@ -8,7 +8,7 @@ from headwater.quick import changed
 MOVED_AFTER = 3  # sights of the same permanent redirect before the stored address follows it
 
 
-def succeeded(known: Known, outcome: Outcome, at: float) -> Known:
+def after_success(known: Known, outcome: Outcome, at: float) -> Known:
     return changed(
         known,
         validators=known.validators if outcome.validators is None else outcome.validators,
@@ -20,11 +20,11 @@ def succeeded(known: Known, outcome: Outcome, at: float) -> Known:
         failing_since=None,
         last_error=None,
         moved_to=outcome.moved_to,
-        moves=_sights(known, outcome),
+        moves=_count_redirects(known, outcome),
     )
 
 
-def failed(known: Known, outcome: Outcome, at: float) -> Known:
+def after_failure(known: Known, outcome: Outcome, at: float) -> Known:
     after = changed(
         known,
         last_refresh=at,
@@ -34,17 +34,19 @@ def failed(known: Known, outcome: Outcome, at: float) -> Known:
         last_error=outcome.message,
     )
     # A failure on the way says nothing about a move: earlier sights of it still count.
-    return changed(after, moved_to=outcome.moved_to, moves=_sights(known, outcome)) if outcome.moved_to else after
+    return (
+        changed(after, moved_to=outcome.moved_to, moves=_count_redirects(known, outcome)) if outcome.moved_to else after
+    )
 
 
-def _sights(known: Known, outcome: Outcome) -> int:
+def _count_redirects(known: Known, outcome: Outcome) -> int:
     """How often in a row the same permanent redirect has been seen."""
     if outcome.moved_to is None:
         return 0
     return known.moves + 1 if outcome.moved_to == known.moved_to else 1
 
 
-def moved(verdict: Verdict) -> Verdict:
+def apply_move(verdict: Verdict) -> Verdict:
     """A permanent redirect seen often enough moves the feed; validators belong to the address they came from."""
     known = verdict.known
     if known.moved_to is None or known.moves < MOVED_AFTER or not verdict.refresh.ending.ok:
@@ -53,7 +55,7 @@ def moved(verdict: Verdict) -> Verdict:
     return changed(verdict, known=after, url=after.url)
 
 
-def unasked(known: Known, verdict: Verdict) -> Verdict:
+def after_push(known: Known, verdict: Verdict) -> Verdict:
     """A push brings items and shows that the feed lives. When the feed is polled next, and what its own server and
     document ask for, is as it was: nobody has asked them."""
     after = changed(

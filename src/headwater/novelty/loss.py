@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from headwater.model import Entry
 
 
-def reaches_back(new: Sequence[float | None], old: Sequence[Entry]) -> bool:
+def overlaps_known(new: Sequence[float | None], old: Sequence[Entry]) -> bool:
     """Whether the document shows something known behind its new items.
 
     An item pinned to the top is known too but proves nothing: where dates tell, a known item must be as old as the
@@ -25,7 +25,7 @@ def reaches_back(new: Sequence[float | None], old: Sequence[Entry]) -> bool:
     return min(dates) <= min(known)
 
 
-def estimated_loss(new: Sequence[float | None], last: float, now: float, rate: float | None) -> float:
+def estimate_lost_items(new: Sequence[float | None], last: float, now: float, rate: float | None) -> float:
     """How many items passed unread, when a window of only new items came back after the refresh at `last`.
 
     `new` holds the believable dates of those items, None where there is none.
@@ -34,7 +34,7 @@ def estimated_loss(new: Sequence[float | None], last: float, now: float, rate: f
     count over the window, at the believed rate, or at the least rate that fills a window.
 
     >>> ten = [1000.0 + 10 * k for k in range(10)]
-    >>> estimated_loss(ten, last=900.0, now=2000.0, rate=None)  # one item per 10 s, 100 s not shown
+    >>> estimate_lost_items(ten, last=900.0, now=2000.0, rate=None)  # one item per 10 s, 100 s not shown
     9.0
     """
     dates = sorted(date for date in new if date is not None)
@@ -43,10 +43,10 @@ def estimated_loss(new: Sequence[float | None], last: float, now: float, rate: f
         return max(0.0, pace * (dates[0] - last) - 1.0)
     width = len(new)
     mean = max((rate or 0.0) * (now - last), float(width))
-    return _excess(mean, width)
+    return _expected_excess(mean, width)
 
 
-def _excess(mean: float, width: int) -> float:
+def _expected_excess(mean: float, width: int) -> float:
     """E[N − width | N ≥ width] for N ~ Poisson(mean)."""
     if mean > 50 * width:
         return mean - width

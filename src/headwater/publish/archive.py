@@ -12,11 +12,11 @@ from typing import Any
 
 from headwater.errors import InputError
 from headwater.model import Feed, Item, Refresh
-from headwater.publish.files import Kept, opened
+from headwater.publish.files import ExportState, open_export
 from headwater.store.store import Store
-from headwater.store.values import Slice
+from headwater.store.values import DataSlice
 
-CHUNK = 2_000
+CHUNK_ROWS = 2_000
 KINDS = ("items", "refreshes")
 Row = dict[str, Any]
 Chunk = tuple[int, list[Row]]  # the last id, and the rows
@@ -56,16 +56,16 @@ REFRESH_COLUMNS = {
 }
 
 
-async def export(
+async def export_rows(
     store: Store,
     what: str,
-    part: Slice,
+    part: DataSlice,
     path: str,
     format: str,
     *,
     query: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Kept:
+) -> ExportState:
     """Write what is not yet in the file; tells how many rows were written and are there.
 
     `progress(done, total)` is called after each piece.
@@ -73,38 +73,40 @@ async def export(
     query_id = None if query is None else (await store.queries.find(query)).id
     about = f"{what if query is None else f'query {query.casefold()}'} {part}"
     columns, order = (REFRESH_COLUMNS, "at") if what == "refreshes" else (ITEM_COLUMNS, "published_at")
-    with opened(path, format, about, columns, ["source", order]) as file:
+    with open_export(path, format, about, columns, ["source", order]) as file:
         total = await store.publishing.count_archive(what, query_id, file.last, part)
         done = 0
         progress(done, total)
-        async for last, rows in _chunks(store, what, query_id, file.last, part):
+        async for last, rows in _read_chunks(store, what, query_id, file.last, part):
             file.write(rows, last)
             done += len(rows)
             progress(done, max(total, done))
         return file.close()
 
 
-async def _chunks(store: Store, what: str, query_id: int | None, after: int, part: Slice) -> AsyncIterator[Chunk]:
+async def _read_chunks(
+    store: Store, what: str, query_id: int | None, after: int, part: DataSlice
+) -> AsyncIterator[Chunk]:
     if what not in KINDS:
         raise InputError(f"There is no export of “{what}”; there are {', '.join(KINDS)} and queries.")
     while True:
-        found = await _chunk(store, what, query_id, after, part)
+        found = await _read_chunk(store, what, query_id, after, part)
         if found is None:
             return
         after = found[0]
         yield found
 
 
-async def _chunk(store: Store, what: str, query_id: int | None, after: int, part: Slice) -> Chunk | None:
+async def _read_chunk(store: Store, what: str, query_id: int | None, after: int, part: DataSlice) -> Chunk | None:
     if query_id is None and what == "refreshes":
-        log = await store.publishing.archive_refreshes(after, part, CHUNK)
+        log = await store.publishing.archive_refreshes(after, part, CHUNK_ROWS)
         feeds = await store.feeds_by_id({one.feed_id for _, one in log})
         return (log[-1][0], [refresh_row(id, one, feeds.get(one.feed_id)) for id, one in log]) if log else None
     if query_id is not None:
-        hits = await store.publishing.archive_hits(query_id, after, part, CHUNK)
+        hits = await store.publishing.archive_hits(query_id, after, part, CHUNK_ROWS)
         items, last = [hit.item for hit in hits], hits[-1].id if hits else 0
     else:
-        items = await store.publishing.archive_items(after, part, CHUNK)
+        items = await store.publishing.archive_items(after, part, CHUNK_ROWS)
         last = (items[-1].id or 0) if items else 0
     feeds = await store.feeds_by_id({item.feed_id for item in items})
     return (last, [item_row(item, feeds.get(item.feed_id)) for item in items]) if items else None
@@ -113,7 +115,7 @@ async def _chunk(store: Store, what: str, query_id: int | None, after: int, part
 def item_row(item: Item, feed: Feed | None) -> Row:
     return {
         "id": item.id,
-        "source": _source(item.feed_id, feed),
+        "source": _name_source(item.feed_id, feed),
         "published_at": item.published,
         "title": item.title,
         "categories": "; ".join(item.categories),
@@ -131,8 +133,8 @@ def item_row(item: Item, feed: Feed | None) -> Row:
 
 def refresh_row(id: int, one: Refresh, feed: Feed | None) -> Row:
     row: Row = {name: getattr(one, name) for name in REFRESH_COLUMNS if name not in ("id", "source", "ending")}
-    return {"id": id, "source": _source(one.feed_id, feed), "ending": one.ending.value} | row
+    return {"id": id, "source": _name_source(one.feed_id, feed), "ending": one.ending.value} | row
 
 
-def _source(feed_id: int, feed: Feed | None) -> str:
+def _name_source(feed_id: int, feed: Feed | None) -> str:
     return feed.url if feed is not None else f"feed:{feed_id}"

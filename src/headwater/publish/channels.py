@@ -9,7 +9,7 @@ from headwater.errors import NotFound
 from headwater.model import Item, QueryFeed
 from headwater.store.store import Store
 
-SHOWN = 50  # items of a feed that does not say itself how many it keeps
+SHOWN_ITEMS = 50  # items of a feed that does not say itself how many it keeps
 
 
 class Channel(ABC):
@@ -25,60 +25,60 @@ class Channel(ABC):
         self.since = since
 
     @abstractmethod
-    async def shown(self, now: float) -> Sequence[Item]:
+    async def list_shown(self, now: float) -> Sequence[Item]:
         """What the feed shows now, in its order."""
 
     @abstractmethod
-    async def count(self) -> int:
+    async def count_items(self) -> int:
         """How many items there are in all."""
 
     @abstractmethod
-    async def past(self, skip: int, limit: int) -> Sequence[Item]:
+    async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
         """Items in the order of arrival, `skip` of them passed over."""
 
 
-class Tagged(Channel):
+class TagChannel(Channel):
     """The items of all feeds with a tag, the newest first."""
 
     def __init__(self, store: Store, tag: str, since: float) -> None:
         super().__init__(store, f"/tags/{tag}", tag, since)
         self._tag = tag
 
-    async def shown(self, now: float) -> Sequence[Item]:
-        return await self._store.items(tag=self._tag, limit=SHOWN)
+    async def list_shown(self, now: float) -> Sequence[Item]:
+        return await self._store.items(tag=self._tag, limit=SHOWN_ITEMS)
 
-    async def count(self) -> int:
+    async def count_items(self) -> int:
         return await self._store.count_items(tag=self._tag)
 
-    async def past(self, skip: int, limit: int) -> Sequence[Item]:
+    async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
         return await self._store.items_by_arrival(tag=self._tag, skip=skip, limit=limit)
 
 
-class Queried(Channel):
+class QueryChannel(Channel):
     """The items of a query feed: KEEP says which it shows, ORDER BY in which order."""
 
     def __init__(self, store: Store, query: QueryFeed) -> None:
         super().__init__(store, f"/feeds/{query.name}", query.name, query.created)
         self.query = query
 
-    async def shown(self, now: float) -> Sequence[Item]:
+    async def list_shown(self, now: float) -> Sequence[Item]:
         return [hit.item for hit in await self._store.queries.document(self.query, now)]
 
-    async def count(self) -> int:
+    async def count_items(self) -> int:
         return await self._store.publishing.count_hits(self.query.id)
 
-    async def past(self, skip: int, limit: int) -> Sequence[Item]:
+    async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
         return [hit.item for hit in await self._store.publishing.past_hits(self.query.id, skip, limit)]
 
 
-async def find(store: Store, path: str) -> Channel | None:
+async def find_channel(store: Store, path: str) -> Channel | None:
     """The channel at a path (`/tags/news`, `/feeds/quakes`), None where there is nothing."""
     kind, _, name = path.removeprefix("/").partition("/")
     if kind == "tags" and name and (feeds := await store.feeds(tag=name, limit=1)):
-        return Tagged(store, name, feeds[0].added)
+        return TagChannel(store, name, feeds[0].added)
     if kind == "feeds" and name:
         try:
-            return Queried(store, await store.queries.find(name))
+            return QueryChannel(store, await store.queries.find(name))
         except NotFound:
             return None
     return None

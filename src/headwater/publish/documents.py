@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from headwater import __version__
-from headwater.formats.identity import published_identity, without_token
-from headwater.formats.languages import spoken
+from headwater.formats.identity import build_published_identity, remove_token
+from headwater.formats.languages import to_valid_tag
 from headwater.formats.opml import Outline
 from headwater.formats.write import CONTENT_TYPES, write_atom, write_json, write_opml, write_rss
-from headwater.formats.write.addresses import uri
+from headwater.formats.write.addresses import to_uri
 from headwater.model import Document, Entry, Feed, Item, Source
 from headwater.publish.page import write_page
 
-PAGE = 100  # items of an archive page
-TYPES = CONTENT_TYPES | {"html": "text/html; charset=utf-8"}
+PAGE_ITEMS = 100  # items of an archive page
+MEDIA_TYPES = CONTENT_TYPES | {"html": "text/html; charset=utf-8"}
 _WRITERS = {"rss": write_rss, "atom": write_atom, "json": write_json, "html": write_page}
 FORMATS = ("rss", "atom", "json", "html", "opml")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentPlace:
     """Where a document is: `base` is the server's address, `path` the channel's, `page` an archive page or None.
 
     `token` opens a private feed; then every link within the feed carries it.
@@ -40,23 +40,23 @@ class Place:
 
     @property
     def url(self) -> str:
-        return self.of(self.page)
+        return self.page_place(self.page)
 
-    def of(self, page: int | None) -> str:
+    def page_place(self, page: int | None) -> str:
         query = {"page": page, "token": self.token}
         asked = urlencode({name: value for name, value in query.items() if value is not None})
         return f"{self.base}{quote(self.path)}.{self.format}{'?' if asked else ''}{asked}"
 
 
-Key = tuple[str, str, int | None, str | None]  # path, format, page, token
+DocumentKey = tuple[str, str, int | None, str | None]  # path, format, page, token
 
 
-def asked(path: str, query: str) -> Key | str | None:
+def parse_document_path(path: str, query: str) -> DocumentKey | str | None:
     """The document that is asked for; a sentence where it cannot be one; None where it is none of ours.
 
-    >>> asked("/feeds/quakes.atom", "page=2")
+    >>> parse_document_path("/feeds/quakes.atom", "page=2")
     ('/feeds/quakes', 'atom', 2, None)
-    >>> asked("/health", "")
+    >>> parse_document_path("/health", "")
     """
     name, dot, format = path.rpartition(".")
     if not dot or format not in FORMATS or (name != "/feeds" and not name.startswith(("/feeds/", "/tags/"))):
@@ -72,21 +72,21 @@ def asked(path: str, query: str) -> Key | str | None:
     return name, format, int(page), token
 
 
-def topic_of(url: str, base: str) -> Key | None:
+def parse_topic(url: str, base: str) -> DocumentKey | None:
     """The document at one of our own addresses, None where we publish nothing of that kind; pages are no topics."""
     if not url.startswith(f"{base}/"):
         return None
     parts = urlsplit(url[len(base) :])
-    key = asked(unquote(parts.path), parts.query)
+    key = parse_document_path(unquote(parts.path), parts.query)
     return key if isinstance(key, tuple) and key[2] is None else None
 
 
-def entry(item: Item, feed: Feed | None) -> Entry:
+def to_entry(item: Item, feed: Feed | None) -> Entry:
     """The item as we publish it, with the feed it came from."""
-    source = item.source or (None if feed is None else Source(without_token(feed.url), feed.title))
+    source = item.source or (None if feed is None else Source(remove_token(feed.url), feed.title))
     return Entry(
-        id=identity(item, feed),
-        link=None if item.link is None else uri(item.link),
+        id=entry_id(item, feed),
+        link=None if item.link is None else to_uri(item.link),
         title=item.title,
         published=item.published,
         updated=item.updated,
@@ -94,34 +94,40 @@ def entry(item: Item, feed: Feed | None) -> Entry:
         summary=item.summary,
         content=item.content,
         categories=item.categories,
-        enclosures=tuple(replace(one, url=uri(one.url)) for one in item.enclosures),
-        language=spoken(item.language),
-        source=None if source is None else replace(source, url=uri(source.url)),
+        enclosures=tuple(replace(one, url=to_uri(one.url)) for one in item.enclosures),
+        language=to_valid_tag(item.language),
+        source=None if source is None else replace(source, url=to_uri(source.url)),
     )
 
 
-def identity(item: Item, feed: Feed | None) -> str:
+def entry_id(item: Item, feed: Feed | None) -> str:
     """What the item is called wherever it is published."""
-    return published_identity(item.identity, feed.url if feed else str(item.feed_id))
+    return build_published_identity(item.identity, feed.url if feed else str(item.feed_id))
 
 
-def entries(items: Iterable[Item], feeds: Mapping[int, Feed]) -> tuple[Entry, ...]:
+def to_entries(items: Iterable[Item], feeds: Mapping[int, Feed]) -> tuple[Entry, ...]:
     """Each item once: the first of those with one identity, which came on several ways."""
     found: dict[str, Entry] = {}
     for item in items:
-        made = entry(item, feeds.get(item.feed_id))
+        made = to_entry(item, feeds.get(item.feed_id))
         found.setdefault(made.id or "", made)
     return tuple(found.values())
 
 
-def changed(items: Iterable[Item], now: float) -> float:
+def last_change(items: Iterable[Item], now: float) -> float:
     """When what is shown changed last, as far as the items tell; publishers' dates of the future say nothing."""
     times = (when for item in items for when in (item.first_seen, item.updated) if when is not None and when <= now)
     return max(times, default=0.0)
 
 
-def compose(
-    place: Place, title: str, shown: Sequence[Entry], updated: float, *, archives: int, hub: tuple[str, ...] = ()
+def compose_document(
+    place: DocumentPlace,
+    title: str,
+    shown: Sequence[Entry],
+    updated: float,
+    *,
+    archives: int,
+    hub: tuple[str, ...] = (),
 ) -> Document:
     """The document at a place; `archives` full pages lie behind the feed, page 1 the oldest."""
     current = place.page is None
@@ -135,19 +141,19 @@ def compose(
         hub=hub,
         updated=updated,
         generator=f"Headwater {__version__}",
-        next=place.of(number - 1) if number > 1 else None,
-        previous=place.of(number + 1) if number < archives else None,
-        current=None if current else place.of(None),
+        next=place.page_place(number - 1) if number > 1 else None,
+        previous=place.page_place(number + 1) if number < archives else None,
+        current=None if current else place.page_place(None),
         archived=True,
         items=tuple(shown),
     )
 
 
-def render(document: Document) -> bytes:
+def render_document(document: Document) -> bytes:
     """The bytes of a composed document."""
     return _WRITERS[document.format](document)
 
 
-def render_list(feeds: Iterable[Feed], title: str) -> bytes:
+def render_opml(feeds: Iterable[Feed], title: str) -> bytes:
     """A subscription list."""
     return write_opml([Outline(feed.url, feed.title, feed.link, feed.tags) for feed in feeds], title)

@@ -16,21 +16,21 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection, select
 
 from headwater.errors import SettingsError
-from headwater.language.ast import Deliver, DeliverKind, Every
+from headwater.language.ast import DeliverClause, DeliveryFormat, EveryClause
 from headwater.store import deliveries, queries
 from headwater.store.people_tables import user
 from headwater.store.tables import query_feed
 from headwater.store.values import Delivery, StoredHit
-from headwater.when import zone
+from headwater.when import parse_time_zone
 
-KINDS = {DeliverKind.EMAIL: "email", DeliverKind.WEBHOOK: "webhook", DeliverKind.NOTIFY: "notify"}
+KINDS = {DeliveryFormat.EMAIL: "email", DeliveryFormat.WEBHOOK: "webhook", DeliveryFormat.NOTIFY: "notify"}
 
 
-class Duties:
+class DeliveryPlanner:
     """A writer for the query processor. `time_zone` is the server's."""
 
     def __init__(self, time_zone: ZoneInfo, clock: Callable[[], float] = time.time) -> None:
-        self._zone = time_zone
+        self._server_zone = time_zone
         self._clock = clock
 
     def __call__(self, connection: Connection, hits: Sequence[StoredHit]) -> None:
@@ -39,14 +39,14 @@ class Duties:
             return
         now = self._clock()
         ids = {hit.query_id for hit in fresh}
-        asked = {row.id: row for row in connection.execute(_ASKED.where(query_feed.c.id.in_(sorted(ids))))}
+        asked = {row.id: row for row in connection.execute(_DELIVERY_CACHE.where(query_feed.c.id.in_(sorted(ids))))}
         new = []
         for hit in fresh:
             row = asked.get(hit.query_id)
-            deliver, every = asks(row.active or row.text) if row is not None else (None, None)
+            deliver, every = read_delivery_clause(row.active or row.text) if row is not None else (None, None)
             if row is None or deliver is None or deliver.kind not in KINDS or not deliver.address:
                 continue
-            slot = None if every is None else next_slot(every, now, self._zone_of(row.time_zone))
+            slot = None if every is None else next_digest_time(every, now, self._user_zone(row.time_zone))
             due = now if slot is None else slot
             new.append(
                 Delivery(
@@ -55,41 +55,41 @@ class Duties:
                     at=now,
                 )
             )
-        deliveries.write(connection, new)
+        deliveries.add_deliveries(connection, new)
 
-    def _zone_of(self, name: str | None) -> ZoneInfo:
+    def _user_zone(self, name: str | None) -> ZoneInfo:
         """A person's; one that this machine does not know (any more) must not stop the queries."""
         try:
-            return zone(name) if name else self._zone
+            return parse_time_zone(name) if name else self._server_zone
         except SettingsError:
-            return self._zone
+            return self._server_zone
 
 
-_ASKED = select(
+_DELIVERY_CACHE = select(
     query_feed.c.id, query_feed.c.name, query_feed.c.text, query_feed.c.active, user.c.time_zone
 ).select_from(query_feed.outerjoin(user, user.c.id == query_feed.c.author_id))
 
 
 @lru_cache(maxsize=1_000)
-def asks(text: str) -> tuple[Deliver | None, Every | None]:
+def read_delivery_clause(text: str) -> tuple[DeliverClause | None, EveryClause | None]:
     """What a definition wants delivered, and how often."""
-    query = queries.definition(text).query
+    query = queries.read_definition(text).query
     return query.deliver, query.every
 
 
-def next_slot(every: Every, now: float, zone: ZoneInfo) -> float:
+def next_digest_time(every: EveryClause, now: float, zone: ZoneInfo) -> float:
     """The first moment of a digest after `now`.
 
     Whole days are counted on the calendar of the time zone, so that 07:30 stays 07:30 when clocks change; shorter spans
     from the time of day given, or from midnight UTC of 1970.
 
     >>> from headwater.language.ast import Span, Unit
-    >>> daily = Every(Span(1, Unit.DAY), "07:30")
-    >>> next_slot(daily, 0.0, ZoneInfo("UTC")) / 3600
+    >>> daily = EveryClause(Span(1, Unit.DAY), "07:30")
+    >>> next_digest_time(daily, 0.0, ZoneInfo("UTC")) / 3600
     7.5
-    >>> next_slot(daily, 7.5 * 3600, ZoneInfo("UTC")) / 3600
+    >>> next_digest_time(daily, 7.5 * 3600, ZoneInfo("UTC")) / 3600
     31.5
-    >>> next_slot(Every(Span(6, Unit.HOUR)), 1.0, ZoneInfo("UTC")) / 3600
+    >>> next_digest_time(EveryClause(Span(6, Unit.HOUR)), 1.0, ZoneInfo("UTC")) / 3600
     6.0
     """
     hours, minutes = map(int, every.at.split(":")) if every.at else (0, 0)

@@ -22,7 +22,7 @@ _META = b"headwater"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ExportState:
     """What a file holds: of which export, up to which id, how many rows and bytes; `new` rows came just now."""
 
     about: str
@@ -32,43 +32,43 @@ class Kept:
     new: int = 0
 
 
-class Growing(ABC):
+class ExportFile(ABC):
     """A file that is being written."""
 
-    def __init__(self, path: Path, kept: Kept, columns: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, kept: ExportState, columns: Mapping[str, str]) -> None:
         self._path = path
-        self._kept = kept
+        self._state_so_far = kept
         self._columns = columns
 
     @property
     def last(self) -> int:
-        return self._kept.last
+        return self._state_so_far.last
 
     @abstractmethod
     def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
         """Add rows, whole or not at all; the last has this id."""
 
     @abstractmethod
-    def close(self) -> Kept:
+    def close(self) -> ExportState:
         """Make the file what was asked for."""
 
-    def _count(self, rows: Sequence[Mapping[str, Any]], last: int, size: int = 0) -> None:
-        kept = self._kept
-        self._kept = replace(kept, last=last, rows=kept.rows + len(rows), bytes=size, new=kept.new + len(rows))
+    def _count_rows(self, rows: Sequence[Mapping[str, Any]], last: int, size: int = 0) -> None:
+        kept = self._state_so_far
+        self._state_so_far = replace(kept, last=last, rows=kept.rows + len(rows), bytes=size, new=kept.new + len(rows))
 
 
-class Lines(Growing):
+class LinesFile(ExportFile):
     """CSV or JSON Lines. `FILE.state` says how much of it is whole; what is behind it is cut off."""
 
     def __init__(self, path: Path, about: str, columns: Mapping[str, str], format: str) -> None:
         self._state = path.with_name(path.name + ".state")
-        kept = _from_json(self._state.read_bytes()) if self._state.exists() else None
-        super().__init__(path, _same(path, kept, about), columns)
+        kept = _parse_state(self._state.read_bytes()) if self._state.exists() else None
+        super().__init__(path, _check_same_export(path, kept, about), columns)
         self._csv = format == "csv"
         self._file = path.open("r+b" if path.exists() else "w+b")
-        self._file.truncate(self._kept.bytes)
-        self._file.seek(self._kept.bytes)
-        if not self._kept.bytes and self._csv:
+        self._file.truncate(self._state_so_far.bytes)
+        self._file.seek(self._state_so_far.bytes)
+        if not self._state_so_far.bytes and self._csv:
             self._file.write((",".join(columns) + "\r\n").encode())
 
     def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
@@ -80,20 +80,20 @@ class Lines(Growing):
             self._file.writelines(orjson.dumps(row) + b"\n" for row in rows)
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._count(rows, last, self._file.tell())
-        self._keep()
+        self._count_rows(rows, last, self._file.tell())
+        self._save_state()
 
-    def close(self) -> Kept:
+    def close(self) -> ExportState:
         self._file.close()
         if not self._state.exists():  # nothing to write yet: the next export must know its own file
-            self._keep()
-        return self._kept
+            self._save_state()
+        return self._state_so_far
 
-    def _keep(self) -> None:
-        _replace(self._state, orjson.dumps(asdict(replace(self._kept, new=0))))
+    def _save_state(self) -> None:
+        _replace_file(self._state, orjson.dumps(asdict(replace(self._state_so_far, new=0))))
 
 
-class Parquet(Growing):
+class ParquetFile(ExportFile):
     """Pieces beside the file, named by their last id, joined to one file in the order of source and time at the end."""
 
     def __init__(self, path: Path, about: str, columns: Mapping[str, str], order: Sequence[str]) -> None:
@@ -112,8 +112,8 @@ class Parquet(Growing):
                 stored = pyarrow.parquet.read_schema(path).metadata or {}
             except (OSError, pyarrow.lib.ArrowException) as error:
                 raise InputError(f"{path} is there and is no Parquet file. Choose another name.") from error
-            kept = _from_json(stored[_META]) if _META in stored else None
-        kept = _same(path, kept, about)
+            kept = _parse_state(stored[_META]) if _META in stored else None
+        kept = _check_same_export(path, kept, about)
         of = self._folder / "about"
         if self._folder.exists() and of.exists() and of.read_text() != about:
             shutil.rmtree(self._folder)  # pieces of another export into this file, never finished
@@ -135,51 +135,53 @@ class Parquet(Growing):
         made = self._folder / f"{last}.tmp"
         self._parquet.write_table(table, made, compression="zstd")
         made.rename(self._folder / f"{last}.parquet")
-        self._count(rows, last)
+        self._count_rows(rows, last)
 
-    def close(self) -> Kept:
+    def close(self) -> ExportState:
         pieces = [piece for piece in self._pieces() if int(piece.stem) > self._joined]
         if pieces or not self._path.exists():
             tables = [self._parquet.read_table(piece) for piece in pieces]
             tables += [self._parquet.read_table(self._path)] if self._path.exists() else []
             whole = self._arrow.concat_tables([self._schema.empty_table(), *tables]).sort_by(self._order)
-            meta = {_META: orjson.dumps(asdict(replace(self._kept, new=0)))}
+            meta = {_META: orjson.dumps(asdict(replace(self._state_so_far, new=0)))}
             made = self._path.with_name(self._path.name + ".tmp")
             self._parquet.write_table(whole.replace_schema_metadata(meta), made, compression="zstd")
             made.replace(self._path)
         shutil.rmtree(self._folder)
-        return self._kept
+        return self._state_so_far
 
 
 @contextmanager
-def opened(path: str, format: str, about: str, columns: Mapping[str, str], order: Sequence[str]) -> Iterator[Growing]:
+def open_export(
+    path: str, format: str, about: str, columns: Mapping[str, str], order: Sequence[str]
+) -> Iterator[ExportFile]:
     """The file of an export, where it left off."""
     if format not in FORMATS:
         raise InputError(f"There is no format “{format}”; there are {', '.join(FORMATS)}.")
     try:
         given = Path(path)
         if format == "parquet":
-            yield Parquet(given, about, columns, order)
+            yield ParquetFile(given, about, columns, order)
             return
-        with closing(Lines(given, about, columns, format)) as lines:  # also where the export is broken off
+        with closing(LinesFile(given, about, columns, format)) as lines:  # also where the export is broken off
             yield lines
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def _same(path: Path, kept: Kept | None, about: str) -> Kept:
+def _check_same_export(path: Path, kept: ExportState | None, about: str) -> ExportState:
     if kept is None and path.exists() and path.stat().st_size:
         raise InputError(f"{path} is there and was not made by an export. Choose another name, or remove it.")
     if kept is not None and kept.about != about:
         raise InputError(f"{path} holds another export ({kept.about}). Choose another name, or remove it.")
-    return Kept(about) if kept is None else kept
+    return ExportState(about) if kept is None else kept
 
 
-def _from_json(stored: bytes) -> Kept:
-    return Kept(**orjson.loads(stored))
+def _parse_state(stored: bytes) -> ExportState:
+    return ExportState(**orjson.loads(stored))
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace_file(path: Path, content: bytes) -> None:
     made = path.with_name(path.name + ".tmp")
     made.write_bytes(content)
     made.replace(path)

@@ -16,23 +16,23 @@ from html import escape
 import orjson
 
 from headwater.errors import InputError
-from headwater.formats.links import is_web
-from headwater.formats.text import cut, from_html, one_line
-from headwater.formats.write.jsonfeed import json_item
+from headwater.formats.links import is_web_url
+from headwater.formats.text import html_to_text, to_one_line, truncate_utf8
+from headwater.formats.write.jsonfeed import build_json_item
 from headwater.model import Entry
 
-SUMMARY = 600  # characters of an item's text in a mail
-_LONGEST = 200
+SUMMARY_LETTERS = 600  # characters of an item's text in a mail
+_SUBJECT_LETTERS = 200
 
 
-def subject(query: str, items: Sequence[Entry]) -> str:
+def write_subject(query: str, items: Sequence[Entry]) -> str:
     """One line whatever titles hold: nothing of an item becomes a header of its own."""
     if len(items) == 1:
-        return one_line(f"[{query}] {items[0].title or items[0].link or 'new item'}", _LONGEST) or query
-    return one_line(f"[{query}] {len(items)} new items", _LONGEST) or query
+        return to_one_line(f"[{query}] {items[0].title or items[0].link or 'new item'}", _SUBJECT_LETTERS) or query
+    return to_one_line(f"[{query}] {len(items)} new items", _SUBJECT_LETTERS) or query
 
 
-def mail(
+def write_mail(
     key: str,
     query: str,
     items: Sequence[Entry],
@@ -50,7 +50,7 @@ def mail(
     domain = parseaddr(sender)[1].partition("@")[2] or "localhost"
     message = EmailMessage(policy=SMTP)
     try:
-        message["Subject"] = own_subject or subject(query, items)
+        message["Subject"] = own_subject or write_subject(query, items)
         message["From"] = sender
         message["To"] = to
         message["Message-ID"] = f"<{key}@{domain}>"
@@ -61,44 +61,44 @@ def mail(
     if own_text is not None:
         message.set_content(own_text if own_text.endswith("\n") else own_text + "\n")
         return message
-    message.set_content("\n\n".join(_text(item) for item in items) + "\n")
-    message.add_alternative("".join(_html(item) for item in items), subtype="html")
+    message.set_content("\n\n".join(_mail_text(item) for item in items) + "\n")
+    message.add_alternative("".join(_mail_html(item) for item in items), subtype="html")
     return message
 
 
-def _text(item: Entry) -> str:
-    parts = (item.title, item.link, _summary(item))
+def _mail_text(item: Entry) -> str:
+    parts = (item.title, item.link, _item_summary(item))
     return "\n".join(part for part in parts if part)
 
 
-def _html(item: Entry) -> str:
+def _mail_html(item: Entry) -> str:
     name = escape(item.title or item.link or "Untitled")
-    linked = f'<a href="{escape(item.link)}">{name}</a>' if item.link and is_web(item.link) else name
+    linked = f'<a href="{escape(item.link)}">{name}</a>' if item.link and is_web_url(item.link) else name
     source = f"<p>{escape(item.source.title or item.source.url)}</p>" if item.source else ""
-    return f"<h3>{linked}</h3>{source}<p>{escape(_summary(item))}</p>\n"
+    return f"<h3>{linked}</h3>{source}<p>{escape(_item_summary(item))}</p>\n"
 
 
-def _summary(item: Entry) -> str:
-    return cut(from_html(item.summary or item.content or "", 4 * SUMMARY) or "", SUMMARY)
+def _item_summary(item: Entry) -> str:
+    return truncate_utf8(html_to_text(item.summary or item.content or "", 4 * SUMMARY_LETTERS) or "", SUMMARY_LETTERS)
 
 
-def hook_body(key: str, query: str, items: Sequence[Entry]) -> bytes:
+def write_webhook_body(key: str, query: str, items: Sequence[Entry]) -> bytes:
     """JSON: the key, the query feed, its items as in JSON Feed."""
-    return orjson.dumps({"key": key, "query": query, "items": [json_item(item) for item in items]})
+    return orjson.dumps({"key": key, "query": query, "items": [build_json_item(item) for item in items]})
 
 
-def signature(secret: bytes, body: bytes) -> str:
+def sign_body(secret: bytes, body: bytes) -> str:
     """What the receiver computes over the bytes of the body to know that they come from us.
 
-    >>> signature(b"secret", b"{}")[:15]
+    >>> sign_body(b"secret", b"{}")[:15]
     'sha256=77325902'
     """
     return "sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest()
 
 
-def notice(query: str, items: Sequence[Entry]) -> tuple[str, str]:
+def write_notification(query: str, items: Sequence[Entry]) -> tuple[str, str]:
     """Title and text of a notification, short enough for a chat."""
     lines = [" ".join(part for part in (item.title, item.link) if part) for item in items[:10]]
     if len(items) > 10:
         lines.append(f"and {len(items) - 10} more")
-    return subject(query, items), "\n".join(lines)
+    return write_subject(query, items), "\n".join(lines)

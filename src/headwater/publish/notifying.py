@@ -13,20 +13,20 @@ from typing import Any
 import orjson
 
 from headwater.errors import NotAFeed
-from headwater.fetch.guard import REFUSAL, Blocked, is_public
-from headwater.fetch.workers import Workers
+from headwater.fetch.guard import REFUSAL, AddressBlocked, is_public
+from headwater.fetch.workers import WorkerPool
 from headwater.model import Document
 
-MODULE = "headwater.publish.notifying"
+WORKER_MODULE = "headwater.publish.notifying"
 
 
-def notifiers(allow_private: bool) -> Workers:
+def start_notifiers(allow_private: bool) -> WorkerPool:
     """Where notifications are sent from."""
-    function = f"{MODULE}:{'notify' if allow_private else 'notify_guarded'}"
-    return Workers(function, count=2, cpu_seconds=20, wall_seconds=60.0, memory=2 << 30)
+    function = f"{WORKER_MODULE}:{'notify' if allow_private else 'notify_guarded'}"
+    return WorkerPool(function, count=2, cpu_seconds=20, wall_seconds=60.0, memory=2 << 30)
 
 
-async def send(workers: Workers, address: str, title: str, text: str) -> None:
+async def send_notification(workers: WorkerPool, address: str, title: str, text: str) -> None:
     """Returns when the service has taken it; NotAFeed with a sentence, `what` "refused" where it never will."""
     await workers.read(orjson.dumps([address, title, text]), "", {})
 
@@ -64,13 +64,13 @@ def guard_sockets() -> Any:
     """From now on no socket of this process goes to an address that is not public; tells whether one wanted to."""
     if not hasattr(socket.socket, "unguarded"):
         for name in ("connect", "connect_ex", "sendto"):
-            setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))
+            setattr(socket.socket, name, _guard_connect(getattr(socket.socket, name)))
         socket.socket.unguarded = False  # type: ignore[attr-defined]
     before = len(_refusals)
     return lambda: len(_refusals) > before
 
 
-def _guarded(method: Any) -> Any:
+def _guard_connect(method: Any) -> Any:
     def judged(self: socket.socket, *args: Any) -> Any:
         address = args[-1]  # of connect the only argument, of sendto the last
         if self.family in (socket.AF_INET, socket.AF_INET6):
@@ -81,10 +81,10 @@ def _guarded(method: Any) -> Any:
                 public = False
             if not public:
                 _refusals.append(host)
-                raise Blocked
+                raise AddressBlocked
         elif self.family == getattr(socket, "AF_UNIX", None):
             _refusals.append(address)
-            raise Blocked
+            raise AddressBlocked
         return method(self, *args)
 
     return judged

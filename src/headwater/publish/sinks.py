@@ -12,13 +12,13 @@ from headwater.errors import AddressError, HeadwaterError, InputError, NotAFeed
 from headwater.fetch.client import Fetcher
 from headwater.model import Entry
 from headwater.publish import messages
-from headwater.publish.notifying import notifiers, send
+from headwater.publish.notifying import send_notification, start_notifiers
 
 TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class DeliveryMessage:
     """What is to be sent: `key` is the same each time it is tried, `at` the moment it was due."""
 
     key: str
@@ -30,7 +30,7 @@ class Message:
     text: str | None = None
 
 
-class Undelivered(Exception):
+class DeliveryFailed(Exception):
     """The message was not taken; with `ever` false it is not tried again."""
 
     def __init__(self, message: str, ever: bool = True) -> None:
@@ -40,7 +40,7 @@ class Undelivered(Exception):
 
 class Sink(ABC):
     @abstractmethod
-    async def send(self, message: Message) -> None:
+    async def send(self, message: DeliveryMessage) -> None:
         """Returns when the other side has taken it; raises Undelivered."""
 
     async def close(self) -> None:
@@ -48,22 +48,22 @@ class Sink(ABC):
         return
 
 
-class Mail(Sink):
+class MailSink(Sink):
     """By the mail server of the settings: `smtp://[user:password@]host[:port]`, `smtps://…`; `?starttls=never`."""
 
     def __init__(self, url: str | None, sender: str | None) -> None:
         self._url = url
         self._sender = sender
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: DeliveryMessage) -> None:
         import aiosmtplib  # when somebody wants mail
 
         if self._url is None or self._sender is None:
-            raise Undelivered("No mail server is set: give smtp_url and mail_from in the settings.")
+            raise DeliveryFailed("No mail server is set: give smtp_url and mail_from in the settings.")
         server = urlsplit(self._url)
         starttls = {"never": False, "always": True}.get(parse_qs(server.query).get("starttls", [""])[0])
         try:
-            mail = messages.mail(
+            mail = messages.write_mail(
                 *(message.key, message.query, message.items),
                 sender=self._sender,
                 to=message.address,
@@ -82,57 +82,57 @@ class Mail(Sink):
                 timeout=TIMEOUT,
             )
         except InputError as error:
-            raise Undelivered(str(error), ever=False) from error
+            raise DeliveryFailed(str(error), ever=False) from error
         except aiosmtplib.SMTPRecipientsRefused as error:
             codes = [one.code for one in error.recipients]
-            raise Undelivered(f"The mail server refused the recipient: {error}", ever=min(codes) < 500) from error
+            raise DeliveryFailed(f"The mail server refused the recipient: {error}", ever=min(codes) < 500) from error
         except aiosmtplib.SMTPResponseException as error:
-            raise Undelivered(f"The mail server answered {error.code} {error.message}", error.code < 500) from error
+            raise DeliveryFailed(f"The mail server answered {error.code} {error.message}", error.code < 500) from error
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-            raise Undelivered(f"The mail server could not be reached: {error}") from error
+            raise DeliveryFailed(f"The mail server could not be reached: {error}") from error
 
 
-class Hook(Sink):
+class WebhookSink(Sink):
     """POST of JSON, signed, with an idempotency key, through the guarded client; redirects are not followed."""
 
     def __init__(self, fetcher: Fetcher, secret: bytes) -> None:
         self._fetcher = fetcher
         self._secret = secret
 
-    async def send(self, message: Message) -> None:
-        body = messages.hook_body(message.key, message.query, message.items)
+    async def send(self, message: DeliveryMessage) -> None:
+        body = messages.write_webhook_body(message.key, message.query, message.items)
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": message.key,
-            "X-Headwater-Signature": messages.signature(self._secret, body),
+            "X-Headwater-Signature": messages.sign_body(self._secret, body),
         }
         try:
             async with asyncio.timeout(TIMEOUT):
                 answer = await self._fetcher.post(message.address, body, headers, read=False)
         except AddressError as error:
-            raise Undelivered(str(error), ever=False) from error
+            raise DeliveryFailed(str(error), ever=False) from error
         except TimeoutError as error:
-            raise Undelivered(f"The web hook did not answer within {TIMEOUT:g} s.") from error
+            raise DeliveryFailed(f"The web hook did not answer within {TIMEOUT:g} s.") from error
         except HeadwaterError as error:
-            raise Undelivered(str(error)) from error
+            raise DeliveryFailed(str(error)) from error
         if answer.status == 410:
-            raise Undelivered("The web hook answered 410: it is gone for good.", ever=False)
+            raise DeliveryFailed("The web hook answered 410: it is gone for good.", ever=False)
         if not 200 <= answer.status < 300:
-            raise Undelivered(f"The web hook answered {answer.status}.")
+            raise DeliveryFailed(f"The web hook answered {answer.status}.")
 
 
-class Notice(Sink):
+class NotificationSink(Sink):
     """By Apprise, where it is installed, from a process whose sockets reach public addresses only."""
 
     def __init__(self, allow_private: bool) -> None:
-        self._workers = notifiers(allow_private)
+        self._workers = start_notifiers(allow_private)
 
-    async def send(self, message: Message) -> None:
-        title, text = messages.notice(message.query, message.items)
+    async def send(self, message: DeliveryMessage) -> None:
+        title, text = messages.write_notification(message.query, message.items)
         try:
-            await send(self._workers, message.address, message.subject or title, message.text or text)
+            await send_notification(self._workers, message.address, message.subject or title, message.text or text)
         except NotAFeed as error:
-            raise Undelivered(str(error), ever=error.what != "refused") from error
+            raise DeliveryFailed(str(error), ever=error.what != "refused") from error
 
     async def close(self) -> None:
         await self._workers.close()

@@ -8,16 +8,16 @@ from abc import ABC, abstractmethod
 
 import structlog
 
-LOOK = 1.0  # seconds between two looks that nobody asked for: another process may have left something to do
+STEP_SECONDS = 1.0  # seconds between two looks that nobody asked for: another process may have left something to do
 
 log = structlog.get_logger()
 
 
-class Stepping(ABC):
+class StepLoop(ABC):
     """Somebody with such work. `failed` is the event by which a failure is logged."""
 
     def __init__(self, failed: str) -> None:
-        self._failed_event = failed
+        self._failure_event = failed
         self._woken = asyncio.Event()
 
     @abstractmethod
@@ -30,18 +30,18 @@ class Stepping(ABC):
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until it is stopped. A failure, of the store perhaps, is logged and tried again: it never ends the loop."""
-        stopping = asyncio.create_task(self._wake_at(stop))
+        stopping = asyncio.create_task(self._wake_on_stop(stop))
         try:
             while not stop.is_set():
                 self._woken.clear()
                 try:
                     busy = await self.step()
                 except Exception as error:
-                    log.error(self._failed_event, error=repr(error))
+                    log.error(self._failure_event, error=repr(error))
                     busy = False
                 if not busy and not stop.is_set():
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._woken.wait(), LOOK)
+                        await asyncio.wait_for(self._woken.wait(), STEP_SECONDS)
         finally:
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)
@@ -50,6 +50,6 @@ class Stepping(ABC):
     async def close(self) -> None:  # noqa: B027  most have nothing to let go of
         """Let go of what the steps have used; called once, at the end."""
 
-    async def _wake_at(self, stop: asyncio.Event) -> None:
+    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._woken.set()

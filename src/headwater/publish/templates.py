@@ -20,30 +20,30 @@ import orjson
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from headwater.errors import InputError, NotAFeed
-from headwater.fetch.workers import Workers
-from headwater.formats.text import from_html, one_line
+from headwater.fetch.workers import WorkerPool
+from headwater.formats.text import html_to_text, to_one_line
 from headwater.model import Document, Enclosure, Entry, Source
 
-LONGEST = 100_000  # characters of a template, and ten times as many of what it makes
+LONGEST_TEMPLATE = 100_000  # characters of a template, and ten times as many of what it makes
 LONGEST_SUBJECT = 200
-FUNCTION = "headwater.publish.templates:read_message"
+WORKER_FUNCTION = "headwater.publish.templates:read_message"
 FIELDS = "title, link, summary, content, authors, categories, published, updated, source, source_url, language, id"
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class DeliveryTemplate:
     """Either part may be missing; then it is as without a template."""
 
     subject: str | None = None
     body: str | None = None
 
 
-def renderers() -> Workers:
+def start_renderers() -> WorkerPool:
     """Where templates are rendered, within limits."""
-    return Workers(FUNCTION, count=1, cpu_seconds=2, wall_seconds=10.0, memory=512 << 20)
+    return WorkerPool(WORKER_FUNCTION, count=1, cpu_seconds=2, wall_seconds=10.0, memory=512 << 20)
 
 
-def checked(template: Template) -> Template:
+def validate_template(template: DeliveryTemplate) -> DeliveryTemplate:
     """The template, if it is one: it is tried on an item. Raises InputError with what is wrong and where."""
     sample = Entry(
         id="urn:x:1",
@@ -59,29 +59,31 @@ def checked(template: Template) -> Template:
         language="en",
         source=Source("https://example.org/feed", "A feed"),
     )
-    render(template, "name", [sample], 0.0)
+    render_template(template, "name", [sample], 0.0)
     return template
 
 
-def render(template: Template, query: str, items: Sequence[Entry], at: float) -> tuple[str | None, str | None]:
+def render_template(
+    template: DeliveryTemplate, query: str, items: Sequence[Entry], at: float
+) -> tuple[str | None, str | None]:
     """Subject and text, None where the template has none of its own."""
-    subject = _render("subject", template.subject, query, items, at)
-    text = _render("text", template.body, query, items, at)
-    return (one_line(subject, LONGEST_SUBJECT) if subject else None), text
+    subject = _render_part("subject", template.subject, query, items, at)
+    text = _render_part("text", template.body, query, items, at)
+    return (to_one_line(subject, LONGEST_SUBJECT) if subject else None), text
 
 
-def _render(part: str, source: str | None, query: str, items: Sequence[Entry], at: float) -> str | None:
+def _render_part(part: str, source: str | None, query: str, items: Sequence[Entry], at: float) -> str | None:
     if source is None:
         return None
-    if len(source) > LONGEST:
-        raise InputError(f"The template's {part} is too long: at most {LONGEST:,} characters.")
+    if len(source) > LONGEST_TEMPLATE:
+        raise InputError(f"The template's {part} is too long: at most {LONGEST_TEMPLATE:,} characters.")
     environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["date"] = lambda moment, format="%Y-%m-%d %H:%M": moment.strftime(format) if moment else ""
     try:
         made = environment.from_string(source).generate(
-            query=query, items=[_shown(item) for item in items], at=datetime.fromtimestamp(at, UTC)
+            query=query, items=[_template_item(item) for item in items], at=datetime.fromtimestamp(at, UTC)
         )
-        return _joined(made, part)
+        return _pack_message(made, part)
     except jinja2.TemplateSyntaxError as error:
         raise InputError(f"The template's {part} is wrong in line {error.lineno}: {error.message}.") from error
     except jinja2.UndefinedError as error:
@@ -95,18 +97,18 @@ def _render(part: str, source: str | None, query: str, items: Sequence[Entry], a
         raise InputError(f"The template's {part} failed: {type(error).__name__}: {error}") from error
 
 
-def _joined(parts: Any, part: str) -> str:
+def _pack_message(parts: Any, part: str) -> str:
     made: list[str] = []
     size = 0
     for piece in parts:
         made.append(piece)
         size += len(piece)
-        if size > 10 * LONGEST:
+        if size > 10 * LONGEST_TEMPLATE:
             raise InputError(f"The template's {part} makes a message without end.")
     return "".join(made)
 
 
-def _shown(item: Entry) -> dict[str, Any]:
+def _template_item(item: Entry) -> dict[str, Any]:
     """An item as templates see it: plain text, except for `content`."""
 
     def moment(time: float | None) -> datetime | None:
@@ -116,7 +118,7 @@ def _shown(item: Entry) -> dict[str, Any]:
         "id": item.id or "",
         "title": item.title or "",
         "link": item.link or "",
-        "summary": from_html(item.summary or item.content or "", 2_000) or "",
+        "summary": html_to_text(item.summary or item.content or "", 2_000) or "",
         "content": item.content or item.summary or "",
         "authors": list(item.authors),
         "categories": list(item.categories),
@@ -128,11 +130,13 @@ def _shown(item: Entry) -> dict[str, Any]:
     }
 
 
-async def rendered(
-    workers: Workers, template: Template, query: str, items: Sequence[Entry], at: float
+async def render_in_worker(
+    workers: WorkerPool, template: DeliveryTemplate, query: str, items: Sequence[Entry], at: float
 ) -> tuple[str | None, str | None]:
     """Subject and text, made in a worker; InputError in words where the template fails."""
-    body = orjson.dumps({"subject": template.subject, "body": template.body, "items": [_sent(one) for one in items]})
+    body = orjson.dumps(
+        {"subject": template.subject, "body": template.body, "items": [_unpack_message(one) for one in items]}
+    )
     try:
         made = await workers.read(body, query, {"at": repr(at)})
     except NotAFeed as error:
@@ -141,7 +145,7 @@ async def rendered(
     return made.title, made.subtitle
 
 
-def _sent(item: Entry) -> dict[str, Any]:
+def _unpack_message(item: Entry) -> dict[str, Any]:
     source = None if item.source is None else [item.source.url, item.source.title]
     plain = {name: getattr(item, name) for name in Entry.__slots__ if name not in ("source", "enclosures")}
     return plain | {"source": source}
@@ -155,7 +159,9 @@ def read_message(body: bytes, query: str, headers: Mapping[str, str]) -> Documen
         for one in given["items"]
     ]
     try:
-        subject, text = render(Template(given["subject"], given["body"]), query, items, float(headers["at"]))
+        subject, text = render_template(
+            DeliveryTemplate(given["subject"], given["body"]), query, items, float(headers["at"])
+        )
     except InputError as error:
         raise NotAFeed(str(error), "template") from error
     return Document("message", title=subject, subtitle=text)

@@ -13,7 +13,7 @@ from headwater.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class FeedToken:
+class NewFeedToken:
     """A token as it is shown this once; `private` is False where the feed is open to everybody all the same."""
 
     path: str
@@ -22,7 +22,7 @@ class FeedToken:
     private: bool
 
 
-def named(where: str) -> str:
+def parse_path(where: str) -> str:
     """The path that somebody means by feeds/NAME or tags/TAG."""
     kind, slash, name = where.strip("/").partition("/")
     if kind not in ("feeds", "tags") or not slash or not name:
@@ -30,20 +30,20 @@ def named(where: str) -> str:
     return f"/{kind}/{name}"
 
 
-async def path_of(store: Store, where: str) -> str:
+async def find_path(store: Store, where: str) -> str:
     """The path of something that is published; NotFound."""
-    path = named(where)
-    found = await channels.find(store, path)
+    path = parse_path(where)
+    found = await channels.find_channel(store, path)
     if found is None:
         what = "tag" if path.startswith("/tags/") else "query feed"
         raise NotFound(f"Nothing is published at {path}: there is no such {what}.")
     return found.path
 
 
-async def give(store: Store, where: str, label: str, base: str, now: float) -> FeedToken:
+async def create_feed_token(store: Store, where: str, label: str, base: str, now: float) -> NewFeedToken:
     """Make a token for a feed."""
-    path = await path_of(store, where)
+    path = await find_path(store, where)
     made = secrets.token_urlsafe(24)
     await store.publishing.add_token(path, hashlib.sha256(made.encode()).digest(), label, now)
     private = path.casefold() in (await store.publishing.access()).private
-    return FeedToken(path, made, f"{base.rstrip('/')}{quote(path)}.rss?token={made}", private)
+    return NewFeedToken(path, made, f"{base.rstrip('/')}{quote(path)}.rss?token={made}", private)

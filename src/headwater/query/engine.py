@@ -12,47 +12,47 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from headwater.language import parse
-from headwater.language.ast import Create, Drop, Register, Statement
+from headwater.language.ast import CreateFeed, DropFeed, RegisterFeed, Statement
 from headwater.model import Item
 from headwater.query import features, state
-from headwater.query.features import Place
-from headwater.query.filling import Filling
-from headwater.query.hits import Arrival, Failure, Hit, Hits
-from headwater.query.index import Index
-from headwater.query.origins import known_as
-from headwater.query.passing import Passing
-from headwater.query.recent import ITEMS, Before, Recent, Remembered, Seen, Told
-from headwater.query.shares import Shares
-from headwater.query.similar import Frequencies
-from headwater.query.standing import Standing
-from headwater.query.text import Analysed, Detect, Origin
+from headwater.query.features import OriginFeatures
+from headwater.query.filling import BackfillPass
+from headwater.query.hits import Arrival, Hit, Hits, MatchFailure
+from headwater.query.index import ConditionIndex
+from headwater.query.origins import apply_registrations
+from headwater.query.passing import ItemPass
+from headwater.query.recent import MAX_ITEMS, CallerMemory, EngineMemory, ItemMemory, RecentItem, RecentItems
+from headwater.query.shares import FeatureShares
+from headwater.query.similar import WordFrequencies
+from headwater.query.standing import QueryFeeds
+from headwater.query.text import AnalysedItem, LanguageDetector, Origin
 
-RETUNED = 256  # items between two looks at where conditions are posted
-PLACES = 10_000  # origins whose features are kept ready
+RETUNE_INTERVAL = 256  # items between two looks at where conditions are posted
+CACHED_ORIGINS = 10_000  # origins whose features are kept ready
 
 
 class Engine:
     """The query feeds that exist, and what must be remembered to match items against them."""
 
-    def __init__(self, detect: Detect | None = None, remember: int = ITEMS) -> None:
+    def __init__(self, detect: LanguageDetector | None = None, remember: int = MAX_ITEMS) -> None:
         self.detect = detect
         self._origins: dict[int, Origin] = {}
-        self._registered: dict[str, Register] = {}
-        self._places: dict[Origin, Place] = {}
-        self._shares = Shares()
-        self._frequencies = Frequencies()
-        self._index = Index(self._shares)
-        self._standing = Standing(self._index, self._frequencies)
-        self._recent = Recent(remember)
-        self._event = 0
+        self._registered: dict[str, RegisterFeed] = {}
+        self._origin_features: dict[Origin, OriginFeatures] = {}
+        self._shares = FeatureShares()
+        self._frequencies = WordFrequencies()
+        self._index = ConditionIndex(self._shares)
+        self._query_feeds = QueryFeeds(self._index, self._frequencies)
+        self._recent = RecentItems(remember)
+        self._event_count = 0
 
     # feeds and queries
 
-    def feed(self, feed_id: int, origin: Origin) -> None:
+    def set_origin(self, feed_id: int, origin: Origin) -> None:
         """Tell where the items of a feed come from; told again, its new names and tags count from then on."""
         self._origins[feed_id] = origin
 
-    def forget(self, feed_id: int) -> None:
+    def remove_origin(self, feed_id: int) -> None:
         """The feed is no more."""
         self._origins.pop(feed_id, None)
 
@@ -60,16 +60,16 @@ class Engine:
         """Look up with compiled code always, or never; as it is, where numba is installed and queries are many."""
         self._index.use_compiled(wanted)
 
-    def names(self) -> list[str]:
-        return self._standing.names()
+    def query_names(self) -> list[str]:
+        return self._query_feeds.feed_names()
 
     def __len__(self) -> int:
-        return len(self._standing)
+        return len(self._query_feeds)
 
     def __contains__(self, name: str) -> bool:
-        return self._standing.known(name.casefold()) is not None
+        return self._query_feeds.get_number(name.casefold()) is not None
 
-    def add(self, query: Create | str) -> None:
+    def add_query(self, query: CreateFeed | str) -> None:
         """Take in a query feed, or all that a script creates, registers and drops.
 
         A query that replaces another (`OR REPLACE`) does not deliver again what that has delivered.
@@ -78,24 +78,24 @@ class Engine:
             for statement in parse(query).statements:
                 self.execute(statement)
         else:
-            self._standing.add(query)
+            self._query_feeds.add_feed(query)
 
     def execute(self, statement: Statement) -> None:
         match statement:
-            case Create():
-                self.add(statement)
-            case Register():
+            case CreateFeed():
+                self.add_query(statement)
+            case RegisterFeed():
                 self._registered[statement.name.key] = statement
-                self._places.clear()
-            case Drop(name, cascade):
+                self._origin_features.clear()
+            case DropFeed(name, cascade):
                 if self._registered.pop(name.key, None) is not None:
-                    self._places.clear()
+                    self._origin_features.clear()
                 else:
-                    self.drop(name.name, cascade)
+                    self.drop_query(name.name, cascade)
 
-    def drop(self, name: str, cascade: bool = False) -> tuple[str, ...]:
+    def drop_query(self, name: str, cascade: bool = False) -> tuple[str, ...]:
         """Take a query feed away, with `cascade` those that read it too; the names of all that went."""
-        return tuple(self._standing.drop(name, cascade))
+        return tuple(self._query_feeds.drop_feed(name, cascade))
 
     # items
 
@@ -112,64 +112,68 @@ class Engine:
         `emitted` names the query feeds that hold an earlier version, `delivered` those that have delivered it. Where
         `emitted` is not given the engine's own memory of recent items says, and the same version again is no hit.
         """
-        place = self._place(origin or self._origin(item.feed_id))
-        seen = Analysed(item, place.origin, arrived, self.detect)
+        place = self._find_origin_features(origin or self._find_origin(item.feed_id))
+        seen = AnalysedItem(item, place.origin, arrived, self.detect)
         key = seen.key
         known = self._recent.get(key)
         if known is not None and known.content_hash == item.content_hash and emitted is None:
             return Hits(item, ())
         if known is not None and emitted is None:
             item = replace(item, version=max(item.version, known.version + 1))
-            seen = seen.rewritten(item)
+            seen = seen.with_item(item)
         elif known is None and not emitted:
-            self._frequencies.add(seen)
-        view = self._index.view(seen, place.features)
-        self._shares.observe(view.features)
-        before: Before = None
+            self._frequencies.count_item(seen)
+        view = self._index.make_item_features(seen, place.features)
+        self._shares.observe_item(view.features)
+        before: ItemMemory = None
         if emitted is not None:
-            before = Told(emitted, delivered) if emitted or delivered else None
+            before = CallerMemory(emitted, delivered) if emitted or delivered else None
         elif known is not None:
-            before = Remembered(known)
-        met, rules = self._index.candidates(view)
-        self._event += 1
-        if self._event % RETUNED == 0:
+            before = EngineMemory(known)
+        met, rules = self._index.find_candidates(view)
+        self._event_count += 1
+        if self._event_count % RETUNE_INTERVAL == 0:
             for owner, feature in self._index.retune(view):
-                self._standing.moved(owner, feature)
+                self._query_feeds.note_move(owner, feature)
         numbers = met
         made: Sequence[Hit] = ()
-        failures: Sequence[Failure] = ()
+        failures: Sequence[MatchFailure] = ()
         if rules:
-            passing = Passing(view, self._standing, self._index, self._frequencies, before, self._event)
-            passing.go(rules)
+            passing = ItemPass(view, self._query_feeds, self._index, self._frequencies, before, self._event_count)
+            passing.run(rules)
             met.extend(passing.plain)
             numbers, made, failures = met + array("I", passing.numbers), passing.hits, passing.failures
-        records = self._standing.records
+        records = self._query_feeds.records
         if known is None:
-            self._recent.put(key, Seen(item.content_hash, item.version, numbers))
+            self._recent.put(key, RecentItem(item.content_hash, item.version, numbers))
         else:
             every = [*{*known.emitted, *numbers}]
-            self._recent.put(key, Seen(item.content_hash, item.version, every, known.silent))
+            self._recent.put(key, RecentItem(item.content_hash, item.version, every, known.silent))
         if before is None:
             return Hits(item, records, met, made, failures=failures)
         mine = [(number, record) for number in met if (record := records[number]) is not None]
-        updates = frozenset(number for number, record in mine if before.emitted(number, record))
-        delivered_before = frozenset(number for number, record in mine if before.delivered(number, record))
+        updates = frozenset(number for number, record in mine if before.has_emitted(number, record))
+        delivered_before = frozenset(number for number, record in mine if before.has_delivered(number, record))
         return Hits(item, records, met, made, updates, delivered_before, failures)
 
-    def candidates(self, item: Item, origin: Origin | None = None) -> int:
+    def count_candidates(self, item: Item, origin: Origin | None = None) -> int:
         """How many owners and rules the index looks at for an item: what `match` works on."""
-        place = self._place(origin or self._origin(item.feed_id))
-        return self._index.looked_at(self._index.view(Analysed(item, place.origin), place.features))
+        place = self._find_origin_features(origin or self._find_origin(item.feed_id))
+        return self._index.count_candidates(
+            self._index.make_item_features(AnalysedItem(item, place.origin), place.features)
+        )
 
-    def _origin(self, feed_id: int) -> Origin:
+    def _find_origin(self, feed_id: int) -> Origin:
         return self._origins.get(feed_id) or Origin(None, f"feed:{feed_id}")
 
-    def _place(self, origin: Origin) -> Place:
-        found = self._places.get(origin)
+    def _find_origin_features(self, origin: Origin) -> OriginFeatures:
+        found = self._origin_features.get(origin)
         if found is None:
-            if len(self._places) >= PLACES:
-                self._places.clear()
-            found = self._places[origin] = features.place(known_as(origin, self._registered.values()))
+            if len(self._origin_features) >= CACHED_ORIGINS:
+                self._origin_features.clear()
+            found = self._origin_features[origin] = features.make_origin_features(
+                apply_registrations(origin, self._registered.values())
+            )
         return found
 
     def backfill(self, name: str, past: Iterable[Arrival]) -> list[tuple[Arrival, Hit]]:
@@ -177,14 +181,14 @@ class Engine:
 
         Its windows are filled on the way: this is also how they come back after a restart without a saved state.
         """
-        filling = Filling(self._standing, self._index, self._frequencies, name)
+        filling = BackfillPass(self._query_feeds, self._index, self._frequencies, name)
         found: list[tuple[Arrival, Hit]] = []
         for each in past:
-            place = self._place(each.origin or self._origin(each.item.feed_id))
-            seen = Analysed(each.item, place.origin, each.arrived, self.detect)
-            hit = filling.take(self._index.view(seen, place.features), each.emitted)
+            place = self._find_origin_features(each.origin or self._find_origin(each.item.feed_id))
+            seen = AnalysedItem(each.item, place.origin, each.arrived, self.detect)
+            hit = filling.pass_item(self._index.make_item_features(seen, place.features), each.emitted)
             if hit is not None:
-                self._recent.fill(seen.key, each.item, filling.number)
+                self._recent.note_backfilled(seen.key, each.item, filling.number)
                 found.append((each, hit))
         return found
 
@@ -193,8 +197,8 @@ class Engine:
     def save(self) -> bytes:
         """What must survive a restart besides the queries: windows of joins and DISTINCT, frequencies of words, recent
         items. Its size is bounded by the windows."""
-        return state.save(self._standing, self._recent, self._frequencies, self._shares)
+        return state.save_snapshot(self._query_feeds, self._recent, self._frequencies, self._shares)
 
     def load(self, saved: bytes) -> None:
         """Take up what `save` gave, after the queries have been added; a query that changed since starts afresh."""
-        state.load(saved, self._standing, self._recent, self._frequencies, self._shares)
+        state.load_snapshot(saved, self._query_feeds, self._recent, self._frequencies, self._shares)

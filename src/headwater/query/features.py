@@ -16,12 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from sys import intern
 
-from headwater.formats.urls import normalise
-from headwater.language.ast import Address, AllSources, Field, Name, Tag
-from headwater.query.text import Analysed, Origin
+from headwater.formats.urls import normalise_url
+from headwater.language.ast import AllSources, FeedAddress, FeedName, Field, TaggedSources
+from headwater.query.text import AnalysedItem, Origin
 
-EVERYTHING = "@all"
-CODES = {
+ALL_SOURCES = "@all"
+FIELD_CODES = {
     Field.ITEM: "i",
     Field.TITLE: "t",
     Field.CONTENT: "c",
@@ -32,93 +32,93 @@ CODES = {
     Field.LANGUAGE: "n",
     Field.ENCLOSURE: "e",
 }
-FIELDS = {code: field for field, code in CODES.items()}
-PLAIN = "i:"  # words of ITEM, the commonest, go without their head
+FIELDS_BY_CODE = {code: field for field, code in FIELD_CODES.items()}
+ITEM_WORDS = "i:"  # words of ITEM, the commonest, go without their head
 
 
-def word(field: Field, text: str, exact: bool = False) -> str:
+def word_feature(field: Field, text: str, exact: bool = False) -> str:
     if field is Field.ITEM and not exact:
         return text
-    return f"{CODES[field]}{'!' if exact else ':'}{text}"
+    return f"{FIELD_CODES[field]}{'!' if exact else ':'}{text}"
 
 
-def whole(field: Field, value: str) -> str:
-    return f"{CODES[field]}={value}"
+def value_feature(field: Field, value: str) -> str:
+    return f"{FIELD_CODES[field]}={value}"
 
 
-def source(of: Address | Name | Tag | AllSources) -> str:
+def source_feature(of: FeedAddress | FeedName | TaggedSources | AllSources) -> str:
     match of:
         case AllSources():
-            return EVERYTHING
-        case Address(url):
-            return intern(f"@u{normalise(url)}")
-        case Name():
+            return ALL_SOURCES
+        case FeedAddress(url):
+            return intern(f"@u{normalise_url(url)}")
+        case FeedName():
             return intern(f"@n{of.key}")
-        case Tag(tag):
+        case TaggedSources(tag):
             return intern(f"@t{tag.casefold()}")
 
 
-def channel(feature: str) -> str:
+def find_channel(feature: str) -> str:
     """The first two characters tell how an item comes to have the feature."""
-    return feature[:2] if len(feature) > 1 and feature[1] in ":!=*^~" else PLAIN
+    return feature[:2] if len(feature) > 1 and feature[1] in ":!=*^~" else ITEM_WORDS
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OriginFeatures:
     """An origin with its features, which are the same for all its items."""
 
     origin: Origin
     features: tuple[str, ...]
 
 
-def place(origin: Origin) -> Place:
-    found = [f"@u{normalise(origin.url)}"]
+def make_origin_features(origin: Origin) -> OriginFeatures:
+    found = [f"@u{normalise_url(origin.url)}"]
     found += (f"@n{name.casefold()}" for name in (origin.name, *origin.aliases) if name is not None)
     found += (f"@t{tag.casefold()}" for tag in origin.tags)
     if origin.registered:
-        found.append(EVERYTHING)
-    return Place(origin, tuple(dict.fromkeys(found)))
+        found.append(ALL_SOURCES)
+    return OriginFeatures(origin, tuple(dict.fromkeys(found)))
 
 
-class View:
+class ItemFeatures:
     """An analysed item and its features."""
 
     __slots__ = ("features", "seen")
 
-    def __init__(self, seen: Analysed, features: set[str]) -> None:
+    def __init__(self, seen: AnalysedItem, features: set[str]) -> None:
         self.seen = seen
         self.features = features
 
-    def sources(self) -> list[str]:
+    def source_features(self) -> list[str]:
         """The features that say from which source feed the item comes."""
         return [feature for feature in self.features if feature[0] == "@" and feature[1] != "q"]
 
 
-class Channels:
+class FeatureChannels:
     """The kinds of facts that some query asks for; only these are made of an item. Once asked for, always made."""
 
     def __init__(self) -> None:
-        self._active: set[str] = set()
+        self._open_channels: set[str] = set()
         self._words: list[tuple[str, Field]] = []
         self._exact: list[tuple[str, Field]] = []
         self._wholes: list[tuple[str, Field]] = []
 
-    def open(self, feature: str) -> None:
-        head = channel(feature)
-        if head in self._active or feature[0] == "@":
+    def open_channel(self, feature: str) -> None:
+        head = find_channel(feature)
+        if head in self._open_channels or feature[0] == "@":
             return
-        self._active.add(head)
-        field = FIELDS[head[0]]
+        self._open_channels.add(head)
+        field = FIELDS_BY_CODE[head[0]]
         kinds = {":": self._words, "!": self._exact, "=": self._wholes}
         kinds.get(head[1], []).append((head, field))
 
-    def features(self, seen: Analysed) -> set[str]:
-        found = set(seen.joined(Field.ITEM).split()) if PLAIN in self._active else set()
+    def extract_features(self, seen: AnalysedItem) -> set[str]:
+        found = set(seen.joined_words(Field.ITEM).split()) if ITEM_WORDS in self._open_channels else set()
         for head, field in self._words:
-            if head is not PLAIN:
-                found.update([head + text for text in seen.joined(field).split()])
+            if head is not ITEM_WORDS:
+                found.update([head + text for text in seen.joined_words(field).split()])
         for head, field in self._exact:
-            found.update([head + text for text in seen.exact(field).split()])
+            found.update([head + text for text in seen.exact_words(field).split()])
         for head, field in self._wholes:
-            found.update([head + value for value in seen.wholes(field)])
+            found.update([head + value for value in seen.comparable_values(field)])
         return found

@@ -5,45 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.model import Item
-from headwater.query.document import Key
-from headwater.query.features import View
+from headwater.query.document import ItemKey
+from headwater.query.features import ItemFeatures
 from headwater.query.hits import Hit
-from headwater.query.index import Index
-from headwater.query.layers import Layer
-from headwater.query.passing import Branches, through
-from headwater.query.similar import Frequencies
-from headwater.query.standing import Standing
+from headwater.query.index import ConditionIndex
+from headwater.query.layers import DerivedFeed
+from headwater.query.passing import MatchedBranches, match_sources
+from headwater.query.similar import WordFrequencies
+from headwater.query.standing import QueryFeeds
 
 
-class Filling:
-    def __init__(self, standing: Standing, index: Index, frequencies: Frequencies, name: str) -> None:
-        record = standing.record(name)
-        query = standing.query(record)
-        self.number = standing.number(name)
+class BackfillPass:
+    def __init__(self, standing: QueryFeeds, index: ConditionIndex, frequencies: WordFrequencies, name: str) -> None:
+        record = standing.find_entry(name)
+        query = standing.read_query(record)
+        self.number = standing.find_number(name)
         self._name = record.name
-        self._layer = record.layer or Layer(record.name, query)
-        self._conditions = list(standing.conditions(query))
+        self._derived_feed = record.layer or DerivedFeed(record.name, query)
+        self._rules = list(standing.build_rules(query))
         self._index = index
         self._frequencies = frequencies
-        self._emitted: set[Key] = set()
+        self._emitted: set[ItemKey] = set()
 
-    def take(self, view: View, emitted: Mapping[str, Item]) -> Hit | None:
+    def pass_item(self, view: ItemFeatures, emitted: Mapping[str, Item]) -> Hit | None:
         """The next item; `emitted` is what the query feeds that the feed reads had made of it."""
-        changed: dict[str, View] = {}
+        changed: dict[str, ItemFeatures] = {}
         for name, item in emitted.items():
             feature = f"@q{name.casefold()}"
             if item != view.seen.item:
-                changed[feature] = self._index.view(view.seen.rewritten(item), view.sources())
+                changed[feature] = self._index.make_item_features(view.seen.with_item(item), view.source_features())
             view.features.add(feature)
-        parts: dict[int, Branches] = {}
-        for part, rule, numbers in self._conditions:
-            for at, came in through(rule, view, changed):
+        parts: dict[int, MatchedBranches] = {}
+        for part, rule, numbers in self._rules:
+            for at, came in match_sources(rule, view, changed):
                 parts.setdefault(part, {}).update(dict.fromkeys(numbers[at], came))
         key = view.seen.key
         update = key in self._emitted
-        found = self._layer.emit(parts.pop(0, {}), update, self._frequencies)
+        found = self._derived_feed.emit_item(parts.pop(0, {}), update, self._frequencies)
         for part, branches in parts.items():
-            self._layer.remember(part - 1, branches)
+            self._derived_feed.remember_secondary(part - 1, branches)
         if found is None:
             return None
         self._emitted.add(key)

@@ -47,7 +47,7 @@ class Hit:
     fresh: bool = True
 
     @property
-    def rewritten(self) -> dict[str, Any]:
+    def rewritten_fields(self) -> dict[str, Any]:
         """The fields that SET changed, with their new values."""
         if self.item is self.original:
             return {}
@@ -70,7 +70,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class MatchFailure:
     """A query on which an item could not be tried; all others have been."""
 
     query: str
@@ -90,12 +90,12 @@ class Hits(Sequence[Hit]):
     def __init__(
         self,
         item: Item,
-        named: Sequence[Named | None],
+        named: Sequence[NamedQuery | None],
         plain: Sequence[int] = (),
         made: Sequence[Hit] = (),
         before: frozenset[int] = frozenset(),
         delivered: frozenset[int] = frozenset(),
-        failures: Sequence[Failure] = (),
+        failures: Sequence[MatchFailure] = (),
     ) -> None:
         self.failures = failures
         self._item = item
@@ -106,7 +106,7 @@ class Hits(Sequence[Hit]):
         self._delivered = delivered
         self._all: list[Hit] | None = None
 
-    def _hits(self) -> list[Hit]:
+    def _make_hits(self) -> list[Hit]:
         if self._all is None:
             item, before, delivered = self._item, self._before, self._delivered
             found = list(self._made)
@@ -115,22 +115,22 @@ class Hits(Sequence[Hit]):
                 if record is not None:  # else the query was dropped since
                     update = number in before
                     fresh = not update and number not in delivered
-                    found.append(Hit(record.name, item, item, ONLY, None, update, fresh))
+                    found.append(Hit(record.name, item, item, ONLY_BRANCH, None, update, fresh))
             self._all = found
         return self._all
 
     def __len__(self) -> int:
-        return len(self._hits())
+        return len(self._make_hits())
 
     def __iter__(self) -> Iterator[Hit]:
-        return iter(self._hits())
+        return iter(self._make_hits())
 
     @overload
     def __getitem__(self, at: int) -> Hit: ...
     @overload
     def __getitem__(self, at: slice) -> Sequence[Hit]: ...
     def __getitem__(self, at: int | slice) -> Hit | Sequence[Hit]:
-        return self._hits()[at]
+        return self._make_hits()[at]
 
     def __eq__(self, other: object) -> bool:
         return list(self) == other if isinstance(other, list) else NotImplemented
@@ -138,8 +138,8 @@ class Hits(Sequence[Hit]):
     __hash__ = None  # type: ignore[assignment]
 
 
-class Named(Protocol):
+class NamedQuery(Protocol):
     name: str
 
 
-ONLY = frozenset({0})
+ONLY_BRANCH = frozenset({0})

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headwater.language.ast import DEFAULT_HORIZON, JoinKind, Query
-from headwater.query.document import Key
-from headwater.query.features import View
+from headwater.language.ast import DEFAULT_DISTINCT_WINDOW, JoinKind, Query
+from headwater.query.document import ItemKey
+from headwater.query.features import ItemFeatures
 from headwater.query.hits import Related
-from headwater.query.rewrite import rewrite
-from headwater.query.similar import Frequencies
-from headwater.query.text import Analysed
-from headwater.query.windows import Past
+from headwater.query.rewrite import rewrite_item
+from headwater.query.similar import WordFrequencies
+from headwater.query.text import AnalysedItem
+from headwater.query.windows import LookBackWindow
 
 
 @dataclass(slots=True, eq=False)
-class Layer:
+class DerivedFeed:
     """A query feed that is evaluated after the feeds it reads, and what it remembers.
 
     `level` is 0 where it reads source feeds only. `rewrites`: what it emits may differ from what came in. `readers`
@@ -28,20 +28,22 @@ class Layer:
     level: int = 0
     rewrites: bool = False
     readers: set[str] = field(default_factory=set)
-    secondaries: list[Past] = field(default_factory=list)
-    firsts: Past | None = None
+    secondaries: list[LookBackWindow] = field(default_factory=list)
+    firsts: LookBackWindow | None = None
 
     def __post_init__(self) -> None:
-        self.secondaries = [Past(join.within, join.other, join.at) for join in self.query.joins]
+        self.secondaries = [LookBackWindow(join.within, join.other, join.at) for join in self.query.joins]
         distinct = self.query.distinct
         if distinct is not None:
-            self.firsts = Past(distinct.within or DEFAULT_HORIZON, distinct.field, distinct.at)
+            self.firsts = LookBackWindow(distinct.within or DEFAULT_DISTINCT_WINDOW, distinct.field, distinct.at)
 
     @property
     def feature(self) -> str:
         return f"@q{self.name.casefold()}"
 
-    def emit(self, matched: Mapping[int, View], before: bool, frequencies: Frequencies) -> Emitted | None:
+    def emit_item(
+        self, matched: Mapping[int, ItemFeatures], before: bool, frequencies: WordFrequencies
+    ) -> DerivedItem | None:
         """What comes out of an item that came through these sources; None if nothing does.
 
         An item emitted `before` is neither joined again nor compared with others.
@@ -51,41 +53,41 @@ class Layer:
         seen = matched[min(matched)].seen
         related: tuple[Related, ...] | None = None
         if not before:
-            found = self._joined(seen, frequencies)
-            if found is None or self._repeats(seen, frequencies):
+            found = self._find_joined(seen, frequencies)
+            if found is None or self._is_repeat(seen, frequencies):
                 return None
             related = found if self.secondaries else None
-        return Emitted(rewrite(seen, self.query.settings), frozenset(matched), related)
+        return DerivedItem(rewrite_item(seen, self.query.settings), frozenset(matched), related)
 
-    def remember(self, number: int, matched: Mapping[int, View]) -> None:
+    def remember_secondary(self, number: int, matched: Mapping[int, ItemFeatures]) -> None:
         """An item came through the secondary side of a join: later ones are joined with it."""
         seen = matched[min(matched)].seen
-        self.secondaries[number].add(seen.arrived, seen)
+        self.secondaries[number].add_item(seen.arrived, seen)
 
-    def _joined(self, seen: Analysed, frequencies: Frequencies) -> tuple[Related, ...] | None:
+    def _find_joined(self, seen: AnalysedItem, frequencies: WordFrequencies) -> tuple[Related, ...] | None:
         """What the joins find, in the order of arrival; None if one of them keeps the item out."""
-        related: dict[Key, Related] = {}
+        related: dict[ItemKey, Related] = {}
         for join, past in zip(self.query.joins, self.secondaries, strict=True):
-            alike = past.meeting(seen, join.field, frequencies.weight(join.field))
+            alike = past.find_matches(seen, join.field, frequencies.field_weights(join.field))
             found = [entry for entry in alike if entry.related.key != seen.key]  # not an earlier version of itself
             if bool(found) is (join.kind is JoinKind.ANTI) and join.kind is not JoinKind.LEFT:
                 return None
             related |= {entry.related.key: entry.related for entry in found}
         return tuple(sorted(related.values(), key=lambda other: other.first_seen))
 
-    def _repeats(self, seen: Analysed, frequencies: Frequencies) -> bool:
+    def _is_repeat(self, seen: AnalysedItem, frequencies: WordFrequencies) -> bool:
         """Whether DISTINCT keeps the item out; if not, later ones are compared with it."""
         if self.firsts is None:
             return False
-        alike = self.firsts.meeting(seen, self.firsts.field, frequencies.weight(self.firsts.field))
+        alike = self.firsts.find_matches(seen, self.firsts.field, frequencies.field_weights(self.firsts.field))
         if any(entry.related.key != seen.key for entry in alike):  # one that is matched again after a failure is none
             return True
-        self.firsts.add(seen.arrived, seen)
+        self.firsts.add_item(seen.arrived, seen)
         return False
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
-    seen: Analysed
+class DerivedItem:
+    seen: AnalysedItem
     branches: frozenset[int]
     related: tuple[Related, ...] | None

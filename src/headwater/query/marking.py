@@ -8,49 +8,49 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from headwater.language.ast import And, Contains, Equals, Near, Not, Or, Pred, Query, Scoped
-from headwater.language.normal import leaves
-from headwater.query.words import fold, word_spans, words
+from headwater.language.ast import And, Condition, Contains, Equals, Near, Not, Or, Query, Scoped
+from headwater.language.normal import list_sources
+from headwater.query.words import find_word_spans, fold_text, split_words
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """A stretch of a text, and whether it was looked for."""
 
     text: str
     found: bool
 
 
-class Needle(NamedTuple):
+class SearchedWords(NamedTuple):
     """Words that follow each other; the last may be only a beginning."""
 
     words: tuple[str, ...]
     prefix: bool
 
 
-def needles(query: Query) -> tuple[Needle, ...]:
+def list_searched_words(query: Query) -> tuple[SearchedWords, ...]:
     """What the conditions of a query look for, each once.
 
     >>> from headwater.language import parse
     >>> text = 'CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "Ash cloud" OR "volcan*" AND NOT ITEM CONTAINS "art"'
-    >>> [(" ".join(needle.words), needle.prefix) for needle in needles(parse(text).queries[0].query)]
+    >>> [(" ".join(needle.split_words), needle.prefix) for needle in list_searched_words(parse(text).queries[0].query)]
     [('ash cloud', False), ('volcan', True)]
     """
-    found: dict[Needle, None] = {}
-    for leaf in leaves(query):
-        for text in _said(leaf.condition):
-            cut = tuple(words(text))
+    found: dict[SearchedWords, None] = {}
+    for leaf in list_sources(query):
+        for text in _list_searched_texts(leaf.condition):
+            cut = tuple(split_words(text))
             if cut:
-                found[Needle(cut, text.rstrip().endswith("*"))] = None
+                found[SearchedWords(cut, text.rstrip().endswith("*"))] = None
     return tuple(found)
 
 
-def _said(condition: Pred) -> Iterator[str]:
+def _list_searched_texts(condition: Condition) -> Iterator[str]:
     match condition:
         case And(parts=parts) | Or(parts=parts):
             for part in parts:
-                yield from _said(part)
+                yield from _list_searched_texts(part)
         case Scoped(part=part):
-            yield from _said(part)
+            yield from _list_searched_texts(part)
         case Contains(values=values):
             yield from values
         case Equals(values=values, negated=False):
@@ -64,40 +64,42 @@ def _said(condition: Pred) -> Iterator[str]:
             return
 
 
-def marked(text: str, wanted: Iterable[Needle]) -> tuple[Piece, ...]:
+def mark_words(text: str, wanted: Iterable[SearchedWords]) -> tuple[TextPiece, ...]:
     """Plain text in pieces, those that were looked for among them.
 
-    >>> [piece.text for piece in marked("Ash Cloud over Etna", [Needle(("ash", "cloud"), False)]) if piece.found]
+    >>> [piece.text for piece in mark_words("Ash Cloud over Etna", [SearchedWords(("ash", "cloud"), False)]) if piece.found]
     ['Ash Cloud']
     """
-    places = word_spans(text)
-    folded = [fold(text[start:end]) for start, end in places]
-    spans = sorted(span for needle in wanted for span in _spans(folded, places, needle))
+    places = find_word_spans(text)
+    folded = [fold_text(text[start:end]) for start, end in places]
+    spans = sorted(span for needle in wanted for span in _find_spans(folded, places, needle))
     pieces, at = [], 0
     for start, end in spans:
         if start < at:
             continue
         if start > at:
-            pieces.append(Piece(text[at:start], False))
-        pieces.append(Piece(text[start:end], True))
+            pieces.append(TextPiece(text[at:start], False))
+        pieces.append(TextPiece(text[start:end], True))
         at = end
     if at < len(text):
-        pieces.append(Piece(text[at:], False))
+        pieces.append(TextPiece(text[at:], False))
     return tuple(pieces)
 
 
-def present(texts: Iterable[str], wanted: Iterable[Needle]) -> tuple[str, ...]:
+def find_present_words(texts: Iterable[str], wanted: Iterable[SearchedWords]) -> tuple[str, ...]:
     """Those of the needles that stand in one of the texts, as they were searched."""
-    cut = [words(text) for text in texts]
+    cut = [split_words(text) for text in texts]
     found = []
     for needle in wanted:
         places = [(0, 0)] * max(map(len, cut), default=0)
-        if any(_spans(one, places, needle) for one in cut):
+        if any(_find_spans(one, places, needle) for one in cut):
             found.append(" ".join(needle.words) + ("*" if needle.prefix else ""))
     return tuple(found)
 
 
-def _spans(folded: Sequence[str], places: Sequence[tuple[int, int]], needle: Needle) -> list[tuple[int, int]]:
+def _find_spans(
+    folded: Sequence[str], places: Sequence[tuple[int, int]], needle: SearchedWords
+) -> list[tuple[int, int]]:
     wanted, many = needle.words, len(needle.words)
     found = []
     for start in range(len(folded) - many + 1):

@@ -11,41 +11,41 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from headwater.errors import NotFound
-from headwater.formats.urls import normalise
+from headwater.formats.urls import normalise_url
 from headwater.language.ast import (
-    DEFAULT_HORIZON,
-    Address,
+    DEFAULT_DISTINCT_WINDOW,
     AllSources,
-    Create,
-    Drop,
+    CreateFeed,
+    DropFeed,
+    FeedAddress,
+    FeedName,
     Join,
     JoinKind,
-    Name,
+    LastWindow,
     Query,
-    Register,
+    RegisterFeed,
     Script,
     Statement,
-    Tag,
-    Window,
+    TaggedSources,
 )
-from headwater.language.normal import Leaf, join_leaves, leaves, reads
+from headwater.language.normal import QuerySource, list_join_sources, list_read_feeds, list_sources
 from headwater.model import Item
-from headwater.query.compare import meet
-from headwater.query.document import Emission, Key, document
-from headwater.query.origins import known_as
-from headwater.query.predicate import Test, compile_predicate
-from headwater.query.rewrite import rewrite
-from headwater.query.similar import Frequencies
-from headwater.query.text import Analysed, Detect, Origin
+from headwater.query.compare import fields_match
+from headwater.query.document import Emission, ItemKey, select_items
+from headwater.query.origins import apply_registrations
+from headwater.query.predicate import Matcher, compile_matcher
+from headwater.query.rewrite import rewrite_item
+from headwater.query.similar import WordFrequencies
+from headwater.query.text import AnalysedItem, LanguageDetector, Origin
 
 
 @dataclass(slots=True)
-class _Past:
+class _ReferenceWindow:
     """Items in the order in which they came, as windows of JOIN and DISTINCT look back at them."""
 
-    entries: list[tuple[float, Analysed]] = field(default_factory=list)
+    entries: list[tuple[float, AnalysedItem]] = field(default_factory=list)
 
-    def add(self, at: float, seen: Analysed) -> None:
+    def add_item(self, at: float, seen: AnalysedItem) -> None:
         """Remember the item; a new version of one we have takes its place, and does not make it younger."""
         for number, (since, known) in enumerate(self.entries):
             if known.key == seen.key:
@@ -53,7 +53,7 @@ class _Past:
                 return
         self.entries.append((at, seen))
 
-    def within(self, window: Window, now: float) -> Iterator[Analysed]:
+    def list_within(self, window: LastWindow, now: float) -> Iterator[AnalysedItem]:
         if window.seconds is None:
             yield from (seen for _, seen in self.entries[-window.count :])
         else:
@@ -61,91 +61,91 @@ class _Past:
 
 
 @dataclass(slots=True)
-class _Secondary:
+class _JoinWindow:
     join: Join
-    leaves: list[tuple[Leaf, Test]]
-    past: _Past = field(default_factory=_Past)
+    leaves: list[tuple[QuerySource, Matcher]]
+    past: _ReferenceWindow = field(default_factory=_ReferenceWindow)
 
 
 @dataclass(slots=True)
-class _Feed:
+class _ReferenceFeed:
     """A query feed and all it remembers."""
 
     name: str
     query: Query
-    leaves: list[tuple[Leaf, Test]]
-    secondaries: list[_Secondary]
-    emitted: dict[Key, Emission] = field(default_factory=dict)
+    leaves: list[tuple[QuerySource, Matcher]]
+    secondaries: list[_JoinWindow]
+    emitted: dict[ItemKey, Emission] = field(default_factory=dict)
     log: dict[int, Emission] = field(default_factory=dict)  # event → what was emitted; the stream
-    firsts: _Past = field(default_factory=_Past)  # what DISTINCT compares with
-    delivered: set[Key] = field(default_factory=set)
+    firsts: _ReferenceWindow = field(default_factory=_ReferenceWindow)  # what DISTINCT compares with
+    delivered: set[ItemKey] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
-class _Event:
+class _ReferenceEvent:
     number: int
-    seen: Analysed
+    seen: AnalysedItem
     past: bool = False  # replayed to fill a new feed's window
 
 
-class Meaning:
+class ReferenceEvaluator:
     """Feeds, the items that have arrived, and what each query feed has made of them."""
 
-    def __init__(self, detect: Detect | None = None) -> None:
+    def __init__(self, detect: LanguageDetector | None = None) -> None:
         self._detect = detect
-        self._feeds: dict[str, _Feed] = {}
-        self._registered: dict[str, Register] = {}
-        self._frequencies = Frequencies()
-        self._history: list[Analysed] = []
-        self._versions: dict[Key, tuple[str, int]] = {}  # content hash and number of the last version
+        self._feeds: dict[str, _ReferenceFeed] = {}
+        self._registered: dict[str, RegisterFeed] = {}
+        self._frequencies = WordFrequencies()
+        self._history: list[AnalysedItem] = []
+        self._versions: dict[ItemKey, tuple[str, int]] = {}  # content hash and number of the last version
 
     # statements
 
-    def run(self, script: Script) -> None:
+    def run_script(self, script: Script) -> None:
         for statement in script.statements:
             self.execute(statement)
 
     def execute(self, statement: Statement) -> None:
         """Carry out a statement that has passed `language.parse` with a catalogue of the feeds that exist."""
         match statement:
-            case Create():
-                self._create(statement)
-            case Register():
+            case CreateFeed():
+                self._create_feed(statement)
+            case RegisterFeed():
                 self._registered[statement.name.key] = statement
-            case Drop():
-                self._drop(statement)
+            case DropFeed():
+                self._drop_feed(statement)
 
-    def _create(self, statement: Create) -> None:
+    def _create_feed(self, statement: CreateFeed) -> None:
         """A new feed is filled from history, as if it had been there, but delivers nothing of that. One that takes the
         place of another does not deliver again what that has delivered."""
         query = statement.query
         for part in (query.distinct, *query.joins):
             if part is not None and part.at is not None:
-                self._frequencies.track(part.field)
-        feed = _Feed(
+                self._frequencies.track_field(part.field)
+        feed = _ReferenceFeed(
             statement.name.name,
             query,
-            self._compiled(leaves(query)),
-            [_Secondary(join, self._compiled(join_leaves(query, join))) for join in query.joins],
+            self._compile_sources(list_sources(query)),
+            [_JoinWindow(join, self._compile_sources(list_join_sources(query, join))) for join in query.joins],
         )
         replaced = self._feeds.get(statement.name.key)
         if replaced is not None:
             feed.delivered = replaced.delivered
         self._feeds[statement.name.key] = feed
         for number, seen in enumerate(self._history):
-            self._evaluate(feed, _Event(number, seen, past=True), {})
+            self._evaluate_feed(feed, _ReferenceEvent(number, seen, past=True), {})
 
-    def _compiled(self, found: tuple[Leaf, ...]) -> list[tuple[Leaf, Test]]:
-        return [(leaf, compile_predicate(leaf.condition, self._frequencies)) for leaf in found]
+    def _compile_sources(self, found: tuple[QuerySource, ...]) -> list[tuple[QuerySource, Matcher]]:
+        return [(leaf, compile_matcher(leaf.condition, self._frequencies)) for leaf in found]
 
-    def _drop(self, statement: Drop) -> None:
+    def _drop_feed(self, statement: DropFeed) -> None:
         gone = {statement.name.key}
         self._registered.pop(statement.name.key, None)
         while statement.cascade:
             users = {
                 name
                 for name, feed in self._feeds.items()
-                if name not in gone and any(read.key in gone for read in reads(feed.query))
+                if name not in gone and any(read.key in gone for read in list_read_feeds(feed.query))
             }
             if not users:
                 break
@@ -155,88 +155,94 @@ class Meaning:
 
     # items
 
-    def arrive(self, item: Item, origin: Origin, arrived: float | None = None) -> dict[str, Emission]:
+    def add_arrival(self, item: Item, origin: Origin, arrived: float | None = None) -> dict[str, Emission]:
         """An item, or a new version of one, has come: what each query feed emits because of it.
 
         The same version again changes nothing; what disappears at its source has no effect and is never told.
         """
-        seen = Analysed(item, known_as(origin, self._registered.values()), arrived, self._detect)
+        seen = AnalysedItem(item, apply_registrations(origin, self._registered.values()), arrived, self._detect)
         known = self._versions.get(seen.key)
         if known is None:
-            self._frequencies.add(seen)
+            self._frequencies.count_item(seen)
         elif known[0] == item.content_hash:
             return {}
         else:
-            seen = seen.rewritten(replace(item, version=max(item.version, known[1] + 1)))
+            seen = seen.with_item(replace(item, version=max(item.version, known[1] + 1)))
         self._versions[seen.key] = item.content_hash, seen.item.version
-        event = _Event(len(self._history), seen)
+        event = _ReferenceEvent(len(self._history), seen)
         self._history.append(seen)
         done: dict[str, Emission | None] = {}
         for key in list(self._feeds):
-            self._emission(key, event, done)
+            self._find_emission(key, event, done)
         return {self._feeds[key].name: emission for key, emission in done.items() if emission is not None}
 
-    def _emission(self, key: str, event: _Event, done: dict[str, Emission | None]) -> Emission | None:
+    def _find_emission(self, key: str, event: _ReferenceEvent, done: dict[str, Emission | None]) -> Emission | None:
         """What a query feed emits at this event, evaluated after the feeds it reads."""
         if key not in done:
             feed = self._feeds[key]
             if event.past:
                 done[key] = feed.log.get(event.number)
             else:
-                done[key] = self._evaluate(feed, event, done)
+                done[key] = self._evaluate_feed(feed, event, done)
         return done[key]
 
-    def _evaluate(self, feed: _Feed, event: _Event, done: dict[str, Emission | None]) -> Emission | None:
-        emission = self._main(feed, event, done)
+    def _evaluate_feed(
+        self, feed: _ReferenceFeed, event: _ReferenceEvent, done: dict[str, Emission | None]
+    ) -> Emission | None:
+        emission = self._match_main(feed, event, done)
         for secondary in feed.secondaries:  # after the main side: an item is not joined with itself
-            matched = self._matched(secondary.leaves, event, done)
+            matched = self._match_sources(secondary.leaves, event, done)
             if matched:
-                secondary.past.add(event.seen.arrived, next(iter(matched.values())))
+                secondary.past.add_item(event.seen.arrived, next(iter(matched.values())))
         if emission is not None:
             feed.log[event.number] = emission
         return emission
 
-    def _matched(
-        self, compiled: list[tuple[Leaf, Test]], event: _Event, done: dict[str, Emission | None]
-    ) -> dict[int, Analysed]:
+    def _match_sources(
+        self, compiled: list[tuple[QuerySource, Matcher]], event: _ReferenceEvent, done: dict[str, Emission | None]
+    ) -> dict[int, AnalysedItem]:
         """The sources through which the item comes, with the item as it comes through each."""
-        found: dict[int, Analysed] = {}
+        found: dict[int, AnalysedItem] = {}
         for number, (leaf, test) in enumerate(compiled):
-            seen = self._through(leaf, event, done)
+            seen = self._emitted_item(leaf, event, done)
             if seen is not None and test(seen):
                 found[number] = seen
         return found
 
-    def _through(self, leaf: Leaf, event: _Event, done: dict[str, Emission | None]) -> Analysed | None:
+    def _emitted_item(
+        self, leaf: QuerySource, event: _ReferenceEvent, done: dict[str, Emission | None]
+    ) -> AnalysedItem | None:
         seen, source = event.seen, leaf.source
         match source:
-            case Address(url):
-                here = seen.source == normalise(url)
-            case Tag(tag):
-                here = seen.origin.tagged(tag)
+            case FeedAddress(url):
+                here = seen.source == normalise_url(url)
+            case TaggedSources(tag):
+                here = seen.origin.has_tag(tag)
             case AllSources():
                 here = seen.origin.registered
-            case Name():
+            case FeedName():
                 if source.key in self._feeds:
-                    emission = self._emission(source.key, event, done)
+                    emission = self._find_emission(source.key, event, done)
                     return emission.seen if emission is not None else None
-                here = seen.origin.called(source.name)
+                here = seen.origin.has_name(source.name)
         return seen if here else None
 
-    def _main(self, feed: _Feed, event: _Event, done: dict[str, Emission | None]) -> Emission | None:
-        matched = self._matched(feed.leaves, event, done)
+    def _match_main(
+        self, feed: _ReferenceFeed, event: _ReferenceEvent, done: dict[str, Emission | None]
+    ) -> Emission | None:
+        matched = self._match_sources(feed.leaves, event, done)
         if not matched:
             return None  # a version that matches no longer leaves the one before as it was published
         seen = next(iter(matched.values()))
         before = feed.emitted.get(event.seen.key)
         if before is None:
-            emission = self._first(feed, event, seen, frozenset(matched))
+            emission = self._first_emission(feed, event, seen, frozenset(matched))
             if emission is None:
                 return None
         else:
             emission = replace(
                 before,
-                seen=rewrite(seen, feed.query.settings),
+                seen=rewrite_item(seen, feed.query.settings),
                 original=event.seen,
                 branches=before.branches | frozenset(matched),
                 fresh=False,
@@ -245,16 +251,18 @@ class Meaning:
         feed.emitted[event.seen.key] = emission
         return emission
 
-    def _first(self, feed: _Feed, event: _Event, seen: Analysed, branches: frozenset[int]) -> Emission | None:
+    def _first_emission(
+        self, feed: _ReferenceFeed, event: _ReferenceEvent, seen: AnalysedItem, branches: frozenset[int]
+    ) -> Emission | None:
         """The first emission of an item, if joins and DISTINCT let it pass."""
-        related = self._joined(feed, seen)
-        if related is None or self._repeats(feed, seen):
+        related = self._find_joined(feed, seen)
+        if related is None or self._is_repeat(feed, seen):
             return None
         fresh = not event.past and event.seen.key not in feed.delivered
         if fresh:
             feed.delivered.add(event.seen.key)
         return Emission(
-            rewrite(seen, feed.query.settings),
+            rewrite_item(seen, feed.query.settings),
             branches,
             related if feed.secondaries else None,
             seen.arrived,
@@ -263,53 +271,53 @@ class Meaning:
             original=event.seen,
         )
 
-    def _joined(self, feed: _Feed, seen: Analysed) -> tuple[Analysed, ...] | None:
+    def _find_joined(self, feed: _ReferenceFeed, seen: AnalysedItem) -> tuple[AnalysedItem, ...] | None:
         """What the joins find, in the order of arrival; None if one of them keeps the item out."""
-        related: dict[Key, Analysed] = {}
+        related: dict[ItemKey, AnalysedItem] = {}
         for secondary in feed.secondaries:
             join = secondary.join
-            weight = self._frequencies.weight(join.field)
+            weight = self._frequencies.field_weights(join.field)
             found = [
                 other
-                for other in secondary.past.within(join.within, seen.arrived)
-                if other.key != seen.key and meet(seen, join.field, other, join.other, join.at, weight)
+                for other in secondary.past.list_within(join.within, seen.arrived)
+                if other.key != seen.key and fields_match(seen, join.field, other, join.other, join.at, weight)
             ]
             if bool(found) is (join.kind is JoinKind.ANTI) and join.kind is not JoinKind.LEFT:
                 return None
             related |= {other.key: other for other in found}
         return tuple(sorted(related.values(), key=lambda other: other.item.first_seen))
 
-    def _repeats(self, feed: _Feed, seen: Analysed) -> bool:
+    def _is_repeat(self, feed: _ReferenceFeed, seen: AnalysedItem) -> bool:
         """Whether DISTINCT keeps the item out; if not, later ones are compared with it."""
         distinct = feed.query.distinct
         if distinct is None:
             return False
-        weight = self._frequencies.weight(distinct.field)
-        window = distinct.within or DEFAULT_HORIZON
-        for first in feed.firsts.within(window, seen.arrived):
-            if meet(seen, distinct.field, first, distinct.field, distinct.at, weight):
+        weight = self._frequencies.field_weights(distinct.field)
+        window = distinct.within or DEFAULT_DISTINCT_WINDOW
+        for first in feed.firsts.list_within(window, seen.arrived):
+            if fields_match(seen, distinct.field, first, distinct.field, distinct.at, weight):
                 return True
-        feed.firsts.add(seen.arrived, seen)
+        feed.firsts.add_item(seen.arrived, seen)
         return False
 
     # results
 
-    def _named(self, name: str) -> _Feed:
+    def _find_feed(self, name: str) -> _ReferenceFeed:
         feed = self._feeds.get(name.casefold())
         if feed is None:
             raise NotFound(f"There is no query feed {name}.")
         return feed
 
-    def names(self) -> list[str]:
+    def query_names(self) -> list[str]:
         return [feed.name for feed in self._feeds.values()]
 
-    def document(self, name: str, now: float | None = None) -> list[Emission]:
+    def select_items(self, name: str, now: float | None = None) -> list[Emission]:
         """The feed's document at `now` (the last arrival if not given)."""
-        feed = self._named(name)
+        feed = self._find_feed(name)
         if now is None:
             now = max((seen.arrived for seen in self._history), default=0.0)
-        return document(feed.query, feed.emitted.values(), now)
+        return select_items(feed.query, feed.emitted.values(), now)
 
-    def stream(self, name: str) -> list[Emission]:
+    def list_emissions(self, name: str) -> list[Emission]:
         """Everything the feed has emitted, updates too, in the order of arrival."""
-        return list(self._named(name).log.values())
+        return list(self._find_feed(name).log.values())

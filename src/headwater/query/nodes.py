@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from headwater.language.ast import (
     And,
+    Condition,
     Contains,
     Equals,
     Field,
@@ -20,22 +21,21 @@ from headwater.language.ast import (
     Near,
     Not,
     Or,
-    Pred,
     Similar,
     SourceIs,
 )
 from headwater.query import features
-from headwater.query.features import View
-from headwater.query.predicate import Test, compile_predicate
-from headwater.query.similar import TOLERANCE, Frequencies
-from headwater.query.text import compared
-from headwater.query.words import needle, words
+from headwater.query.features import ItemFeatures
+from headwater.query.predicate import Matcher, compile_matcher
+from headwater.query.similar import TOLERANCE, WordFrequencies
+from headwater.query.text import to_comparable
+from headwater.query.words import search_key, split_words
 
-Cost = Callable[[str], float]
+FeatureCost = Callable[[str], float]
 """The share of items that have a feature."""
 
 
-class Access(NamedTuple):
+class AccessPath(NamedTuple):
     """Features of which an item must have one; `decides`: one is enough."""
 
     cost: float
@@ -45,9 +45,9 @@ class Access(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    parts: tuple[Node, ...]
+    parts: tuple[ConditionNode, ...]
 
-    def holds(self, view: View) -> bool:
+    def holds(self, view: ItemFeatures) -> bool:
         features = view.features
         for part in self.parts:  # noqa: SIM110 - half the time of all(…), and asked of every candidate
             if not (part in features if type(part) is str else part.holds(view)):  # type: ignore[union-attr]
@@ -57,9 +57,9 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    parts: tuple[Node, ...]
+    parts: tuple[ConditionNode, ...]
 
-    def holds(self, view: View) -> bool:
+    def holds(self, view: ItemFeatures) -> bool:
         features = view.features
         for part in self.parts:  # noqa: SIM110 - as above
             if part in features if type(part) is str else part.holds(view):  # type: ignore[union-attr]
@@ -68,11 +68,11 @@ class AnyOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
-    part: Node
+class NoneOf:
+    part: ConditionNode
 
-    def holds(self, view: View) -> bool:
-        return not holds(self.part, view)
+    def holds(self, view: ItemFeatures) -> bool:
+        return not condition_holds(self.part, view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,144 +83,148 @@ class Phrase:
     needle: str
     exact: bool
 
-    def holds(self, view: View) -> bool:
-        return self.needle in (view.seen.exact(self.field) if self.exact else view.seen.joined(self.field))
+    def holds(self, view: ItemFeatures) -> bool:
+        return self.needle in (view.seen.exact_words(self.field) if self.exact else view.seen.joined_words(self.field))
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class Residual:
     """Anything else: the reference's test, made when first needed; `guard` is a weaker condition that has features."""
 
-    pred: Pred
-    frequencies: Frequencies = field(compare=False, repr=False)
-    guard: Node | None = field(default=None, compare=False)
-    _made: list[Test] = field(default_factory=list, compare=False, repr=False)
+    pred: Condition
+    frequencies: WordFrequencies = field(compare=False, repr=False)
+    guard: ConditionNode | None = field(default=None, compare=False)
+    _made: list[Matcher] = field(default_factory=list, compare=False, repr=False)
 
-    def holds(self, view: View) -> bool:
+    def holds(self, view: ItemFeatures) -> bool:
         if not self._made:
-            self._made.append(compile_predicate(self.pred, self.frequencies))
+            self._made.append(compile_matcher(self.pred, self.frequencies))
         return self._made[0](view.seen)
 
 
-Node: TypeAlias = str | AllOf | AnyOf | Refuse | Phrase | Other
+ConditionNode: TypeAlias = str | AllOf | AnyOf | NoneOf | Phrase | Residual
 
 ALWAYS = AllOf(())
 NEVER = AnyOf(())
 
 
-def node(pred: Pred, frequencies: Frequencies) -> Node:
+def build_tree(pred: Condition, frequencies: WordFrequencies) -> ConditionNode:
     """The tree of a condition in normal form."""
     match pred:
         case Contains(field, values, every, exact):
             if len(values) == 1:
-                return _contained(field, values[0], exact)
-            found = [_contained(field, value, exact) for value in values]
-            return _all(found) if every else _any(found)
+                return _build_contained(field, values[0], exact)
+            found = [_build_contained(field, value, exact) for value in values]
+            return _all_of(found) if every else _any_of(found)
         case And(parts):
-            return _all(node(part, frequencies) for part in parts)
+            return _all_of(build_tree(part, frequencies) for part in parts)
         case Or(parts):
-            return _any(node(part, frequencies) for part in parts)
+            return _any_of(build_tree(part, frequencies) for part in parts)
         case Not(part):
-            return Refuse(node(part, frequencies))
+            return NoneOf(build_tree(part, frequencies))
         case Equals(field, values, every, negated):
-            names = [intern(features.whole(field, compared(field, value))) for value in values]
-            whole = _all(names) if every else _any(names)
-            return Refuse(whole) if negated else whole
+            names = [intern(features.value_feature(field, to_comparable(field, value))) for value in values]
+            whole = _all_of(names) if every else _any_of(names)
+            return NoneOf(whole) if negated else whole
         case SourceIs(sources, negated):
-            one = _any(features.source(source) for source in sources)
-            return Refuse(one) if negated else one
+            one = _any_of(features.source_feature(source) for source in sources)
+            return NoneOf(one) if negated else one
         case Near(field, left, _, right):
-            return Other(pred, frequencies, _all((_contained(field, left, False), _contained(field, right, False))))
+            return Residual(
+                pred,
+                frequencies,
+                _all_of((_build_contained(field, left, False), _build_contained(field, right, False))),
+            )
         case Similar(field, text, at):
-            frequencies.track(field)
+            frequencies.track_field(field)
             # a cosine above 0 needs a word in common
-            shared = _any(intern(features.word(field, each)) for each in words(text))
-            return Other(pred, frequencies, shared if at > TOLERANCE else None)
+            shared = _any_of(intern(features.word_feature(field, each)) for each in split_words(text))
+            return Residual(pred, frequencies, shared if at > TOLERANCE else None)
         case _:
-            return Other(pred, frequencies)
+            return Residual(pred, frequencies)
 
 
-def _all(parts: Iterable[Node]) -> Node:
-    flat: dict[Node, None] = {}
+def _all_of(parts: Iterable[ConditionNode]) -> ConditionNode:
+    flat: dict[ConditionNode, None] = {}
     for part in parts:
         flat.update(dict.fromkeys(part.parts if isinstance(part, AllOf) else (part,)))
     return next(iter(flat)) if len(flat) == 1 else AllOf(tuple(flat))
 
 
-def _any(parts: Iterable[Node]) -> Node:
-    flat: dict[Node, None] = {}
+def _any_of(parts: Iterable[ConditionNode]) -> ConditionNode:
+    flat: dict[ConditionNode, None] = {}
     for part in parts:
         flat.update(dict.fromkeys(part.parts if isinstance(part, AnyOf) else (part,)))
     return next(iter(flat)) if len(flat) == 1 else AnyOf(tuple(flat))
 
 
-def _contained(field: Field, value: str, exact: bool) -> Node:
+def _build_contained(field: Field, value: str, exact: bool) -> ConditionNode:
     if value.isascii() and value.isalnum():  # one word, the commonest: no need to look for others
-        return intern(features.word(field, value if exact else value.lower(), exact))
-    wanted = needle(value, exact)
+        return intern(features.word_feature(field, value if exact else value.lower(), exact))
+    wanted = search_key(value, exact)
     if not wanted:  # nothing is left of it: it stands in no text
         return NEVER
     if wanted.endswith(" ") and wanted.count(" ") == 2:
-        return intern(features.word(field, wanted[1:-1], exact))
+        return intern(features.word_feature(field, wanted[1:-1], exact))
     return Phrase(field, wanted, exact)
 
 
-def holds(tree: Node, view: View) -> bool:
+def condition_holds(tree: ConditionNode, view: ItemFeatures) -> bool:
     """Whether the item meets the condition."""
     return tree in view.features if isinstance(tree, str) else tree.holds(view)
 
 
-def access(tree: Node, cost: Cost) -> Access | None:
+def find_access_path(tree: ConditionNode, cost: FeatureCost) -> AccessPath | None:
     """The cheapest features through which every item that meets the condition can be found; None: all must be looked
     at."""
     match tree:
         case str():
-            return Access(cost(tree), (tree,), True)
+            return AccessPath(cost(tree), (tree,), True)
         case AllOf(parts):
-            ways = [way for part in parts if (way := access(part, cost)) is not None]
+            ways = [way for part in parts if (way := find_access_path(part, cost)) is not None]
             return min(ways)._replace(decides=False) if ways else None
         case AnyOf(parts):
-            return _union([access(part, cost) for part in parts])
+            return _unite_paths([find_access_path(part, cost) for part in parts])
         case Phrase(field, wanted, exact):
-            return _phrase_access(field, wanted, exact, cost)
-        case Other(pred, _, guard):
+            return _find_phrase_path(field, wanted, exact, cost)
+        case Residual(pred, _, guard):
             if isinstance(pred, Matches):
-                key = f"{features.CODES[pred.field]}~{'(?i)' if pred.ignore_case else ''}{pred.pattern}"
-                return Access(cost(key), (key,), True)
-            way = None if guard is None else access(guard, cost)
+                key = f"{features.FIELD_CODES[pred.field]}~{'(?i)' if pred.ignore_case else ''}{pred.pattern}"
+                return AccessPath(cost(key), (key,), True)
+            way = None if guard is None else find_access_path(guard, cost)
             return None if way is None else way._replace(decides=False)
-        case Refuse():
+        case NoneOf():
             return None
 
 
-def _phrase_access(field: Field, wanted: str, exact: bool, cost: Cost) -> Access:
+def _find_phrase_path(field: Field, wanted: str, exact: bool, cost: FeatureCost) -> AccessPath:
     parts = wanted.split()
     if not wanted.endswith(" "):
         start = parts.pop()
         if not parts:
-            key = f"{features.CODES[field]}{'^' if exact else '*'}{start}"
-            return Access(cost(key), (key,), True)
-    keys = [features.word(field, part, exact) for part in parts]
+            key = f"{features.FIELD_CODES[field]}{'^' if exact else '*'}{start}"
+            return AccessPath(cost(key), (key,), True)
+    keys = [features.word_feature(field, part, exact) for part in parts]
     costs = [(cost(key), key) for key in keys]
     cheapest, key = min(costs)
-    return Access(cheapest, (intern(key),), False)
+    return AccessPath(cheapest, (intern(key),), False)
 
 
-def _union(ways: list[Access | None]) -> Access | None:
+def _unite_paths(ways: list[AccessPath | None]) -> AccessPath | None:
     found = [way for way in ways if way is not None]
     if len(found) < len(ways):
         return None
     keys = tuple(dict.fromkeys(key for way in found for key in way.keys))
-    return Access(sum(way.cost for way in found), keys, all(way.decides for way in found))
+    return AccessPath(sum(way.cost for way in found), keys, all(way.decides for way in found))
 
 
-def words_asked(tree: Node) -> Iterable[str]:
+def list_asked_features(tree: ConditionNode) -> Iterable[str]:
     """The features that `holds` asks for."""
     match tree:
         case str():
             yield tree
         case AllOf(parts) | AnyOf(parts):
             for part in parts:
-                yield from words_asked(part)
-        case Refuse(part):
-            yield from words_asked(part)
+                yield from list_asked_features(part)
+        case NoneOf(part):
+            yield from list_asked_features(part)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from headwater.formats.urls import normalise
-from headwater.language.ast import Register
+from headwater.formats.urls import normalise_url
+from headwater.language.ast import RegisterFeed
 from headwater.query.text import Origin
 
 
-def known_as(origin: Origin, registered: Iterable[Register]) -> Origin:
+def apply_registrations(origin: Origin, registered: Iterable[RegisterFeed]) -> Origin:
     """The origin with the names and tags that have been registered for its address."""
-    address = normalise(origin.url)
-    mine = [statement for statement in registered if normalise(statement.address.url) == address]
+    address = normalise_url(origin.url)
+    mine = [statement for statement in registered if normalise_url(statement.address.url) == address]
     if not mine:
         return origin
     names = tuple(statement.name.name for statement in mine)

@@ -4,120 +4,126 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headwater.query.features import View
-from headwater.query.hits import Failure, Hit
-from headwater.query.index import Index
-from headwater.query.layers import Layer
-from headwater.query.nodes import holds
-from headwater.query.recent import Before
-from headwater.query.rules import Rule
-from headwater.query.similar import Frequencies
-from headwater.query.standing import PART, PARTS, Standing
+from headwater.query.features import ItemFeatures
+from headwater.query.hits import Hit, MatchFailure
+from headwater.query.index import ConditionIndex
+from headwater.query.layers import DerivedFeed
+from headwater.query.nodes import condition_holds
+from headwater.query.recent import ItemMemory
+from headwater.query.rules import ConditionRule
+from headwater.query.similar import WordFrequencies
+from headwater.query.standing import PART_BITS, PART_MASK, QueryFeeds
 
-Branches = dict[int, View]
+MatchedBranches = dict[int, ItemFeatures]
 """The sources of a query through which the item came, each with the item as it came through."""
 
 
-class Passing:
+class ItemPass:
     """What grows as it goes on: `plain`, the queries it comes out of unchanged through their only source; `hits` and
     `numbers`, of all others; `failures`, those that could not be tried."""
 
     def __init__(
-        self, view: View, standing: Standing, index: Index, frequencies: Frequencies, before: Before, stamp: int
+        self,
+        view: ItemFeatures,
+        standing: QueryFeeds,
+        index: ConditionIndex,
+        frequencies: WordFrequencies,
+        before: ItemMemory,
+        stamp: int,
     ) -> None:
         self.plain: list[int] = []
         self.hits: list[Hit] = []
         self.numbers: list[int] = []
-        self.failures: list[Failure] = []
+        self.failures: list[MatchFailure] = []
         self._view = view
-        self._standing = standing
+        self._query_feeds = standing
         self._index = index
         self._frequencies = frequencies
-        self._before = before
+        self._memory = before
         self._stamp = stamp
-        self._changed: dict[str, View] = {}  # by feature, what query feeds that rewrite have made of the item
-        self._matched: dict[int, dict[int, Branches]] = {}  # query → its part → branches
-        self._waiting: dict[int, list[Rule]] = {}
-        self._ready: dict[int, list[tuple[int, Layer]]] = {}
+        self._rewritten: dict[str, ItemFeatures] = {}  # by feature, what query feeds that rewrite have made of the item
+        self._matched_parts: dict[int, dict[int, MatchedBranches]] = {}  # query → its part → branches
+        self._waiting_rules: dict[int, list[ConditionRule]] = {}
+        self._ready_feeds: dict[int, list[tuple[int, DerivedFeed]]] = {}
 
-    def go(self, rules: Iterable[Rule]) -> None:
+    def run(self, rules: Iterable[ConditionRule]) -> None:
         stamp = self._stamp
         for rule in rules:
             if rule.level:
-                self._waiting.setdefault(rule.level, []).append(rule)
+                self._waiting_rules.setdefault(rule.level, []).append(rule)
             elif rule.stamp != stamp:
                 rule.stamp = stamp
-                self._try(rule)
-        while self._waiting or self._ready:
+                self._try_rule(rule)
+        while self._waiting_rules or self._ready_feeds:
             level = (
-                min(*self._waiting, *self._ready)
-                if self._waiting and self._ready
-                else min(self._waiting or self._ready)
+                min(*self._waiting_rules, *self._ready_feeds)
+                if self._waiting_rules and self._ready_feeds
+                else min(self._waiting_rules or self._ready_feeds)
             )
-            for rule in self._waiting.pop(level, ()):
+            for rule in self._waiting_rules.pop(level, ()):
                 if rule.stamp != self._stamp:
                     rule.stamp = self._stamp
-                    self._try(rule)
-            for number, layer in self._ready.pop(level, ()):
+                    self._try_rule(rule)
+            for number, layer in self._ready_feeds.pop(level, ()):
                 try:
-                    self._emit(number, layer)
+                    self._emit_derived(number, layer)
                 except Exception as error:  # as in `_try`
-                    self._fail((number,), error)
-        for number, parts in self._matched.items():
-            self._plain(number, parts[0])
+                    self._add_failures((number,), error)
+        for number, parts in self._matched_parts.items():
+            self._emit_filtered(number, parts[0])
 
-    def _wait(self, rules: Iterable[Rule]) -> None:
+    def _queue_rules(self, rules: Iterable[ConditionRule]) -> None:
         for rule in rules:
-            self._waiting.setdefault(rule.level, []).append(rule)
+            self._waiting_rules.setdefault(rule.level, []).append(rule)
 
-    def _try(self, rule: Rule) -> None:
+    def _try_rule(self, rule: ConditionRule) -> None:
         try:
-            came = list(through(rule, self._view, self._changed))
+            came = list(match_sources(rule, self._view, self._rewritten))
         except Exception as error:  # a defect of one condition must not keep the item from all others
-            self._fail({*rule.plain, *(owner >> PARTS for owner in rule.owners)}, error)
+            self._add_failures({*rule.plain, *(owner >> PART_BITS for owner in rule.owners)}, error)
             return
         if not came:
             return
         self.plain += rule.plain
         for owner, numbers in zip(rule.owners, rule.numbers, strict=True):
-            query, part = owner >> PARTS, owner & PART
-            parts = self._matched.get(query)
+            query, part = owner >> PART_BITS, owner & PART_MASK
+            parts = self._matched_parts.get(query)
             if parts is None:
-                parts = self._matched[query] = {}
-                record = self._standing.records[query]
+                parts = self._matched_parts[query] = {}
+                record = self._query_feeds.records[query]
                 if record is not None and record.layer is not None:
-                    self._ready.setdefault(record.layer.level, []).append((query, record.layer))
+                    self._ready_feeds.setdefault(record.layer.level, []).append((query, record.layer))
             branches = parts.setdefault(part, {})
             for at, view in came:
                 for number in numbers[at]:
                     branches[number] = view
 
-    def _fail(self, numbers: Iterable[int], error: Exception) -> None:
-        named = [record.name for number in sorted(numbers) if (record := self._standing.records[number]) is not None]
-        self.failures += [Failure(name, error) for name in named]
+    def _add_failures(self, numbers: Iterable[int], error: Exception) -> None:
+        named = [record.name for number in sorted(numbers) if (record := self._query_feeds.records[number]) is not None]
+        self.failures += [MatchFailure(name, error) for name in named]
 
-    def _plain(self, number: int, branches: Branches) -> None:
+    def _emit_filtered(self, number: int, branches: MatchedBranches) -> None:
         """A feed that only filters."""
-        record = self._standing.records[number]
+        record = self._query_feeds.records[number]
         assert record is not None
-        item, before = self._view.seen.item, self._before
-        update = before is not None and before.emitted(number, record)
-        fresh = not update and (before is None or not before.delivered(number, record))
+        item, before = self._view.seen.item, self._memory
+        update = before is not None and before.has_emitted(number, record)
+        fresh = not update and (before is None or not before.has_delivered(number, record))
         self.hits.append(Hit(record.name, item, item, frozenset(branches), None, update, fresh))
         self.numbers.append(number)
 
-    def _emit(self, number: int, layer: Layer) -> None:
-        parts = self._matched.pop(number)
-        record = self._standing.records[number]
+    def _emit_derived(self, number: int, layer: DerivedFeed) -> None:
+        parts = self._matched_parts.pop(number)
+        record = self._query_feeds.records[number]
         assert record is not None
-        before = self._before
-        update = before is not None and before.emitted(number, record)
-        emitted = layer.emit(parts.pop(0, {}), update, self._frequencies)
+        before = self._memory
+        update = before is not None and before.has_emitted(number, record)
+        emitted = layer.emit_item(parts.pop(0, {}), update, self._frequencies)
         for part, branches in parts.items():  # after the main side: an item is not joined with itself
-            layer.remember(part - 1, branches)
+            layer.remember_secondary(part - 1, branches)
         if emitted is None:
             return
-        fresh = not update and (before is None or not before.delivered(number, record))
+        fresh = not update and (before is None or not before.has_delivered(number, record))
         original = self._view.seen
         hit = Hit(record.name, emitted.seen.item, original.item, emitted.branches, emitted.related, update, fresh)
         self.hits.append(hit)
@@ -125,21 +131,25 @@ class Passing:
         if layer.readers:
             self._view.features.add(layer.feature)
             if emitted.seen is not original:
-                self._changed[layer.feature] = self._index.view(emitted.seen, self._view.sources())
-            self._wait(self._index.rules_of(layer.feature))
+                self._rewritten[layer.feature] = self._index.make_item_features(
+                    emitted.seen, self._view.source_features()
+                )
+            self._queue_rules(self._index.list_rules(layer.feature))
 
 
-def through(rule: Rule, view: View, changed: dict[str, View]) -> Iterator[tuple[int, View]]:
+def match_sources(
+    rule: ConditionRule, view: ItemFeatures, changed: dict[str, ItemFeatures]
+) -> Iterator[tuple[int, ItemFeatures]]:
     """The sources of the rule through which the item meets its condition, by their places in it."""
     features, tree = view.features, rule.tree
     verdict: bool | None = None  # on the item as it arrived, asked once
     for at, source in enumerate(rule.sources):
         if source in features:
             if source in changed:
-                if holds(tree, changed[source]):
+                if condition_holds(tree, changed[source]):
                     yield at, changed[source]
                 continue
             if verdict is None:
-                verdict = holds(tree, view)
+                verdict = condition_holds(tree, view)
             if verdict:
                 yield at, view

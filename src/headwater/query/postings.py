@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.compiled import AVAILABLE, compiled
+from headwater.estimate.compiled import NUMBA_AVAILABLE, compile_with_numba
 
 ABSENT, PHRASE, EITHER, RULE, NAMED = 1 << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 27
 FEATURE = NAMED - 1  # the bits of the feature's number
@@ -36,7 +36,7 @@ UNCOMPILED = 8_000  # entries up to which loading the compiler (a second, 100 MB
 SOON = 200  # items that are met without it first: nobody who has just started waits for it, nor who has few
 FEW = 8 * 64  # bytes; eight are an entry
 
-Met: TypeAlias = "tuple[array[int], array[int]]"
+MatchedOwners: TypeAlias = "tuple[array[int], array[int]]"
 """Owners with nothing more to ask; and the others, each followed by its asking."""
 
 
@@ -45,25 +45,25 @@ class Postings:
     use compiled code; None: where it is installed and there are entries enough."""
 
     def __init__(self, opened: Callable[[str], None], closed: Callable[[str], None]) -> None:
-        self._opened = opened
-        self._closed = closed
+        self._on_opened = opened
+        self._on_closed = closed
         self.compile: bool | None = None
         self._rows: dict[str, array[int]] = {}
         self._names: list[str] = [""]  # by number
         self._uses = array("I", (0,))  # by number: entries that ask for the feature
         self._free: list[int] = []
-        self._dead: dict[str, int] = {}
-        self._there = np.ones(1, np.uint8)  # by number; all but the first are 0 between two items
+        self._dead_counts: dict[str, int] = {}
+        self._present = np.ones(1, np.uint8)  # by number; all but the first are 0 between two items
         self._size = 0
         self._ready = self._later = np.empty(0, np.uint32)  # where compiled code writes
-        self._many = 0  # items that were met while entries were many
+        self._large_lookups = 0  # items that were met while entries were many
 
     def __contains__(self, key: str) -> bool:
         return key in self._rows
 
     # what stands under a feature
 
-    def row(self, key: str) -> array[int]:
+    def get_row(self, key: str) -> array[int]:
         found = self._rows.get(key)
         if found is None:
             key = intern(key)
@@ -74,42 +74,42 @@ class Postings:
                 number = len(self._names)
                 self._names.append(key)
                 self._uses.append(0)
-                if number >= len(self._there):
-                    self._there = np.zeros(2 * number + 1024, np.uint8)
-                    self._there[0] = 1
+                if number >= len(self._present):
+                    self._present = np.zeros(2 * number + 1024, np.uint8)
+                    self._present[0] = 1
             found = self._rows[key] = array("I", (number, HEAD))
-            self._opened(key)
+            self._on_opened(key)
         return found
 
-    def asking(self, feature: str) -> int:
+    def feature_number(self, feature: str) -> int:
         """The number by which an entry asks for the feature."""
-        return self.row(feature)[0]
+        return self.get_row(feature)[0]
 
-    def name(self, asking: int) -> str:
+    def feature_name(self, asking: int) -> str:
         """The feature that is asked for."""
         return self._names[asking & FEATURE]
 
-    def add(self, key: str, owner: int, asking: int = 0) -> None:
-        self.row(key).extend((owner, asking))
+    def add_entry(self, key: str, owner: int, asking: int = 0) -> None:
+        self.get_row(key).extend((owner, asking))
         self._uses[asking & FEATURE] += 1
         self._size += 1
 
-    def entries(self, key: str) -> Iterator[tuple[int, int]]:
+    def list_entries(self, key: str) -> Iterator[tuple[int, int]]:
         """Owners and askings under the feature, those of dead owners too."""
         row = self._rows.get(key)
         return iter(()) if row is None else zip(row[2::2], row[3::2], strict=True)
 
-    def count(self, key: str) -> int:
+    def count_entries(self, key: str) -> int:
         row = self._rows.get(key)
         return 0 if row is None else len(row) // 2 - 1
 
-    def open_questions(self, key: str) -> int:
+    def count_open_questions(self, key: str) -> int:
         """How many owners under the feature have more to be asked, rules counted four times."""
         asked = np.frombuffer(self._rows[key].tobytes(), np.uint32)[3::2]
         asked = asked[(asked & (ABSENT | EITHER)) == 0]
         return int(np.count_nonzero(asked & FEATURE)) + 4 * int(np.count_nonzero(asked & RULE))
 
-    def keep(self, key: str, staying: Iterable[tuple[int, int]]) -> None:
+    def keep_entries(self, key: str, staying: Iterable[tuple[int, int]]) -> None:
         """Let only these entries stand under the feature."""
         row = self._rows[key]
         left = array("I", (row[0], HEAD))
@@ -117,61 +117,61 @@ class Postings:
             left.extend(entry)
         self._rows[key] = left
         self._size -= (len(row) - len(left)) // 2
-        self._dead.pop(key, None)
+        self._dead_counts.pop(key, None)
         gone = {asking & FEATURE for asking in row[3::2]} - {0}
         for asking in row[3::2]:
             self._uses[asking & FEATURE] -= 1
         for asking in left[3::2]:
             self._uses[asking & FEATURE] += 1
         for number in gone:
-            self._forget(number)
-        self._forget(row[0])
+            self._drop_unused_feature(number)
+        self._drop_unused_feature(row[0])
 
-    def _forget(self, number: int) -> None:
+    def _drop_unused_feature(self, number: int) -> None:
         """Let go of a feature that neither has owners nor is asked for."""
         key = self._names[number]
         if key and not self._uses[number] and len(self._rows[key]) == 2:
             del self._rows[key]
             self._names[number] = ""
             self._free.append(number)
-            self._closed(key)
+            self._on_closed(key)
 
     # the dead
 
-    def bury(self, key: str) -> bool:
+    def mark_dead(self, key: str) -> bool:
         """An owner under the feature is no more: whether it is time to clean."""
-        dead = self._dead[key] = self._dead.get(key, 0) + 1
-        return dead * 2 > self.count(key)
+        dead = self._dead_counts[key] = self._dead_counts.get(key, 0) + 1
+        return dead * 2 > self.count_entries(key)
 
-    def dead(self, features: set[str]) -> Iterable[str]:
+    def find_dead(self, features: set[str]) -> Iterable[str]:
         """Those of the features under which there are dead owners."""
-        return self._dead.keys() & features if self._dead else ()
+        return self._dead_counts.keys() & features if self._dead_counts else ()
 
     # matching
 
-    def met(self, features: Iterable[str], named: bool = False) -> Met:
+    def find_matches(self, features: Iterable[str], named: bool = False) -> MatchedOwners:
         """The owners whose entries hold for an item with these features; `named`: only of entries that name a source,
         and rules."""
         found = b"".join(filter(None, map(self._rows.get, features)))
         only = NAMED | RULE if named else 0
         if len(found) < FEW:
-            return _met_few(array("I", found), only)
+            return _find_matches_few(array("I", found), only)
         rows = np.frombuffer(found, np.uint32)
-        if not self._compiles():
-            return _met(rows, self._there, only)
+        if not self._uses_compiled():
+            return _find_matches_numpy(rows, self._present, only)
         if len(self._ready) < len(rows):
             self._ready, self._later = np.empty(len(rows), np.uint32), np.empty(2 * len(rows), np.uint32)
-        ready, later = compiled(_meet)(rows, self._there, only, self._ready, self._later)
+        ready, later = compile_with_numba(_find_matches_loop)(rows, self._present, only, self._ready, self._later)
         return array("I", self._ready[:ready].tobytes()), array("I", self._later[:later].tobytes())
 
-    def _compiles(self) -> bool:
-        if self.compile is not None or not AVAILABLE:
-            return AVAILABLE and self.compile is True
-        self._many += self._size >= UNCOMPILED
-        return self._many > SOON
+    def _uses_compiled(self) -> bool:
+        if self.compile is not None or not NUMBA_AVAILABLE:
+            return NUMBA_AVAILABLE and self.compile is True
+        self._large_lookups += self._size >= UNCOMPILED
+        return self._large_lookups > SOON
 
 
-def _met_few(rows: array[int], only: int) -> Met:
+def _find_matches_few(rows: array[int], only: int) -> MatchedOwners:
     """As `_met`, without numpy, which is slower to be asked than a few numbers are to be looked at."""
     each = iter(rows)
     pairs = list(zip(each, each, strict=True))
@@ -186,7 +186,7 @@ def _met_few(rows: array[int], only: int) -> Met:
     return ready, later
 
 
-def _met(rows: NDArray[np.uint32], there: NDArray[np.uint8], only: int) -> Met:
+def _find_matches_numpy(rows: NDArray[np.uint32], there: NDArray[np.uint8], only: int) -> MatchedOwners:
     owners, asked = rows[::2], rows[1::2]
     heads = owners[asked == HEAD]
     there[heads] = 1
@@ -199,7 +199,7 @@ def _met(rows: NDArray[np.uint32], there: NDArray[np.uint8], only: int) -> Met:
     return array("I", met[~later, 0].tobytes()), array("I", met[later].tobytes())
 
 
-def _meet(rows: Any, there: Any, only: int, ready: Any, later: Any) -> tuple[int, int]:
+def _find_matches_loop(rows: Any, there: Any, only: int, ready: Any, later: Any) -> tuple[int, int]:
     """As `_met`, one number after the other, for the compiler: how much of both it has filled."""
     for at in range(0, len(rows), 2):
         if rows[at + 1] == HEAD:

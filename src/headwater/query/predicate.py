@@ -9,66 +9,66 @@ from collections.abc import Callable
 
 import re2
 
-from headwater.formats.urls import normalise
+from headwater.formats.urls import normalise_url
 from headwater.language import ast
-from headwater.query.similar import Frequencies, alike
-from headwater.query.text import Analysed, Origin, compared
-from headwater.query.words import SEPARATOR, needle, words
+from headwater.query.similar import WordFrequencies, is_similar
+from headwater.query.text import AnalysedItem, Origin, to_comparable
+from headwater.query.words import SEPARATOR, search_key, split_words
 
-Test = Callable[[Analysed], bool]
+Matcher = Callable[[AnalysedItem], bool]
 
-_COMPARE: dict[ast.Cmp, Callable[[float, float], bool]] = {
-    ast.Cmp.EQ: operator.eq,
-    ast.Cmp.NE: operator.ne,
-    ast.Cmp.LT: operator.lt,
-    ast.Cmp.LE: operator.le,
-    ast.Cmp.GT: operator.gt,
-    ast.Cmp.GE: operator.ge,
+_COMPARE_FUNCTIONS: dict[ast.ComparisonOperator, Callable[[float, float], bool]] = {
+    ast.ComparisonOperator.EQ: operator.eq,
+    ast.ComparisonOperator.NE: operator.ne,
+    ast.ComparisonOperator.LT: operator.lt,
+    ast.ComparisonOperator.LE: operator.le,
+    ast.ComparisonOperator.GT: operator.gt,
+    ast.ComparisonOperator.GE: operator.ge,
 }
 
 
-def compile_predicate(pred: ast.Pred, frequencies: Frequencies) -> Test:
+def compile_matcher(pred: ast.Condition, frequencies: WordFrequencies) -> Matcher:
     """The test for a condition in normal form (without $v[…]). `frequencies` weighs the words of SIMILAR."""
     match pred:
         case ast.And(parts):
-            tests = tuple(compile_predicate(part, frequencies) for part in parts)
+            tests = tuple(compile_matcher(part, frequencies) for part in parts)
             return lambda seen: all(test(seen) for test in tests)
         case ast.Or(parts):
-            tests = tuple(compile_predicate(part, frequencies) for part in parts)
+            tests = tuple(compile_matcher(part, frequencies) for part in parts)
             return lambda seen: any(test(seen) for test in tests)
         case ast.Not(part):
-            inner = compile_predicate(part, frequencies)
+            inner = compile_matcher(part, frequencies)
             return lambda seen: not inner(seen)
         case ast.Contains():
-            return _contains(pred)
+            return _match_contains(pred)
         case ast.Near():
-            return _near(pred)
+            return _match_near(pred)
         case ast.Equals():
-            return _equals(pred)
+            return _match_equals(pred)
         case ast.Matches():
-            return _matches(pred)
+            return _match_pattern(pred)
         case ast.Similar():
-            return _similar(pred, frequencies)
+            return _match_similar(pred, frequencies)
         case ast.DateIs():
-            return _date_is(pred)
+            return _match_date(pred)
         case ast.DateIn(field, window):
             seconds = window.seconds or 0
-            return lambda seen: (date := seen.date(field)) is not None and date >= seen.arrived - seconds
+            return lambda seen: (date := seen.field_date(field)) is not None and date >= seen.arrived - seconds
         case ast.SizeIs(cmp, number):
-            compare = _COMPARE[cmp]
+            compare = _COMPARE_FUNCTIONS[cmp]
             return lambda seen: compare(seen.size, number)
         case ast.Has(field):
-            return lambda seen: seen.has(field)
+            return lambda seen: seen.has_field(field)
         case ast.SourceIs():
-            return _source(pred)
+            return _match_source(pred)
         case ast.Scoped(var):
             raise TypeError(f"${var}[…] is left in a condition that should be in normal form")
 
 
-def _contains(pred: ast.Contains) -> Test:
+def _match_contains(pred: ast.Contains) -> Matcher:
     field = pred.field
-    read = Analysed.exact if pred.exact else Analysed.joined
-    needles = tuple(needle(value, pred.exact) for value in pred.values)
+    read = AnalysedItem.exact_words if pred.exact else AnalysedItem.joined_words
+    needles = tuple(search_key(value, pred.exact) for value in pred.values)
     if not all(needles):  # folding can leave nothing of a value; it stands in no text, while "" would in every one
         if pred.all:
             return lambda seen: False
@@ -78,32 +78,32 @@ def _contains(pred: ast.Contains) -> Test:
         return lambda seen: only in read(seen, field)
     quantify = all if pred.all else any
 
-    def test(seen: Analysed) -> bool:
+    def test(seen: AnalysedItem) -> bool:
         text = read(seen, field)
         return quantify(wanted in text for wanted in needles)
 
     return test
 
 
-def _near(pred: ast.Near) -> Test:
-    left, right = needle(pred.left), needle(pred.right)
+def _match_near(pred: ast.Near) -> Matcher:
+    left, right = search_key(pred.left), search_key(pred.right)
 
-    def test(seen: Analysed) -> bool:
-        text = seen.joined(pred.field)
+    def test(seen: AnalysedItem) -> bool:
+        text = seen.joined_words(pred.field)
         if not left or not right or left not in text or right not in text:
             return False
-        return any(_close(value, left, right, pred.distance) for value in text.split(SEPARATOR))
+        return any(_is_near(value, left, right, pred.distance) for value in text.split(SEPARATOR))
 
     return test
 
 
-def _close(value: str, left: str, right: str, distance: int) -> bool:
+def _is_near(value: str, left: str, right: str, distance: int) -> bool:
     """Whether both stand in the value with at most `distance` from the last word of one to the first of the other."""
-    lefts, rights = _places(value, left), _places(value, right)
-    return _follows(lefts, rights, distance) or _follows(rights, lefts, distance)
+    lefts, rights = _find_word_positions(value, left), _find_word_positions(value, right)
+    return _is_followed(lefts, rights, distance) or _is_followed(rights, lefts, distance)
 
 
-def _follows(ones: list[tuple[int, int]], others: list[tuple[int, int]], distance: int) -> bool:
+def _is_followed(ones: list[tuple[int, int]], others: list[tuple[int, int]], distance: int) -> bool:
     starts = [first for first, _ in others]
     for _, last in ones:
         at = bisect_right(starts, last)
@@ -112,7 +112,7 @@ def _follows(ones: list[tuple[int, int]], others: list[tuple[int, int]], distanc
     return False
 
 
-def _places(value: str, wanted: str) -> list[tuple[int, int]]:
+def _find_word_positions(value: str, wanted: str) -> list[tuple[int, int]]:
     """First and last word position of each occurrence, in order."""
     places: list[tuple[int, int]] = []
     more_words = wanted.count(" ", 1) - wanted.endswith(" ")
@@ -126,13 +126,13 @@ def _places(value: str, wanted: str) -> list[tuple[int, int]]:
     return places
 
 
-def _equals(pred: ast.Equals) -> Test:
+def _match_equals(pred: ast.Equals) -> Matcher:
     field = pred.field
-    values = frozenset(compared(field, value) for value in pred.values)
+    values = frozenset(to_comparable(field, value) for value in pred.values)
     if pred.all:
-        found: Test = lambda seen: values <= seen.wholes(field)  # noqa: E731 - the two forms read best side by side
+        found: Matcher = lambda seen: values <= seen.comparable_values(field)  # noqa: E731 - the two forms read best side by side
     else:
-        found = lambda seen: not values.isdisjoint(seen.wholes(field))  # noqa: E731
+        found = lambda seen: not values.isdisjoint(seen.comparable_values(field))  # noqa: E731
     return (lambda seen: not found(seen)) if pred.negated else found
 
 
@@ -152,47 +152,47 @@ def compile_pattern(pred: ast.Matches) -> Callable[[str], bool]:
     return search
 
 
-def _matches(pred: ast.Matches) -> Test:
+def _match_pattern(pred: ast.Matches) -> Matcher:
     search, field = compile_pattern(pred), pred.field
-    return lambda seen: any(map(search, seen.texts(field)))
+    return lambda seen: any(map(search, seen.field_texts(field)))
 
 
-def _similar(pred: ast.Similar, frequencies: Frequencies) -> Test:
-    field, at, bag = pred.field, pred.at, Counter(words(pred.text))
-    frequencies.track(field)
+def _match_similar(pred: ast.Similar, frequencies: WordFrequencies) -> Matcher:
+    field, at, bag = pred.field, pred.at, Counter(split_words(pred.text))
+    frequencies.track_field(field)
 
-    def test(seen: Analysed) -> bool:
-        weight = frequencies.weight(field)
-        return any(alike(bag, value, weight, at) for value in seen.bags(field))
+    def test(seen: AnalysedItem) -> bool:
+        weight = frequencies.field_weights(field)
+        return any(is_similar(bag, value, weight, at) for value in seen.word_bags(field))
 
     return test
 
 
-def _date_is(pred: ast.DateIs) -> Test:
+def _match_date(pred: ast.DateIs) -> Matcher:
     field, when = pred.field, pred.when
     # x != v is NOT x = v, and so TRUE without a date
-    missing = pred.cmp is ast.Cmp.NE
-    compare = _COMPARE[pred.cmp]
+    missing = pred.cmp is ast.ComparisonOperator.NE
+    compare = _COMPARE_FUNCTIONS[pred.cmp]
 
-    def test(seen: Analysed) -> bool:
-        date = seen.date(field)
+    def test(seen: AnalysedItem) -> bool:
+        date = seen.field_date(field)
         if date is None:
             return missing
-        return compare(date, seen.arrived - when.seconds if isinstance(when, ast.Ago) else when.epoch)
+        return compare(date, seen.arrived - when.seconds if isinstance(when, ast.RelativeInstant) else when.epoch)
 
     return test
 
 
-def _source(pred: ast.SourceIs) -> Test:
-    addresses = frozenset(normalise(source.url) for source in pred.sources if isinstance(source, ast.Address))
-    names = tuple(source.name for source in pred.sources if isinstance(source, ast.Name))
+def _match_source(pred: ast.SourceIs) -> Matcher:
+    addresses = frozenset(normalise_url(source.url) for source in pred.sources if isinstance(source, ast.FeedAddress))
+    names = tuple(source.name for source in pred.sources if isinstance(source, ast.FeedName))
 
-    def test(seen: Analysed) -> bool:
-        found = seen.source in addresses or _called(seen.origin, names)
+    def test(seen: AnalysedItem) -> bool:
+        found = seen.source in addresses or _is_named(seen.origin, names)
         return found is not pred.negated
 
     return test
 
 
-def _called(origin: Origin, names: tuple[str, ...]) -> bool:
-    return any(map(origin.called, names))
+def _is_named(origin: Origin, names: tuple[str, ...]) -> bool:
+    return any(map(origin.has_name, names))

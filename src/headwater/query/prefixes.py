@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-HEAD = 3  # letters; a word whose first three start no longer prefix is left after one look-up
+HEAD_LETTERS = 3  # letters; a word whose first three start no longer prefix is left after one look-up
 
 
-class Prefixes:
+class PrefixSet:
     """Prefixes of one field.
 
-    >>> known = Prefixes()
+    >>> known = PrefixSet()
     >>> for prefix in ("volc", "volcan", "as"):
     ...     known.add(prefix)
     >>> sorted(known.starting(["volcano", "ash", "cloud"]))
@@ -19,33 +19,33 @@ class Prefixes:
     """
 
     def __init__(self) -> None:
-        self._all: set[str] = set()
+        self._prefixes: set[str] = set()
         self._lengths: dict[str, Counter[int]] = {}  # head → how many prefixes of each length start with it
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._prefixes)
 
     def add(self, prefix: str) -> None:
-        if prefix not in self._all:
-            self._all.add(prefix)
-            self._lengths.setdefault(prefix[:HEAD], Counter())[len(prefix)] += 1
+        if prefix not in self._prefixes:
+            self._prefixes.add(prefix)
+            self._lengths.setdefault(prefix[:HEAD_LETTERS], Counter())[len(prefix)] += 1
 
     def drop(self, prefix: str) -> None:
-        if prefix in self._all:
-            self._all.remove(prefix)
-            lengths = self._lengths[prefix[:HEAD]]
+        if prefix in self._prefixes:
+            self._prefixes.remove(prefix)
+            lengths = self._lengths[prefix[:HEAD_LETTERS]]
             lengths[len(prefix)] -= 1
             if not lengths[len(prefix)]:
                 del lengths[len(prefix)]
             if not lengths:
-                del self._lengths[prefix[:HEAD]]
+                del self._lengths[prefix[:HEAD_LETTERS]]
 
-    def starting(self, words: Iterable[str]) -> set[str]:
+    def find_prefixes(self, words: Iterable[str]) -> set[str]:
         """The prefixes with which one of the words starts."""
         found: set[str] = set()
         for word in words:
-            for size in range(1, HEAD + 1):
+            for size in range(1, HEAD_LETTERS + 1):
                 for length in self._lengths.get(word[:size], ()):
-                    if word[:length] in self._all:
+                    if word[:length] in self._prefixes:
                         found.add(word[:length])
         return found

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from headwater.language.ast import Field, Setting
-from headwater.language.instants import write_instant
-from headwater.query.text import Analysed
-from headwater.query.words import strip
+from headwater.language.ast import Assignment, Field
+from headwater.language.instants import format_instant
+from headwater.query.text import AnalysedItem
+from headwater.query.words import strip_markup
 
-_PLACE = re.compile(r"\{\{|\}\}|\{([a-z]+)\}")
-_MARKUP = frozenset({"content", "description"})
-_NAMES = {
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z]+)\}")
+_MARKUP_PLACEHOLDERS = frozenset({"content", "description"})
+_ITEM_ATTRIBUTES = {
     Field.TITLE: "title",
     Field.CONTENT: "content",
     Field.DESCRIPTION: "summary",
@@ -24,29 +24,29 @@ _NAMES = {
     Field.LINK: "link",
     Field.LANGUAGE: "language",
 }
-_SEVERAL = frozenset({Field.AUTHOR, Field.CATEGORY})
+_LIST_FIELDS = frozenset({Field.AUTHOR, Field.CATEGORY})
 
 
-def rewrite(seen: Analysed, settings: Iterable[Setting]) -> Analysed:
+def rewrite_item(seen: AnalysedItem, settings: Iterable[Assignment]) -> AnalysedItem:
     """The item after SET. Every template sees the item as it was before, so the order of the settings is no matter."""
     settings = tuple(settings)
     if not settings:
         return seen
-    values = _values(seen)
+    values = _template_values(seen)
     changes: dict[str, Any] = {}
     for setting in settings:
-        name = _NAMES[setting.field]
-        text = fill(setting.template, values, markup=setting.field in (Field.CONTENT, Field.DESCRIPTION))
+        name = _ITEM_ATTRIBUTES[setting.field]
+        text = fill_template(setting.template, values, markup=setting.field in (Field.CONTENT, Field.DESCRIPTION))
         old = changes.get(name, getattr(seen.item, name))
-        if setting.field in _SEVERAL:
+        if setting.field in _LIST_FIELDS:
             kept = old if setting.append else ()
             changes[name] = kept if text in kept or not text else (*kept, text)
         else:
             changes[name] = ((old or "") + text if setting.append else text) or None
-    return seen.rewritten(replace(seen.item, **changes))
+    return seen.with_item(replace(seen.item, **changes))
 
 
-def _values(seen: Analysed) -> dict[str, str]:
+def _template_values(seen: AnalysedItem) -> dict[str, str]:
     item = seen.item
     return {
         "title": item.title or "",
@@ -55,19 +55,19 @@ def _values(seen: Analysed) -> dict[str, str]:
         "author": ", ".join(item.authors),
         "category": ", ".join(item.categories),
         "link": item.link or "",
-        "language": ", ".join(seen.texts(Field.LANGUAGE)),
+        "language": ", ".join(seen.field_texts(Field.LANGUAGE)),
         "source": seen.origin.label,
-        "published": write_instant(item.published),
-        "updated": write_instant(seen.date(Field.UPDATED)),
+        "published": format_instant(item.published),
+        "updated": format_instant(seen.field_date(Field.UPDATED)),
     }
 
 
-def fill(template: str, values: dict[str, str], markup: bool = False) -> str:
+def fill_template(template: str, values: dict[str, str], markup: bool = False) -> str:
     """The template with its places filled. Plain text goes into markup escaped, markup into plain text stripped.
 
-    >>> fill("[{source}] {title} {{}}", {"source": "blog", "title": "a < b"})
+    >>> fill_template("[{source}] {title} {{}}", {"source": "blog", "title": "a < b"})
     '[blog] a < b {}'
-    >>> fill("<b>{title}</b>", {"title": "a < b"}, markup=True)
+    >>> fill_template("<b>{title}</b>", {"title": "a < b"}, markup=True)
     '<b>a &lt; b</b>'
     """
 
@@ -76,8 +76,8 @@ def fill(template: str, values: dict[str, str], markup: bool = False) -> str:
         if name is None:
             return found[0][0]
         value = values.get(name, "")
-        if name in _MARKUP:
-            return value if markup else " ".join(strip(value).split())
+        if name in _MARKUP_PLACEHOLDERS:
+            return value if markup else " ".join(strip_markup(value).split())
         return html.escape(value, quote=True) if markup else value
 
-    return _PLACE.sub(place, template)
+    return _PLACEHOLDER.sub(place, template)

@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headwater.query.words import words
+from headwater.query.words import split_words
 
-LEAST_ITEMS, LEAST_FEEDS = 3, 2
-SHORTEST = 4  # letters: shorter words are mostly grammar
-_COMMON = frozenset({
+MIN_ITEMS, MIN_FEEDS = 3, 2
+MIN_LETTERS = 4  # letters: shorter words are mostly grammar
+_COMMON_WORDS = frozenset({
     "about", "after", "again", "against", "also", "amid", "among", "another", "back", "been", "before", "being",
     "between", "both", "could", "does", "down", "during", "each", "first", "from", "have", "having", "here", "into",
     "just", "last", "like", "made", "make", "many", "more", "most", "much", "must", "near", "never", "next", "only",
@@ -24,7 +24,7 @@ _COMMON = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TrendingTopic:
     """A word (or two that go together) with today's items and feeds, and how often it stood there on a day before."""
 
     text: str
@@ -38,20 +38,22 @@ class Topic:
         return len(self.items) / max(self.before, 1.0)
 
 
-def rising(titles: Iterable[tuple[int, int, float, str]], now: float, days: float, limit: int = 10) -> list[Topic]:
+def find_rising_topics(
+    titles: Iterable[tuple[int, int, float, str]], now: float, days: float, limit: int = 10
+) -> list[TrendingTopic]:
     """Topics of the last day against the `days` before it; `titles` are (item, feed, time, title).
 
     >>> day = 86_400.0
     >>> old = [(k, k, -k * day / 2, f"Budget talks number {k}") for k in range(3, 9)]
     >>> new = [(10 + k, k, -60.0, "Volcano erupts again") for k in range(3)]
-    >>> [topic.text for topic in rising([*old, *new], 0.0, 4.0)]
+    >>> [topic.text for topic in find_rising_topics([*old, *new], 0.0, 4.0)]
     ['volcano erupts']
     """
     today: dict[str, dict[int, int]] = defaultdict(dict)
     before: Counter[str] = Counter()
     shown: Counter[str] = Counter()
     for item, feed, at, title in titles:
-        for term in _terms(title):
+        for term in _list_title_terms(title):
             if at >= now - 86_400:
                 today[term].setdefault(item, feed)
                 shown[term] += 1
@@ -61,23 +63,23 @@ def rising(titles: Iterable[tuple[int, int, float, str]], now: float, days: floa
     for term, items in today.items():
         feeds = len(set(items.values()))
         usual = before[term] / max(days, 1.0)
-        if len(items) >= LEAST_ITEMS and feeds >= LEAST_FEEDS and len(items) > 2 * usual + 1:
+        if len(items) >= MIN_ITEMS and feeds >= MIN_FEEDS and len(items) > 2 * usual + 1:
             score = len(items) * math.log(len(items) / (usual + 0.5))
-            found.append((score + 0.01 * (" " in term), Topic(term, tuple(items), feeds, usual)))
+            found.append((score + 0.01 * (" " in term), TrendingTopic(term, tuple(items), feeds, usual)))
     found.sort(key=lambda pair: (-pair[0], pair[1].text))
-    return _apart([topic for _, topic in found], limit)
+    return _drop_overlapping([topic for _, topic in found], limit)
 
 
-def _terms(title: str) -> set[str]:
-    cut = words(title)
-    good = [len(word) >= SHORTEST and word not in _COMMON and not word.isdigit() for word in cut]
+def _list_title_terms(title: str) -> set[str]:
+    cut = split_words(title)
+    good = [len(word) >= MIN_LETTERS and word not in _COMMON_WORDS and not word.isdigit() for word in cut]
     pairs = {f"{cut[k]} {cut[k + 1]}" for k in range(len(cut) - 1) if good[k] and good[k + 1]}
     return {word for word, fits in zip(cut, good, strict=True) if fits} | pairs
 
 
-def _apart(topics: list[Topic], limit: int) -> list[Topic]:
+def _drop_overlapping(topics: list[TrendingTopic], limit: int) -> list[TrendingTopic]:
     """Without those whose items a better topic has already, most of them."""
-    kept: list[Topic] = []
+    kept: list[TrendingTopic] = []
     for topic in topics:
         mine = set(topic.items)
         if all(len(mine & set(other.items)) <= 0.6 * len(mine) for other in kept):

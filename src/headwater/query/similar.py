@@ -10,31 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.language.ast import Field
-from headwater.query.text import Analysed
+from headwater.query.text import AnalysedItem
 
-Bag = Mapping[str, int]
-Weight = Callable[[str], float]
+WordBag = Mapping[str, int]
+TermWeight = Callable[[str], float]
 
-REMEMBERED = 100_000  # items; when so many are counted, all counts are halved: old items fade
+COUNTED_ITEMS = 100_000  # items; when so many are counted, all counts are halved: old items fade
 TOLERANCE = 1e-9  # equal texts have the cosine 1 in spite of rounding
 
 
-class Frequencies:
+class WordFrequencies:
     """In how many of the recent items each word stands, per field; only fields that some query compares are counted."""
 
-    def __init__(self, remembered: int = REMEMBERED) -> None:
+    def __init__(self, remembered: int = COUNTED_ITEMS) -> None:
         self._remembered = remembered
         self._items: dict[Field, float] = {}
         self._counts: dict[Field, Counter[str]] = {}
 
-    def track(self, field: Field) -> None:
+    def track_field(self, field: Field) -> None:
         self._items.setdefault(field, 0.0)
         self._counts.setdefault(field, Counter())
 
-    def add(self, seen: Analysed) -> None:
+    def count_item(self, seen: AnalysedItem) -> None:
         """Count an item, once, when it arrives and before it is compared."""
         for field, counts in self._counts.items():
-            terms = _terms(seen, field)
+            terms = _list_field_terms(seen, field)
             if not terms:
                 continue
             self._items[field] += 1
@@ -43,7 +43,7 @@ class Frequencies:
                 self._items[field] /= 2
                 self._counts[field] = Counter({term: count / 2 for term, count in counts.items() if count >= 1})
 
-    def counted(self) -> dict[Field, tuple[float, dict[str, float]]]:
+    def export_counts(self) -> dict[Field, tuple[float, dict[str, float]]]:
         """Everything that was counted, to be kept; `restore` takes it up again."""
         return {field: (self._items[field], dict(counts)) for field, counts in self._counts.items()}
 
@@ -52,16 +52,16 @@ class Frequencies:
             self._items[field] = items
             self._counts[field] = Counter(counts)
 
-    def weight(self, field: Field) -> Weights:
+    def field_weights(self, field: Field) -> WordWeights:
         """The inverse document frequency of words in the field: ln((1 + items) / (1 + items with it)) + 1.
 
-        >>> Frequencies().weight(Field.TITLE)("volcano")
+        >>> WordFrequencies().weight(Field.TITLE)("volcano")
         1.0
         """
-        return Weights(self._items.get(field, 0.0), self._counts.get(field, Counter()))
+        return WordWeights(self._items.get(field, 0.0), self._counts.get(field, Counter()))
 
 
-class Weights:
+class WordWeights:
     """What words weigh at this moment."""
 
     def __init__(self, items: float, counts: Counter[str]) -> None:
@@ -71,17 +71,17 @@ class Weights:
     def __call__(self, term: str) -> float:
         return log((1 + self._items) / (1 + self._counts.get(term, 0.0))) + 1
 
-    def squares(self, terms: Collection[str]) -> NDArray[np.float64]:
+    def square_weights(self, terms: Collection[str]) -> NDArray[np.float64]:
         """The squares of the weights of many words, but for the last bit."""
         counts = np.fromiter(map(self._counts.__getitem__, terms), np.float64, len(terms))
         weights: NDArray[np.float64] = np.log((1 + self._items) / (1 + counts)) + 1
         return weights * weights
 
 
-def cosine(one: Bag, other: Bag, weight: Weight) -> float:
+def cosine_similarity(one: WordBag, other: WordBag, weight: TermWeight) -> float:
     """The cosine of two bags of words under tf-idf; 0 when they share nothing.
 
-    >>> round(cosine({"ash": 1, "cloud": 1}, {"ash": 1}, lambda term: 1.0), 3)
+    >>> round(cosine_similarity({"ash": 1, "cloud": 1}, {"ash": 1}, lambda term: 1.0), 3)
     0.707
     """
     shared = one.keys() & other.keys()
@@ -89,21 +89,21 @@ def cosine(one: Bag, other: Bag, weight: Weight) -> float:
         return 0.0
     weights = {term: weight(term) ** 2 for term in one.keys() | other.keys()}
     dot = sum(one[term] * other[term] * weights[term] for term in sorted(shared))
-    return dot / (_length(one, weights) * _length(other, weights))
+    return dot / (_vector_length(one, weights) * _vector_length(other, weights))
 
 
-def _length(bag: Bag, weights: Mapping[str, float]) -> float:
+def _vector_length(bag: WordBag, weights: Mapping[str, float]) -> float:
     return sqrt(sum(count * count * weights[term] for term, count in sorted(bag.items())))
 
 
-def alike(one: Bag, other: Bag, weight: Weight, at: float) -> bool:
-    return cosine(one, other, weight) >= at - TOLERANCE
+def is_similar(one: WordBag, other: WordBag, weight: TermWeight, at: float) -> bool:
+    return cosine_similarity(one, other, weight) >= at - TOLERANCE
 
 
-def _terms(seen: Analysed, field: Field) -> Collection[str]:
+def _list_field_terms(seen: AnalysedItem, field: Field) -> Collection[str]:
     """The different words of the field. What is counted is compared as well, so that its bags are made anyway, but for
     ITEM, which is compared as one text."""
     if field is Field.ITEM:
-        return seen.terms(field)
-    bags = seen.bags(field)
+        return seen.distinct_words(field)
+    bags = seen.word_bags(field)
     return bags[0].keys() if len(bags) == 1 else {term for bag in bags for term in bag}

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from headwater.formats.urls import normalise
+from headwater.formats.urls import normalise_url
 from headwater.language.ast import Field
 from headwater.model import Item
-from headwater.query.words import SEPARATOR, fold, join, strip, whole
+from headwater.query.words import SEPARATOR, fold_text, fold_value, join_words, strip_markup
 
-Detect = Callable[[str], str | None]
+LanguageDetector = Callable[[str], str | None]
 """Plain text to a language code ("en"), or None where it cannot be told."""
 
-DETECTED_CHARACTERS = 300  # as much of the text as detection looks at
+DETECTION_CHARACTERS = 300  # as much of the text as detection looks at
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Origin:
     registered: bool = True
     aliases: tuple[str, ...] = ()
 
-    def called(self, name: str) -> bool:
+    def has_name(self, name: str) -> bool:
         """Whether queries know it by this name."""
         key = name.casefold()
         return any(key == known.casefold() for known in (self.name, *self.aliases) if known is not None)
 
-    def tagged(self, tag: str) -> bool:
+    def has_tag(self, tag: str) -> bool:
         key = tag.casefold()
         return any(key == known.casefold() for known in self.tags)
 
@@ -49,23 +49,25 @@ class Origin:
         return self.name or self.url
 
 
-class Analysed:
+class AnalysedItem:
     """An item as predicates see it. `arrived` is when this version of it came to us."""
 
-    def __init__(self, item: Item, origin: Origin, arrived: float | None = None, detect: Detect | None = None) -> None:
+    def __init__(
+        self, item: Item, origin: Origin, arrived: float | None = None, detect: LanguageDetector | None = None
+    ) -> None:
         self.item = item
         self.origin = origin
         self.arrived = item.first_seen if arrived is None else arrived
         self._detect = detect
-        self._texts: dict[Field, tuple[str, ...]] = {}
-        self._joined: dict[Field, str] = {}
-        self._exact: dict[Field, str] = {}
-        self._wholes: dict[Field, frozenset[str]] = {}
-        self._bags: dict[Field, tuple[Mapping[str, int], ...]] = {}
+        self._field_texts: dict[Field, tuple[str, ...]] = {}
+        self._joined_words: dict[Field, str] = {}
+        self._exact_words: dict[Field, str] = {}
+        self._comparable_values: dict[Field, frozenset[str]] = {}
+        self._word_bags: dict[Field, tuple[Mapping[str, int], ...]] = {}
 
-    def rewritten(self, item: Item) -> Analysed:
+    def with_item(self, item: Item) -> AnalysedItem:
         """Another version of the item, at the same moment from the same source."""
-        return Analysed(item, self.origin, self.arrived, self._detect)
+        return AnalysedItem(item, self.origin, self.arrived, self._detect)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -74,21 +76,21 @@ class Analysed:
 
     @cached_property
     def source(self) -> str:
-        return normalise(self.origin.url)
+        return normalise_url(self.origin.url)
 
-    def texts(self, field: Field) -> tuple[str, ...]:
+    def field_texts(self, field: Field) -> tuple[str, ...]:
         """The values of a text field as a reader sees them, without markup; empty values are missing values."""
-        found = self._texts.get(field)
+        found = self._field_texts.get(field)
         if found is None:
-            found = self._texts[field] = self._read(field)
+            found = self._field_texts[field] = self._read_texts(field)
         return found
 
-    def _read(self, field: Field) -> tuple[str, ...]:
+    def _read_texts(self, field: Field) -> tuple[str, ...]:
         item = self.item
         values: tuple[str | None, ...]
         match field:
             case Field.ITEM:
-                return tuple(text for part in ITEM_FIELDS for text in self.texts(part))
+                return tuple(text for part in ITEM_FIELDS for text in self.field_texts(part))
             case Field.TITLE:
                 values = (item.title,)
             case Field.CONTENT:
@@ -102,75 +104,75 @@ class Analysed:
             case Field.LINK:
                 return (item.link.strip(),) if item.link and item.link.strip() else ()
             case Field.LANGUAGE:
-                return self._language()
+                return self._find_language()
             case Field.ENCLOSURE:
                 return tuple(text for file in item.enclosures for text in (file.url, file.type) if text)
             case _:
                 return ()
-        return tuple(text for value in values if value and (text := _plain(value)))
+        return tuple(text for value in values if value and (text := _clean_text(value)))
 
-    def _language(self) -> tuple[str, ...]:
+    def _find_language(self) -> tuple[str, ...]:
         if self.item.language and self.item.language.strip():
             return (self.item.language.strip(),)
         if self._detect is None:
             return ()
-        sample = " ".join((*self.texts(Field.TITLE), *self.texts(Field.CONTENT)))[:DETECTED_CHARACTERS]
+        sample = " ".join((*self.field_texts(Field.TITLE), *self.field_texts(Field.CONTENT)))[:DETECTION_CHARACTERS]
         found = self._detect(" ".join(sample.split())) if sample else None
         return (found,) if found else ()
 
-    def joined(self, field: Field) -> str:
+    def joined_words(self, field: Field) -> str:
         """The folded words of the field in one string (see `words.join`), its values held apart."""
-        found = self._joined.get(field)
+        found = self._joined_words.get(field)
         if found is None:
             if field is Field.ITEM:
-                parts = [self.joined(part) for part in ITEM_FIELDS]
+                parts = [self.joined_words(part) for part in ITEM_FIELDS]
             else:
-                parts = [join(fold(text)) for text in self.texts(field)]
-            found = self._joined[field] = SEPARATOR.join(filter(None, parts))
+                parts = [join_words(fold_text(text)) for text in self.field_texts(field)]
+            found = self._joined_words[field] = SEPARATOR.join(filter(None, parts))
         return found
 
-    def exact(self, field: Field) -> str:
+    def exact_words(self, field: Field) -> str:
         """As `joined`, with every letter as it stands."""
-        found = self._exact.get(field)
+        found = self._exact_words.get(field)
         if found is None:
-            found = self._exact[field] = SEPARATOR.join(filter(None, map(join, self.texts(field))))
+            found = self._exact_words[field] = SEPARATOR.join(filter(None, map(join_words, self.field_texts(field))))
         return found
 
-    def terms(self, field: Field) -> set[str]:
+    def distinct_words(self, field: Field) -> set[str]:
         """The different folded words of the field."""
-        return set(self.joined(field).split())
+        return set(self.joined_words(field).split())
 
-    def wholes(self, field: Field) -> frozenset[str]:
+    def comparable_values(self, field: Field) -> frozenset[str]:
         """The values as `=` compares them: folded; addresses normalised; a language with all its prefixes."""
-        found = self._wholes.get(field)
+        found = self._comparable_values.get(field)
         if found is None:
-            found = self._wholes[field] = frozenset(self._whole(field))
+            found = self._comparable_values[field] = frozenset(self._list_comparable_values(field))
         return found
 
-    def _whole(self, field: Field) -> set[str]:
-        values = self.texts(field)
+    def _list_comparable_values(self, field: Field) -> set[str]:
+        values = self.field_texts(field)
         if field is Field.LINK:
-            return {normalise(value) for value in values}
+            return {normalise_url(value) for value in values}
         if field is Field.ENCLOSURE:
-            return {normalise(value) if "://" in value else whole(value) for value in values}
+            return {normalise_url(value) if "://" in value else fold_value(value) for value in values}
         if field is Field.LANGUAGE:
-            return {prefix for value in values for prefix in language_prefixes(value)}
-        return {whole(value) for value in values}
+            return {prefix for value in values for prefix in list_language_prefixes(value)}
+        return {fold_value(value) for value in values}
 
-    def bags(self, field: Field) -> tuple[Mapping[str, int], ...]:
+    def word_bags(self, field: Field) -> tuple[Mapping[str, int], ...]:
         """How often each folded word stands in each value of the field."""
-        found = self._bags.get(field)
+        found = self._word_bags.get(field)
         if found is None:
-            counted = (Counter(value.split()) for value in self.joined(field).split(SEPARATOR))
-            found = self._bags[field] = tuple(bag for bag in counted if bag)
+            counted = (Counter(value.split()) for value in self.joined_words(field).split(SEPARATOR))
+            found = self._word_bags[field] = tuple(bag for bag in counted if bag)
         return found
 
     @property
     def size(self) -> int:
         """Characters of the content a reader sees; 0 without content."""
-        return sum(map(len, self.texts(Field.CONTENT)))
+        return sum(map(len, self.field_texts(Field.CONTENT)))
 
-    def date(self, field: Field) -> float | None:
+    def field_date(self, field: Field) -> float | None:
         """PUBLISHED is always there; UPDATED is the publisher's word, else the arrival of a later version."""
         if field is Field.PUBLISHED:
             return self.item.published
@@ -178,43 +180,43 @@ class Analysed:
             return self.arrived
         return self.item.updated
 
-    def has(self, field: Field) -> bool:
+    def has_field(self, field: Field) -> bool:
         """Whether the publisher gave the field. A date we had to fill in ourselves is not there."""
         match field:
             case Field.PUBLISHED:
                 return self.item.dated
             case Field.UPDATED:
-                return self.date(field) is not None
+                return self.field_date(field) is not None
             case Field.SIZE:
                 return self.size > 0
             case Field.SOURCE | Field.ARRIVAL:
                 return True
             case _:
-                return bool(self.texts(field))
+                return bool(self.field_texts(field))
 
 
-def _plain(value: str) -> str:
+def _clean_text(value: str) -> str:
     """The value as a reader sees it. White space between tags is no space of the text."""
-    return " ".join(strip(value).split()) if "<" in value else strip(value).strip()
+    return " ".join(strip_markup(value).split()) if "<" in value else strip_markup(value).strip()
 
 
 ITEM_FIELDS = (Field.TITLE, Field.CONTENT, Field.CATEGORY, Field.AUTHOR)
 """What ITEM stands for."""
 
 
-def language_prefixes(tag: str) -> list[str]:
+def list_language_prefixes(tag: str) -> list[str]:
     """
-    >>> language_prefixes("zh_Hant-TW")
+    >>> list_language_prefixes("zh_Hant-TW")
     ['zh', 'zh-hant', 'zh-hant-tw']
     """
-    subtags = whole(tag).replace("_", "-").split("-")
+    subtags = fold_value(tag).replace("_", "-").split("-")
     return ["-".join(subtags[:count]) for count in range(1, len(subtags) + 1)]
 
 
-def compared(field: Field, value: str) -> str:
+def to_comparable(field: Field, value: str) -> str:
     """The value of a query in the form in which `Analysed.wholes` holds those of items."""
     if field is Field.LINK or (field is Field.ENCLOSURE and "://" in value):
-        return normalise(value)
+        return normalise_url(value)
     if field is Field.LANGUAGE:
-        return whole(value).replace("_", "-")
-    return whole(value)
+        return fold_value(value).replace("_", "-")
+    return fold_value(value)

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwater.language.ast import Create, Query, Register, Script
+from headwater.language.ast import CreateFeed, Query, RegisterFeed, Script
 from headwater.model import Item
-from headwater.query.document import Emission, Key, document
+from headwater.query.document import Emission, ItemKey, select_items
 from headwater.query.engine import Engine
 from headwater.query.hits import Hit
-from headwater.query.origins import known_as
-from headwater.query.text import Analysed, Detect, Origin
+from headwater.query.origins import apply_registrations
+from headwater.query.text import AnalysedItem, LanguageDetector, Origin
 
 
-class Trial:
+class DryRun:
     """The query feeds of a script, from its end on; `items` is how many are going to come."""
 
-    def __init__(self, script: Script, items: int, detect: Detect | None = None) -> None:
+    def __init__(self, script: Script, items: int, detect: LanguageDetector | None = None) -> None:
         self._detect = detect
         self._engine = Engine(detect, remember=max(items, 1))
-        self._registered: dict[str, Register] = {}
+        self._registered: dict[str, RegisterFeed] = {}
         self._queries: dict[str, Query] = {}
         for statement in script.statements:
             self._engine.execute(statement)
-            if isinstance(statement, Register):
+            if isinstance(statement, RegisterFeed):
                 self._registered[statement.name.key] = statement
-            elif isinstance(statement, Create):
+            elif isinstance(statement, CreateFeed):
                 self._queries[statement.name.name.casefold()] = statement.query
             else:
                 self._registered.pop(statement.name.key, None)
-        self._emitted: dict[str, dict[Key, Emission]] = {name: {} for name in self._engine.names()}
-        self._arrived = 0.0
-        self._events = 0
+        self._emitted: dict[str, dict[ItemKey, Emission]] = {name: {} for name in self._engine.query_names()}
+        self._last_arrival = 0.0
+        self._event_count = 0
 
-    def arrive(self, item: Item, origin: Origin, arrived: float) -> None:
-        known = known_as(origin, self._registered.values())
+    def add_arrival(self, item: Item, origin: Origin, arrived: float) -> None:
+        known = apply_registrations(origin, self._registered.values())
         for hit in self._engine.match(item, origin, arrived):
             emitted = self._emitted[hit.query]
-            emission = self._emission(hit, known, arrived)
+            emission = self._make_emission(hit, known, arrived)
             before = emitted.get(emission.key)
             if before is not None:
                 emission = replace(
@@ -49,19 +49,19 @@ class Trial:
                     update=True,
                 )
             emitted[emission.key] = emission
-        self._arrived = max(self._arrived, arrived) if self._events else arrived
-        self._events += 1
+        self._last_arrival = max(self._last_arrival, arrived) if self._event_count else arrived
+        self._event_count += 1
 
-    def _emission(self, hit: Hit, origin: Origin, arrived: float) -> Emission:
-        original = Analysed(hit.original, origin, arrived, self._detect)
-        seen = original if hit.item is hit.original else original.rewritten(hit.item)
+    def _make_emission(self, hit: Hit, origin: Origin, arrived: float) -> Emission:
+        original = AnalysedItem(hit.original, origin, arrived, self._detect)
+        seen = original if hit.item is hit.original else original.with_item(hit.item)
         return Emission(
-            seen, hit.branches, hit.related, arrived, self._events, hit.fresh, hit.update, original=original
+            seen, hit.branches, hit.related, arrived, self._event_count, hit.fresh, hit.update, original=original
         )
 
-    def names(self) -> list[str]:
-        return self._engine.names()
+    def query_names(self) -> list[str]:
+        return self._engine.query_names()
 
-    def document(self, name: str) -> list[Emission]:
+    def select_items(self, name: str) -> list[Emission]:
         """What the feed shows after the last arrival."""
-        return document(self._queries[name.casefold()], self._emitted[name].values(), self._arrived)
+        return select_items(self._queries[name.casefold()], self._emitted[name].values(), self._last_arrival)

@@ -20,75 +20,75 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.language.ast import Field, Window
-from headwater.query.compare import bags, keys
-from headwater.query.document import Key
+from headwater.language.ast import Field, LastWindow
+from headwater.query.compare import equality_keys, list_word_bags
+from headwater.query.document import ItemKey
 from headwater.query.hits import Related
-from headwater.query.similar import TOLERANCE, Bag, Weight, Weights, alike
-from headwater.query.text import Analysed
+from headwater.query.similar import TOLERANCE, TermWeight, WordBag, WordWeights, is_similar
+from headwater.query.text import AnalysedItem
 
-ROUNDING = 1e-12
-ENOUGH = 0.75  # of what a text must share: so little may be left unseen before those found are looked at one by one
-NOBODY = array("I")  # never changed
-FORGOTTEN = 10_000  # items that have left the window, remembered so that a new version does not bring them back
+ROUNDING_MARGIN = 1e-12
+SEEN_SHARE = 0.75  # of what a text must share: so little may be left unseen before those found are looked at one by one
+NO_ENTRIES = array("I")  # never changed
+MAX_DROPPED = 10_000  # items that have left the window, remembered so that a new version does not bring them back
 
 
 @dataclass(slots=True)
-class Entry:
+class WindowEntry:
     """An item in a window: when its first version came, and the values that are compared."""
 
     at: float
     related: Related
-    values: frozenset[Hashable] | tuple[Bag, ...]
+    values: frozenset[Hashable] | tuple[WordBag, ...]
 
 
-def related(seen: Analysed) -> Related:
+def make_related(seen: AnalysedItem) -> Related:
     item = seen.item
     return Related(seen.source, item.identity, item.id, item.title, item.link, item.first_seen)
 
 
-class Past:
+class LookBackWindow:
     """The items within a window, in the order in which they came."""
 
-    def __init__(self, window: Window, field: Field, at: float | None) -> None:
+    def __init__(self, window: LastWindow, field: Field, at: float | None) -> None:
         self.window = window
         self.field = field
         self.at = at
-        self._entries: dict[int, Entry] = {}
-        self._numbers: dict[Key, int] = {}
-        self._index = _Holders()
-        self._gone: dict[Key, None] = {}
-        self._next = 0
-        self._swept = 0  # the number below which nothing stands in the index any more
+        self._entries: dict[int, WindowEntry] = {}
+        self._numbers: dict[ItemKey, int] = {}
+        self._index = _EntryNumbers()
+        self._dropped: dict[ItemKey, None] = {}
+        self._next_number = 0
+        self._first_indexed = 0  # the number below which nothing stands in the index any more
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, now: float, seen: Analysed) -> None:
+    def add_item(self, now: float, seen: AnalysedItem) -> None:
         """Remember the item; a new version of one we have takes its place, and does not make it younger."""
-        self.prune(now)
-        values = keys(seen, self.field) if self.at is None else bags(seen, self.field)
-        self.put(Entry(now, related(seen), values))
+        self.drop_expired(now)
+        values = equality_keys(seen, self.field) if self.at is None else list_word_bags(seen, self.field)
+        self.put_entry(WindowEntry(now, make_related(seen), values))
 
-    def put(self, entry: Entry) -> None:
+    def put_entry(self, entry: WindowEntry) -> None:
         key = entry.related.key
         number = self._numbers.get(key)
         if number is not None:
             entry.at = self._entries[number].at
-            for value in _indexed(self._entries[number]):
+            for value in _list_index_values(self._entries[number]):
                 self._index[value].remove(number)
-        elif key in self._gone:
+        elif key in self._dropped:
             return
         else:
-            number = self._next
-            self._next += 1
+            number = self._next_number
+            self._next_number += 1
             self._numbers[key] = number
         self._entries[number] = entry
-        self._post(number, _indexed(entry))
+        self._index_values(number, _list_index_values(entry))
         if self.window.seconds is None and len(self._entries) > self.window.count:
-            self._forget(next(iter(self._entries)))
+            self._drop_entry(next(iter(self._entries)))
 
-    def prune(self, now: float) -> None:
+    def drop_expired(self, now: float) -> None:
         """Let go what has left the window. Time does not go back."""
         if self.window.seconds is None:
             return
@@ -97,67 +97,69 @@ class Past:
             oldest = next(iter(self._entries))
             if self._entries[oldest].at >= since:
                 return
-            self._forget(oldest)
+            self._drop_entry(oldest)
 
-    def _post(self, number: int, values: Collection[Hashable]) -> None:
+    def _index_values(self, number: int, values: Collection[Hashable]) -> None:
         index = self._index
-        if number == self._next - 1:
+        if number == self._next_number - 1:
             for holders in map(index.__getitem__, values):
                 holders.append(number)
         else:  # a new version of an entry
             for value in values:
                 insort(index[value], number)
 
-    def _forget(self, number: int) -> None:
+    def _drop_entry(self, number: int) -> None:
         """Entries leave in the order in which they came."""
         key = self._entries.pop(number).related.key
         del self._numbers[key]
-        self._gone[key] = None
-        if len(self._gone) > FORGOTTEN:
-            del self._gone[next(iter(self._gone))]
-        if number - self._swept > len(self._entries) // 4:
-            self._sweep(number + 1)
+        self._dropped[key] = None
+        if len(self._dropped) > MAX_DROPPED:
+            del self._dropped[next(iter(self._dropped))]
+        if number - self._first_indexed > len(self._entries) // 4:
+            self._sweep_index(number + 1)
 
-    def _sweep(self, oldest: int) -> None:
+    def _sweep_index(self, oldest: int) -> None:
         kept = ((value, holders) for value, holders in self._index.items() if holders and holders[-1] >= oldest)
-        self._index = _Holders(kept)
+        self._index = _EntryNumbers(kept)
         for holders in self._index.values():
             if holders[0] < oldest:
                 del holders[: bisect_left(holders, oldest)]
-        self._swept = oldest
+        self._first_indexed = oldest
 
     # looking back
 
-    def meeting(self, seen: Analysed, field: Field, weight: Weights) -> list[Entry]:
+    def find_matches(self, seen: AnalysedItem, field: Field, weight: WordWeights) -> list[WindowEntry]:
         """The entries whose field equals, or is alike, this field of the item; in the order in which they came."""
-        self.prune(seen.arrived)
+        self.drop_expired(seen.arrived)
         if self.at is None:
-            numbers = {n for value in keys(seen, field) for n in self._index.get(value, ()) if n in self._entries}
+            numbers = {
+                n for value in equality_keys(seen, field) for n in self._index.get(value, ()) if n in self._entries
+            }
         else:
-            numbers = {n for bag in bags(seen, field) for n in self._alike(bag, weight, self.at)}
+            numbers = {n for bag in list_word_bags(seen, field) for n in self._find_similar(bag, weight, self.at)}
         found = (self._entries[number] for number in sorted(numbers))
         if self.window.seconds is None:
             return list(found)
         since = seen.arrived - self.window.seconds
         return [entry for entry in found if entry.at >= since]
 
-    def _alike(self, bag: Bag, weight: Weights, at: float) -> Iterator[int]:
-        squares = weight.squares(bag)
+    def _find_similar(self, bag: WordBag, weight: WordWeights, at: float) -> Iterator[int]:
+        squares = weight.square_weights(bag)
         counts = np.fromiter(bag.values(), np.float64, len(bag))
         shares = counts * counts * squares
         length = float(shares.sum())
-        candidates = self._candidates(bag, shares, length, at)
+        candidates = self._find_candidates(bag, shares, length, at)
         if not candidates:
             return
-        known = _Squares(zip(bag, squares.tolist(), strict=True))
+        known = _SquaredWeights(zip(bag, squares.tolist(), strict=True))
         known.weight = weight
         for number in candidates:
             for other in self._entries[number].values:
-                if _as_alike(bag, length, other, known, weight, at):  # type: ignore[arg-type]
+                if _is_similar_quick(bag, length, other, known, weight, at):  # type: ignore[arg-type]
                     yield number
                     break
 
-    def _candidates(self, bag: Bag, shares: NDArray[np.float64], length: float, at: float) -> list[int]:
+    def _find_candidates(self, bag: WordBag, shares: NDArray[np.float64], length: float, at: float) -> list[int]:
         """Every entry that can be alike, and few others. `shares` are those of the words in the text's squared length.
 
         The words that fewest have are looked up, until those left carry so little that an entry must share some of the
@@ -169,31 +171,31 @@ class Past:
         wanted = length * (at - TOLERANCE) ** 2 * (1 - TOLERANCE)
         terms = list(bag)
         get = self._index.get
-        holders = [get(term, NOBODY) for term in terms]
+        holders = [get(term, NO_ENTRIES) for term in terms]
         many = np.fromiter(map(len, holders), np.int64, len(holders))
         order = np.argsort(many)
         seen = shares[order].cumsum()
-        place = int(np.searchsorted(seen, length - wanted * ENOUGH)) + 1
+        place = int(np.searchsorted(seen, length - wanted * SEEN_SHARE)) + 1
         looked, rest = order[:place], order[place:]
         found = b"".join([holders[at] for at in looked.tolist()])
         # counted from the first that stands in the index: few before the oldest, and those are passed over
-        numbers = np.frombuffer(found, np.uint32) - np.uint32(self._swept)
+        numbers = np.frombuffer(found, np.uint32) - np.uint32(self._first_indexed)
         shared = np.bincount(numbers, np.repeat(shares[looked], many[looked]))
         unseen = shares[rest]
-        gone = next(iter(self._entries)) - self._swept
+        gone = next(iter(self._entries)) - self._first_indexed
         possible = np.flatnonzero(shared[gone:] >= wanted - float(unseen.sum()) * (1 + TOLERANCE)) + gone
         if not len(possible):
             return []
         others = list(zip([terms[at] for at in rest.tolist()], unseen.tolist(), strict=True))
         return [
             number
-            for number, known in zip((possible + self._swept).tolist(), shared[possible].tolist(), strict=True)
-            if known + self._shared(number, others) >= wanted
+            for number, known in zip((possible + self._first_indexed).tolist(), shared[possible].tolist(), strict=True)
+            if known + self._sum_shared(number, others) >= wanted
         ]
 
-    def _shared(self, number: int, shares: list[tuple[str, float]]) -> float:
+    def _sum_shared(self, number: int, shares: list[tuple[str, float]]) -> float:
         """How much of these words an entry has."""
-        values: tuple[Bag, ...] = self._entries[number].values  # type: ignore[assignment]
+        values: tuple[WordBag, ...] = self._entries[number].values  # type: ignore[assignment]
         if len(values) == 1:
             (words,) = values
             return sum([share for term, share in shares if term in words])
@@ -201,19 +203,19 @@ class Past:
 
     # surviving
 
-    def entries(self) -> list[Entry]:
+    def list_entries(self) -> list[WindowEntry]:
         return list(self._entries.values())
 
-    def gone(self) -> list[Key]:
-        return list(self._gone)
+    def list_dropped(self) -> list[ItemKey]:
+        return list(self._dropped)
 
-    def restore(self, entries: list[Entry], gone: list[Key]) -> None:
+    def restore(self, entries: list[WindowEntry], gone: list[ItemKey]) -> None:
         for entry in entries:
-            self.put(entry)
-        self._gone.update(dict.fromkeys(gone))
+            self.put_entry(entry)
+        self._dropped.update(dict.fromkeys(gone))
 
 
-class _Holders(dict[Hashable, "array[int]"]):
+class _EntryNumbers(dict[Hashable, "array[int]"]):
     """By value or word, the numbers of the entries that have it."""
 
     def __missing__(self, value: Hashable) -> array[int]:
@@ -221,26 +223,28 @@ class _Holders(dict[Hashable, "array[int]"]):
         return found
 
 
-class _Squares(dict[str, float]):
+class _SquaredWeights(dict[str, float]):
     """Squared weights of words, each worked out once."""
 
-    weight: Weight
+    weight: TermWeight
 
     def __missing__(self, term: str) -> float:
         found = self[term] = self.weight(term) ** 2
         return found
 
 
-def _as_alike(bag: Bag, length: float, other: Bag, squares: _Squares, weight: Weight, at: float) -> bool:
+def _is_similar_quick(
+    bag: WordBag, length: float, other: WordBag, squares: _SquaredWeights, weight: TermWeight, at: float
+) -> bool:
     """As `alike`, with one text's squared length known; where rounding could decide, `alike` does."""
     dot = sum([count * other[term] * squares[term] for term, count in bag.items() if term in other])
     found = dot / sqrt(length * sum([count * count * squares[term] for term, count in other.items()]))
-    if abs(found - at + TOLERANCE) < ROUNDING:
-        return alike(bag, other, weight, at)
+    if abs(found - at + TOLERANCE) < ROUNDING_MARGIN:
+        return is_similar(bag, other, weight, at)
     return found >= at - TOLERANCE
 
 
-def _indexed(entry: Entry) -> Collection[Hashable]:
+def _list_index_values(entry: WindowEntry) -> Collection[Hashable]:
     if isinstance(entry.values, frozenset):
         return entry.values
     if len(entry.values) == 1:

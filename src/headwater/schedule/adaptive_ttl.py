@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import Column, Floats
-from headwater.schedule.base import Interval, Observed, Table
+from headwater.schedule.base import IntervalStrategy, Observed, Table
 from headwater.schedule.bounds import LONGEST, SHORTEST
 
 
-class AdaptiveTTL(Interval):
+class AdaptiveTTL(IntervalStrategy):
     """TTL = share·(now − last change), within [2 min, 31 d] (the adaptive TTL compared by Bright, Gal & Raschid 2006).
 
     What has not changed for long will probably not change soon. Known from web caches as the Alex protocol.
@@ -32,7 +32,7 @@ class AdaptiveTTL(Interval):
     def layout(self) -> dict[str, Column]:
         return {**super().layout(), "changed": Column(np.nan, dtype=np.float64)}
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
         changed = np.where(seen.new > 0, seen.end, self._columns["changed"][seen.rows])
         if seen.published is not None:
             some = seen.published.counts > 0

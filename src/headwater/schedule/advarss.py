@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import MINUTE, Estimator, Floats, Rows
-from headwater.estimate.hourly import Hourly
+from headwater.estimate.hourly import HourlyRate
 from headwater.schedule.base import Table
-from headwater.schedule.ranking import Ranking, divergence
+from headwater.schedule.ranking import RankingStrategy, estimate_divergence
 
 
-class AdvaRSS(Ranking):
+class AdvaRSS(RankingStrategy):
     """rank(f, t) = articles_f(t)·(1 + c·subscribers(f)), the top k, none within 10 min of its last (advaRSS, eq. 2).
 
     Importance and cost enter as everywhere: × weight × selectivity / cost.
 
     >>> table = Table.of(1)
-    >>> table.last[0], table.divergence[0], table.subscribers[0] = 0.0, 6.0, 3.0
+    >>> table.last[0], table.estimate_divergence[0], table.subscribers[0] = 0.0, 6.0, 3.0
     >>> AdvaRSS(1, c=0.5).score(table, np.array([0]), 3600.0).tolist()  # 6·(1 + .5·3)
     [15.0]
     """
@@ -35,14 +35,14 @@ class AdvaRSS(Ranking):
         rng: np.random.Generator | int | None = None,
     ) -> None:
         self.c, self.politeness = c, politeness
-        super().__init__(feeds, estimator=estimator if estimator is not None else Hourly(), rng=rng)
+        super().__init__(feeds, estimator=estimator if estimator is not None else HourlyRate(), rng=rng)
 
     def score(self, table: Table, rows: Rows, now: float) -> Floats:
         asked = table.part(rows)
-        articles = divergence(self.estimator, asked, rows, now)
+        articles = estimate_divergence(self.estimator, asked, rows, now)
         people = 1 + self.c * asked.subscribers
         return np.asarray(articles * people * asked.weight * asked.selectivity / asked.cost)
 
-    def ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
+    def filter_ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
         rested = np.flatnonzero(now - table.last[rows] >= self.politeness)
         return rows[rested], value[rested]

@@ -13,26 +13,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.estimate.base import Floats, Rows
-from headwater.schedule.curve import Spread
-from headwater.schedule.target import Target, reach
+from headwater.schedule.curve import BudgetSpread
+from headwater.schedule.target import QualityTarget, predict_quality
 
-MOST = 4096.0  # times its own worth that a wish may make feeds count
-HELPS = 0.005  # of what is missing: a doubling that brings less is not worth what others lose
-WISHED, OTHERS = 400, 300  # feeds that stand for those of wishes, and for all others
+MAX_FACTOR = 4096.0  # times its own worth that a wish may make feeds count
+MIN_GAIN = 0.005  # of what is missing: a doubling that brings less is not worth what others lose
+TARGET_SAMPLE, OTHER_SAMPLE = 400, 300  # feeds that stand for those of wishes, and for all others
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class QueryTarget:
     """`rows` are its feeds, `share` the share of their items that it keeps, `worth` what each of those is worth."""
 
-    target: Target
+    target: QualityTarget
     rows: Rows
     share: Floats
     worth: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class QueryTargetPlan:
     """What a wish will see, `times` how much more than its own worth its feeds count for it, and `spent` the requests
     per minute that they get."""
 
@@ -44,23 +44,29 @@ class Granted:
     spent: float
 
 
-def granted(
-    wishes: Sequence[Wish], rates: Floats, windows: Floats, weights: Floats, budget: float, *, shortest: float = 120.0
-) -> list[Granted]:
+def meet_query_targets(
+    wishes: Sequence[QueryTarget],
+    rates: Floats,
+    windows: Floats,
+    weights: Floats,
+    budget: float,
+    *,
+    shortest: float = 120.0,
+) -> list[QueryTargetPlan]:
     """For each wish, on `budget` requests per minute; `weights` are what the feeds' items are worth without wishes.
 
     >>> many = np.ones(10)
-    >>> wish = Wish(Target(delay=300.0), np.arange(2), np.ones(2))
-    >>> (one,) = granted([wish], 0.001 * many, 50 * many, many, 0.5)  # every feed every twenty minutes
+    >>> wish = QueryTarget(QualityTarget(delay=300.0), np.arange(2), np.ones(2))
+    >>> (one,) = meet_query_targets([wish], 0.001 * many, 50 * many, many, 0.5)  # every feed every twenty minutes
     >>> one.met, round(one.times, 1), one.delay <= 300
     (True, 7.3, True)
     """
     if not wishes:
         return []
     rates = np.maximum(rates, 1e-9)
-    chosen, many, wishes = _sample(wishes, rates)
+    chosen, many, wishes = _sample_feeds(wishes, rates)
     rates, windows, weights = rates[chosen], np.maximum(windows[chosen], 1.0), weights[chosen]
-    spread = Spread(rates, windows, many, shortest)
+    spread = BudgetSpread(rates, windows, many, shortest)
     times = np.ones(len(wishes))
 
     def intervals(at: Floats) -> Floats:
@@ -71,51 +77,51 @@ def granted(
 
     def outcomes(at: Floats) -> list[tuple[float, float, float]]:
         every = intervals(at)
-        return [_seen(wish, rates, windows, every) for wish in wishes]
+        return [_predict_for_target(wish, rates, windows, every) for wish in wishes]
 
     found = outcomes(times)
-    open_ = np.array([_missing(wish, one) > 0 for wish, one in zip(wishes, found, strict=True)])
+    open_ = np.array([_measure_shortfall(wish, one) > 0 for wish, one in zip(wishes, found, strict=True)])
     while open_.any():
-        more = np.where(open_, np.minimum(times * 2, MOST), times)
+        more = np.where(open_, np.minimum(times * 2, MAX_FACTOR), times)
         after = outcomes(more)
         for at, wish in enumerate(wishes):
-            before, now = _missing(wish, found[at]), _missing(wish, after[at])
-            if open_[at] and (now <= 0 or now > before * (1 - HELPS) or more[at] >= MOST):
+            before, now = _measure_shortfall(wish, found[at]), _measure_shortfall(wish, after[at])
+            if open_[at] and (now <= 0 or now > before * (1 - MIN_GAIN) or more[at] >= MAX_FACTOR):
                 open_[at] = False
-                more[at] = times[at] if now > before * (1 - HELPS) else more[at]
-            elif not open_[at] and before <= 0 < now and more[at] < MOST:
+                more[at] = times[at] if now > before * (1 - MIN_GAIN) else more[at]
+            elif not open_[at] and before <= 0 < now and more[at] < MAX_FACTOR:
                 open_[at] = True  # another's gain took it away again
         times, found = more, after
-    times = _taken_back(times, wishes, outcomes)
+    times = _reduce_factors(times, wishes, outcomes)
     every = intervals(times)
     answers = []
     for wish, factor in zip(wishes, times.tolist(), strict=True):
-        one = _seen(wish, rates, windows, every)
+        one = _predict_for_target(wish, rates, windows, every)
         spent = float((many[wish.rows] * 60.0 / every[wish.rows]).sum())
-        answers.append(Granted(factor, _missing(wish, one) <= 0, *one, spent))
+        answers.append(QueryTargetPlan(factor, _measure_shortfall(wish, one) <= 0, *one, spent))
     return answers
 
 
-def _taken_back(
-    times: Floats, wishes: Sequence[Wish], outcomes: Callable[[Floats], list[tuple[float, float, float]]]
+def _reduce_factors(
+    times: Floats, wishes: Sequence[QueryTarget], outcomes: Callable[[Floats], list[tuple[float, float, float]]]
 ) -> Floats:
     """Nearer to the least that suffices: the last doubling was too much by up to a factor of two."""
     low, high = np.where(times > 1, times / 2, times), times
     for _ in range(3):
         middle = np.sqrt(low * high)
-        met = np.array([_missing(wish, one) <= 0 for wish, one in zip(wishes, outcomes(middle), strict=True)])
+        met = np.array([_measure_shortfall(wish, one) <= 0 for wish, one in zip(wishes, outcomes(middle), strict=True)])
         low, high = np.where(met, low, middle), np.where(met, middle, high)
     return np.asarray(high)
 
 
-def _seen(wish: Wish, rates: Floats, windows: Floats, every: Floats) -> tuple[float, float, float]:
+def _predict_for_target(wish: QueryTarget, rates: Floats, windows: Floats, every: Floats) -> tuple[float, float, float]:
     if not len(wish.rows):
         return 1.0, 1.0, 0.0
     share = np.maximum(wish.share, 1e-9)
-    return reach(rates[wish.rows], windows[wish.rows], share, every[wish.rows])
+    return predict_quality(rates[wish.rows], windows[wish.rows], share, every[wish.rows])
 
 
-def _missing(wish: Wish, seen: tuple[float, float, float]) -> float:
+def _measure_shortfall(wish: QueryTarget, seen: tuple[float, float, float]) -> float:
     """How far the wish is from being met, 0 and less where it is: the greatest of its parts, as shares."""
     target, (completeness, freshness, delay) = wish.target, seen
     parts = [-1.0]
@@ -128,11 +134,11 @@ def _missing(wish: Wish, seen: tuple[float, float, float]) -> float:
     return max(parts)
 
 
-def _sample(wishes: Sequence[Wish], rates: Floats) -> tuple[Rows, Floats, list[Wish]]:
+def _sample_feeds(wishes: Sequence[QueryTarget], rates: Floats) -> tuple[Rows, Floats, list[QueryTarget]]:
     """Rows that stand for all, how many each stands for, and the wishes on the sample."""
     wished = np.unique(np.concatenate([wish.rows for wish in wishes]).astype(np.intp))
     others = np.setdiff1d(np.arange(len(rates), dtype=np.intp), wished)
-    parts = [_even(wished, rates, WISHED), _even(others, rates, OTHERS)]
+    parts = [_sample_evenly(wished, rates, TARGET_SAMPLE), _sample_evenly(others, rates, OTHER_SAMPLE)]
     chosen = np.concatenate([rows for rows, _ in parts])
     many = np.concatenate([np.full(len(rows), each) for rows, each in parts])
     place = np.full(len(rates), -1, np.intp)
@@ -140,11 +146,11 @@ def _sample(wishes: Sequence[Wish], rates: Floats) -> tuple[Rows, Floats, list[W
     small = []
     for wish in wishes:
         here = place[wish.rows] >= 0
-        small.append(Wish(wish.target, place[wish.rows][here], wish.share[here], wish.worth))
+        small.append(QueryTarget(wish.target, place[wish.rows][here], wish.share[here], wish.worth))
     return chosen, many, small
 
 
-def _even(rows: Rows, rates: Floats, most: int) -> tuple[Rows, float]:
+def _sample_evenly(rows: Rows, rates: Floats, most: int) -> tuple[Rows, float]:
     if len(rows) <= most:
         return rows, 1.0
     step = len(rows) / most

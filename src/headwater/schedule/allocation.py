@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from headwater.estimate.base import Floats
-from headwater.schedule.allocating import Allocating
-from headwater.schedule.frequencies import for_delay
+from headwater.schedule.allocating import AllocationStrategy
+from headwater.schedule.frequencies import allocate_for_delay
 
 
-class Allocation(Allocating):
+class Allocation(AllocationStrategy):
     """m_i = k·√(w_i·λ_i) (Sia & Cho, Theorem 1; “resource allocation only”), evenly spaced.
 
     >>> import numpy as np
@@ -25,5 +25,5 @@ class Allocation(Allocating):
     fair = True
     monotone = True
 
-    def frequencies(self, rates: Floats, weights: Floats, total: float) -> Floats:
-        return for_delay(rates, weights, total)
+    def allocate(self, rates: Floats, weights: Floats, total: float) -> Floats:
+        return allocate_for_delay(rates, weights, total)

@@ -17,10 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from headwater.estimate.base import Bools, Column, Estimator, Floats, Ragged, Rows, Rowwise
+from headwater.estimate.base import Bools, Column, Estimator, FeedColumns, Floats, Ragged, Rows
 
 NEVER_READ = "never read yet: first in line"  # why a feed is taken that has not once answered
-_FEW = 4  # times as many as are wanted: where the feeds with room are looked for first
+_SEARCH_FACTOR = 4  # times as many as are wanted: where the feeds with room are looked for first
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class Decision:
     """Why a feed is or is not refreshed now: its value against the present price, and when it will probably be."""
 
     reason: str
@@ -137,7 +137,7 @@ class Explained:
     due: float | None = None
 
 
-class Strategy(Rowwise, ABC):
+class Strategy(FeedColumns, ABC):
     """Decides which feeds to refresh. Class attributes say what it promises and what the shells must provide.
 
     Every strategy's constructor is `Name(feeds=0, *, option=default, …)`. Those that believe something have an
@@ -168,12 +168,12 @@ class Strategy(Rowwise, ABC):
         """`why` of each of these rows, in one go: every refresh has its reason."""
         return [self.why(table, row, now) for row in rows.tolist()]
 
-    def failed(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
+    def observe_failures(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
         """Refreshes that have failed, for the `failures`-th time in a row; manners already hold the feeds back."""
 
-    def explain(self, table: Table, row: int, now: float) -> Explained:
+    def explain(self, table: Table, row: int, now: float) -> Decision:
         """The same as `why`, with its numbers."""
-        return Explained(self.why(table, row, now))
+        return Decision(self.why(table, row, now))
 
     @property
     def due(self) -> Floats | None:
@@ -185,12 +185,12 @@ class Strategy(Rowwise, ABC):
         """What went wrong with a person's own strategy, in words."""
         return None
 
-    def believe(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
+    def ask_estimator(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
         """What `ask` hears from the estimator; None if there is none, or it cannot answer."""
         return None if self.estimator is None else ask(self.estimator)
 
 
-class Interval(Strategy):
+class IntervalStrategy(Strategy):
     """A strategy that sets after each refresh when the next one is due (column `due`, −inf: at once).
 
     `scale` stretches every interval, so that rules made for one appetite can be compared at another; the result is
@@ -221,11 +221,11 @@ class Interval(Strategy):
         return self._columns["due"]
 
     @abstractmethod
-    def interval(self, table: Table, seen: Observed) -> Floats:
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
         """Seconds from the end of each refresh to the next one, before scaling; learn from `seen` first."""
 
     def observe(self, table: Table, seen: Observed) -> None:
-        pause = np.clip(self.interval(table, seen) * self.scale, self.shortest, self.longest)
+        pause = np.clip(self.next_interval(table, seen) * self.scale, self.shortest, self.longest)
         self.due[seen.rows] = seen.end + pause
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
@@ -233,25 +233,23 @@ class Interval(Strategy):
         if candidates is not None:
             ready &= candidates
         rows = np.flatnonzero(ready)
-        return best(rows, now - self.due[rows], budget)
+        return take_best(rows, now - self.due[rows], budget)
 
     def why(self, table: Table, row: int, now: float) -> str:
         wait = float(self.due[row]) - now
         return "due now" if wait <= 0 else f"due in {wait / 60:.0f} min"
 
-    def explain(self, table: Table, row: int, now: float) -> Explained:
-        return Explained(
-            self.why(table, row, now), value=now - float(self.due[row]), due=max(float(self.due[row]), now)
-        )
+    def explain(self, table: Table, row: int, now: float) -> Decision:
+        return Decision(self.why(table, row, now), value=now - float(self.due[row]), due=max(float(self.due[row]), now))
 
 
-def best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | None = None) -> Choice:
+def take_best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | None = None) -> Choice:
     """The `budget.now` rows of greatest value, best first, no host above its room; ties by chance, or by row.
 
-    >>> best(np.array([4, 5, 6]), np.array([.1, .9, .5]), Budget(2)).rows.tolist()
+    >>> take_best(np.array([4, 5, 6]), np.array([.1, .9, .5]), Budget(2)).rows.tolist()
     [5, 6]
     >>> one_each = Budget(2, host=np.zeros(7, np.intp), room=np.array([1]))
-    >>> best(np.array([4, 5, 6]), np.array([.1, .9, .5]), one_each).rows.tolist()
+    >>> take_best(np.array([4, 5, 6]), np.array([.1, .9, .5]), one_each).rows.tolist()
     [5]
     """
     most = max(budget.now, 0)
@@ -259,46 +257,46 @@ def best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | N
         shuffled = rng.permutation(len(rows))
         rows, value = rows[shuffled], value[shuffled]
     if budget.host is not None and budget.room is not None:
-        order = _with_room(value, budget.host[rows], budget.room, most)
+        order = _find_greatest_with_room(value, budget.host[rows], budget.room, most)
     else:
-        order = _greatest(value, most)
+        order = _find_greatest(value, most)
     return Choice(rows[order], value[order])
 
 
-def first(rows: Rows, budget: Budget) -> Rows:
+def take_first(rows: Rows, budget: Budget) -> Rows:
     """The first `budget.now` rows, no host above its room: the `best` of equal ones, without ranking them.
 
-    >>> first(np.array([4, 5, 6]), Budget(2, host=np.array([0, 0, 0, 0, 0, 0, 1]), room=np.array([1, 1]))).tolist()
+    >>> take_first(np.array([4, 5, 6]), Budget(2, host=np.array([0, 0, 0, 0, 0, 0, 1]), room=np.array([1, 1]))).tolist()
     [4, 6]
     """
     most = max(budget.now, 0)
     if budget.host is None or budget.room is None or not most:
         return rows[:most]
-    few = max(_FEW * most, 256)
+    few = max(_SEARCH_FACTOR * most, 256)
     while True:
         host = budget.host[rows[:few]]
-        taken = rows[:few][_place(host) < budget.room[host]][:most]
+        taken = rows[:few][_rank_within_host(host) < budget.room[host]][:most]
         if len(taken) == most or few >= len(rows):
             return taken
-        few *= _FEW
+        few *= _SEARCH_FACTOR
 
 
-def _with_room(value: Floats, host: Rows, room: Rows, most: int) -> Rows:
+def _find_greatest_with_room(value: Floats, host: Rows, room: Rows, most: int) -> Rows:
     """Positions of the `most` greatest values whose hosts have room, best first.
 
     They are looked for among the best few, and among more only where hosts have run out of room: to sort all feeds
     that are due for the sake of a few dozen would cost more than refreshing those.
     """
-    few = max(_FEW * most, 256)
+    few = max(_SEARCH_FACTOR * most, 256)
     while True:
-        order = _greatest(value, few)
-        order = order[_place(host[order]) < room[host[order]]][:most]
+        order = _find_greatest(value, few)
+        order = order[_rank_within_host(host[order]) < room[host[order]]][:most]
         if len(order) == most or few >= len(value):
             return order
-        few *= _FEW
+        few *= _SEARCH_FACTOR
 
 
-def _greatest(value: Floats, few: int) -> Rows:
+def _find_greatest(value: Floats, few: int) -> Rows:
     """Positions of the `few` greatest values in order; equal ones as they stand.
 
     Selecting is linear, sorting is not: only the greatest are sorted. All that equal the least of them are looked at,
@@ -313,7 +311,7 @@ def _greatest(value: Floats, few: int) -> Rows:
     return some[np.argsort(low[some], kind="stable")][:few]
 
 
-def _place(host: Rows) -> Rows:
+def _rank_within_host(host: Rows) -> Rows:
     """How many earlier positions have the same host."""
     order = np.argsort(host, kind="stable")
     ordered = host[order]

@@ -17,7 +17,7 @@ from headwater.estimate.base import MINUTE
 
 
 @dataclass(frozen=True, slots=True)
-class Cap:
+class RequestCap:
     """What may be spent in any minute: `requests`, and `bytes` if not None."""
 
     requests: float
@@ -29,13 +29,13 @@ class Cap:
                 raise SettingsError(f"A budget of {amount:g} {what} refreshes nothing: give a number above 0.")
 
 
-class Purse:
+class RequestBudget:
     """Spends a `Cap`: `available` says how many refreshes may start, `begin` and `end` note those that did.
 
     `spend` is both at once, for those who simulate. The bucket holds `burst` seconds' worth, at least one request.
     Below one request a minute the same rules hold over a longer span: one request in 60/requests seconds.
 
-    >>> purse = Purse(Cap(requests=60), burst=10.0)
+    >>> purse = RequestBudget(RequestCap(requests=60), burst=10.0)
     >>> purse.available(0.0)  # ten seconds at one a second
     10
     >>> purse.spend(0.0, 10)
@@ -43,31 +43,31 @@ class Purse:
     (0, 3, 10)
     """
 
-    def __init__(self, cap: Cap, burst: float = 10.0) -> None:
+    def __init__(self, cap: RequestCap, burst: float = 10.0) -> None:
         self._burst = burst
         self._spent: deque[tuple[float, int, float]] = deque()  # when, how many requests, how many bytes
         self._requests = 0
         self._bytes = 0.0
-        self._latest = -math.inf
-        self._under_way = 0
+        self._latest_time = -math.inf
+        self._in_flight = 0
         self._reserved = 0.0
         self._tokens = math.inf
-        self.limit(cap)
+        self.set_cap(cap)
 
-    def limit(self, cap: Cap) -> None:
+    def set_cap(self, cap: RequestCap) -> None:
         """From now on spend this cap; what was spent before still counts."""
         self.cap = cap
         self._span = max(MINUTE, MINUTE / cap.requests)
-        self._most = max(int(cap.requests), 1)
-        self.rate = self._most / self._span  # refreshes per second in the long run
-        self._depth = min(max(self.rate * self._burst, 1.0), float(self._most))
-        self._tokens = min(self._tokens, self._depth)
+        self._max_requests = max(int(cap.requests), 1)
+        self.rate = self._max_requests / self._span  # refreshes per second in the long run
+        self._bucket_size = min(max(self.rate * self._burst, 1.0), float(self._max_requests))
+        self._tokens = min(self._tokens, self._bucket_size)
 
     def available(self, now: float, typical_bytes: float = 0.0) -> int:
         """How many refreshes may start at `now`; with a cap in bytes, as many as it holds of the typical size."""
-        self._forget(now)
+        self._drop_expired(now)
         # The hair's breadth keeps a token that 0.1 + 0.2 has made a little less than whole.
-        room = min(self._most - self._requests - self._under_way, int(self._tokens + 1e-9))
+        room = min(self._max_requests - self._requests - self._in_flight, int(self._tokens + 1e-9))
         if self.cap.bytes is not None:
             left = self.cap.bytes - self._bytes - self._reserved
             room = min(room, int(left // max(typical_bytes, 1.0)) if left > 0 else 0)
@@ -75,36 +75,36 @@ class Purse:
 
     def spend(self, now: float, requests: int, weight: float = 0.0) -> None:
         """Note `requests` that leave at `now` and are over at once, weighing `weight` bytes together."""
-        self._forget(now)
+        self._drop_expired(now)
         self._tokens -= requests
-        self._log(requests, weight)
+        self._record_spent(requests, weight)
 
-    def begin(self, now: float, reserved_bytes: float = 0.0) -> None:
+    def begin_refresh(self, now: float, reserved_bytes: float = 0.0) -> None:
         """Note that a refresh starts, expected to weigh `reserved_bytes`."""
-        self._forget(now)
+        self._drop_expired(now)
         self._tokens -= 1
-        self._under_way += 1
+        self._in_flight += 1
         self._reserved += reserved_bytes
 
-    def end(self, now: float, reserved_bytes: float, real_bytes: float, requests: int = 1) -> None:
+    def end_refresh(self, now: float, reserved_bytes: float, real_bytes: float, requests: int = 1) -> None:
         """Replace what was reserved by what it really took; what was more than reserved is owed."""
-        self._forget(now)
-        self._under_way -= 1
+        self._drop_expired(now)
+        self._in_flight -= 1
         self._reserved = max(self._reserved - reserved_bytes, 0.0)
         self._tokens -= requests - 1
-        self._log(requests, real_bytes)
+        self._record_spent(requests, real_bytes)
 
-    def used(self, now: float) -> tuple[int, float]:
+    def recent_usage(self, now: float) -> tuple[int, float]:
         """Requests and bytes of the last span (a minute), those under way included."""
-        self._forget(now)
-        return self._requests + self._under_way, self._bytes + self._reserved
+        self._drop_expired(now)
+        return self._requests + self._in_flight, self._bytes + self._reserved
 
-    def refills(self, now: float) -> float:
+    def next_refill(self, now: float) -> float:
         """The next moment at which something comes free; `now` if something is."""
         if self.available(now):
             return now
         moments = [now + (1 - self._tokens) / self.rate] if self._tokens < 1 else []
-        if self._requests >= self._most:
+        if self._requests >= self._max_requests:
             moments.append(next(at for at, requests, _ in self._spent if requests) + self._span)
         owed = math.inf if self.cap.bytes is None else self._bytes - self.cap.bytes
         for at, _, weight in self._spent if math.isfinite(owed) and owed >= 0 else ():
@@ -114,30 +114,30 @@ class Purse:
                 break
         return max(moments, default=now)
 
-    def _log(self, requests: int, weight: float) -> None:
+    def _record_spent(self, requests: int, weight: float) -> None:
         if requests or weight:
-            self._spent.append((self._latest, requests, weight))
+            self._spent.append((self._latest_time, requests, weight))
             self._requests += requests
             self._bytes += weight
 
-    def _forget(self, now: float) -> None:
+    def _drop_expired(self, now: float) -> None:
         # A clock that steps back must not free what was spent: time only ever moves forward here.
-        if now > self._latest:
-            self._tokens = min(self._tokens + (now - self._latest) * self.rate, self._depth)
-            self._latest = now
-        since, spent = self._latest - self._span, self._spent
+        if now > self._latest_time:
+            self._tokens = min(self._tokens + (now - self._latest_time) * self.rate, self._bucket_size)
+            self._latest_time = now
+        since, spent = self._latest_time - self._span, self._spent
         while spent and spent[0][0] <= since:
             _, requests, weight = spent.popleft()
             self._requests -= requests
             self._bytes -= weight
 
 
-def shares(available: int, wished: int, first: int) -> tuple[int, int, int]:
+def split_requests(available: int, wished: int, first: int) -> tuple[int, int, int]:
     """How the free refreshes are given out: to people's wishes, to first refreshes, to the strategy, in that order.
 
-    >>> shares(10, 3, 4)
+    >>> split_requests(10, 3, 4)
     (3, 4, 3)
-    >>> shares(5, 3, 4)
+    >>> split_requests(5, 3, 4)
     (3, 2, 0)
     """
     people = min(max(wished, 0), max(available, 0))

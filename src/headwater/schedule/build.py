@@ -10,15 +10,15 @@ from headwater.errors import HeadwaterError, SettingsError
 from headwater.estimate import load as load_estimator
 from headwater.estimate.base import Estimator
 from headwater.schedule.base import Strategy
-from headwater.schedule.fallback import Guarded
+from headwater.schedule.fallback import GuardedStrategy
 from headwater.schedule.objective import Objective
 from headwater.schedule.registry import STRATEGIES, load
 
 
-def build(strategy: str, estimator: str | None = None, objective: Objective | None = None) -> Strategy:
+def build_strategy(strategy: str, estimator: str | None = None, objective: Objective | None = None) -> Strategy:
     """The strategy of these names; whatever does not fit together is a SettingsError.
 
-    >>> build("two_steps", "periodic").estimator.name
+    >>> build_strategy("two_steps", "periodic").estimator.name
     'periodic'
     """
     kind = load(strategy)
@@ -27,21 +27,21 @@ def build(strategy: str, estimator: str | None = None, objective: Objective | No
     if estimator is not None:
         if "estimator" not in takes:
             raise SettingsError(f"The strategy {strategy} has no use for an estimator: leave {estimator} out.")
-        chosen, wanted = load_estimator(estimator), _understood(kind)
+        chosen, wanted = load_estimator(estimator), _find_accepted_estimators(kind)
         if not issubclass(chosen, wanted):
             names = " or ".join(str(getattr(one, "name", one.__name__)) for one in wanted)
             raise SettingsError(f"The strategy {strategy} understands no estimator but {names}, so not {estimator}.")
-        options["estimator"] = _made(chosen, estimator, "estimator", {})
+        options["estimator"] = _instantiate(chosen, estimator, "estimator", {})
     if objective is not None:
-        if not takes.keys() >= objective.options().keys():
+        if not takes.keys() >= objective.strategy_options().keys():
             raise SettingsError(f"The strategy {strategy} has no dial, so it cannot have an objective; value has one.")
-        options |= objective.options()
-    made = _made(kind, strategy, "strategy", options)
+        options |= objective.strategy_options()
+    made = _instantiate(kind, strategy, "strategy", options)
     own = STRATEGIES.get(made.name) is not kind or (estimator is not None and ":" in estimator)
-    return Guarded(made) if own else made
+    return GuardedStrategy(made) if own else made
 
 
-def _understood(kind: type[Strategy]) -> tuple[type, ...]:
+def _find_accepted_estimators(kind: type[Strategy]) -> tuple[type, ...]:
     """The estimators a strategy can use, by the annotation of its option: most take any, some only their own kind."""
     try:
         wanted = get_type_hints(kind.__init__).get("estimator", Estimator)
@@ -51,7 +51,7 @@ def _understood(kind: type[Strategy]) -> tuple[type, ...]:
     return kinds or (Estimator,)
 
 
-def _made(kind: type[Any], spec: str, noun: str, options: dict[str, Any]) -> Any:
+def _instantiate(kind: type[Any], spec: str, noun: str, options: dict[str, Any]) -> Any:
     if not isinstance(getattr(kind, "name", None), str):
         raise SettingsError(f"The {noun} “{spec}” has no name: give its class one, name = “…”.")
     try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from headwater.estimate.base import Floats
-from headwater.schedule.allocating import Allocating
-from headwater.schedule.frequencies import for_age
+from headwater.schedule.allocating import AllocationStrategy
+from headwater.schedule.frequencies import allocate_for_age
 
 
-class CgmAge(Allocating):
+class CgmAge(AllocationStrategy):
     """Frequencies of least average age (Cho & Garcia-Molina 2003; CGM03(Age) in Sia & Cho, Table 2), evenly spaced.
 
     >>> import numpy as np
@@ -19,5 +19,5 @@ class CgmAge(Allocating):
     fair = True
     monotone = True
 
-    def frequencies(self, rates: Floats, weights: Floats, total: float) -> Floats:
-        return for_age(rates, weights, total)
+    def allocate(self, rates: Floats, weights: Floats, total: float) -> Floats:
+        return allocate_for_age(rates, weights, total)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from headwater.estimate.base import Floats
-from headwater.schedule.allocating import Allocating
-from headwater.schedule.frequencies import for_freshness
+from headwater.schedule.allocating import AllocationStrategy
+from headwater.schedule.frequencies import allocate_for_freshness
 
 
-class CgmFreshness(Allocating):
+class CgmFreshness(AllocationStrategy):
     """Frequencies of greatest average freshness (Cho & Garcia-Molina 2003; CGM03(Freshness) in Sia & Cho, Table 2).
 
     It gives up feeds that publish too often, so it promises neither fairness nor that a busier feed gets more.
@@ -19,5 +19,5 @@ class CgmFreshness(Allocating):
 
     name = "cgm_freshness"
 
-    def frequencies(self, rates: Floats, weights: Floats, total: float) -> Floats:
-        return for_freshness(rates, weights, total)
+    def allocate(self, rates: Floats, weights: Floats, total: float) -> Floats:
+        return allocate_for_freshness(rates, weights, total)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from headwater.estimate.base import Floats
-from headwater.schedule.frequencies import for_delay
-from headwater.schedule.scheduled import Scheduled
+from headwater.schedule.frequencies import allocate_for_delay
+from headwater.schedule.scheduled import RetrievalScheduleStrategy
 
 
-class Combined(Scheduled):
+class Combined(RetrievalScheduleStrategy):
     """m_i = k·√(w_i·λ_i) at the times of Theorems 2 and 3 (Sia & Cho, “combined”).
 
     >>> import numpy as np
@@ -19,5 +19,5 @@ class Combined(Scheduled):
     fair = True
     monotone = True
 
-    def frequencies(self, rates: Floats, weights: Floats, total: float) -> Floats:
-        return for_delay(rates, weights, total)
+    def allocate(self, rates: Floats, weights: Floats, total: float) -> Floats:
+        return allocate_for_delay(rates, weights, total)

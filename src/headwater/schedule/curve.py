@@ -14,16 +14,16 @@ from functools import lru_cache
 import numpy as np
 
 from headwater.estimate.base import DAY, Floats
-from headwater.estimate.poisson import at_least
+from headwater.estimate.poisson import poisson_tail
 from headwater.schedule.bounds import LONGEST
-from headwater.schedule.target import reach
+from headwater.schedule.target import predict_quality
 
-LOST = 3 * DAY  # seconds of waiting that a lost item counts for, as in `value`
+LOST_ITEM_DELAY = 3 * DAY  # seconds of waiting that a lost item counts for, as in `value`
 _MU = np.geomspace(1e-4, 1e4, 400)  # expected items per interval
 
 
 @dataclass(frozen=True, slots=True)
-class Bought:
+class PredictedQuality:
     """What a budget (requests per minute) is believed to bring; `used` is less where more would help nobody."""
 
     budget: float
@@ -33,13 +33,13 @@ class Bought:
     delay: float
 
 
-def bought(
+def quality_by_budget(
     rates: Floats, windows: Floats, weights: Floats, budgets: Sequence[float], *, shortest: float = 120.0
-) -> list[Bought]:
+) -> list[PredictedQuality]:
     """For each budget. `rates` are items per second, `shortest` the shortest interval that manners allow.
 
     >>> one = np.ones(1)
-    >>> half, full = bought(0.001 * one, 1e6 * one, one, [0.05, 0.1])  # an endless window loses nothing
+    >>> half, full = quality_by_budget(0.001 * one, 1e6 * one, one, [0.05, 0.1])  # an endless window loses nothing
     >>> half.completeness, round(half.delay), round(full.delay)  # every 20 and every 10 minutes
     (1.0, 600, 300)
     """
@@ -47,23 +47,23 @@ def bought(
         return []
     rates, windows = np.maximum(rates, 1e-9), np.maximum(windows, 1.0)
     weights = np.where(weights > 0, weights, 1e-12)
-    spread = Spread(rates, windows, np.ones(len(rates)), shortest)
+    spread = BudgetSpread(rates, windows, np.ones(len(rates)), shortest)
     found = []
     for budget in budgets:
         every = spread.intervals(weights, budget)
-        completeness, freshness, delay = reach(rates, windows, weights, every)
-        found.append(Bought(budget, float((60.0 / every).sum()), min(completeness, 1.0), freshness, delay))
+        completeness, freshness, delay = predict_quality(rates, windows, weights, every)
+        found.append(PredictedQuality(budget, float((60.0 / every).sum()), min(completeness, 1.0), freshness, delay))
     return found
 
 
-class Spread:
+class BudgetSpread:
     """How `value` spreads a budget over feeds, of which each may stand for `many`."""
 
     def __init__(self, rates: Floats, windows: Floats, many: Floats, shortest: float) -> None:
         self._rates = rates
         self._many = many
         self._shortest = max(shortest, 1.0)
-        self._gains = _gains(rates, windows)
+        self._gains = _log_index_by_items(rates, windows)
 
     def intervals(self, weights: Floats, budget: float) -> Floats:
         """Seconds between two refreshes of each, at the price where all cost `budget` requests per minute; the price
@@ -87,15 +87,15 @@ class Spread:
         return at(dear)
 
 
-def _gains(rates: Floats, windows: Floats) -> Floats:
+def _log_index_by_items(rates: Floats, windows: Floats) -> Floats:
     """Logarithm of the index of each feed (row) of weight 1 at each number of expected items (column); rising along a
     row."""
     sizes, place = np.unique(np.rint(windows), return_inverse=True)
-    losses = np.stack([_losing(float(size)) for size in sizes])[place]
+    losses = np.stack([_loss_index(float(size)) for size in sizes])[place]
     waiting = _MU**2 / (2 * rates[:, None])
-    return np.asarray(np.log(waiting + LOST * losses))
+    return np.asarray(np.log(waiting + LOST_ITEM_DELAY * losses))
 
 
 @lru_cache(maxsize=1000)
-def _losing(size: float) -> Floats:
-    return np.asarray(size * at_least(np.full(len(_MU), size + 1), _MU))
+def _loss_index(size: float) -> Floats:
+    return np.asarray(size * poisson_tail(np.full(len(_MU), size + 1), _MU))

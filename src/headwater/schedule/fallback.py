@@ -13,20 +13,20 @@ import numpy as np
 
 from headwater.errors import StrategyError
 from headwater.estimate.base import Bools, Estimator, Floats, Rows
-from headwater.schedule.base import Budget, Choice, Explained, Observed, Strategy, Table, best
+from headwater.schedule.base import Budget, Choice, Decision, Observed, Strategy, Table, take_best
 from headwater.schedule.uniform import Uniform
 
-Answer = TypeVar("Answer")
+Returned = TypeVar("Returned")
 
 
-class Guarded(Strategy):
+class GuardedStrategy(Strategy):
     """Asks `inner` and checks the answer; from its first failure on `uniform` decides, and `problem` says why.
 
     >>> class Broken(Uniform):
     ...     name = "broken"
     ...     def choose(self, table, now, budget, candidates=None):
     ...         raise ZeroDivisionError("division by zero")
-    >>> guarded = Guarded(Broken(2))
+    >>> guarded = GuardedStrategy(Broken(2))
     >>> guarded.choose(Table.of(2), 0.0, Budget(1)).rows.tolist()
     [0]
     >>> guarded.problem
@@ -53,21 +53,21 @@ class Guarded(Strategy):
 
     @property
     def due(self) -> Floats | None:
-        return self._safely("telling what is due", lambda: self.inner.due)
+        return self._call_inner("telling what is due", lambda: self.inner.due)
 
-    def believe(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
-        return self._safely("saying what it believes", lambda: self.inner.believe(ask))
+    def ask_estimator(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
+        return self._call_inner("saying what it believes", lambda: self.inner.ask_estimator(ask))
 
     def resize(self, feeds: int) -> None:
         super().resize(feeds)
         if hasattr(self, "inner"):  # not while the base class is still being built
-            self._safely("growing", lambda: self.inner.resize(feeds))
+            self._call_inner("growing", lambda: self.inner.resize(feeds))
 
     def save(self) -> dict[str, Any]:
         try:
             return self.inner.save()
         except Exception as error:
-            self._broke("saving its state", error)
+            self._record_problem("saving its state", error)
             return self._uniform.save()
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -76,61 +76,63 @@ class Guarded(Strategy):
         except StrategyError:
             raise  # state of another version: the caller puts it aside
         except Exception as error:
-            self._broke("loading its state", error)
+            self._record_problem("loading its state", error)
         super().resize(len(self.inner))
 
     def observe(self, table: Table, seen: Observed) -> None:
-        self._safely("learning", lambda: self.inner.observe(table, seen))
+        self._call_inner("learning", lambda: self.inner.observe(table, seen))
 
-    def failed(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
-        self._safely("hearing of failures", lambda: self.inner.failed(table, rows, at, failures))
+    def observe_failures(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
+        self._call_inner("hearing of failures", lambda: self.inner.observe_failures(table, rows, at, failures))
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         def asked() -> Choice:
             choice = self.inner.choose(table, now, budget, None if candidates is None else candidates.copy())
-            broken = breach(choice, table, budget, candidates, self.inner.within_budget)
+            broken = find_breach(choice, table, budget, candidates, self.inner.within_budget)
             if broken:
                 raise ValueError(broken)
-            return choice if budget.room is None else best(np.asarray(choice.rows), _order(choice), budget)
+            return (
+                choice if budget.room is None else take_best(np.asarray(choice.rows), _value_by_order(choice), budget)
+            )
 
-        answer = self._safely("choosing", asked)
+        answer = self._call_inner("choosing", asked)
         return answer if answer is not None else self._uniform.choose(table, now, budget, candidates)
 
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
 
     def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
-        told = self._safely("explaining", lambda: self.inner.reasons(table, rows, now))
+        told = self._call_inner("explaining", lambda: self.inner.reasons(table, rows, now))
         return super().reasons(table, rows, now) if told is None else told
 
-    def explain(self, table: Table, row: int, now: float) -> Explained:
-        told = self._safely("explaining", lambda: self.inner.explain(table, row, now))
+    def explain(self, table: Table, row: int, now: float) -> Decision:
+        told = self._call_inner("explaining", lambda: self.inner.explain(table, row, now))
         if told is not None:
             return told
         by_turn = self._uniform.explain(table, row, now)
-        return Explained(f"{self.problem} {by_turn.reason}", by_turn.value, by_turn.price, by_turn.due)
+        return Decision(f"{self.problem} {by_turn.reason}", by_turn.value, by_turn.price, by_turn.due)
 
-    def _safely(self, doing: str, act: Callable[[], Answer]) -> Answer | None:
+    def _call_inner(self, doing: str, act: Callable[[], Returned]) -> Returned | None:
         if self._problem is not None:
             return None
         try:
             return act()
         except Exception as error:  # whatever a person's own code may raise
-            self._broke(doing, error)
+            self._record_problem(doing, error)
             return None
 
-    def _broke(self, doing: str, error: Exception) -> None:
+    def _record_problem(self, doing: str, error: Exception) -> None:
         if self._problem is None:
             what = f"{type(error).__name__}: {error}"
             self._problem = f"The strategy “{self.name}” failed while {doing} ({what}); uniform has taken over."
 
 
-def _order(choice: Choice) -> Floats:
+def _value_by_order(choice: Choice) -> Floats:
     """Values that keep the order of a choice while hosts without room are left out of it."""
     return -np.arange(len(choice.rows), dtype=np.float64)
 
 
-def breach(choice: Any, table: Table, budget: Budget, candidates: Bools | None, within_budget: bool) -> str | None:
+def find_breach(choice: Any, table: Table, budget: Budget, candidates: Bools | None, within_budget: bool) -> str | None:
     """What is wrong with a choice, None if it keeps the contract."""
     if not isinstance(choice, Choice):
         return f"it returned a {type(choice).__name__}, not a Choice"

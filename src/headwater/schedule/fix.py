@@ -7,22 +7,22 @@ from typing import ClassVar
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, Floats
-from headwater.schedule.base import Interval, Observed, Table
+from headwater.schedule.base import IntervalStrategy, Observed, Table
 from headwater.schedule.bounds import LONGEST, SHORTEST
 
 
-class Fix(Interval):
+class FixedInterval(IntervalStrategy):
     """Every feed after the same time (Urbansky et al., 3.1), within [2 min, 31 d]."""
 
     every: ClassVar[float]
     shortest, longest = SHORTEST, LONGEST
     monotone = True
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
         return np.full(len(seen), self.every)
 
 
-class Fix1h(Fix):
+class Fix1h(FixedInterval):
     """Every feed once an hour: u = 1 h.
 
     >>> one = np.ones(1)
@@ -36,7 +36,7 @@ class Fix1h(Fix):
     every = HOUR
 
 
-class Fix1d(Fix):
+class Fix1d(FixedInterval):
     """Every feed once a day: u = 24 h.
 
     >>> one = np.ones(1)

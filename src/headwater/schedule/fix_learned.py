@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headwater.estimate.learned_once import LearnedOnce
-from headwater.schedule.predicted import Predicted
+from headwater.schedule.predicted import PredictedInterval
 
 
-class FixLearned(Predicted):
+class FixLearned(PredictedInterval):
     """u = mean gap of the first window (Urbansky et al., “Fix Learned”, eq. 1), within [2 min, 31 d]; else 1 h.
 
     >>> import numpy as np

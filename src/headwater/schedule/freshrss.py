@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, MINUTE, Floats
-from headwater.schedule.base import Interval, Observed, Table
-from headwater.schedule.miniflux import hinted
+from headwater.schedule.base import IntervalStrategy, Observed, Table
+from headwater.schedule.miniflux import read_hints
 
 
-class FreshRSS(Interval):
+class FreshRSS(IntervalStrategy):
     """Due after `ttl` (1 h, at least 15 min), oldest first; not before the cache expiry, kept within [800 s, 24 h].
 
     >>> one, s = np.ones(1), FreshRSS(1)
@@ -25,6 +25,6 @@ class FreshRSS(Interval):
         self.ttl = max(ttl, 15 * MINUTE)
         super().__init__(feeds, scale=scale)
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
-        asked = hinted(seen)
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
+        asked = read_hints(seen)
         return np.maximum(self.ttl, np.where(asked > 0, np.clip(asked, 800.0, DAY), 0.0))

@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, HOUR, MINUTE, Bools, Floats, Rows
-from headwater.estimate.slots import chunks
+from headwater.estimate.slots import iterate_blocks
 from headwater.model import Hints, Known, Validators
-from headwater.schedule.wishes import day_mask, hour_mask, sy_interval, wished_interval
+from headwater.schedule.wishes import hinted_interval, next_syndication_time, skip_days_mask, skip_hours_mask
 
 FLOOR = HOUR  # an unproven feed gets one poll an hour
-LEAST = 2 * MINUTE  # and no feed ever more than one in two minutes
-LONGEST_WISH = DAY
-SAFETY = 12 * HOUR  # a pushed feed is still looked at, in case the hub has forgotten us
+LEAST_INTERVAL = 2 * MINUTE  # and no feed ever more than one in two minutes
+LONGEST_HINT = DAY
+SAFETY_POLL = 12 * HOUR  # a pushed feed is still looked at, in case the hub has forgotten us
 BACK_OFF = 10 * MINUTE  # first pause after an error, doubled up to one a day: always recovers
-BACK_OFFS = np.array([0.0, *(min(BACK_OFF * 2.0**errors, DAY) for errors in range(9))])
+BACK_OFF_PAUSES = np.array([0.0, *(min(BACK_OFF * 2.0**errors, DAY) for errors in range(9))])
 
 EVERY_HOUR, EVERY_DAY = (1 << 24) - 1, (1 << 7) - 1  # as masks of what is skipped
 BLOCK = 32_768  # feeds judged at a time: what is computed on the way of so many stays in the cache
@@ -53,11 +53,11 @@ class Reason(IntEnum):
     LEAST = 11
 
     @property
-    def said(self) -> str:
-        return _SAID[self]
+    def sentence(self) -> str:
+        return _SENTENCES[self]
 
 
-_SAID = {
+_SENTENCES = {
     Reason.FREE: "may be refreshed now",
     Reason.PAUSED: "paused by a person",
     Reason.GONE: "gone: the server said 410",
@@ -74,7 +74,7 @@ _SAID = {
 
 
 @dataclass(slots=True)
-class Standing:
+class PolitenessFacts:
     """What the rules need to know, one row per feed. −inf stands for never, NaN in `earned` for nothing earned.
 
     `earned` is the interval that a learned rate, a hint or a person's setting justifies; `jitter` in [0, 1) is drawn by
@@ -100,7 +100,7 @@ class Standing:
     host: Rows
 
     @classmethod
-    def of(cls, feeds: int) -> Standing:
+    def of(cls, feeds: int) -> PolitenessFacts:
         never, no, zero = np.full(feeds, -np.inf), np.zeros(feeds, bool), np.zeros(feeds, np.int32)
         given = {
             "wish": np.full(feeds, np.nan),
@@ -119,24 +119,26 @@ class Standing:
 
 
 def allowed_from(
-    feeds: Standing, now: float, host_not_before: Floats | None = None, *, least: float = LEAST
+    feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None, *, least: float = LEAST_INTERVAL
 ) -> tuple[Floats, NDArray[np.int8]]:
     """Each feed's earliest moment and the reason that sets it; `now` and FREE where nothing holds it back.
 
     `least` is lowered only for servers of one's own: a demonstration, a test network.
     """
     if len(feeds) <= BLOCK:
-        return _allowed_from(feeds, now, host_not_before, least)
-    names = [f.name for f in fields(Standing)]
+        return _allowed_from_block(feeds, now, host_not_before, least)
+    names = [f.name for f in fields(PolitenessFacts)]
     blocks = [
-        _allowed_from(Standing(**{name: getattr(feeds, name)[part] for name in names}), now, host_not_before, least)
-        for part in chunks(len(feeds), BLOCK)
+        _allowed_from_block(
+            PolitenessFacts(**{name: getattr(feeds, name)[part] for name in names}), now, host_not_before, least
+        )
+        for part in iterate_blocks(len(feeds), BLOCK)
     ]
     return np.concatenate([at for at, _ in blocks]), np.concatenate([why for _, why in blocks])
 
 
-def _allowed_from(
-    feeds: Standing, now: float, host_not_before: Floats | None, least: float
+def _allowed_from_block(
+    feeds: PolitenessFacts, now: float, host_not_before: Floats | None, least: float
 ) -> tuple[Floats, NDArray[np.int8]]:
     """Each rule looks only at the feeds it concerns: most concern few, and all feeds are judged at every decision."""
     at = np.full(len(feeds), now)
@@ -153,20 +155,24 @@ def _allowed_from(
     asked = np.flatnonzero(feeds.asked)
     for_a_person = at[asked], why[asked]
     stretch = 1 + 0.1 * feeds.jitter
-    floor, bare = _floor(feeds, least)
+    floor, bare = _find_shortest_intervals(feeds, least)
     hold(feeds.last + floor * stretch, Reason.FLOOR)
     why[bare[why[bare] == Reason.FLOOR]] = Reason.UNCHANGING
     if len(pushed := np.flatnonzero(feeds.pushed)):
-        hold(feeds.last[pushed] + SAFETY * stretch[pushed], Reason.PUSHED, pushed)
+        hold(feeds.last[pushed] + SAFETY_POLL * stretch[pushed], Reason.PUSHED, pushed)
     wishing = np.flatnonzero(
         ((feeds.fresh_until > now) | (feeds.success + feeds.wish > now)) & (feeds.success > -np.inf)
     )
     if len(wishing):
-        hold(_fresh_until(feeds, wishing), Reason.FRESH, wishing)
+        hold(_find_freshness_end(feeds, wishing), Reason.FRESH, wishing)
     if len(failing := np.flatnonzero(feeds.failures > 0)):
-        hold(feeds.last[failing] + back_off(feeds.failures[failing], feeds.jitter[failing]), Reason.BACK_OFF, failing)
+        hold(
+            feeds.last[failing] + back_off_pause(feeds.failures[failing], feeds.jitter[failing]),
+            Reason.BACK_OFF,
+            failing,
+        )
     if len(skipping := np.flatnonzero((feeds.skip_hours | feeds.skip_days) != 0)):
-        hold(_awake(feeds, skipping, at[skipping]), Reason.SKIPPED, skipping)
+        hold(_find_waking_time(feeds, skipping, at[skipping]), Reason.SKIPPED, skipping)
     at[asked], why[asked] = for_a_person  # wishes and our own restraint give way to a person, the rest does not
     hold(feeds.not_before, Reason.RETRY_AFTER)
     if host_not_before is not None:
@@ -177,7 +183,9 @@ def _allowed_from(
     return at, why
 
 
-def candidates(feeds: Standing, now: float, host_not_before: Floats | None = None) -> tuple[Bools, NDArray[np.int8]]:
+def find_candidates(
+    feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None
+) -> tuple[Bools, NDArray[np.int8]]:
     """Which feeds a strategy may choose from at `now`, and for every other one the reason (a `Reason`)."""
     at, why = allowed_from(feeds, now, host_not_before)
     return at <= now, why
@@ -194,11 +202,11 @@ def next_allowed(
     earned: float | None = None,
     host_not_before: float | None = None,
     jitter: float = 0.0,
-    least: float = LEAST,
+    least: float = LEAST_INTERVAL,
 ) -> tuple[float, Reason]:
     """When one feed may next be asked, and why not earlier; `(now, FREE)` if at once, `(inf, …)` if never."""
-    one = Standing.of(1)
-    fill(one, np.array([0]), [known])
+    one = PolitenessFacts.of(1)
+    load_facts(one, np.array([0]), [known])
     one.paused[0], one.gone[0], one.pushed[0], one.asked[0], one.jitter[0] = paused, gone, pushed, asked, jitter
     one.earned[0] = np.nan if earned is None else earned
     host = None if host_not_before is None else np.array([host_not_before])
@@ -206,44 +214,46 @@ def next_allowed(
     return float(at[0]), Reason(int(why[0]))
 
 
-def fill(feeds: Standing, rows: Rows, known: Sequence[Known]) -> None:
+def load_facts(feeds: PolitenessFacts, rows: Rows, known: Sequence[Known]) -> None:
     """Copy what the store keeps of some feeds into the arrays, column by column; once per refresh, not per decision."""
-    feeds.last[rows] = [_moment(one.last_refresh) for one in known]
-    feeds.success[rows] = [_moment(one.last_success) for one in known]
-    feeds.change[rows] = [_moment(one.last_change) for one in known]
-    feeds.not_before[rows] = [_moment(one.not_before) for one in known]
-    feeds.fresh_until[rows] = [_moment(one.fresh_until) for one in known]
+    feeds.last[rows] = [_time_or_never(one.last_refresh) for one in known]
+    feeds.success[rows] = [_time_or_never(one.last_success) for one in known]
+    feeds.change[rows] = [_time_or_never(one.last_change) for one in known]
+    feeds.not_before[rows] = [_time_or_never(one.not_before) for one in known]
+    feeds.fresh_until[rows] = [_time_or_never(one.fresh_until) for one in known]
     feeds.failures[rows] = [one.failures for one in known]
     feeds.validators[rows] = [one.validators != NO_VALIDATORS for one in known]
     feeds.wish[rows], feeds.skip_hours[rows], feeds.skip_days[rows] = np.nan, 0, 0
     for row, one in zip(rows.tolist(), known, strict=True):
         if one.hints != NO_HINTS:
-            _wishes(feeds, row, one)
+            _load_hints(feeds, row, one)
 
 
-def _wishes(feeds: Standing, row: int, known: Known) -> None:
+def _load_hints(feeds: PolitenessFacts, row: int, known: Known) -> None:
     """What the document asks for; most ask for nothing."""
-    wish = wished_interval(known.hints)
+    wish = hinted_interval(known.hints)
     feeds.wish[row] = np.nan if wish is None else wish
-    feeds.fresh_until[row] = max(feeds.fresh_until[row], _moment(sy_interval(known.hints, known.last_success)))
-    feeds.skip_hours[row] = hour_mask(known.hints.skip_hours)
-    feeds.skip_days[row] = day_mask(known.hints.skip_days)
+    feeds.fresh_until[row] = max(
+        feeds.fresh_until[row], _time_or_never(next_syndication_time(known.hints, known.last_success))
+    )
+    feeds.skip_hours[row] = skip_hours_mask(known.hints.skip_hours)
+    feeds.skip_days[row] = skip_days_mask(known.hints.skip_days)
 
 
-def _moment(time: float | None) -> float:
+def _time_or_never(time: float | None) -> float:
     return -np.inf if time is None else time
 
 
-def back_off(failures: NDArray[np.int32], jitter: Floats) -> Floats:
+def back_off_pause(failures: NDArray[np.int32], jitter: Floats) -> Floats:
     """10 min after the first failure, doubled each time up to a day, plus up to half of it by chance.
 
-    >>> back_off(np.array([0, 1, 2, 3, 50]), np.zeros(5)).tolist()
+    >>> back_off_pause(np.array([0, 1, 2, 3, 50]), np.zeros(5)).tolist()
     [0.0, 600.0, 1200.0, 2400.0, 86400.0]
     """
-    return np.asarray(BACK_OFFS[np.minimum(failures, len(BACK_OFFS) - 1)] * (1 + jitter / 2))
+    return np.asarray(BACK_OFF_PAUSES[np.minimum(failures, len(BACK_OFF_PAUSES) - 1)] * (1 + jitter / 2))
 
 
-def earned_interval(rate: Floats, least: float = LEAST) -> Floats:
+def earned_interval(rate: Floats, least: float = LEAST_INTERVAL) -> Floats:
     """The interval that a learned rate (items per second) justifies: one item's worth, at least two minutes.
 
     >>> earned_interval(np.array([1 / 600, 1.0])).tolist()  # an item every ten minutes; one a second
@@ -252,7 +262,7 @@ def earned_interval(rate: Floats, least: float = LEAST) -> Floats:
     return np.maximum(1.0 / np.maximum(rate, 1e-12), least)
 
 
-def _floor(feeds: Standing, least: float) -> tuple[Floats, Rows]:
+def _find_shortest_intervals(feeds: PolitenessFacts, least: float) -> tuple[Floats, Rows]:
     """The shortest interval each feed has earned, and which feeds stand under the once-a-day rule."""
     best = np.fmin(feeds.earned, feeds.wish)
     hinted = np.flatnonzero((feeds.fresh_until > -np.inf) & (feeds.success > -np.inf))
@@ -266,14 +276,14 @@ def _floor(feeds: Standing, least: float) -> tuple[Floats, Rows]:
     return floor, bare
 
 
-def _fresh_until(feeds: Standing, rows: Rows) -> Floats:
+def _find_freshness_end(feeds: PolitenessFacts, rows: Rows) -> Floats:
     """Until when the server's wishes reach; a year of max-age must not silence a feed."""
     success = feeds.success[rows]
     wish = np.fmax(feeds.fresh_until[rows], success + feeds.wish[rows])
-    return np.asarray(np.minimum(wish, success + LONGEST_WISH))
+    return np.asarray(np.minimum(wish, success + LONGEST_HINT))
 
 
-def _awake(feeds: Standing, rows: Rows, at: Floats) -> Floats:
+def _find_waking_time(feeds: PolitenessFacts, rows: Rows, at: Floats) -> Floats:
     """The first moment from `at` that lies in no hour or day that `rows` skip. A feed that skips every hour or every
     day asks for nothing sensible, and gets `at` itself."""
     moment = at.copy()
@@ -283,16 +293,16 @@ def _awake(feeds: Standing, rows: Rows, at: Floats) -> Floats:
         hour = np.floor(moment[left] / HOUR).astype(np.int64)
         of_day, weekday = hour % 24, (hour // 24 + 3) % 7  # 1 January 1970 was a Thursday
         day_off = (days[left] >> weekday) & 1 == 1
-        asleep = np.where(day_off, 24 - of_day, _hours_on_end(hours[left], of_day))
+        asleep = np.where(day_off, 24 - of_day, _count_skipped_hours(hours[left], of_day))
         moment[left] = np.where(asleep > 0, (hour + asleep) * HOUR, moment[left])
         left = left[(asleep > 0) & (days[left] != 0)]  # where it woke up may be a day off, or an hour
     return moment
 
 
-def _hours_on_end(skipped: NDArray[np.int32], hour: NDArray[np.int64]) -> NDArray[np.int64]:
+def _count_skipped_hours(skipped: NDArray[np.int32], hour: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many skipped hours follow each other from `hour` on, over midnight if need be.
 
-    >>> _hours_on_end(np.array([0b111, 0b1 | 0b11 << 22, 0]), np.array([1, 22, 0])).tolist()
+    >>> _count_skipped_hours(np.array([0b111, 0b1 | 0b11 << 22, 0]), np.array([1, 22, 0])).tolist()
     [2, 3, 0]
     """
     turned = ((skipped | (skipped.astype(np.int64) << 24)) >> hour) & EVERY_HOUR

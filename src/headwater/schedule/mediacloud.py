@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, MINUTE, Column, Floats
-from headwater.schedule.base import Interval, Observed, Table
+from headwater.schedule.base import IntervalStrategy, Observed, Table
 
 
-class MediaCloud(Interval):
+class MediaCloud(IntervalStrategy):
     """Duplicates < 33 %: 60 min sooner; ≥ 67 %: 10 min later (60 more if silent for 31 d); within [10 min, 24 h].
 
     >>> one, s = np.ones(1), MediaCloud(1)
@@ -27,7 +27,7 @@ class MediaCloud(Interval):
             "changed": Column(np.nan, dtype=np.float64),
         }
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
         pause = self._columns["pause"][seen.rows].astype(np.float64)
         overlap = 1 - np.where(seen.window > 0, np.minimum(seen.new / np.maximum(seen.window, 1.0), 1.0), 0.0)
         changed = np.where(

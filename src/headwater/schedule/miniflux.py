@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, Bools, Floats, Rows
-from headwater.schedule.base import Budget, Choice, Interval, Observed, Table
+from headwater.schedule.base import Budget, Choice, IntervalStrategy, Observed, Table
 
 
-def hinted(seen: Observed) -> Floats:
+def read_hints(seen: Observed) -> Floats:
     """The pause each server asked for, 0 where it asked for none."""
     return np.zeros(len(seen)) if seen.hint is None else np.nan_to_num(seen.hint, nan=0.0)
 
 
-class Batched(Interval):
+class BatchedInterval(IntervalStrategy):
     """Miniflux's worker: every `batch_every` seconds it takes at most `batch` due feeds, oldest first.
 
     After three failures in a row a feed is not asked again (until a person does).
@@ -40,11 +40,11 @@ class Batched(Interval):
         most = Budget(min(budget.now, self.batch), budget.rate, budget.host, budget.room)
         return super().choose(table, now, most, candidates)
 
-    def failed(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
+    def observe_failures(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
         self.due[rows[failures >= 3]] = np.inf
 
 
-class Miniflux(Batched):
+class Miniflux(BatchedInterval):
     """next = min(max(60 min, hint), 24 h); a batch of 100 every 60 min (Miniflux, “round robin”).
 
     >>> one, s = np.ones(1), Miniflux(1)
@@ -56,5 +56,5 @@ class Miniflux(Batched):
     name = "miniflux"
     monotone = True
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
-        return np.minimum(np.maximum(HOUR, hinted(seen)), DAY)
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
+        return np.minimum(np.maximum(HOUR, read_hints(seen)), DAY)

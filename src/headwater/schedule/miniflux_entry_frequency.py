@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import DAY, HOUR, MINUTE, WEEK, Column, Floats
-from headwater.estimate.learner import spread
-from headwater.estimate.recent import remember, span
+from headwater.estimate.learner import spread_undated_items
+from headwater.estimate.recent import count_since, merge_dates
 from headwater.schedule.base import Observed, Table
-from headwater.schedule.miniflux import Batched, hinted
+from headwater.schedule.miniflux import BatchedInterval, read_hints
 
-KEPT = 50  # entries remembered; of a busier week the newest fifty give the same mean gap
+MINIFLUX_DATES_KEPT = 50  # entries remembered; of a busier week the newest fifty give the same mean gap
 
 
-class MinifluxEntryFrequency(Batched):
+class MinifluxEntryFrequency(BatchedInterval):
     """Entries of the last 7 days: w = ⌈7 d / mean gap⌉, 0 if fewer than two; interval = clamp(7 d / w, 5 min, 24 h).
 
     No entries: 24 h. Then at least what the server asked for. (Miniflux, “entry frequency”.)
@@ -35,14 +35,18 @@ class MinifluxEntryFrequency(Batched):
         super().__init__(feeds, batch=batch, batch_every=batch_every, scale=scale)
 
     def layout(self) -> dict[str, Column]:
-        return {**super().layout(), "dates": Column(-np.inf, (KEPT,), np.float64)}
+        return {**super().layout(), "dates": Column(-np.inf, (MINIFLUX_DATES_KEPT,), np.float64)}
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
         start = np.where(np.isfinite(seen.start), seen.start, seen.end)
-        remember(self._columns["dates"], seen.rows, spread(start, seen.end, seen.new, seen.published, KEPT))
-        count, oldest, newest = span(self._columns["dates"], seen.rows, seen.end - WEEK)
+        merge_dates(
+            self._columns["dates"],
+            seen.rows,
+            spread_undated_items(start, seen.end, seen.new, seen.published, MINIFLUX_DATES_KEPT),
+        )
+        count, oldest, newest = count_since(self._columns["dates"], seen.rows, seen.end - WEEK)
         some = count >= 2
         gap = np.maximum(newest[some] - oldest[some], 1.0) / (count[some] - 1)
         pause = np.full(len(seen), DAY)
         pause[some] = np.clip(WEEK / np.ceil(WEEK / gap), 5 * MINUTE, DAY)
-        return np.asarray(np.maximum(pause, hinted(seen)))
+        return np.asarray(np.maximum(pause, read_hints(seen)))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from headwater.estimate.moving_average import MovingAverage as Gaps
-from headwater.schedule.predicted import Predicted
+from headwater.schedule.predicted import PredictedInterval
 
 
-class MovingAverage(Predicted):
+class MovingAverageInterval(PredictedInterval):
     """u = mean gap of the last window with a virtual item at an empty poll (Urbansky et al., eq. 1–2).
 
     >>> import numpy as np
     >>> from headwater.estimate.base import Ragged
     >>> from headwater.schedule.base import Observed, Table
-    >>> one, s, table, row = np.ones(1), MovingAverage(1), Table.of(1), np.array([0])
+    >>> one, s, table, row = np.ones(1), MovingAverageInterval(1), Table.of(1), np.array([0])
     >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 500.0, 1000.0]))
     >>> s.observe(table, Observed(row, -np.inf * one, 1000 * one, 3 * one, 3 * one, one > 1, dates))
     >>> s.observe(table, Observed(row, 1000 * one, 2000 * one, 0 * one, 3 * one, one > 1))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import DAY, MINUTE, Column, Floats
-from headwater.estimate.learner import spread
-from headwater.estimate.recent import remember, span
-from headwater.schedule.base import Interval, Observed, Table
+from headwater.estimate.learner import spread_undated_items
+from headwater.estimate.recent import count_since, merge_dates
+from headwater.schedule.base import IntervalStrategy, Observed, Table
 
-MONTH = 30 * DAY
-KEPT = 32  # thirty stories in thirty days are one a day, the most the rule tells apart
+NEWSBLUR_MONTH = 30 * DAY
+NEWSBLUR_DATES_KEPT = 32  # thirty stories in thirty days are one a day, the most the rule tells apart
 
 
-class NewsBlur(Interval):
+class NewsBlur(IntervalStrategy):
     """Minutes to the next fetch, from stories per day (spd, over 30 days) and subscribers (s):
 
     spd ≥ 1: 6 if s ≥ 10, 15 if s > 1, else 45; 0 < spd < 1: 60(1 − spd) if s > 1, else 360(1 − spd); spd = 0: 360 if
@@ -34,15 +34,19 @@ class NewsBlur(Interval):
         super().__init__(feeds, scale=scale)
 
     def layout(self) -> dict[str, Column]:
-        return {**super().layout(), "dates": Column(-np.inf, (KEPT,), np.float64)}
+        return {**super().layout(), "dates": Column(-np.inf, (NEWSBLUR_DATES_KEPT,), np.float64)}
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
         start = np.where(np.isfinite(seen.start), seen.start, seen.end)
-        remember(self._columns["dates"], seen.rows, spread(start, seen.end, seen.new, seen.published, KEPT))
-        count, _, _ = span(self._columns["dates"], seen.rows, seen.end - MONTH)
+        merge_dates(
+            self._columns["dates"],
+            seen.rows,
+            spread_undated_items(start, seen.end, seen.new, seen.published, NEWSBLUR_DATES_KEPT),
+        )
+        count, _, _ = count_since(self._columns["dates"], seen.rows, seen.end - NEWSBLUR_MONTH)
         per_day, readers = count / 30, table.subscribers[seen.rows]
         newest = self._columns["dates"][seen.rows, -1]
-        idle = np.where(np.isfinite(newest), np.maximum((seen.end - newest) / MONTH, 1.0), 1.0)
+        idle = np.where(np.isfinite(newest), np.maximum((seen.end - newest) / NEWSBLUR_MONTH, 1.0), 1.0)
         minutes = np.select(
             [
                 (per_day >= 1) & (readers >= 10),

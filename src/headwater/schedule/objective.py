@@ -28,7 +28,7 @@ class Objective:
         if not any(weights.values()):
             raise SettingsError("The objective gives every weight as 0, so nothing would count: raise one of them.")
 
-    def options(self) -> dict[str, float]:
+    def strategy_options(self) -> dict[str, float]:
         """The same as options of a strategy with a dial."""
         return {"loss": self.completeness, "freshness": self.freshness, "delay": self.delay}
 
@@ -36,7 +36,7 @@ class Objective:
         return ",".join(f"{name}={weight:g}" for name, weight in asdict(self).items())
 
 
-WORDS = {
+NAMED_OBJECTIVES = {
     "balanced": Objective(),
     "completeness": Objective(completeness=30.0, delay=0.3),
     "freshness": Objective(completeness=1.0, freshness=20.0, delay=0.1),
@@ -44,16 +44,16 @@ WORDS = {
 }
 
 
-def parse(text: str) -> Objective:
+def parse_objective(text: str) -> Objective:
     """An objective as a person writes it.
 
-    >>> parse("completeness=10, delay=.5")
+    >>> parse_objective("completeness=10, delay=.5")
     Objective(completeness=10.0, freshness=0.0, delay=0.5)
-    >>> parse("delay") == WORDS["delay"]
+    >>> parse_objective("delay") == NAMED_OBJECTIVES["delay"]
     True
     """
-    if text.strip() in WORDS:
-        return WORDS[text.strip()]
+    if text.strip() in NAMED_OBJECTIVES:
+        return NAMED_OBJECTIVES[text.strip()]
     names = [field.name for field in fields(Objective)]
     given: dict[str, float] = dict.fromkeys(names, 0.0)
     for part in text.split(","):
@@ -64,7 +64,7 @@ def parse(text: str) -> Objective:
             given[name] = float(weight)
         except ValueError:
             raise SettingsError(
-                f"The objective “{text}” is not understood at “{part.strip()}”: give {', '.join(WORDS)},"
+                f"The objective “{text}” is not understood at “{part.strip()}”: give {', '.join(NAMED_OBJECTIVES)},"
                 " or weights such as completeness=3,freshness=0,delay=1."
             ) from None
     return Objective(**given)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from headwater.estimate.base import Bools, Estimator
-from headwater.schedule.base import Budget, Choice, Table, best
-from headwater.schedule.threshold import adjusted, keep
-from headwater.schedule.utility import Utilitarian
+from headwater.schedule.base import Budget, Choice, Table, take_best
+from headwater.schedule.threshold import adjust_threshold, store_threshold
+from headwater.schedule.utility import UtilityStrategy
 
 
-class OnlyTau(Utilitarian):
+class OnlyTau(UtilityStrategy):
     """Refresh where Uti ≥ τ (thesis eq. 4.4); τ follows the budget (alg. 4.2).
 
     With `capped=False` more than b feeds may be taken in one cycle, as in the paper's experiments, where b holds on
@@ -48,13 +48,13 @@ class OnlyTau(Utilitarian):
         return {"price": self._tau}
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, candidates)
-        rows, value = self.at_least(table, rows, now, self.price)
+        rows = self.eligible_rows(table, candidates)
+        rows, value = self.find_useful(table, rows, now, self.price)
         if budget.now > 0:
-            keep(self._shared["price"], adjusted(self.price, len(rows), budget.now))
-        return best(rows, value, budget if self.capped else unlimited(budget, len(rows)), self._rng)
+            store_threshold(self._shared["price"], adjust_threshold(self.price, len(rows), budget.now))
+        return take_best(rows, value, budget if self.capped else lift_budget(budget, len(rows)), self._rng)
 
 
-def unlimited(budget: Budget, rows: int) -> Budget:
+def lift_budget(budget: Budget, rows: int) -> Budget:
     """The same budget with room for all rows, if it has room for any."""
     return Budget(rows if budget.now > 0 else 0, budget.rate, budget.host, budget.room)

@@ -21,16 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, Floats
-from headwater.estimate.compiled import AVAILABLE, compiled
-from headwater.estimate.rhythm import HALF_HOUR, SLOTS, own_time
+from headwater.estimate.compiled import NUMBA_AVAILABLE, compile_with_numba
+from headwater.estimate.rhythm import HALF_HOUR, SLOTS, to_own_time
 
-STEPS, USUAL, REACH = 48, 10, 30  # steps in all, steps to the usual interval, longest pause in steps
+STEPS, USUAL_STEPS, MAX_PAUSE_STEPS = 48, 10, 30  # steps in all, steps to the usual interval, longest pause in steps
 LOGISTIC = 1.702  # a normal distribution function is nearly the logistic one of 1.702·z
-NEVER = -12.0  # below this many logistic units an overflow is not worth computing
+NEGLIGIBLE_OVERFLOW = -12.0  # below this many logistic units an overflow is not worth computing
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PlanTask:
     """What to plan for, one position per feed: forecast in own time, worth, price, window and the usual interval.
 
     `worth` is what an item-day of delay costs, `loss` what a lost item costs, `price` what a refresh costs; `usual`
@@ -50,14 +50,14 @@ class Task:
     dispersion: float
 
 
-def next_refresh(task: Task, fast: bool = False) -> Floats:
+def plan_next_refresh(task: PlanTask, fast: bool = False) -> Floats:
     """Days from `now` to the next refresh, one per position. `fast` takes the compiled path, if numba is installed."""
     if not len(task.now):
         return np.empty(0)
-    step = task.usual / USUAL
-    if fast and AVAILABLE:
+    step = task.usual / USUAL_STEPS
+    if fast and NUMBA_AVAILABLE:
         moment = np.empty(len(task.now))
-        compiled(_kernel)(
+        compile_with_numba(_plan_kernel)(
             np.ascontiguousarray(task.now, dtype=np.float64),
             task.clocks,
             task.base,
@@ -72,30 +72,30 @@ def next_refresh(task: Task, fast: bool = False) -> Floats:
             moment,
         )
     else:
-        moment = _with_numpy(task, step)
+        moment = _plan_with_numpy(task, step)
     return np.asarray(moment * step)
 
 
-def overflow(items: Floats, window: Floats, dispersion: float) -> Floats:
+def expect_overflow(items: Floats, window: Floats, dispersion: float) -> Floats:
     """E max(N − W, 0) for N about `items`, with variance dispersion × mean (normal, by a logistic curve).
 
-    >>> round(float(overflow(np.array(100.0), np.array(20.0), 6.0)))  # far beyond the window: N − W
+    >>> round(float(expect_overflow(np.array(100.0), np.array(20.0), 6.0)))  # far beyond the window: N − W
     80
-    >>> float(overflow(np.array(1.0), np.array(20.0), 1.0))  # nowhere near it
+    >>> float(expect_overflow(np.array(1.0), np.array(20.0), 1.0))  # nowhere near it
     0.0
     """
     spread = np.sqrt(dispersion * np.maximum(items, 1e-9))
     at = LOGISTIC * (items - window) / spread
     soft = np.where(at > 30.0, at, np.log1p(np.exp(np.minimum(at, 30.0))))
-    return np.asarray(np.where(at > NEVER, spread * soft / LOGISTIC, 0.0))
+    return np.asarray(np.where(at > NEGLIGIBLE_OVERFLOW, spread * soft / LOGISTIC, 0.0))
 
 
-def _with_numpy(task: Task, step: Floats) -> Floats:
+def _plan_with_numpy(task: PlanTask, step: Floats) -> Floats:
     feeds = len(task.now)
     steps = np.arange(STEPS + 1)
     when = task.now[:, None] + steps * (step * DAY)[:, None]
     place = np.broadcast_to(np.arange(feeds)[:, None], when.shape)
-    own = own_time(task.clocks, place, when)
+    own = to_own_time(task.clocks, place, when)
     own = own - own[:, :1]
     items = task.base[:, None] * own
     for k, scale in enumerate(task.scales):
@@ -106,24 +106,24 @@ def _with_numpy(task: Task, step: Floats) -> Floats:
     mean = items[:, -1] / (STEPS * step)
     rate = task.worth * mean * task.usual / 2 + task.price / task.usual
     value = np.zeros_like(items)
-    last = STEPS - USUAL
+    last = STEPS - USUAL_STEPS
     value[:, last:] = rate[:, None] * (STEPS - steps[last:]) * step[:, None]
     risky = np.flatnonzero(items[:, -1] > 0.3 * task.window)
-    cost = np.empty((feeds, REACH))
+    cost = np.empty((feeds, MAX_PAUSE_STEPS))
     for i in range(last - 1, -1, -1):
-        ends = np.arange(i + 1, min(i + REACH, STEPS) + 1)
+        ends = np.arange(i + 1, min(i + MAX_PAUSE_STEPS, STEPS) + 1)
         held = waiting[:, ends] - items[:, i : i + 1] * ((ends - i) * step[:, None]) - waiting[:, i : i + 1]
         cost = task.worth[:, None] * held + value[:, ends]
         if len(risky):
             coming = items[np.ix_(risky, ends)] - items[risky, i : i + 1]
-            lost = overflow(coming, task.window[risky, None], task.dispersion)
+            lost = expect_overflow(coming, task.window[risky, None], task.dispersion)
             cost[risky] += task.loss[risky, None] * np.where(coming > 0.1 * task.window[risky, None], lost, 0.0)
         value[:, i] = cost.min(1) + task.price
     best = cost.argmin(1)
-    return np.asarray(best + 1.0 + _refined(cost, best))
+    return np.asarray(best + 1.0 + _refine_step(cost, best))
 
 
-def _refined(cost: Floats, best: NDArray[np.intp]) -> Floats:
+def _refine_step(cost: Floats, best: NDArray[np.intp]) -> Floats:
     """How far from the best step the parabola through it and its neighbours has its lowest point."""
     place = np.arange(len(best))
     inner = np.clip(best, 1, cost.shape[1] - 2)
@@ -133,7 +133,7 @@ def _refined(cost: Floats, best: NDArray[np.intp]) -> Floats:
     return np.where(usable, np.clip(0.5 * (before - after) / np.where(usable, bend, 1.0), -0.5, 0.5), 0.0)
 
 
-def _kernel(
+def _plan_kernel(
     now: Any,
     clocks: Any,
     base: Any,
@@ -152,7 +152,7 @@ def _kernel(
     waiting = np.empty(STEPS + 1)
     value = np.empty(STEPS + 1)
     cost = np.empty(STEPS + 1)
-    last = STEPS - USUAL
+    last = STEPS - USUAL_STEPS
     for row in range(len(now)):
         h = step[row]
         origin = 0.0
@@ -172,7 +172,7 @@ def _kernel(
             total = max(total, 0.0)
             items[k] = max(total, items[k - 1]) if k > 0 else total
             waiting[k] = waiting[k - 1] + (items[k] + items[k - 1]) * (0.5 * h) if k > 0 else 0.0
-        usual = USUAL * h
+        usual = USUAL_STEPS * h
         rate = worth[row] * (items[STEPS] / (STEPS * h)) * usual / 2 + price[row] / usual
         risky = items[STEPS] > 0.3 * window[row]
         for k in range(last, STEPS + 1):
@@ -180,7 +180,7 @@ def _kernel(
         best = 1
         for i in range(last - 1, -1, -1):
             least = math.inf
-            for j in range(i + 1, min(i + REACH, STEPS) + 1):
+            for j in range(i + 1, min(i + MAX_PAUSE_STEPS, STEPS) + 1):
                 c = worth[row] * (waiting[j] - items[i] * ((j - i) * h) - waiting[i]) + value[j]
                 if risky:
                     coming = items[j] - items[i]
@@ -198,7 +198,7 @@ def _kernel(
                     best = j
             value[i] = least + price[row]
         shift = 0.0
-        if 1 < best < REACH:
+        if 1 < best < MAX_PAUSE_STEPS:
             bend = cost[best - 1] - 2 * cost[best] + cost[best + 1]
             if bend > 0:
                 shift = min(max(0.5 * (cost[best - 1] - cost[best + 1]) / bend, -0.5), 0.5)

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, HOUR, Floats
-from headwater.estimate.poisson import at_least, mean_shown
+from headwater.estimate.poisson import expect_shown, poisson_tail
 
-KEPT = 25  # hours: a day, and the hour that is not over
-EDGES = np.geomspace(1.0, 31 * DAY, 80)  # delays are known to a fifth of their length
+HOURS_KEPT = 25  # hours: a day, and the hour that is not over
+DELAY_EDGES = np.geomspace(1.0, 31 * DAY, 80)  # delays are known to a fifth of their length
 _SUMS = ("requests", "bytes", "got", "lost", "dated", "waited")
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class DelaySummary:
     """How long items waited between their publication and our refresh, in seconds."""
 
     items: int
@@ -33,7 +33,7 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TallyPeriod:
     """What happened in some hours; `completeness` is got / (got + lost), None before anything was published."""
 
     requests: int
@@ -41,7 +41,7 @@ class Stretch:
     got: int
     lost: float
     completeness: float | None
-    delay: Delay | None
+    delay: DelaySummary | None
 
 
 class Tally:
@@ -55,31 +55,35 @@ class Tally:
     """
 
     def __init__(self) -> None:
-        self._hour = np.full(KEPT, -1, np.int64)
-        self._sums = np.zeros((KEPT, len(_SUMS)))
-        self._delays = np.zeros((KEPT, len(EDGES) + 1))
+        self._hour = np.full(HOURS_KEPT, -1, np.int64)
+        self._sums = np.zeros((HOURS_KEPT, len(_SUMS)))
+        self._delays = np.zeros((HOURS_KEPT, len(DELAY_EDGES) + 1))
 
-    def note(self, at: float, *, weight: float, got: int, lost: float, delays: Floats, requests: int = 1) -> None:
+    def record(self, at: float, *, weight: float, got: int, lost: float, delays: Floats, requests: int = 1) -> None:
         """One refresh, or several of the same hour together."""
         hour = int(at // HOUR)
-        place = hour % KEPT
+        place = hour % HOURS_KEPT
         if self._hour[place] > hour:
             return  # older than anything that is kept
         if self._hour[place] < hour:
             self._hour[place], self._sums[place], self._delays[place] = hour, 0.0, 0.0
         self._sums[place] += (requests, weight, got, lost, len(delays), delays.sum())
         if len(delays):
-            np.add.at(self._delays[place], np.searchsorted(EDGES, delays), 1)
+            np.add.at(self._delays[place], np.searchsorted(DELAY_EDGES, delays), 1)
 
-    def stretch(self, now: float, hours: int) -> Stretch:
+    def summarise(self, now: float, hours: int) -> TallyPeriod:
         """The present hour and so many before it."""
         this = int(now // HOUR)
         mine = (self._hour > this - hours - 1) & (self._hour <= this)
         requests, weight, got, lost, dated, waited = self._sums[mine].sum(0).tolist()
         counts = self._delays[mine].sum(0)
-        delay = Delay(int(dated), waited / dated, _quantile(counts, 0.5), _quantile(counts, 0.95)) if dated else None
+        delay = (
+            DelaySummary(int(dated), waited / dated, _delay_quantile(counts, 0.5), _delay_quantile(counts, 0.95))
+            if dated
+            else None
+        )
         share = got / (got + lost) if got + lost > 0 else None
-        return Stretch(int(requests), int(weight), int(got), float(lost), share, delay)
+        return TallyPeriod(int(requests), int(weight), int(got), float(lost), share, delay)
 
     def save(self) -> dict[str, NDArray[Any]]:
         return {"hour": self._hour, "sums": self._sums, "delays": self._delays}
@@ -92,18 +96,18 @@ class Tally:
         return True
 
 
-def _quantile(counts: Floats, share: float) -> float:
+def _delay_quantile(counts: Floats, share: float) -> float:
     """The delay that this share of the items does not exceed, between the edges of its bin by proportion."""
     upto = np.cumsum(counts)
     place = int(np.searchsorted(upto, share * upto[-1]))
-    low = 0.0 if place == 0 else float(EDGES[place - 1])
-    high = float(EDGES[min(place, len(EDGES) - 1)])
+    low = 0.0 if place == 0 else float(DELAY_EDGES[place - 1])
+    high = float(DELAY_EDGES[min(place, len(DELAY_EDGES) - 1)])
     before = float(upto[place - 1]) if place else 0.0
     return low + (high - low) * float((share * upto[-1] - before) / max(counts[place], 1e-12))
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class LossForecast:
     """Per feed, from what is expected to wait: items pushed out already, its chance, the window's missing share."""
 
     lost: Floats
@@ -111,10 +115,10 @@ class Outlook:
     missing: Floats
 
 
-def outlook(expected: Floats, window: Floats) -> Outlook:
+def forecast_loss(expected: Floats, window: Floats) -> LossForecast:
     """What a Poisson count with these means does to windows of this size, at this moment.
 
-    >>> told = outlook(np.array([0.0, 10.0, 40.0]), np.full(3, 20.0))
+    >>> told = forecast_loss(np.array([0.0, 10.0, 40.0]), np.full(3, 20.0))
     >>> told.lost.round(2).tolist(), told.missing.round(2).tolist()
     ([0.0, 0.0, 20.0], [0.0, 0.5, 1.0])
     """
@@ -127,18 +131,18 @@ def outlook(expected: Floats, window: Floats) -> Outlook:
     far = some > 4 * size + 50
     chance[between[far]] = 1.0
     near = between[~far]
-    shown[near] = mean_shown(window[near], expected[near])
-    chance[near] = at_least(window[near] + 1, expected[near])
+    shown[near] = expect_shown(window[near], expected[near])
+    chance[near] = poisson_tail(window[near] + 1, expected[near])
     lost[between] = np.maximum(expected[between] - shown[between], 0.0)
-    return Outlook(lost, chance, np.clip(shown / window, 0.0, 1.0))
+    return LossForecast(lost, chance, np.clip(shown / window, 0.0, 1.0))
 
 
-def helps(
+def advise_on_loss(
     *, rate: float, window: float, least: float, pause: float, hub: bool, budget_used: float, failures: int = 0
 ) -> str:
     """What would end a feed's loss. Times in seconds; `pause` is how long manners make us wait between two refreshes.
 
-    >>> helps(rate=1.0, window=20, least=120, pause=120, hub=False, budget_used=.2)[:50]
+    >>> advise_on_loss(rate=1.0, window=20, least=120, pause=120, hub=False, budget_used=.2)[:50]
     'its window is full after 20 s, and no feed is aske'
     """
     fills = window / max(rate, 1e-12)
@@ -146,25 +150,25 @@ def helps(
         return "it offers a hub: being pushed would end the loss"
     if failures:
         return (
-            f"it has failed {'once' if failures == 1 else f'{failures} times'} and is left alone for {_span(pause)}: "
+            f"it has failed {'once' if failures == 1 else f'{failures} times'} and is left alone for {_format_span(pause)}: "
             "the health page says why, and what can be done"
         )
     if fills < least:
         return (
-            f"its window is full after {_span(fills)}, and no feed is asked twice within {_span(least)}: only its "
+            f"its window is full after {_format_span(fills)}, and no feed is asked twice within {_format_span(least)}: only its "
             "publisher can help, by a longer feed or a hub"
         )
     if pause > fills:
         return (
-            f"its window is full after {_span(fills)}, but its server is left alone for {_span(pause)}: only its "
+            f"its window is full after {_format_span(fills)}, but its server is left alone for {_format_span(pause)}: only its "
             "publisher can help, by other hints or a longer feed"
         )
     if budget_used >= 0.9:
-        return f"its window is full after {_span(fills)} and the budget is spent: raise --budget, or this feed's weight"
-    return f"its window is full after {_span(fills)} and it came in a burst: a higher weight brings it forward"
+        return f"its window is full after {_format_span(fills)} and the budget is spent: raise --budget, or this feed's weight"
+    return f"its window is full after {_format_span(fills)} and it came in a burst: a higher weight brings it forward"
 
 
-def _span(seconds: float) -> str:
+def _format_span(seconds: float) -> str:
     for size, unit in ((DAY, "d"), (HOUR, "h"), (60.0, "min")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.3g} {unit}"

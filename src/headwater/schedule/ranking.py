@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.base import DAY, Bools, Estimator, Floats, Rows
-from headwater.estimate.slots import chunks
-from headwater.schedule.base import NEVER_READ, Budget, Choice, Explained, Observed, Strategy, Table, best
+from headwater.estimate.slots import iterate_blocks
+from headwater.schedule.base import NEVER_READ, Budget, Choice, Decision, Observed, Strategy, Table, take_best
 
 BLOCK = 16_384  # rows valued at a time: eight columns of them in float64 fit into a megabyte
 
 
-class Ranking(Strategy):
+class RankingStrategy(Strategy):
     """Takes the candidates of greatest `score`. `rng` decides between equals; without it the lower row wins.
 
     `price` is the smallest score that was good enough at the last choice: what a feed must be worth to be taken.
@@ -50,11 +50,11 @@ class Ranking(Strategy):
         if self.estimator is not None:
             self.estimator.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
 
-    def value(self, table: Table, rows: Rows, now: float) -> Floats:
+    def value_feeds(self, table: Table, rows: Rows, now: float) -> Floats:
         """The score, and +inf for feeds never refreshed: whatever they bring, nothing is known of them yet."""
-        return in_blocks(lambda part: self._value(table, part, now), rows)
+        return map_blocks(lambda part: self._value_block(table, part, now), rows)
 
-    def _value(self, table: Table, rows: Rows, now: float) -> Floats:
+    def _value_block(self, table: Table, rows: Rows, now: float) -> Floats:
         known = np.isfinite(table.last[rows])
         if known.all():
             return self.score(table, rows, now)
@@ -63,22 +63,22 @@ class Ranking(Strategy):
         return value
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, candidates)
-        ready, value = self.ready(table, rows, self.value(table, rows, now), now)
-        return self.taken(best(ready, value, budget, self._rng), budget)
+        rows = self.eligible_rows(table, candidates)
+        ready, value = self.filter_ready(table, rows, self.value_feeds(table, rows, now), now)
+        return self.remember_price(take_best(ready, value, budget, self._rng), budget)
 
-    def taken(self, choice: Choice, budget: Budget) -> Choice:
+    def remember_price(self, choice: Choice, budget: Budget) -> Choice:
         """Remember the price that a choice has set: what its last feed was worth, if the budget was used up."""
         if len(choice.rows) and len(choice.rows) == budget.now:
             lowest = float(choice.value[-1])
             self._shared["price"][...] = lowest if np.isfinite(lowest) else 0.0
         return choice
 
-    def eligible(self, table: Table, candidates: Bools | None) -> Rows:
+    def eligible_rows(self, table: Table, candidates: Bools | None) -> Rows:
         """The rows to be valued."""
         return np.arange(len(table)) if candidates is None else np.flatnonzero(candidates)
 
-    def ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
+    def filter_ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
         """Those of `rows` that may be taken, with their value; a strategy with a pause of its own leaves some out."""
         return rows, value
 
@@ -89,24 +89,24 @@ class Ranking(Strategy):
     def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
         price = self.price
         return [
-            _reason(value, price, "now") if price <= value < np.inf else self.why(table, row, now)
-            for row, value in zip(rows.tolist(), self.value(table, rows, now).tolist(), strict=True)
+            _format_reason(value, price, "now") if price <= value < np.inf else self.why(table, row, now)
+            for row, value in zip(rows.tolist(), self.value_feeds(table, rows, now).tolist(), strict=True)
         ]
 
-    def explain(self, table: Table, row: int, now: float) -> Explained:
+    def explain(self, table: Table, row: int, now: float) -> Decision:
         if not np.isfinite(table.last[row]):
-            return Explained(NEVER_READ, np.inf, self.price, now)
-        value = float(self.value(table, np.array([row]), now)[0])
-        due = self.probably(table, row, now)
+            return Decision(NEVER_READ, np.inf, self.price, now)
+        value = float(self.value_feeds(table, np.array([row]), now)[0])
+        due = self.predict_due(table, row, now)
         when = "not within 60 days" if due is None else "now" if due <= now else f"in about {(due - now) / 60:.0f} min"
-        return Explained(_reason(value, self.price, when), value, self.price, due)
+        return Decision(_format_reason(value, self.price, when), value, self.price, due)
 
-    def probably(self, table: Table, row: int, now: float) -> float | None:
+    def predict_due(self, table: Table, row: int, now: float) -> float | None:
         """When the row's score will reach the present price, if nothing else happens; None: not within 60 days."""
         one = np.array([row])
 
         def enough(at: float) -> bool:
-            return bool(self.value(table, one, at)[0] >= self.price)
+            return bool(self.value_feeds(table, one, at)[0] >= self.price)
 
         if enough(now):
             return now
@@ -121,29 +121,29 @@ class Ranking(Strategy):
         return high
 
 
-def _reason(value: float, price: float, when: str) -> str:
+def _format_reason(value: float, price: float, when: str) -> str:
     return f"worth {value:.4g} now, the price is {price:.4g}: {when}"
 
 
-def in_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:
+def map_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:
     """`score` of all rows, some thousands at a time, so that what it computes on the way stays in the cache."""
     if len(rows) <= BLOCK:
         return score(rows)
     value = np.empty(len(rows))
-    for part in chunks(len(rows), BLOCK):
+    for part in iterate_blocks(len(rows), BLOCK):
         value[part] = score(rows[part])
     return value
 
 
-def sifted(sift: Callable[[Rows], tuple[NDArray[Any], ...]], rows: Rows) -> tuple[NDArray[Any], ...]:
+def filter_blocks(sift: Callable[[Rows], tuple[NDArray[Any], ...]], rows: Rows) -> tuple[NDArray[Any], ...]:
     """The columns of the few rows that `sift` keeps of each block; nothing as long as `rows` is made on the way."""
     if len(rows) <= BLOCK:
         return sift(rows)
-    kept = [sift(rows[part]) for part in chunks(len(rows), BLOCK)]
+    kept = [sift(rows[part]) for part in iterate_blocks(len(rows), BLOCK)]
     return tuple(np.concatenate(column) for column in zip(*kept, strict=True))
 
 
-def divergence(estimator: Estimator | None, asked: Table, rows: Rows, now: float) -> Floats:
+def estimate_divergence(estimator: Estimator | None, asked: Table, rows: Rows, now: float) -> Floats:
     """Items published since the last refresh (Div_F) of the feeds of `asked`, which is the part of the table that
     `rows` are: told exactly, else expected."""
     unknown = np.isnan(asked.divergence)
@@ -156,7 +156,7 @@ def divergence(estimator: Estimator | None, asked: Table, rows: Rows, now: float
     return told
 
 
-def worth(asked: Table, published: Floats) -> Floats:
+def value_window_divergence(asked: Table, published: Floats) -> Floats:
     """What the wanted items waiting in the windows are worth: Div_A·weight/cost, where Div_A is told exactly, else
     selectivity × min(Div_F, W)."""
     wanted = asked.selectivity * np.minimum(published, asked.window)

@@ -20,5 +20,5 @@ class Reference(Uniform):
     within_budget = False
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, candidates)
+        rows = self.eligible_rows(table, candidates)
         return Choice(rows, np.asarray(now - table.last[rows]))

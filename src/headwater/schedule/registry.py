@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headwater.estimate.named import by_name, find
+from headwater.estimate.named import find_class, index_by_name
 from headwater.schedule.adaptive_ttl import AdaptiveTTL
 from headwater.schedule.advarss import AdvaRSS
 from headwater.schedule.allocation import Allocation
@@ -20,12 +20,12 @@ from headwater.schedule.mediacloud import MediaCloud
 from headwater.schedule.min_delay import MinDelay
 from headwater.schedule.miniflux import Miniflux
 from headwater.schedule.miniflux_entry_frequency import MinifluxEntryFrequency
-from headwater.schedule.moving_average import MovingAverage
+from headwater.schedule.moving_average import MovingAverageInterval
 from headwater.schedule.newsblur import NewsBlur
 from headwater.schedule.only_sat import OnlySat
 from headwater.schedule.only_tau import OnlyTau
-from headwater.schedule.post_rate import PostRate
-from headwater.schedule.reader import Reader
+from headwater.schedule.post_rate import PostRateInterval
+from headwater.schedule.reader import LemonReader
 from headwater.schedule.reference import Reference
 from headwater.schedule.retrieval import Retrieval
 from headwater.schedule.round_robin import RoundRobin
@@ -36,14 +36,14 @@ from headwater.schedule.uniform import Uniform
 from headwater.schedule.value import Value
 from headwater.schedule.value_index import ValueIndex
 
-STRATEGIES: Mapping[str, type[Strategy]] = by_name(
+STRATEGIES: Mapping[str, type[Strategy]] = index_by_name(
     [
         Uniform,
         Fix1h,
         Fix1d,
-        MovingAverage,
+        MovingAverageInterval,
         FixLearned,
-        PostRate,
+        PostRateInterval,
         AdvaRSS,
         MinDelay,
         RoundRobin,
@@ -63,7 +63,7 @@ STRATEGIES: Mapping[str, type[Strategy]] = by_name(
         NewsBlur,
         CommaFeed,
         FreshRSS,
-        Reader,
+        LemonReader,
         MediaCloud,
         StormCrawler,
         Value,
@@ -74,4 +74,4 @@ STRATEGIES: Mapping[str, type[Strategy]] = by_name(
 
 def load(spec: str) -> type[Strategy]:
     """The strategy called `spec`, or a person's own as `package.module:Name`."""
-    return find(spec, STRATEGIES, Strategy, "strategy")
+    return find_class(spec, STRATEGIES, Strategy, "strategy")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.estimate.base import Floats
-from headwater.schedule.scheduled import Scheduled
+from headwater.schedule.scheduled import RetrievalScheduleStrategy
 
 
-class Retrieval(Scheduled):
+class Retrieval(RetrievalScheduleStrategy):
     """m_i = M/n for all, at the times of Theorems 2 and 3 (Sia & Cho, “retrieval scheduling only”).
 
     >>> Retrieval().frequencies(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
@@ -19,5 +19,5 @@ class Retrieval(Scheduled):
     fair = True
     monotone = True
 
-    def frequencies(self, rates: Floats, weights: Floats, total: float) -> Floats:
+    def allocate(self, rates: Floats, weights: Floats, total: float) -> Floats:
         return np.full(len(rates), total / max(len(rates), 1))

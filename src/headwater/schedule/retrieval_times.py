@@ -12,11 +12,11 @@ import numpy as np
 
 from headwater.estimate.base import DAY, Floats
 
-GRID = 288  # the first two points are tried at every five minutes
-MANY = 12  # beyond that many retrievals a day the limit of very many is good enough
+SEARCH_GRID = 288  # the first two points are tried at every five minutes
+MAX_REFINED = 12  # beyond that many retrievals a day the limit of very many is good enough
 
 
-class Curve:
+class PostingCurve:
     """A daily pattern with its running integral, extended over all days."""
 
     def __init__(self, shape: Floats, period: float = DAY) -> None:
@@ -29,9 +29,9 @@ class Curve:
         self._at = first + np.concatenate([[0.0], np.cumsum(trapezia)[:-1]])
         self.total = float(trapezia.sum())
         fine = (np.arange(4096, dtype=np.float64) + 0.5) * (period / 4096)
-        self._whole = float(self.upto(fine).mean()) * period  # ∫A over one period
+        self._whole = float(self.integrate(fine).mean()) * period  # ∫A over one period
 
-    def _piece(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def _locate(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Which period, and within it: the integral at the middle before t, and the line from there."""
         n = len(self._y)
         place = t / self._h - 0.5
@@ -43,21 +43,21 @@ class Curve:
         return self._at[inside] + lap * self.total, y, slope, d
 
     def rate(self, t: Floats) -> Floats:
-        _, y, slope, d = self._piece(t)
+        _, y, slope, d = self._locate(t)
         return y + slope * d
 
-    def upto(self, t: Floats) -> Floats:
+    def integrate(self, t: Floats) -> Floats:
         """∫_0^t λ, for any t."""
-        start, y, slope, d = self._piece(t)
+        start, y, slope, d = self._locate(t)
         return start + y * d + slope * d**2 / 2
 
-    def delay(self, times: Floats) -> Floats:
+    def total_delay(self, times: Floats) -> Floats:
         """Total delay per period of plans, one line of ascending times each; the period's mean rate sets its scale."""
         ends = np.concatenate([times[:, 1:], times[:, :1] + self.period], axis=1)
-        return np.asarray(self._whole + self.total * times[:, 0] - ((ends - times) * self.upto(times)).sum(axis=1))
+        return np.asarray(self._whole + self.total * times[:, 0] - ((ends - times) * self.integrate(times)).sum(axis=1))
 
 
-def search(curve: Curve, m: int, grid: int = GRID) -> Floats:
+def search_times(curve: PostingCurve, m: int, grid: int = SEARCH_GRID) -> Floats:
     """Exhaustive search with pruning: every choice of the first two points, the others by Theorem 3, the best plan.
 
     A choice is dropped as soon as its next point would lie where nothing is posted or beyond the period.
@@ -71,49 +71,51 @@ def search(curve: Curve, m: int, grid: int = GRID) -> Floats:
         plans = np.stack([first.ravel(), (first + gap).ravel()], axis=1)
     for _ in range(m - 2):
         last, rate = plans[:, -1], curve.rate(plans[:, -1])
-        pile = curve.upto(last) - curve.upto(plans[:, -2])
+        pile = curve.integrate(last) - curve.integrate(plans[:, -2])
         alive = (rate > 1e-12 * curve.total / curve.period) & (pile > 0)
         plans, last, rate, pile = plans[alive], last[alive], rate[alive], pile[alive]
         following = last + pile / rate
         alive = following < plans[:, 0] + curve.period
         plans = np.column_stack([plans[alive], following[alive]])
-    return _within(curve, plans[np.argmin(curve.delay(plans))]) if len(plans) else refine(curve, m)
+    return (
+        _wrap_into_period(curve, plans[np.argmin(curve.total_delay(plans))]) if len(plans) else refine_times(curve, m)
+    )
 
 
-def refine(curve: Curve, m: int, starts: int = 4, sweeps: int = 60) -> Floats:
+def refine_times(curve: PostingCurve, m: int, starts: int = 4, sweeps: int = 60) -> Floats:
     """Iterative refinement: from even spacing (and from the spacing that is best for large m) move every other point
     to where the delay between its neighbours is least, then those between, until nothing moves.
     """
     even = np.arange(m) / m
     phase = np.arange(starts)[:, None] / (starts * m)
-    plans = np.concatenate([(even + phase) * curve.period, dense(curve, m, phase)])
+    plans = np.concatenate([(even + phase) * curve.period, spread_many_times(curve, m, phase)])
     part = np.linspace(0.0, 1.0, 17)
     # Points that are no neighbours do not influence each other; the last of an odd number is the first one's neighbour.
     points = np.arange(m)
     inner = points[: m - m % 2] if m > 1 else points
     turns = [turn for turn in (inner[::2], inner[1::2], points[len(inner) :]) if len(turn)]
-    best = curve.delay(plans)
+    best = curve.total_delay(plans)
     for _ in range(sweeps):
         for turn in turns:
             round_ = np.concatenate([plans[:, -1:] - curve.period, plans, plans[:, :1] + curve.period], axis=1)
             low, high = round_[:, turn], round_[:, turn + 2]
-            before, left, width = curve.upto(low), low, high - low
+            before, left, width = curve.integrate(low), low, high - low
             for _ in range(3):
                 tried = left[..., None] + width[..., None] * part
-                cost = -tried * before[..., None] - (high[..., None] - tried) * curve.upto(tried)
+                cost = -tried * before[..., None] - (high[..., None] - tried) * curve.integrate(tried)
                 at = np.argmin(cost, axis=-1)
                 found = np.take_along_axis(tried, at[..., None], axis=-1)[..., 0]
                 width = width / 8
                 left = np.clip(found - width / 2, low, np.maximum(high - width, low))
             plans[:, turn] = found
-        now = curve.delay(plans)
+        now = curve.total_delay(plans)
         if np.all(best - now < 5e-5 * now):
             break
         best = now
-    return _within(curve, plans[np.argmin(curve.delay(plans))])
+    return _wrap_into_period(curve, plans[np.argmin(curve.total_delay(plans))])
 
 
-def dense(curve: Curve, m: int, phase: Floats) -> Floats:
+def spread_many_times(curve: PostingCurve, m: int, phase: Floats) -> Floats:
     """The best spacing for very large m: as many points per hour as √λ says. One line per phase."""
     t = np.linspace(0.0, curve.period, 1537)
     root = np.sqrt(np.maximum(curve.rate(t), 0.0)) + 1e-9
@@ -121,21 +123,21 @@ def dense(curve: Curve, m: int, phase: Floats) -> Floats:
     return np.interp(np.arange(m) / m + phase, share / share[-1], t)
 
 
-def retrieval_times(shape: Floats, m: int, *, period: float = DAY, method: str = "refine") -> Floats:
+def plan_retrieval_times(shape: Floats, m: int, *, period: float = DAY, method: str = "refine") -> Floats:
     """The best `m` moments of the period to retrieve a feed whose postings follow `shape`, ascending.
 
     >>> twelve_to_one = np.zeros(24)
     >>> twelve_to_one[12] = 1.0
-    >>> float(retrieval_times(twelve_to_one, 1, period=24.0)[0].round(1))  # at its end, where λ is the mean
+    >>> float(plan_retrieval_times(twelve_to_one, 1, period=24.0)[0].round(1))  # at its end, where λ is the mean
     13.5
     """
-    curve = Curve(shape, period)
+    curve = PostingCurve(shape, period)
     if curve.total <= 0 or np.ptp(np.asarray(shape)) <= 1e-12 * curve.total / period:
         return np.asarray(np.arange(m) * (period / m))
-    if m > MANY:
-        return _within(curve, dense(curve, m, np.full((1, 1), 0.5 / m))[0])
-    return search(curve, m) if method == "search" else refine(curve, m)
+    if m > MAX_REFINED:
+        return _wrap_into_period(curve, spread_many_times(curve, m, np.full((1, 1), 0.5 / m))[0])
+    return search_times(curve, m) if method == "search" else refine_times(curve, m)
 
 
-def _within(curve: Curve, times: Floats) -> Floats:
+def _wrap_into_period(curve: PostingCurve, times: Floats) -> Floats:
     return np.sort(np.mod(times, curve.period))

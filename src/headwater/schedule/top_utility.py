@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from headwater.estimate.base import Bools
-from headwater.schedule.base import Budget, Choice, Table, best
-from headwater.schedule.utility import Utilitarian
+from headwater.schedule.base import Budget, Choice, Table, take_best
+from headwater.schedule.utility import UtilityStrategy
 
 GUESS = 0.9  # of the last price: prices move slowly, and what is below needs no integral
 
 
-class TopUtility(Utilitarian):
+class TopUtility(UtilityStrategy):
     """The b largest Uti = age·Div − ∫Div (“topKUtility”, Horincar et al., section 5).
 
     >>> from headwater.schedule.base import Budget
@@ -25,12 +25,12 @@ class TopUtility(Utilitarian):
     monotone = True
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        rows = self.eligible(table, candidates)
+        rows = self.eligible_rows(table, candidates)
         value = None
         if budget.host is None and len(rows) > 8 * budget.now > 0:
             # What was good enough last time, or nearly, is a good guess at what is now; too few, and it was none.
-            good, worth = self.at_least(table, rows, now, GUESS * self.price)
+            good, worth = self.find_useful(table, rows, now, GUESS * self.price)
             if len(good) >= budget.now:
                 rows, value = good, worth
-        value = self.value(table, rows, now) if value is None else value
-        return self.taken(best(rows, value, budget, self._rng), budget)
+        value = self.value_feeds(table, rows, now) if value is None else value
+        return self.remember_price(take_best(rows, value, budget, self._rng), budget)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headwater.estimate.base import Floats, Rows
 from headwater.schedule.base import Table
-from headwater.schedule.ranking import Ranking
+from headwater.schedule.ranking import RankingStrategy
 
 
-class Uniform(Ranking):
+class Uniform(RankingStrategy):
     """Every feed at the same frequency b/m (Horincar et al., section 5): value = age.
 
     >>> import numpy as np

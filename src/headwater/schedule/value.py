@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 
 from headwater.estimate.base import DAY, Bools, Floats, Rows
-from headwater.estimate.bayes import Bayes, cumulated
-from headwater.schedule.base import NEVER_READ, Budget, Choice, Explained, Interval, Observed, Table
-from headwater.schedule.plan import Task, next_refresh, overflow
-from headwater.schedule.price import Control, believed_price, steered
-from headwater.schedule.ranking import in_blocks
-from headwater.schedule.worth import shows_wanted
-from headwater.when import figure, span
+from headwater.estimate.bayes import Bayes, integrate_forecast
+from headwater.schedule.base import NEVER_READ, Budget, Choice, Decision, IntervalStrategy, Observed, Table
+from headwater.schedule.plan import PlanTask, expect_overflow, plan_next_refresh
+from headwater.schedule.price import PriceControl, price_for_budget, steer_price
+from headwater.schedule.ranking import map_blocks
+from headwater.schedule.worth import chance_window_shows_wanted
+from headwater.when import format_duration, format_number
 
 SHORTEST, LONGEST = 120.0, 31 * DAY
 FIRST_PRICE = 0.1  # item-days, until the first steering knows the budget
 
 
-class Value(Interval):
+class Value(IntervalStrategy):
     """T·Λ(T) − ∫Λ + 3 d·(T·L′(T) − L(T)) ≥ ν, at the best moment of the plan (ours; docs/value.md).
 
     `price` fixes ν (in item-days) instead of steering it; `plan=False` takes the index's interval as it is.
@@ -81,34 +81,34 @@ class Value(Interval):
 
     # — deciding —
 
-    def interval(self, table: Table, seen: Observed) -> Floats:
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
         self.beliefs.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
         self._shared["spent"] += float(table.cost[seen.rows].sum())
-        return self._pause(table, seen.rows)
+        return self._compute_pause(table, seen.rows)
 
-    def _pause(self, table: Table, rows: Rows) -> Floats:
+    def _compute_pause(self, table: Table, rows: Rows) -> Floats:
         """Seconds from the last refresh of each row to its next."""
         if not self.plan:
-            return self._by_index(table, rows)
-        return DAY * next_refresh(self._task(table, rows), self.fast)
+            return self._interval_by_index(table, rows)
+        return DAY * plan_next_refresh(self._build_task(table, rows), self.fast)
 
-    def worth(self, table: Table, rows: Rows) -> Floats:
+    def value_item_days(self, table: Table, rows: Rows) -> Floats:
         """What an item-day of waiting costs at each feed; never nothing, so that no feed is forgotten."""
         wanted = self.delay * table.weight[rows] * table.selectivity[rows]
         if not self.freshness:
             return np.maximum(wanted, 1e-6)
         window = np.maximum(table.window[rows], 1.0)
-        shown = self.freshness * shows_wanted(table.selectivity[rows], window) / window
+        shown = self.freshness * chance_window_shows_wanted(table.selectivity[rows], window) / window
         return np.maximum(wanted + shown, 1e-6)
 
-    def _task(self, table: Table, rows: Rows) -> Task:
+    def _build_task(self, table: Table, rows: Rows) -> PlanTask:
         told = self.beliefs.forecast(rows)
-        worth = self.worth(table, rows)
+        worth = self.value_item_days(table, rows)
         price = self.price * table.cost[rows]
         window = np.maximum(table.window[rows], 1.0)
         rate = np.maximum(told.base + 0.5 * np.maximum(told.parts, 0.0).sum(1), 1e-6)
         usual = np.minimum(np.sqrt(2 * price / (worth * rate)), 0.5 * window / rate + 0.02)
-        return Task(
+        return PlanTask(
             told.now,
             told.clocks,
             told.base,
@@ -122,21 +122,21 @@ class Value(Interval):
             self.dispersion,
         )
 
-    def _by_index(self, table: Table, rows: Rows) -> Floats:
+    def _interval_by_index(self, table: Table, rows: Rows) -> Floats:
         """The interval at which the index reaches the price, in seconds; no moment is chosen."""
-        task = self._task(table, rows)
+        task = self._build_task(table, rows)
         low, high = np.full(len(rows), SHORTEST / DAY), np.full(len(rows), LONGEST / DAY)
         told = self.beliefs.forecast(rows)
         for _ in range(24):
             middle = np.sqrt(low * high)
-            enough = self._index(task, cumulated(told, middle), middle) >= task.price
+            enough = self._compute_index(task, integrate_forecast(told, middle), middle) >= task.price
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return np.asarray(high * DAY)
 
-    def _index(self, task: Task, items: Floats, age: Floats) -> Floats:
+    def _compute_index(self, task: PlanTask, items: Floats, age: Floats) -> Floats:
         """ν(T): half of age × items for the waiting, and T·dL/dT − L for the loss L, by a difference of a tenth."""
-        lost = overflow(items, task.window, self.dispersion)
-        soon = overflow(items * 1.1, task.window, self.dispersion)
+        lost = expect_overflow(items, task.window, self.dispersion)
+        soon = expect_overflow(items * 1.1, task.window, self.dispersion)
         return np.asarray(task.worth * items * age / 2 + task.loss * np.maximum((soon - lost) * 10 - lost, 0.0))
 
     # — the price, and signals —
@@ -155,30 +155,30 @@ class Value(Interval):
         spent = float(self._shared["spent"])
         self._shared["spent"] = np.array(0.0)
         per_day = budget.rate * DAY
-        control = Control(*self._shared["control"].tolist())
+        control = PriceControl(*self._shared["control"].tolist())
         if np.isfinite(last):
-            control = steered(control, spent, (now - last) / DAY, per_day)
+            control = steer_price(control, spent, (now - last) / DAY, per_day)
         self._shared["control"] = np.array([control.correction, control.spent, control.weight])
-        worth = self.worth(table, known) * self.beliefs.slow(known)
+        worth = self.value_item_days(table, known) * self.beliefs.slow_rate(known)
         before, share = self.price, per_day * len(known) / len(table)
-        self._shared["price"] = np.array(believed_price(worth, table.cost[known], share) * np.exp(control.correction))
+        self._shared["price"] = np.array(price_for_budget(worth, table.cost[known], share) * np.exp(control.correction))
         if not before / 2 < self.price < before * 2:
-            self._plan_again(table, known)
+            self._replan(table, known)
 
-    def _plan_again(self, table: Table, rows: Rows) -> None:
+    def _replan(self, table: Table, rows: Rows) -> None:
         """Moments chosen at quite another price (the first one, or that of another budget) are chosen anew."""
         rows = rows[np.isfinite(self.due[rows])]
-        pause = in_blocks(lambda part: self._pause(table, part), rows)
+        pause = map_blocks(lambda part: self._compute_pause(table, part), rows)
         self.due[rows] = table.last[rows] + np.clip(pause * self.scale, SHORTEST, LONGEST)
 
-    def heed(self, table: Table, rows: Rows, waiting: Floats, now: float) -> None:
+    def apply_signals(self, table: Table, rows: Rows, waiting: Floats, now: float) -> None:
         """A signal (a ping, a count) tells of so many `waiting` items: be due in time.
 
         More come at rate λ. At the best interval √(2ν/λ) there are √(2λν) items to fetch, so the best pause before
         fetching them together is (√(2λν) − waiting)/λ, and none where that many wait already.
         """
-        price = self.price * table.cost[rows] / self.worth(table, rows)
-        rate = np.maximum(self.beliefs.slow(rows), 1e-9)
+        price = self.price * table.cost[rows] / self.value_item_days(table, rows)
+        rate = np.maximum(self.beliefs.slow_rate(rows), 1e-9)
         pause = np.maximum(np.sqrt(2 * rate * price) - waiting, 0.0) / rate
         self.due[rows] = np.minimum(self.due[rows], now + pause * DAY)
 
@@ -186,44 +186,44 @@ class Value(Interval):
         self.steer(table, now, budget)
         told = np.flatnonzero(table.divergence[: len(self)] > 0)
         if len(told):
-            self.heed(table, told, table.divergence[told], now)
+            self.apply_signals(table, told, table.divergence[told], now)
         return super().choose(table, now, budget, candidates)
 
     # — explaining —
 
-    def explain(self, table: Table, row: int, now: float) -> Explained:
-        return self._explained(table, np.array([row]), now)[0]
+    def explain(self, table: Table, row: int, now: float) -> Decision:
+        return self._explain_rows(table, np.array([row]), now)[0]
 
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
 
     def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
-        return [told.reason for told in self._explained(table, rows, now)]
+        return [told.reason for told in self._explain_rows(table, rows, now)]
 
-    def _explained(self, table: Table, rows: Rows, now: float) -> list[Explained]:
+    def _explain_rows(self, table: Table, rows: Rows, now: float) -> list[Decision]:
         known = np.isfinite(table.last[rows])
-        told = self._told(table, rows[known], now) if known.any() else iter(())
-        new = Explained(NEVER_READ, np.inf, self.price, now)
+        told = self._explain_known(table, rows[known], now) if known.any() else iter(())
+        new = Decision(NEVER_READ, np.inf, self.price, now)
         return [next(told) if one else new for one in known.tolist()]
 
-    def _told(self, table: Table, rows: Rows, now: float) -> Iterator[Explained]:
+    def _explain_known(self, table: Table, rows: Rows, now: float) -> Iterator[Decision]:
         at, since, price = np.full(len(rows), now), table.last[rows], self.price
-        task = self._task(table, rows)
+        task = self._build_task(table, rows)
         expected = self.beliefs.expected(rows, since, at)
         spread = np.sqrt(self.dispersion * np.maximum(expected, 1e-9))
         figures = (
             self.beliefs.rate(rows, at) * DAY,
             expected,
             1 / (1 + np.exp(-1.702 * np.clip((expected - task.window) / spread, -20, 20))),
-            self._index(task, expected, (now - since) / DAY),
+            self._compute_index(task, expected, (now - since) / DAY),
             np.maximum(self.due[rows], now),
         )
         for rate, items, lost, worth, due in np.stack(figures, axis=1).tolist():
-            wait = "now" if due <= now else f"in {span(due - now)}"
+            wait = "now" if due <= now else f"in {format_duration(due - now)}"
             reason = (
-                f"publishes about {figure(rate)} items a day at this hour; {figure(items)} new expected, "
-                f"chance of loss {lost:.1%}; a refresh is worth {figure(worth)} item-days now, "
-                f"the price is {figure(price)}; "
+                f"publishes about {format_number(rate)} items a day at this hour; {format_number(items)} new expected, "
+                f"chance of loss {lost:.1%}; a refresh is worth {format_number(worth)} item-days now, "
+                f"the price is {format_number(price)}; "
                 f"planned {wait}"
             )
-            yield Explained(reason, worth, price, due)
+            yield Decision(reason, worth, price, due)

@@ -13,16 +13,16 @@ import numpy as np
 from headwater.errors import SettingsError
 from headwater.estimate.base import DAY, Estimator, Floats, Rows
 from headwater.estimate.bayes import Bayes
-from headwater.estimate.poisson import mean_shown
+from headwater.estimate.poisson import expect_shown
 from headwater.schedule.base import Table
-from headwater.schedule.ranking import Ranking
-from headwater.schedule.worth import shows_wanted
+from headwater.schedule.ranking import RankingStrategy
+from headwater.schedule.worth import chance_window_shows_wanted
 
 PIECES = 8
 PAUSES = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 32, 40, 60, 80.0])  # steps
 
 
-class ValueIndex(Ranking):
+class ValueIndex(RankingStrategy):
     """(1 − θ)·[G(T) − T·G′(T)] + θ·[T·F(T) − ΣF] + η·λT²/2 (ours; docs/value.md), G in items, F missing share.
 
     `step` is the time between two choices, in seconds; `freshness` is θ, `delay` is η per item and step.
@@ -60,22 +60,22 @@ class ValueIndex(Ranking):
         at, last = np.full(len(rows), now), table.last[rows]
         items = self.estimator.expected(rows, last, at)
         soon = self.estimator.expected(rows, at, at + self.step)
-        shown, next_shown = mean_shown(window, items), mean_shown(window, items + soon)
+        shown, next_shown = expect_shown(window, items), expect_shown(window, items + soon)
         worth = table.weight[rows] * table.selectivity[rows] / table.cost[rows]
         index = worth * (shown - steps * (next_shown - shown))
         told = ~np.isnan(table.divergence[rows])
         if told.any():
-            index[told] = self._told(table, rows[told], soon[told], window[told])
+            index[told] = self._index_with_divergence(table, rows[told], soon[told], window[told])
         index *= 1 - self.freshness
         if self.freshness:
-            matters = shows_wanted(table.selectivity[rows], window)
-            index += self.freshness * matters * self._stale(rows, last, age, items, window) / self.step
+            matters = chance_window_shows_wanted(table.selectivity[rows], window)
+            index += self.freshness * matters * self._index_staleness(rows, last, age, items, window) / self.step
         if self.delay:
             index += self.delay * worth * items * steps / 2
         # Feeds that are worth nothing take turns, so that a wrong belief is found out one day.
         return np.asarray(np.maximum(index, 0.0) + 1e-9 * age / DAY)
 
-    def _told(self, table: Table, rows: Rows, soon: Floats, window: Floats) -> Floats:
+    def _index_with_divergence(self, table: Table, rows: Rows, soon: Floats, window: Floats) -> Floats:
         """The index where the waiting items are known.
 
         Waiting a step longer pays if it adds more wanted items than the feed earns per step in the long run. At a
@@ -88,14 +88,14 @@ class ValueIndex(Ranking):
         if table.relevant is not None:
             wanted = np.where(np.isnan(table.relevant[rows]), wanted, table.relevant[rows])
         room = window - waiting
-        pushed = soon - mean_shown(room, soon)
+        pushed = soon - expect_shown(room, soon)
         added = share * soon - pushed * (wanted + share * room) / window
-        brings = share[:, None] * mean_shown(window[:, None], soon[:, None] * PAUSES)
+        brings = share[:, None] * expect_shown(window[:, None], soon[:, None] * PAUSES)
         index = (brings - PAUSES * np.maximum(added, 0.0)[:, None]).max(1)
         index = np.where(added <= 0, np.maximum(share * window, wanted), index)
         return np.asarray(table.weight[rows] / table.cost[rows] * index)
 
-    def _stale(self, rows: Rows, last: Floats, age: Floats, items: Floats, window: Floats) -> Floats:
+    def _index_staleness(self, rows: Rows, last: Floats, age: Floats, items: Floats, window: Floats) -> Floats:
         """T·F(T) − Σ F(k) over the steps k before T for F, the expected missing share of the window, in seconds.
 
         One can only refresh at a step: what a pause of T costs is the sum over its steps, not the integral, which is
@@ -105,5 +105,5 @@ class ValueIndex(Ranking):
         middles = (np.arange(PIECES) + 0.5) / PIECES
         whole = [self.step * np.floor(age / self.step * middle) for middle in middles]
         parts = [self.estimator.expected(rows, last, last + pause) for pause in whole]
-        missing = mean_shown(window, np.stack([*parts, items])) / window
+        missing = expect_shown(window, np.stack([*parts, items])) / window
         return np.asarray(age * (missing[-1] - missing[:-1].mean(axis=0)))

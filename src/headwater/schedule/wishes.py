@@ -12,10 +12,10 @@ PERIODS = {"hourly": HOUR, "daily": DAY, "weekly": WEEK, "monthly": 30 * DAY, "y
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def sy_period(hints: Hints) -> float | None:
+def syndication_period(hints: Hints) -> float | None:
     """Seconds between updates by sy:updatePeriod / sy:updateFrequency (a missing one: daily, 1).
 
-    >>> sy_period(Hints(update_period="hourly", update_frequency=2))
+    >>> syndication_period(Hints(update_period="hourly", update_frequency=2))
     1800.0
     """
     if hints.update_period is None and hints.update_frequency is None:
@@ -24,39 +24,39 @@ def sy_period(hints: Hints) -> float | None:
     return None if period is None else period / max(hints.update_frequency or 1, 1)
 
 
-def wished_interval(hints: Hints) -> float | None:
+def hinted_interval(hints: Hints) -> float | None:
     """The pause between two polls that the document asks for: the longer of ttl and, without a base, sy:*."""
-    asked = [hints.ttl, sy_period(hints) if hints.update_base is None else None]
+    asked = [hints.ttl, syndication_period(hints) if hints.update_base is None else None]
     given = [seconds for seconds in asked if seconds is not None and seconds > 0 and math.isfinite(seconds)]
     return max(given) if given else None
 
 
-def sy_interval(hints: Hints, last: float | None) -> float | None:
+def next_syndication_time(hints: Hints, last: float | None) -> float | None:
     """With sy:updateBase: the first point of its grid after the refresh at `last`, else None.
 
-    >>> sy_interval(Hints(update_period="hourly", update_base=600.0), 5000.0)  # 600 + 2·3600
+    >>> next_syndication_time(Hints(update_period="hourly", update_base=600.0), 5000.0)  # 600 + 2·3600
     7800.0
     """
-    period = sy_period(hints)
+    period = syndication_period(hints)
     if period is None or hints.update_base is None or last is None:
         return None
     return hints.update_base + (math.floor((last - hints.update_base) / period) + 1) * period
 
 
-def hour_mask(hours: tuple[int, ...]) -> int:
+def skip_hours_mask(hours: tuple[int, ...]) -> int:
     """Bit h for every skipped hour; 24 is the old spelling of midnight. All of them together mean nothing.
 
-    >>> hour_mask((0, 2, 24))
+    >>> skip_hours_mask((0, 2, 24))
     5
     """
     mask = sum(1 << hour for hour in {h % 24 for h in hours if 0 <= h <= 24})
     return 0 if mask == (1 << 24) - 1 else mask
 
 
-def day_mask(days: tuple[str, ...]) -> int:
+def skip_days_mask(days: tuple[str, ...]) -> int:
     """Bit d for every skipped weekday, Monday = 0. All of them together mean nothing.
 
-    >>> day_mask(("Monday", "sunday", "Holiday"))
+    >>> skip_days_mask(("Monday", "sunday", "Holiday"))
     65
     """
     mask = sum(1 << DAYS.index(day) for day in {d.strip().lower() for d in days} if day in DAYS)

@@ -21,77 +21,77 @@ class AccountStore:
 
     async def all(self) -> list[User]:
         """In the order in which they came."""
-        return await self._database.read(accounts.users)
+        return await self._database.read(accounts.list_users)
 
     async def find(self, ref: int | str) -> User:
         """By id (an int) or name; NotFound."""
-        return await self._database.read(accounts.find, ref)
+        return await self._database.read(accounts.find_user, ref)
 
     async def owner(self) -> User:
         """The first owner: to whom belongs what is added without saying for whom."""
-        return await self._database.read(accounts.owner)
+        return await self._database.read(accounts.find_owner)
 
     async def password(self, name: str) -> tuple[User | None, str | None]:
         """An account with the hash of its password, for `credentials.verify_password`; None, None if there is none."""
-        return await self._database.read(accounts.password, name)
+        return await self._database.read(accounts.find_password_hash, name)
 
     async def add(self, name: str, password: str | None, now: float, *, role: str = READER) -> User:
         """InputError where the name is taken or cannot be."""
-        return await self._database.write(accounts.add, name, role, password, now)
+        return await self._database.write(accounts.add_user, name, role, password, now)
 
     async def claim(self, name: str, password: str) -> User | None:
         """Name the owner and set the first password, which ends open mode; None if there is one already."""
-        return await self._database.write(accounts.claim, name, password)
+        return await self._database.write(accounts.claim_ownership, name, password)
 
     async def change(self, user_id: int, **changes: Any) -> User:
         """name, role, password (all sessions end), time_zone or settings. The last owner stays one: InputError."""
-        return await self._database.write(accounts.change, user_id, changes)
+        return await self._database.write(accounts.change_user, user_id, changes)
 
     async def remove(self, user_id: int, *, by: Remover) -> int:
         """The account and all that is only theirs; feeds that nobody else reads are left alone.
 
         It is kept, but for its sessions: the number by which it is taken back.
         """
-        return await self._database.write(removing.remove_user, user_id, by)
+        return await self._database.write(removing.move_user_to_trash, user_id, by)
 
     # sessions
 
     async def sign_in(self, hash: bytes, user_id: int, kind: str, label: str, now: float, expires: float) -> None:
-        await self._database.write(accounts.sign_in, hash, user_id, kind, label, now, expires)
+        await self._database.write(accounts.start_session, hash, user_id, kind, label, now, expires)
 
     async def signed_in(self, hash: bytes, kind: str, now: float) -> Session | None:
         """The session, unless it has ended."""
-        return await self._database.read(accounts.signed_in, hash, kind, now)
+        return await self._database.read(accounts.find_session, hash, kind, now)
 
     async def prolong(self, hash: bytes, now: float, expires: float) -> None:
-        await self._database.write(accounts.prolong, hash, now, expires)
+        await self._database.write(accounts.extend_session, hash, now, expires)
 
     async def sign_out(self, hash: bytes) -> None:
-        await self._database.write(accounts.sign_out, hash)
+        await self._database.write(accounts.end_session, hash)
 
     async def sign_out_everywhere(self, user_id: int, *, besides: bytes | None = None) -> int:
         """How many sessions were ended."""
-        return await self._database.write(accounts.sign_out_everywhere, user_id, besides)
+        return await self._database.write(accounts.end_all_sessions, user_id, besides)
 
     async def sessions(self, user_id: int, now: float) -> list[Session]:
         """The last used first."""
-        return await self._database.read(accounts.sessions, user_id, now)
+        return await self._database.read(accounts.list_sessions, user_id, now)
 
     # tokens
 
     async def add_token(self, user_id: int, hash: bytes, label: str, scopes: Iterable[str], now: float) -> ApiToken:
         """`scopes` are read, write, admin; InputError for others."""
-        return await self._database.write(accounts.add_token, user_id, hash, label, list(scopes), now)
+        return await self._database.write(accounts.add_api_token, user_id, hash, label, list(scopes), now)
 
     async def token_user(self, hash: bytes) -> tuple[User, ApiToken] | None:
-        return await self._database.read(accounts.token_user, hash)
+        return await self._database.read(accounts.find_token_user, hash)
 
     async def token_used(self, token_id: int, now: float) -> None:
-        await self._database.write(accounts.token_used, token_id, now)
+        await self._database.write(accounts.record_token_use, token_id, now)
 
     async def tokens(self, user_id: int) -> list[ApiToken]:
-        return await self._database.read(accounts.tokens, user_id)
+        return await self._database.read(accounts.list_api_tokens, user_id)
 
     async def revoke_token(self, user_id: int, token_id: int, *, by: Remover) -> int:
         """The number by which it is taken back; NotFound also where it is somebody else's."""
-        return await self._database.write(removing.revoke_token, user_id, token_id, by)
+        return await self._database.write(removing.move_api_token_to_trash, user_id, token_id, by)

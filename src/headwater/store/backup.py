@@ -20,19 +20,19 @@ from headwater.store.backup_file import FORMAT, BackupReader, BackupWriter, Mani
 from headwater.store.migrate import HEAD, migrate
 from headwater.store.people_tables import user
 from headwater.store.schema import metadata
-from headwater.store.tables import unindexed
+from headwater.store.tables import index_queue
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
-_LEFT_OUT = {unindexed.name}  # what is to be indexed: after restoring, everything
-_SPARED = {"alembic_version", "state", "user"}  # may have rows in a database that has just been made
+_SKIPPED_TABLES = {index_queue.name}  # what is to be indexed: after restoring, everything
+_IGNORED_TABLES = {"alembic_version", "state", "user"}  # may have rows in a database that has just been made
 CHUNK = 1000
 
 
-def dump(connection: Connection, file: BackupWriter, now: float, progress: Progress) -> Manifest:
+def write_backup(connection: Connection, file: BackupWriter, now: float, progress: Progress) -> Manifest:
     """Everything, as of one moment, in the caller's reading transaction, which must not have read anything yet."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-    tables = [table for table in metadata.sorted_tables if table.name not in _LEFT_OUT]
+    tables = [table for table in metadata.sorted_tables if table.name not in _SKIPPED_TABLES]
     manifest = Manifest(
         format=FORMAT,
         version=__version__,
@@ -40,25 +40,25 @@ def dump(connection: Connection, file: BackupWriter, now: float, progress: Progr
         taken=now,
         database=connection.dialect.name,
         columns={str(table.name): [str(column.name) for column in table.columns] for table in tables},
-        counts={str(table.name): count(connection, table) for table in tables},
-        numbers=numbers(connection),
+        counts={str(table.name): count_all_rows(connection, table) for table in tables},
+        numbers=read_sequences(connection),
     )
-    file.manifest(manifest)
+    file.write_manifest(manifest)
     done, total = 0, sum(manifest.counts.values())
     for table in tables:
         name = str(table.name)
         rows = connection.execution_options(yield_per=CHUNK).execute(select(table))
         for row in rows:
-            file.row(name, tuple(row))
+            file.write_row(name, tuple(row))
             done += 1
             if not done % CHUNK:
                 progress(done, total)
-    file.seal()
+    file.write_seal()
     progress(total, total)
     return manifest
 
 
-def load(connection: Connection, file: BackupReader, progress: Progress) -> None:
+def load_backup(connection: Connection, file: BackupReader, progress: Progress) -> None:
     """Fill the empty tables of the manifest's version and bring them up to date, in the caller's transaction."""
     manifest = file.manifest
     done, total = 0, sum(manifest.counts.values())
@@ -66,22 +66,22 @@ def load(connection: Connection, file: BackupReader, progress: Progress) -> None
     tables = {name: Table(name, found, autoload_with=connection) for name in manifest.columns}
     for name in {"state", "user"} & set(tables):
         connection.execute(tables[name].delete())  # what making the tables has noted, and the owner it made
-    for block in file.blocks():
-        _insert(connection, tables[block.table], manifest.columns[block.table], block)
+    for block in file.read_blocks():
+        _insert_rows(connection, tables[block.table], manifest.columns[block.table], block)
         done += len(block.rows)
         progress(done, total)
     for name, table in tables.items():
-        if (there := count(connection, table)) != manifest.counts[name]:
+        if (there := count_all_rows(connection, table)) != manifest.counts[name]:
             raise StoreError(f"Of {name}, {there} rows were restored and not {manifest.counts[name]}; nothing is kept.")
-    renumber(connection, manifest.numbers)
+    set_sequences(connection, manifest.numbers)
     migrate(connection)
-    search.renew_all(connection)
+    search.rebuild_index(connection)
 
 
-def refuse_full(connection: Connection, where: str) -> None:
+def require_empty(connection: Connection, where: str) -> None:
     """A database that has anything in it is not restored into."""
     for name in inspect(connection).get_table_names():
-        if name in _SPARED or name.startswith("item_search"):
+        if name in _IGNORED_TABLES or name.startswith("item_search"):
             continue
         if connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first():
             raise StoreError(f"{where} is not empty: it has rows in {name}. An empty database is needed.")
@@ -98,15 +98,15 @@ def check_sqlite(connection: Connection) -> None:
         raise StoreError(f"The restored database is not whole ({said}); nothing is kept.")
 
 
-def verify(file: BackupReader, progress: Progress) -> None:
+def verify_backup(file: BackupReader, progress: Progress) -> None:
     """Read all of it and keep nothing; InputError where it is damaged."""
     done, total = 0, sum(file.manifest.counts.values())
-    for block in file.blocks():
+    for block in file.read_blocks():
         done += len(block.rows)
         progress(done, total)
 
 
-def refuse_newer(manifest: Manifest, file: Path) -> None:
+def require_known_version(manifest: Manifest, file: Path) -> None:
     if manifest.tables > HEAD:
         raise StoreError(
             f"{file} was written by a newer Headwater ({manifest.version}, tables {manifest.tables}; this one knows "
@@ -114,28 +114,28 @@ def refuse_newer(manifest: Manifest, file: Path) -> None:
         )
 
 
-def count(connection: Connection, table: Table) -> int:
+def count_all_rows(connection: Connection, table: Table) -> int:
     return connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 
-def _insert(connection: Connection, table: Table, columns: list[str], block: Rows) -> None:
+def _insert_rows(connection: Connection, table: Table, columns: list[str], block: Rows) -> None:
     connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in block.rows])
 
 
-def numbers(connection: Connection) -> dict[str, int]:
+def read_sequences(connection: Connection) -> dict[str, int]:
     """The last id given out in each table that numbers its rows."""
     if connection.dialect.name == "sqlite":
         found = connection.execute(text("SELECT name, seq FROM sqlite_sequence"))
         return {name: number for name, number in found if name in metadata.tables}
     numbers = {}
-    for name, sequence in _sequences(connection, set(metadata.tables)):
+    for name, sequence in _find_sequences(connection, set(metadata.tables)):
         last, called = connection.execute(text(f"SELECT last_value, is_called FROM {sequence}")).one()
         if called:
             numbers[name] = last
     return numbers
 
 
-def renumber(connection: Connection, numbers: dict[str, int]) -> None:
+def set_sequences(connection: Connection, numbers: dict[str, int]) -> None:
     """Go on numbering where another database stopped."""
     if connection.dialect.name == "sqlite":
         for name, number in numbers.items():
@@ -143,11 +143,11 @@ def renumber(connection: Connection, numbers: dict[str, int]) -> None:
             values = {"name": name, "number": number}
             connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"), values)
         return
-    for name, sequence in _sequences(connection, set(numbers)):
+    for name, sequence in _find_sequences(connection, set(numbers)):
         connection.execute(text("SELECT setval(CAST(:of AS regclass), :to)"), {"of": sequence, "to": numbers[name]})
 
 
-def _sequences(connection: Connection, names: set[str]) -> list[tuple[str, str]]:
+def _find_sequences(connection: Connection, names: set[str]) -> list[tuple[str, str]]:
     """(table, its sequence) in PostgreSQL, for those of these tables that number their rows."""
     query = text("SELECT pg_get_serial_sequence(:table, :column)")
     found = []

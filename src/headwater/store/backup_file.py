@@ -72,11 +72,11 @@ class BackupWriter:
         self._waiting: list[msgspec.Raw] = []
         self._bytes = 0
 
-    def manifest(self, manifest: Manifest) -> None:
+    def write_manifest(self, manifest: Manifest) -> None:
         self._counts = dict.fromkeys(manifest.columns, 0)
-        self._put(_encode(manifest))
+        self._write_record(_encode(manifest))
 
-    def row(self, table: str, row: tuple[Any, ...]) -> None:
+    def write_row(self, table: str, row: tuple[Any, ...]) -> None:
         if table != self._table:
             self._flush()
             self._table = table
@@ -87,21 +87,21 @@ class BackupWriter:
         if len(self._waiting) >= BLOCK_ROWS or self._bytes >= BLOCK_BYTES:
             self._flush()
 
-    def seal(self) -> Seal:
+    def write_seal(self) -> Seal:
         self._flush()
         seal = Seal(self._counts, self._sum.hexdigest())
-        self._put(_encode(seal))
+        self._write_record(_encode(seal))
         return seal
 
     def _flush(self) -> None:
         if self._waiting:
-            self._put(_encode(_PackedRows(self._table, self._waiting)))
+            self._write_record(_encode(_PackedRows(self._table, self._waiting)))
             self._waiting, self._bytes = [], 0
 
-    def _put(self, record: bytes) -> None:
+    def _write_record(self, record: bytes) -> None:
         for part in (len(record).to_bytes(4, "big"), record):
             self._sum.update(part)
-            with _refusals(self._file):
+            with _translate_disk_errors(self._file):
                 self._stream.write(part)
 
 
@@ -112,29 +112,29 @@ class BackupReader:
         self._stream = stream
         self._name = name
         self._sum = hashlib.sha256()
-        self.manifest = self._first()
+        self.manifest = self._read_manifest()
 
-    def blocks(self) -> Iterator[Rows]:
+    def read_blocks(self) -> Iterator[Rows]:
         """All rows, in the order of the file. The last step checks numbers and checksum."""
         counts = dict.fromkeys(self.manifest.columns, 0)
         while True:
             before = self._sum.hexdigest()
-            record = self._record()
+            record = self._read_record()
             if isinstance(record, Seal):
-                if record.sha256 != before or record.counts != counts or self._piece(1):
-                    raise self._damaged("its checksum or its number of rows is not what was written")
+                if record.sha256 != before or record.counts != counts or self._read_piece(1):
+                    raise self._damage_error("its checksum or its number of rows is not what was written")
                 return
             if not isinstance(record, Rows) or record.table not in counts:
-                raise self._damaged("something unknown stands between the rows")
+                raise self._damage_error("something unknown stands between the rows")
             width = len(self.manifest.columns[record.table])
             if any(len(row) != width for row in record.rows):
-                raise self._damaged(f"rows of {record.table} do not have their columns")
+                raise self._damage_error(f"rows of {record.table} do not have their columns")
             counts[record.table] += len(record.rows)
             yield record
 
-    def _first(self) -> Manifest:
+    def _read_manifest(self) -> Manifest:
         try:
-            record = self._record()
+            record = self._read_record()
         except InputError:
             record = None
         if not isinstance(record, Manifest):
@@ -146,44 +146,44 @@ class BackupReader:
             raise InputError(f"{self._name} was written by a newer Headwater ({record.version}). Install that version.")
         return record
 
-    def _record(self) -> Manifest | Rows | Seal:
+    def _read_record(self) -> Manifest | Rows | Seal:
         length = int.from_bytes(self._read(4), "big")
         try:
             return _decoder.decode(self._read(length))
         except (msgspec.MsgspecError, ValueError) as error:  # text that is no UTF-8 is a ValueError
-            raise self._damaged("a part of it cannot be read") from error
+            raise self._damage_error("a part of it cannot be read") from error
 
     def _read(self, length: int) -> bytes:
         """Piece by piece, so that a damaged length does not ask for memory that nothing will fill."""
         pieces = []
         while length:
-            piece = self._piece(min(length, _PIECE))
+            piece = self._read_piece(min(length, _PIECE))
             if not piece:
-                raise self._damaged("it ends too early")
+                raise self._damage_error("it ends too early")
             self._sum.update(piece)
             pieces.append(piece)
             length -= len(piece)
         return b"".join(pieces)
 
-    def _piece(self, most: int) -> bytes:
+    def _read_piece(self, most: int) -> bytes:
         try:
             return self._stream.read(most)
         except zstandard.ZstdError as error:
-            raise self._damaged("a part of it cannot be unpacked") from error
+            raise self._damage_error("a part of it cannot be unpacked") from error
 
-    def _damaged(self, how: str) -> InputError:
+    def _damage_error(self, how: str) -> InputError:
         return InputError(f"The backup {self._name} is damaged: {how}. Nothing was restored from it; use another one.")
 
 
 @contextmanager
-def writing(file: Path, *, replace: bool = False) -> Iterator[BackupWriter]:
+def open_backup_writer(file: Path, *, replace: bool = False) -> Iterator[BackupWriter]:
     """A backup that appears under its name when the block ends, or not at all."""
-    with _refusals(file):
+    with _translate_disk_errors(file):
         if file.exists() and not replace:
             raise InputError(f"{file} is there already. Choose another name, or replace it by --force.")
     part = file.with_name(f"{file.name}.part")
     try:
-        with _refusals(file), part.open("wb") as raw:
+        with _translate_disk_errors(file), part.open("wb") as raw:
             part.chmod(0o600)  # password hashes and private feeds are inside
             with zstandard.ZstdCompressor(LEVEL, write_checksum=True).stream_writer(raw, closefd=False) as stream:
                 yield BackupWriter(stream, file)
@@ -195,7 +195,7 @@ def writing(file: Path, *, replace: bool = False) -> Iterator[BackupWriter]:
 
 
 @contextmanager
-def _refusals(file: Path) -> Iterator[None]:
+def _translate_disk_errors(file: Path) -> Iterator[None]:
     """Where the disk refuses is said here, beside the file: further out it would look like the database's trouble."""
     try:
         yield
@@ -206,7 +206,7 @@ def _refusals(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def reading(file: Path) -> Iterator[BackupReader]:
+def open_backup_reader(file: Path) -> Iterator[BackupReader]:
     try:
         with file.open("rb") as raw:
             if raw.read(4) != _ZSTD:

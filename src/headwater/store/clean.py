@@ -9,32 +9,32 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from headwater.formats.text import fit
+from headwater.formats.text import replace_forbidden
 
 T = TypeVar("T")
 
 
-def clean_text(text: str) -> str:
+def replace_unstorable_text(text: str) -> str:
     r"""The text as both databases can store it and every format can publish it.
 
-    >>> clean_text("a\x00b")
+    >>> replace_unstorable_text("a\x00b")
     'a�b'
     """
-    return fit(text)
+    return replace_forbidden(text)
 
 
-def clean(value: T) -> T:
+def replace_unstorable(value: T) -> T:
     """A value of the model with every text in it clean."""
-    return _clean(value)  # type: ignore[no-any-return]
+    return _replace_in(value)  # type: ignore[no-any-return]
 
 
-def _clean(value: Any) -> Any:
+def _replace_in(value: Any) -> Any:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
-        return clean_text(value)
+        return replace_unstorable_text(value)
     if isinstance(value, tuple):
-        return tuple(_clean(part) for part in value)
+        return tuple(_replace_in(part) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value)(**{field.name: _clean(getattr(value, field.name)) for field in fields(value)})
+        return type(value)(**{field.name: _replace_in(getattr(value, field.name)) for field in fields(value)})
     return value

@@ -40,7 +40,7 @@ job = Table(
 )
 
 # What the controller has still to learn from refreshes that were stored; written in their transaction.
-settled = Table(
+lesson = Table(
     "settled",
     metadata,
     Column("id", Id, primary_key=True),

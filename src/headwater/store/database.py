@@ -35,7 +35,7 @@ class Database(ABC):
         """The same in one transaction, for what reads piece by piece, or wants everything as of one moment."""
 
     @abstractmethod
-    async def statement(self, function: Callable[..., T], *args: Any) -> T:
+    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
         """`function(connection, *args)` that writes by one statement and so needs no transaction around it."""
 
     @abstractmethod

@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
 from headwater.store.publish_tables import delivery, delivery_template
-from headwater.store.sql import chunks, insert_new
+from headwater.store.sql import chunks, insert_or_ignore
 from headwater.store.values import Delivery
 
 CHUNK = 500
 
 
-def write(connection: Connection, new: Iterable[Delivery]) -> None:
+def add_deliveries(connection: Connection, new: Iterable[Delivery]) -> None:
     """Those that are there already stay as they are: an item goes once to a sink of a query feed."""
     rows = [
         {
@@ -34,10 +34,10 @@ def write(connection: Connection, new: Iterable[Delivery]) -> None:
         for one in new
     ]
     if rows:
-        connection.execute(insert_new(connection.dialect.name, delivery), rows)
+        connection.execute(insert_or_ignore(connection.dialect.name, delivery), rows)
 
 
-def claim(connection: Connection, now: float, lease: float, limit: int) -> list[list[Delivery]]:
+def claim_due_batches(connection: Connection, now: float, lease: float, limit: int) -> list[list[Delivery]]:
     """Batches that are due. Until the lease has passed they are not due again, whatever becomes of us.
 
     A message that was tried before is claimed as it was then; new rows of a digest get a batch of their own.
@@ -49,18 +49,18 @@ def claim(connection: Connection, now: float, lease: float, limit: int) -> list[
     for row in rows:
         if row.id in taken:
             continue
-        batch = row.batch or _key(row)
-        members = _members(connection, row, now)
+        batch = row.batch or _batch_key(row)
+        members = _list_batch_members(connection, row, now)
         taken.update(one.id for one in members)
         found.setdefault(batch, []).extend(members)
     for batch, members in found.items():
         for chunk in chunks([one.id for one in members], CHUNK):
             values = {"batch": batch, "due": now + lease, "attempts": delivery.c.attempts + 1, "at": now}
             connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
-    return [[_read(row, batch=batch) for row in members] for batch, members in found.items()]
+    return [[_read_delivery(row, batch=batch) for row in members] for batch, members in found.items()]
 
 
-def _members(connection: Connection, row: Row[Any], now: float) -> Sequence[Row[Any]]:
+def _list_batch_members(connection: Connection, row: Row[Any], now: float) -> Sequence[Row[Any]]:
     """What goes in one message with a row: its batch; for a digest not tried yet, all of its moment."""
     if row.batch is not None:
         same = delivery.c.batch == row.batch
@@ -73,13 +73,13 @@ def _members(connection: Connection, row: Row[Any], now: float) -> Sequence[Row[
     return connection.execute(query.order_by(delivery.c.id).with_for_update()).all()
 
 
-def _key(row: Row[Any]) -> str:
+def _batch_key(row: Row[Any]) -> str:
     """The same for the same first row: what the receiver is told to recognise a repetition by."""
     parts = f"{row.query_id} {row.item_id} {row.kind} {row.address} {row.slot}"
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
-def _read(row: Row[Any], batch: str | None = None) -> Delivery:
+def _read_delivery(row: Row[Any], batch: str | None = None) -> Delivery:
     return Delivery(
         row.id,
         row.query_id,
@@ -98,7 +98,7 @@ def _read(row: Row[Any], batch: str | None = None) -> Delivery:
     )
 
 
-def settle(
+def settle_deliveries(
     connection: Connection, ids: Sequence[int], state: str, due: float | None, message: str | None, now: float
 ) -> None:
     for chunk in chunks(ids, CHUNK):
@@ -106,7 +106,7 @@ def settle(
         connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
 
 
-def listed(
+def list_deliveries(
     connection: Connection, states: Collection[str], before: tuple[float, int] | None, limit: int
 ) -> list[Delivery]:
     query = select(delivery).order_by(delivery.c.at.desc(), delivery.c.id.desc()).limit(limit)
@@ -114,15 +114,15 @@ def listed(
         query = query.where(delivery.c.state.in_(sorted(states)))
     if before is not None:
         query = query.where(tuple_(delivery.c.at, delivery.c.id) < before)
-    return [_read(row) for row in connection.execute(query)]
+    return [_read_delivery(row) for row in connection.execute(query)]
 
 
-def counts(connection: Connection) -> dict[str, int]:
+def count_deliveries(connection: Connection) -> dict[str, int]:
     query = select(delivery.c.state, func.count()).group_by(delivery.c.state)
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def resend(connection: Connection, ids: Collection[int], now: float) -> int:
+def retry_deliveries(connection: Connection, ids: Collection[int], now: float) -> int:
     """A batch is sent again as a whole, under its old key."""
     which = delivery.c.state.in_(("dead", "failed"))
     if ids:
@@ -135,25 +135,25 @@ def resend(connection: Connection, ids: Collection[int], now: float) -> int:
     return number
 
 
-def next_due(connection: Connection) -> float | None:
+def find_next_due_delivery(connection: Connection) -> float | None:
     return connection.execute(select(func.min(delivery.c.due))).scalar()
 
 
 # templates
 
 
-def set_template(connection: Connection, query: str | None, subject: str | None, body: str | None) -> None:
+def set_delivery_template(connection: Connection, query: str | None, subject: str | None, body: str | None) -> None:
     key = (query or "").casefold()
     connection.execute(delete(delivery_template).where(delivery_template.c.query == key))
     if subject is not None or body is not None:
         connection.execute(insert(delivery_template).values(query=key, subject=subject, body=body))
 
 
-def templates(connection: Connection) -> dict[str, tuple[str | None, str | None]]:
+def list_delivery_templates(connection: Connection) -> dict[str, tuple[str | None, str | None]]:
     return {row.query: (row.subject, row.body) for row in connection.execute(select(delivery_template))}
 
 
-def template(connection: Connection, query: str) -> tuple[str | None, str | None]:
+def find_delivery_template(connection: Connection, query: str) -> tuple[str | None, str | None]:
     """Each part from the query feed, else from the server."""
     rows = connection.execute(select(delivery_template).where(delivery_template.c.query.in_((query.casefold(), ""))))
     found = {row.query: row for row in rows}

@@ -14,10 +14,10 @@ from headwater.store.database import Database, Transaction
 T = TypeVar("T")
 
 
-class Fenced(Database):
+class FencedDatabase(Database):
     """The same open database, for whoever holds `held`; closing it is left to its owner."""
 
-    def __init__(self, inner: Database, held: leases.Lease) -> None:
+    def __init__(self, inner: Database, held: leases.ClusterLease) -> None:
         self._inner = inner
         self._held = held
 
@@ -27,14 +27,14 @@ class Fenced(Database):
     async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
         return await self._inner.snapshot(function, *args)
 
-    async def statement(self, function: Callable[..., T], *args: Any) -> T:
+    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
         return await self.write(function, *args)
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._inner.write(self._guarded, function, args)
+        return await self._inner.write(self._run_fenced, function, args)
 
-    def _guarded(self, connection: Connection, function: Callable[..., T], args: tuple[Any, ...]) -> T:
-        leases.require(connection, self._held)
+    def _run_fenced(self, connection: Connection, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        leases.require_lease(connection, self._held)
         return function(connection, *args)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -43,7 +43,7 @@ class Fenced(Database):
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Transaction]:
         async with self._inner.transaction() as transaction:
-            await transaction.run(leases.require, self._held)
+            await transaction.run(leases.require_lease, self._held)
             yield transaction
 
     async def close(self) -> None:

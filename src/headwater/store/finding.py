@@ -8,28 +8,28 @@ from typing import Any
 from sqlalchemy import Connection
 
 from headwater.store import reading, search
-from headwater.store.people import HIT, Reading, Stream
-from headwater.store.sql import rows
-from headwater.store.stream_items import Wanted, with_columns
-from headwater.store.values import Found
-from headwater.store.words import Term, fts5_query, tsquery
+from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream
+from headwater.store.sql import fetch_rows
+from headwater.store.stream_items import WantedColumns, join_columns
+from headwater.store.values import SearchPage
+from headwater.store.words import SearchTerm, to_fts5_query, to_tsquery
 
 
-def find(
+def search_reader_items(
     connection: Connection, user_id: int, said: str, which: Stream, limit: int, before_id: int | None
-) -> tuple[Found, list[Reading]]:
+) -> tuple[SearchPage, list[ReaderItem]]:
     """Full text over what a person reads; items as the person has them."""
-    terms = search.wanted_terms(said)
+    terms = search.require_search_terms(said)
     if not terms:
-        return Found(()), []
-    before = HIT if before_id is None else before_id
-    rows, waiting = _of_user(connection, terms, limit + 1, user_id, which.feed, which.tag, before)
-    found = [reading.reading_of(row) for row in rows[:limit]]
-    return Found(tuple(one.item for one in found), len(rows) > limit, waiting), found
+        return SearchPage(()), []
+    before = HIT_ID_OFFSET if before_id is None else before_id
+    rows, waiting = _search_rows(connection, terms, limit + 1, user_id, which.feed, which.tag, before)
+    found = [reading.read_reader_item(row) for row in rows[:limit]]
+    return SearchPage(tuple(one.item for one in found), len(rows) > limit, waiting), found
 
 
 # The index gives its rows in the order of ids, so that only as many are looked at as are shown.
-_OF_USER = {
+_SEARCH_SOURCES = {
     "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscribed s "
     "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before",
     "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id CROSS JOIN subscribed s "
@@ -37,9 +37,9 @@ _OF_USER = {
 }
 
 
-def _of_user(
+def _search_rows(
     connection: Connection,
-    terms: list[Term],
+    terms: list[SearchTerm],
     limit: int,
     user_id: int,
     feed_id: int | None,
@@ -48,7 +48,7 @@ def _of_user(
 ) -> tuple[list[Any], int]:
     """Rows of `reading.WANTED`, the latest arrival first; and how many items the index does not have yet."""
     dialect = connection.dialect.name
-    match = fts5_query(terms) if dialect == "sqlite" else tsquery(terms)
+    match = to_fts5_query(terms) if dialect == "sqlite" else to_tsquery(terms)
     values: dict[str, Any] = {"match": match, "before": before, "user": user_id, "limit": limit}
     only = ""
     if feed_id is not None:
@@ -57,8 +57,10 @@ def _of_user(
         only += " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
         values["tag"] = tag
     order = "f.rowid" if dialect == "sqlite" else "f.item_id"
-    found = f"SELECT 0 AS k, i.id AS id {_OF_USER[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
+    found = (
+        f"SELECT 0 AS k, i.id AS id {_SEARCH_SOURCES[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
+    )
     found = f"{found} ORDER BY {order} DESC LIMIT :limit"
-    with_waiting = Wanted(f"({search.WAITING}), {reading.WANTED.columns}")
-    answer = sorted(rows(connection, with_columns(with_waiting, found), values), key=itemgetter(1), reverse=True)
-    return [row[3:] for row in answer], answer[0][2] if answer else search.waiting(connection)
+    with_waiting = WantedColumns(f"({search.COUNT_QUEUED}), {reading.READER_ITEM_COLUMNS.columns}")
+    answer = sorted(fetch_rows(connection, join_columns(with_waiting, found), values), key=itemgetter(1), reverse=True)
+    return [row[3:] for row in answer], answer[0][2] if answer else search.count_queued(connection)

@@ -18,51 +18,55 @@ from headwater import model
 from headwater.model import Enclosure, Item
 from headwater.query.hits import Related
 from headwater.store import origins, shares
-from headwater.store.clean import clean
-from headwater.store.sql import Prepared, chunks, from_json, insert_new, reserve
-from headwater.store.tables import edition, hit, item, outbox, query_feed, refresh
-from headwater.store.values import Emitted, Matched, QueryStatistics, StoredHit
+from headwater.store.clean import replace_unstorable
+from headwater.store.sql import PreparedStatement, chunks, from_json, insert_or_ignore, reserve_ids
+from headwater.store.tables import hit, item, item_version, outbox, query_feed, refresh
+from headwater.store.values import NewHit, QueryStatistics, ShowingQueries, StoredHit
 
 CHUNK = 500
-MANY = 5_000  # feeds that a statement may name
+MANY_FEEDS = 5_000  # feeds that a statement may name
 DAY = 86_400.0
-_EDITION = Prepared(lambda dialect: insert_new(dialect, edition), ["item_id", "version", "blob"])
-_HIT = Prepared(lambda _: insert(hit), hit.columns.keys())
-_CHANGED = ("version", "published", "current", "branches", "changes", "fresh", "related")
-_UPDATE = update(hit).where(hit.c.id == bindparam("of_hit")).values({name: bindparam(name) for name in _CHANGED})
-_LISTS = frozenset({"authors", "categories"})
+_INSERT_VERSION = PreparedStatement(
+    lambda dialect: insert_or_ignore(dialect, item_version), ["item_id", "version", "blob"]
+)
+_INSERT_HIT = PreparedStatement(lambda _: insert(hit), hit.columns.keys())
+_CHANGED_COLUMNS = ("version", "published", "current", "branches", "changes", "fresh", "related")
+_UPDATE = (
+    update(hit).where(hit.c.id == bindparam("of_hit")).values({name: bindparam(name) for name in _CHANGED_COLUMNS})
+)
+_LIST_FIELDS = frozenset({"authors", "categories"})
 
 
 # items as they were published
 
 
-def pack(value: Item) -> bytes:
+def pack_item(value: Item) -> bytes:
     return zlib.compress(orjson.dumps(asdict(value)), 1)
 
 
-def unpack(blob: bytes) -> Item:
-    return _item(orjson.loads(zlib.decompress(blob)))
+def unpack_item(blob: bytes) -> Item:
+    return _build_item(orjson.loads(zlib.decompress(blob)))
 
 
-def _item(given: dict[str, Any]) -> Item:
-    lists = {name: tuple(given[name]) for name in _LISTS}
+def _build_item(given: dict[str, Any]) -> Item:
+    lists = {name: tuple(given[name]) for name in _LIST_FIELDS}
     source = given.get("source")
     of_old = {"source": model.Source(**source) if source else None}
     return Item(**given | lists | of_old | {"enclosures": tuple(Enclosure(**one) for one in given["enclosures"])})
 
 
-def _with_changes(value: Item, changes: str | None) -> Item:
+def _apply_changes(value: Item, changes: str | None) -> Item:
     if not changes:
         return value
     given: dict[str, Any] = orjson.loads(changes)
-    lists = {name: tuple(given[name]) for name in _LISTS & set(given)}
+    lists = {name: tuple(given[name]) for name in _LIST_FIELDS & set(given)}
     return replace(value, **given | lists)
 
 
 # writing
 
 
-def write(connection: Connection, matched: Iterable[Matched]) -> list[StoredHit]:
+def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredHit]:
     """Write hits in the caller's transaction; what was really new or changed, as it now stands.
 
     A query feed publishes an item once: a hit that is there already is changed in place and never fresh again.
@@ -70,10 +74,10 @@ def write(connection: Connection, matched: Iterable[Matched]) -> list[StoredHit]
     wanted = {(one.hit.original.id, one.query_id): one for one in matched if one.hit.original.id is not None}
     if not wanted:
         return []
-    living = _living(connection, {query_id for _, query_id in wanted})
-    there = _there(connection, {item_id for item_id, _ in wanted if item_id is not None})
-    new: list[Matched] = []
-    again: list[tuple[Row[Any], Matched]] = []
+    living = _find_existing_queries(connection, {query_id for _, query_id in wanted})
+    there = _find_stored_hits(connection, {item_id for item_id, _ in wanted if item_id is not None})
+    new: list[NewHit] = []
+    again: list[tuple[Row[Any], NewHit]] = []
     for key, one in wanted.items():
         if one.query_id not in living:
             continue
@@ -82,25 +86,30 @@ def write(connection: Connection, matched: Iterable[Matched]) -> list[StoredHit]
             new.append(one)
         elif row.version != one.hit.original.version or not row.current:
             again.append((row, one))
-    new = origins.without_returns(connection, new) if new else new
+    new = origins.drop_returned(connection, new) if new else new
     originals = {(one.original.id, one.original.version): one.original for one in (m.hit for m in new)}
     originals |= {(one.hit.original.id, one.hit.original.version): one.hit.original for _, one in again}
-    _EDITION.run(
+    _INSERT_VERSION.run(
         connection,
-        [{"item_id": id, "version": version, "blob": pack(clean(value))} for (id, version), value in originals.items()],
+        [
+            {"item_id": id, "version": version, "blob": pack_item(replace_unstorable(value))}
+            for (id, version), value in originals.items()
+        ],
     )
-    ids = reserve(connection, hit, len(new)) if new else ()
-    _HIT.run(connection, (_row(id, one) for id, one in zip(ids, new, strict=True)))
-    changes = [_changed(row, one) for row, one in again]
+    ids = reserve_ids(connection, hit, len(new)) if new else ()
+    _INSERT_HIT.run(connection, (_hit_row(id, one) for id, one in zip(ids, new, strict=True)))
+    changes = [_changed_hit_row(row, one) for row, one in again]
     if changes:
         connection.execute(_UPDATE, [change for change, _ in changes])
-    _forget_editions(connection, {row.item_id for row, _ in again})
+    _delete_unused_versions(connection, {row.item_id for row, _ in again})
     shares.count_kept(connection, new)
-    stored = [_stored(id, one, one.hit.fresh, False) for id, one in zip(ids, new, strict=True)]
-    return stored + [_stored(row.id, one, fresh, True) for (row, one), (_, fresh) in zip(again, changes, strict=True)]
+    stored = [_to_stored_hit(id, one, one.hit.fresh, False) for id, one in zip(ids, new, strict=True)]
+    return stored + [
+        _to_stored_hit(row.id, one, fresh, True) for (row, one), (_, fresh) in zip(again, changes, strict=True)
+    ]
 
 
-def _living(connection: Connection, ids: Collection[int]) -> set[int]:
+def _find_existing_queries(connection: Connection, ids: Collection[int]) -> set[int]:
     """Query feeds that have not been dropped while items were matched with them."""
     found: set[int] = set()
     for chunk in chunks(sorted(ids), CHUNK):
@@ -108,7 +117,7 @@ def _living(connection: Connection, ids: Collection[int]) -> set[int]:
     return found
 
 
-def _there(connection: Connection, item_ids: Collection[int]) -> dict[tuple[int, int], Row[Any]]:
+def _find_stored_hits(connection: Connection, item_ids: Collection[int]) -> dict[tuple[int, int], Row[Any]]:
     found: dict[tuple[int, int], Row[Any]] = {}
     for chunk in chunks(sorted(item_ids), CHUNK):
         for row in connection.execute(select(hit).where(hit.c.item_id.in_(chunk))):
@@ -116,7 +125,7 @@ def _there(connection: Connection, item_ids: Collection[int]) -> dict[tuple[int,
     return found
 
 
-def _row(id: int, one: Matched) -> dict[str, Any]:
+def _hit_row(id: int, one: NewHit) -> dict[str, Any]:
     made = one.hit
     return {
         "id": id,
@@ -128,13 +137,13 @@ def _row(id: int, one: Matched) -> dict[str, Any]:
         "published": made.item.published,
         "fresh": made.fresh,
         "current": True,
-        "branches": _branches(made.branches),
-        "related": _related(made.related),
-        "changes": _changes(one),
+        "branches": _encode_branches(made.branches),
+        "related": _encode_related(made.related),
+        "changes": _encode_changes(one),
     }
 
 
-def _changed(row: Row[Any], one: Matched) -> tuple[dict[str, Any], bool]:
+def _changed_hit_row(row: Row[Any], one: NewHit) -> tuple[dict[str, Any], bool]:
     """How the hit stands from now on, and whether it is to be delivered: only where none before was."""
     made = one.hit
     fresh = made.fresh and not made.update and not row.fresh and not row.current
@@ -143,61 +152,65 @@ def _changed(row: Row[Any], one: Matched) -> tuple[dict[str, Any], bool]:
         "version": made.original.version,
         "published": made.item.published,
         "current": True,
-        "branches": _branches(made.branches | set(from_json(row.branches)) if row.current else made.branches),
-        "changes": _changes(one),
+        "branches": _encode_branches(made.branches | set(from_json(row.branches)) if row.current else made.branches),
+        "changes": _encode_changes(one),
         "fresh": fresh or row.fresh,
-        "related": row.related if made.related is None and row.current else _related(made.related),
+        "related": row.related if made.related is None and row.current else _encode_related(made.related),
     }
     return values, fresh
 
 
-def _branches(branches: Collection[int]) -> str:
+def _encode_branches(branches: Collection[int]) -> str:
     return orjson.dumps(sorted(branches)).decode()
 
 
-def _related(related: tuple[Related, ...] | None) -> str | None:
-    return None if related is None else orjson.dumps(list(map(asdict, clean(related)))).decode()
+def _encode_related(related: tuple[Related, ...] | None) -> str | None:
+    return None if related is None else orjson.dumps(list(map(asdict, replace_unstorable(related)))).decode()
 
 
-def _changes(one: Matched) -> str | None:
-    rewritten = one.hit.rewritten
-    return orjson.dumps({name: clean(value) for name, value in rewritten.items()}).decode() if rewritten else None
+def _encode_changes(one: NewHit) -> str | None:
+    rewritten = one.hit.rewritten_fields
+    return (
+        orjson.dumps({name: replace_unstorable(value) for name, value in rewritten.items()}).decode()
+        if rewritten
+        else None
+    )
 
 
-def _stored(id: int, one: Matched, fresh: bool, update: bool) -> StoredHit:
+def _to_stored_hit(id: int, one: NewHit, fresh: bool, update: bool) -> StoredHit:
     made = one.hit
-    changed = frozenset(made.rewritten)
+    changed = frozenset(made.rewritten_fields)
     return StoredHit(id, one.query_id, made.item, one.arrived, made.branches, made.related, fresh, update, changed)
 
 
-def _forget_editions(connection: Connection, item_ids: Collection[int]) -> None:
+def _delete_unused_versions(connection: Connection, item_ids: Collection[int]) -> None:
     """Versions that no hit shows any more."""
     for chunk in chunks(sorted(item_ids), CHUNK):
-        shown = select(hit.c.id).where(hit.c.item_id == edition.c.item_id, hit.c.version == edition.c.version)
-        connection.execute(delete(edition).where(edition.c.item_id.in_(chunk), ~shown.exists()))
+        shown = select(hit.c.id).where(hit.c.item_id == item_version.c.item_id, hit.c.version == item_version.c.version)
+        connection.execute(delete(item_version).where(item_version.c.item_id.in_(chunk), ~shown.exists()))
 
 
-def forget(connection: Connection, query_ids: Sequence[int]) -> None:
+def delete_hits_of_queries(connection: Connection, query_ids: Sequence[int]) -> None:
     """The hits of query feeds that are dropped, and the versions that only they show."""
     items = set(connection.execute(select(hit.c.item_id).where(hit.c.query_id.in_(query_ids))).scalars())
     connection.execute(delete(hit).where(hit.c.query_id.in_(query_ids)))
-    origins.forget(connection, query_ids)
-    _forget_editions(connection, items)
+    origins.delete_origins_of_queries(connection, query_ids)
+    _delete_unused_versions(connection, items)
 
 
 # filling a new or replaced query feed
 
 
-def refill(connection: Connection, windows: Mapping[int, Sequence[Matched]], replaced: Collection[int]) -> None:
+def replace_windows(connection: Connection, windows: Mapping[int, Sequence[NewHit]], replaced: Collection[int]) -> None:
     """Windows as new definitions have them; hits of the ones before, of those that are `replaced`, are put aside, and
     what is there is not fresh."""
     for chunk in chunks(sorted(replaced), CHUNK):
         connection.execute(update(hit).where(hit.c.query_id.in_(chunk), hit.c.current).values(current=False))
     every = (one for window in windows.values() for one in window)
-    write(connection, [replace(one, hit=replace(one.hit, fresh=False)) for one in every])
+    save_hits(connection, [replace(one, hit=replace(one.hit, fresh=False)) for one in every])
 
 
-def past(
+def list_past_items(
     connection: Connection, since: float | None, most: int, upto: int, feed_ids: Collection[int] | None
 ) -> list[int]:
     """The ids of the last `most` stored items, in the order of their arrival, up to a position of the outbox.
@@ -208,19 +221,19 @@ def past(
     query = select(item.c.id).where(item.c.id.not_in(later)).order_by(item.c.id.desc()).limit(most)
     if since is not None:
         query = query.where(item.c.first_seen >= since)
-    if feed_ids is not None and len(feed_ids) <= MANY:
+    if feed_ids is not None and len(feed_ids) <= MANY_FEEDS:
         query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
     return sorted(connection.execute(query).scalars())
 
 
-def emitted(connection: Connection, item_ids: Collection[int]) -> dict[int, Emitted]:
+def find_showing_queries(connection: Connection, item_ids: Collection[int]) -> dict[int, ShowingQueries]:
     """Which query feeds have published these items, and which have delivered them."""
-    found: dict[int, Emitted] = {}
+    found: dict[int, ShowingQueries] = {}
     for chunk in chunks(sorted(item_ids), CHUNK):
         query = select(hit.c.item_id, query_feed.c.name, hit.c.fresh, hit.c.current)
         query = query.join(query_feed, query_feed.c.id == hit.c.query_id).where(hit.c.item_id.in_(chunk))
         for row in connection.execute(query):
-            one = found.setdefault(row.item_id, Emitted())
+            one = found.setdefault(row.item_id, ShowingQueries())
             if row.current:
                 one.by.add(row.name)
             if row.fresh:
@@ -228,34 +241,34 @@ def emitted(connection: Connection, item_ids: Collection[int]) -> dict[int, Emit
     return found
 
 
-def published(connection: Connection, names: Collection[str]) -> dict[int, dict[str, Item]]:
+def find_published_items(connection: Connection, names: Collection[str]) -> dict[int, dict[str, Item]]:
     """By item, the item as each of these query feeds shows it."""
     found: dict[int, dict[str, Item]] = {}
     for name in names:
         query = select(query_feed.c.id, query_feed.c.name).where(query_feed.c.key == name.casefold())
         row = connection.execute(query).first()
-        for one in connection.execute(_hits(hit.c.query_id == row.id)) if row is not None else ():
-            found.setdefault(one.item_id, {})[row.name] = _read(one).item  # type: ignore[union-attr]
+        for one in connection.execute(_select_hits(hit.c.query_id == row.id)) if row is not None else ():
+            found.setdefault(one.item_id, {})[row.name] = _read_hit(one).item  # type: ignore[union-attr]
     return found
 
 
 # reading
 
 
-def _hits(*conditions: ColumnElement[bool]) -> Select[Any]:
-    same = and_(edition.c.item_id == hit.c.item_id, edition.c.version == hit.c.version)
-    return select(hit, edition.c.blob).join(edition, same).where(hit.c.current, *conditions)
+def _select_hits(*conditions: ColumnElement[bool]) -> Select[Any]:
+    same = and_(item_version.c.item_id == hit.c.item_id, item_version.c.version == hit.c.version)
+    return select(hit, item_version.c.blob).join(item_version, same).where(hit.c.current, *conditions)
 
 
-def _read(row: Row[Any]) -> StoredHit:
-    original = unpack(bytes(row.blob))
+def _read_hit(row: Row[Any]) -> StoredHit:
+    original = unpack_item(bytes(row.blob))
     related = None
     if row.related is not None:
         related = tuple(Related(**one) for one in orjson.loads(row.related))
     return StoredHit(
         row.id,
         row.query_id,
-        _with_changes(original, row.changes),
+        _apply_changes(original, row.changes),
         row.arrived,
         frozenset(from_json(row.branches)),
         related,
@@ -264,43 +277,43 @@ def _read(row: Row[Any]) -> StoredHit:
     )
 
 
-def stream(connection: Connection, query_id: int, after: int, limit: int) -> list[StoredHit]:
-    query = _hits(hit.c.query_id == query_id, hit.c.id > after).order_by(hit.c.id).limit(limit)
-    return [_read(row) for row in connection.execute(query)]
+def list_hits_after(connection: Connection, query_id: int, after: int, limit: int) -> list[StoredHit]:
+    query = _select_hits(hit.c.query_id == query_id, hit.c.id > after).order_by(hit.c.id).limit(limit)
+    return [_read_hit(row) for row in connection.execute(query)]
 
 
-def latest(connection: Connection, query_id: int, before: int | None, limit: int) -> list[StoredHit]:
-    query = _hits(hit.c.query_id == query_id).order_by(hit.c.id.desc()).limit(limit)
+def list_latest_hits(connection: Connection, query_id: int, before: int | None, limit: int) -> list[StoredHit]:
+    query = _select_hits(hit.c.query_id == query_id).order_by(hit.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(hit.c.id < before)
-    return [_read(row) for row in connection.execute(query)]
+    return [_read_hit(row) for row in connection.execute(query)]
 
 
-def window(
+def list_window(
     connection: Connection, query_id: int, count: int | None, since: float | None, by_arrival: bool
 ) -> list[StoredHit]:
     """The newest `count` hits by publication or by arrival, or those not older than `since`."""
     when = hit.c.arrived if by_arrival else hit.c.published
-    query = _hits(hit.c.query_id == query_id)
+    query = _select_hits(hit.c.query_id == query_id)
     if since is not None:
         query = query.where(when >= since)
     if count is not None:
         then = (hit.c.id.desc(),) if by_arrival else (hit.c.arrived.desc(), hit.c.item_id)
         query = query.order_by(when.desc(), *then).limit(count)
-    return [_read(row) for row in connection.execute(query)]
+    return [_read_hit(row) for row in connection.execute(query)]
 
 
-def by_ids(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
+def find_hits(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
     """These hits, those of replaced definitions too, in the order of ids."""
     found: list[StoredHit] = []
     for chunk in chunks(sorted(ids), CHUNK):
-        same = and_(edition.c.item_id == hit.c.item_id, edition.c.version == hit.c.version)
-        query = select(hit, edition.c.blob).join(edition, same).where(hit.c.id.in_(chunk)).order_by(hit.c.id)
-        found += [_read(row) for row in connection.execute(query)]
+        same = and_(item_version.c.item_id == hit.c.item_id, item_version.c.version == hit.c.version)
+        query = select(hit, item_version.c.blob).join(item_version, same).where(hit.c.id.in_(chunk)).order_by(hit.c.id)
+        found += [_read_hit(row) for row in connection.execute(query)]
     return found
 
 
-def statistics(connection: Connection, query_id: int, now: float, days: float) -> QueryStatistics:
+def compute_query_statistics(connection: Connection, query_id: int, now: float, days: float) -> QueryStatistics:
     mine = and_(hit.c.query_id == query_id, hit.c.current)
     query = select(func.count(), func.min(hit.c.arrived), func.max(hit.c.arrived)).where(mine)
     total, first, last = connection.execute(query).one()
@@ -310,7 +323,7 @@ def statistics(connection: Connection, query_id: int, now: float, days: float) -
     return QueryStatistics(total, connection.execute(recent).scalar_one(), days, last)
 
 
-def counts(connection: Connection, ids: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
+def count_hits_by_query(connection: Connection, ids: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
     """How many hits each query feed (of these, or all) shows, and when the last came."""
     query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(hit.c.current).group_by(hit.c.query_id)
     if ids is not None:
@@ -318,7 +331,7 @@ def counts(connection: Connection, ids: Collection[int] | None = None) -> dict[i
     return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
 
 
-def activity(connection: Connection, since: float) -> dict[int, tuple[int, int]]:
+def count_feed_activity(connection: Connection, since: float) -> dict[int, tuple[int, int]]:
     """Refreshes and new items per feed."""
     asked = select(refresh.c.feed_id, func.count()).where(refresh.c.at >= since).group_by(refresh.c.feed_id)
     brought = select(item.c.feed_id, func.count()).where(item.c.first_seen >= since).group_by(item.c.feed_id)
@@ -327,11 +340,11 @@ def activity(connection: Connection, since: float) -> dict[int, tuple[int, int]]
     return {id: (refreshes.get(id, 0), items.get(id, 0)) for id in refreshes.keys() | items.keys()}
 
 
-def prune(connection: Connection, before: float, limit: int) -> int:
+def delete_old_hits(connection: Connection, before: float, limit: int) -> int:
     """Delete hits that arrived before a time, with the versions that only they show."""
     old = select(hit.c.id, hit.c.item_id).where(hit.c.arrived < before).order_by(hit.c.id).limit(limit)
     rows = connection.execute(old).all()
     for chunk in chunks([row.id for row in rows], CHUNK):
         connection.execute(delete(hit).where(hit.c.id.in_(chunk)))
-    _forget_editions(connection, {row.item_id for row in rows})
+    _delete_unused_versions(connection, {row.item_id for row in rows})
     return len(rows)

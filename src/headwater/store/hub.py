@@ -8,35 +8,35 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, select, update
 
-from headwater.store.publish_tables import hub_request, subscriber
+from headwater.store.publish_tables import hub_request, hub_subscriber
 from headwater.store.sql import chunks, upsert
-from headwater.store.values import HubRequest, Subscriber
+from headwater.store.values import HubRequest, HubSubscriber
 
 CHUNK = 500
-_OF_REQUEST = ("mode", "topic", "callback", "secret", "lease", "reason")
+_REQUEST_FIELDS = ("mode", "topic", "callback", "secret", "lease", "reason")
 
 
-def key_of(topic: str, callback: str) -> bytes:
+def subscriber_key(topic: str, callback: str) -> bytes:
     return hashlib.sha256(f"{topic}\0{callback}".encode("utf-8", "replace")).digest()
 
 
-def ask(connection: Connection, request: HubRequest, now: float) -> None:
+def add_hub_request(connection: Connection, request: HubRequest, now: float) -> None:
     """A later request for the same topic and callback takes the place of one not confirmed yet."""
-    values = {name: getattr(request, name) for name in _OF_REQUEST} | {"due": now, "attempts": 0}
+    values = {name: getattr(request, name) for name in _REQUEST_FIELDS} | {"due": now, "attempts": 0}
     statement = upsert(connection.dialect.name, hub_request)
     statement = statement.on_conflict_do_update(index_elements=["key"], set_=values)
-    connection.execute(statement, values | {"key": key_of(request.topic, request.callback)})
+    connection.execute(statement, values | {"key": subscriber_key(request.topic, request.callback)})
 
 
-def counts(connection: Connection) -> tuple[int, int]:
+def count_hub_rows(connection: Connection) -> tuple[int, int]:
     """How many requests wait, and how many subscribers there are."""
     number = [
-        connection.execute(select(func.count()).select_from(one)).scalar_one() for one in (hub_request, subscriber)
+        connection.execute(select(func.count()).select_from(one)).scalar_one() for one in (hub_request, hub_subscriber)
     ]
     return number[0], number[1]
 
 
-def claim_requests(connection: Connection, now: float, lease: float, limit: int) -> list[HubRequest]:
+def claim_due_hub_requests(connection: Connection, now: float, lease: float, limit: int) -> list[HubRequest]:
     query = select(hub_request).where(hub_request.c.due <= now).order_by(hub_request.c.due, hub_request.c.id)
     rows = connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
     if rows:
@@ -44,96 +44,102 @@ def claim_requests(connection: Connection, now: float, lease: float, limit: int)
         mine = hub_request.c.id.in_([row.id for row in rows])
         connection.execute(update(hub_request).where(mine).values(values))
     return [
-        HubRequest(**{name: getattr(row, name) for name in _OF_REQUEST}, attempts=row.attempts + 1, id=row.id)
+        HubRequest(**{name: getattr(row, name) for name in _REQUEST_FIELDS}, attempts=row.attempts + 1, id=row.id)
         for row in rows
     ]
 
 
-def postpone(connection: Connection, request: HubRequest, due: float) -> None:
-    connection.execute(_this(update(hub_request), request).values(due=due))
+def postpone_hub_request(connection: Connection, request: HubRequest, due: float) -> None:
+    connection.execute(_where_unchanged(update(hub_request), request).values(due=due))
 
 
-def drop(connection: Connection, request: HubRequest) -> None:
-    connection.execute(_this(delete(hub_request), request))
+def delete_hub_request(connection: Connection, request: HubRequest) -> None:
+    connection.execute(_where_unchanged(delete(hub_request), request))
 
 
-def _this(statement: Any, request: HubRequest) -> Any:
+def _where_unchanged(statement: Any, request: HubRequest) -> Any:
     """The row of this request, unless another has taken its place meanwhile: that one begins with no attempts."""
     return statement.where(hub_request.c.id == request.id, hub_request.c.attempts == request.attempts)
 
 
-def confirm(connection: Connection, request: HubRequest, etag: str | None, now: float, until: float) -> None:
+def confirm_hub_request(
+    connection: Connection, request: HubRequest, etag: str | None, now: float, until: float
+) -> None:
     """The callback has agreed: the subscription stands, or has ended. One that was there is replaced."""
-    if not connection.execute(_this(delete(hub_request), request)).rowcount:
+    if not connection.execute(_where_unchanged(delete(hub_request), request)).rowcount:
         return
-    key = key_of(request.topic, request.callback)
+    key = subscriber_key(request.topic, request.callback)
     if request.mode == "unsubscribe":
-        connection.execute(delete(subscriber).where(subscriber.c.key == key))
+        connection.execute(delete(hub_subscriber).where(hub_subscriber.c.key == key))
         return
     values: dict[str, Any] = {"secret": request.secret, "until": until, "attempts": 0, "message": None}
-    statement = upsert(connection.dialect.name, subscriber)
+    statement = upsert(connection.dialect.name, hub_subscriber)
     statement = statement.on_conflict_do_update(index_elements=["key"], set_=values)
     fresh = {"key": key, "topic": request.topic, "callback": request.callback, "since": now, "sent": etag}
     connection.execute(statement, values | fresh)
 
 
-def topics(connection: Connection, now: float) -> list[str]:
+def list_hub_topics(connection: Connection, now: float) -> list[str]:
     """What somebody follows; subscriptions whose lease has ended are forgotten."""
-    connection.execute(delete(subscriber).where(subscriber.c.until <= now))
-    return list(connection.execute(select(subscriber.c.topic).distinct()).scalars())
+    connection.execute(delete(hub_subscriber).where(hub_subscriber.c.until <= now))
+    return list(connection.execute(select(hub_subscriber.c.topic).distinct()).scalars())
 
 
-def mark(connection: Connection, etags: Mapping[str, str], now: float) -> int:
+def mark_outdated(connection: Connection, etags: Mapping[str, str], now: float) -> int:
     """Those who have not got the present state of a topic are due; how many."""
-    query = select(subscriber.c.id, subscriber.c.topic, subscriber.c.sent).where(subscriber.c.due.is_(None))
+    query = select(hub_subscriber.c.id, hub_subscriber.c.topic, hub_subscriber.c.sent).where(
+        hub_subscriber.c.due.is_(None)
+    )
     late = [row.id for row in connection.execute(query) if etags.get(row.topic, row.sent) != row.sent]
     for chunk in chunks(late, CHUNK):
-        connection.execute(update(subscriber).where(subscriber.c.id.in_(chunk)).values(due=now))
+        connection.execute(update(hub_subscriber).where(hub_subscriber.c.id.in_(chunk)).values(due=now))
     return len(late)
 
 
-def claim(connection: Connection, now: float, lease: float, limit: int) -> list[Subscriber]:
+def claim_due_subscribers(connection: Connection, now: float, lease: float, limit: int) -> list[HubSubscriber]:
     query = (
-        select(subscriber)
-        .where(subscriber.c.due <= now, subscriber.c.until > now)
-        .order_by(subscriber.c.due, subscriber.c.id)
+        select(hub_subscriber)
+        .where(hub_subscriber.c.due <= now, hub_subscriber.c.until > now)
+        .order_by(hub_subscriber.c.due, hub_subscriber.c.id)
     )
     rows = connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
     if rows:
-        values = {"due": now + lease, "attempts": subscriber.c.attempts + 1}
-        mine = subscriber.c.id.in_([row.id for row in rows])
-        connection.execute(update(subscriber).where(mine).values(values))
-    return [_read(row, 1) for row in rows]
+        values = {"due": now + lease, "attempts": hub_subscriber.c.attempts + 1}
+        mine = hub_subscriber.c.id.in_([row.id for row in rows])
+        connection.execute(update(hub_subscriber).where(mine).values(values))
+    return [_read_subscriber(row, 1) for row in rows]
 
 
-def settle(connection: Connection, id: int, etag: str | None, due: float | None, message: str | None) -> None:
+def settle_subscriber(
+    connection: Connection, id: int, etag: str | None, due: float | None, message: str | None
+) -> None:
     """It has got the state `etag`; or it has not (None), and is tried again at `due`."""
     values: dict[str, Any] = {"due": due, "message": message}
     if etag is not None:
         values |= {"sent": etag, "attempts": 0}
-    connection.execute(update(subscriber).where(subscriber.c.id == id).values(values))
+    connection.execute(update(hub_subscriber).where(hub_subscriber.c.id == id).values(values))
 
 
-def end(connection: Connection, id: int) -> None:
-    connection.execute(delete(subscriber).where(subscriber.c.id == id))
+def remove_hub_subscriber(connection: Connection, id: int) -> None:
+    connection.execute(delete(hub_subscriber).where(hub_subscriber.c.id == id))
 
 
-def deny(connection: Connection, topic: str, reason: str, now: float) -> int:
+def deny_topic(connection: Connection, topic: str, reason: str, now: float) -> int:
     """The topic is no more, or not for them: their subscriptions end and their callbacks are to be told."""
-    rows = connection.execute(select(subscriber).where(subscriber.c.topic == topic)).all()
+    rows = connection.execute(select(hub_subscriber).where(hub_subscriber.c.topic == topic)).all()
     for row in rows:
-        ask(connection, HubRequest("denied", topic, row.callback, reason=reason), now)
-    connection.execute(delete(subscriber).where(subscriber.c.topic == topic))
+        add_hub_request(connection, HubRequest("denied", topic, row.callback, reason=reason), now)
+    connection.execute(delete(hub_subscriber).where(hub_subscriber.c.topic == topic))
     return len(rows)
 
 
-def listed(connection: Connection, limit: int) -> list[Subscriber]:
-    query = select(subscriber).order_by(subscriber.c.topic, subscriber.c.id).limit(limit)
-    return [_read(row) for row in connection.execute(query)]
+def list_hub_subscribers(connection: Connection, limit: int) -> list[HubSubscriber]:
+    query = select(hub_subscriber).order_by(hub_subscriber.c.topic, hub_subscriber.c.id).limit(limit)
+    return [_read_subscriber(row) for row in connection.execute(query)]
 
 
-def _read(row: Row[Any], more: int = 0) -> Subscriber:
-    return Subscriber(
+def _read_subscriber(row: Row[Any], more: int = 0) -> HubSubscriber:
+    return HubSubscriber(
         row.topic,
         row.callback,
         row.secret,

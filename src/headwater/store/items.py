@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, func, select, tuple_
 
 from headwater.errors import NotFound
 from headwater.model import Enclosure, Item, Source
-from headwater.store.clean import clean
+from headwater.store.clean import replace_unstorable
 from headwater.store.sql import from_json, to_json
 from headwater.store.tables import feed_tag, item
 
@@ -20,7 +20,7 @@ ITEM_COLUMNS = (
 )
 
 
-def item_values(value: Item, id: int) -> tuple[Any, ...]:
+def item_to_values(value: Item, id: int) -> tuple[Any, ...]:
     """What `ITEM_COLUMNS` hold of an item."""
     return (
         id,
@@ -44,8 +44,8 @@ def item_values(value: Item, id: int) -> tuple[Any, ...]:
     )
 
 
-def item_row(value: Item, id: int) -> dict[str, Any]:
-    return dict(zip(ITEM_COLUMNS, item_values(value, id), strict=True))
+def item_to_row(value: Item, id: int) -> dict[str, Any]:
+    return dict(zip(ITEM_COLUMNS, item_to_values(value, id), strict=True))
 
 
 def read_item(row: Row[Any]) -> Item:
@@ -72,7 +72,7 @@ def read_item(row: Row[Any]) -> Item:
     )
 
 
-def item_of(row: Sequence[Any]) -> Item:
+def read_item_values(row: Sequence[Any]) -> Item:
     """A row that begins with ITEM_COLUMNS, as the driver gives it; four times as fast as `read_item`."""
     (id, feed_id, published, first_seen, updated, version, dated, identity, content_hash, title, link, language,
      authors, categories, enclosures, summary, content, source, *_) = row  # fmt: skip
@@ -98,14 +98,14 @@ def item_of(row: Sequence[Any]) -> Item:
     )
 
 
-def find(connection: Connection, item_id: int) -> Item:
+def find_item(connection: Connection, item_id: int) -> Item:
     row = connection.execute(select(item).where(item.c.id == item_id)).first()
     if row is None:
         raise NotFound(f"There is no item {item_id}, or retention has deleted it.")
     return read_item(row)
 
 
-def listed(
+def list_items(
     connection: Connection,
     feed_id: int | None,
     tag: str | None,
@@ -118,7 +118,7 @@ def listed(
     if feed_id is not None:
         query = query.where(item.c.feed_id == feed_id)
     if tag is not None:
-        query = query.where(item.c.feed_id.in_(feeds_with(tag)))
+        query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))
     if since is not None:
         query = query.where(item.c.published >= since)
     if before is not None:
@@ -128,22 +128,22 @@ def listed(
     return [read_item(row) for row in connection.execute(query)]
 
 
-def arrived(connection: Connection, tag: str | None, skip: int, limit: int) -> list[Item]:
+def list_items_by_arrival(connection: Connection, tag: str | None, skip: int, limit: int) -> list[Item]:
     """In the order of arrival, the first of all first; `skip` of them passed over."""
     query = select(item).order_by(item.c.id).offset(skip).limit(limit)
     if tag is not None:
-        query = query.where(item.c.feed_id.in_(feeds_with(tag)))
+        query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))
     return [read_item(row) for row in connection.execute(query)]
 
 
-def feeds_with(tag: str) -> Any:
-    return select(feed_tag.c.feed_id).where(feed_tag.c.tag == clean(tag))
+def select_feeds_with_tag(tag: str) -> Any:
+    return select(feed_tag.c.feed_id).where(feed_tag.c.tag == replace_unstorable(tag))
 
 
-def count(connection: Connection, feed_id: int | None, tag: str | None = None) -> int:
+def count_items(connection: Connection, feed_id: int | None, tag: str | None = None) -> int:
     query = select(func.count()).select_from(item)
     if tag is not None:
-        query = query.where(item.c.feed_id.in_(feeds_with(tag)))
+        query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))
     if feed_id is not None:
         query = query.where(item.c.feed_id == feed_id)
     return connection.execute(query).scalar_one()

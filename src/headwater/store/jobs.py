@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from headwater.store.cluster_tables import job, quarantine, settled
-from headwater.store.leases import clock
-from headwater.store.sql import InsertMany, InsertNew, OfIds, asked
+from headwater.store.cluster_tables import job, lesson, quarantine
+from headwater.store.leases import read_database_time
+from headwater.store.sql import InsertIgnored, InsertMany, SelectByIds, execute_postgres
 
 CHUNK = 1000
-_OFFER = InsertNew(job, ["feed_id", "partition", "body", "taken_until", "tries"], ["feed_id"])
-_SETTLED = InsertMany(settled, ["body"])
+_INSERT_JOB = InsertIgnored(job, ["feed_id", "partition", "body", "taken_until", "tries"], ["feed_id"])
+_INSERT_LESSON = InsertMany(lesson, ["body"])
 # By hand: SQLAlchemy would write out up to 256 partitions each time, several times a second.
-_TAKE = """
+_CLAIM_JOBS = """
 UPDATE job SET taken_until = extract(epoch FROM clock_timestamp())::float8 + $3, tries = tries + 1
 WHERE feed_id IN (
     SELECT feed_id FROM job WHERE "partition" = ANY($1::int[])
@@ -27,11 +27,11 @@ WHERE feed_id IN (
 )
 RETURNING feed_id, "partition", body, tries
 """
-_FINISH = OfIds("DELETE FROM job WHERE feed_id IN {ids}")
-_LEARN = """
+_DELETE_JOBS = SelectByIds("DELETE FROM job WHERE feed_id IN {ids}")
+_TAKE_LESSONS = """
 DELETE FROM settled WHERE id IN (SELECT id FROM settled ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING id, body
 """
-_ANYTHING = "SELECT EXISTS (SELECT FROM settled)"
+_HAS_LESSONS = "SELECT EXISTS (SELECT FROM settled)"
 
 
 class JobRow(NamedTuple):
@@ -43,79 +43,79 @@ class JobRow(NamedTuple):
     tries: int = 0
 
 
-def offer(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
+def add_jobs(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
     """Add jobs; the feeds of those that were added. One that is still there for the same feed stays."""
     rows = [(one.feed_id, one.partition, one.body, 0.0, 0) for one in jobs]
-    return _OFFER.inserted(connection, rows)
+    return _INSERT_JOB.run_returning(connection, rows)
 
 
-def take(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
+def claim_jobs(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
     """Jobs of these partitions that nobody has, or whose taker has let its time pass. One statement."""
-    rows = asked(connection, _TAKE, (list(partitions), limit, seconds))
+    rows = execute_postgres(connection, _CLAIM_JOBS, (list(partitions), limit, seconds))
     return [JobRow(feed, partition, bytes(body), tries) for feed, partition, body, tries in rows]
 
 
-def give_back(connection: Connection, feed_ids: Collection[int]) -> None:
+def return_jobs(connection: Connection, feed_ids: Collection[int]) -> None:
     """Jobs that were taken but not begun: others may have them at once, and it was no try."""
     ours = update(job).where(job.c.feed_id.in_(sorted(feed_ids)))
     connection.execute(ours.values(taken_until=0.0, tries=func.greatest(job.c.tries - 1, 0)))
 
 
-def hand_on(connection: Connection, one: JobRow) -> None:
+def move_job(connection: Connection, one: JobRow) -> None:
     """A job that goes on in another partition."""
     ours = update(job).where(job.c.feed_id == one.feed_id)
     connection.execute(ours.values(partition=one.partition, body=one.body, taken_until=0.0, tries=0))
 
 
-def finish(connection: Connection, feed_ids: Collection[int]) -> None:
+def delete_jobs(connection: Connection, feed_ids: Collection[int]) -> None:
     if feed_ids:
-        _FINISH.run(connection, sorted(feed_ids))
+        _DELETE_JOBS.run(connection, sorted(feed_ids))
 
 
-def put_down(connection: Connection, one: JobRow) -> None:
+def drop_job(connection: Connection, one: JobRow) -> None:
     """A job that nobody wants any more; not if another has taken it since."""
     connection.execute(delete(job).where(job.c.feed_id == one.feed_id, job.c.tries == one.tries))
 
 
-def on_their_way(connection: Connection) -> set[int]:
+def list_queued_feeds(connection: Connection) -> set[int]:
     """The feeds of all jobs."""
     return set(connection.execute(select(job.c.feed_id)).scalars())
 
 
-def waiting(connection: Connection) -> int:
+def count_jobs(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(job)).scalar_one()
 
 
-def teach(connection: Connection, body: bytes) -> None:
+def add_lessons(connection: Connection, body: bytes) -> None:
     """A batch of lessons for the controller, in the transaction that stores their refreshes."""
-    _SETTLED.run(connection, [(body,)])
+    _INSERT_LESSON.run(connection, [(body,)])
 
 
-def learn(connection: Connection, limit: int) -> list[bytes]:
+def take_lessons(connection: Connection, limit: int) -> list[bytes]:
     """Take what is to be learned, oldest first: once the caller has committed it is not there any more.
 
     `limit` counts batches.
     """
-    return [bytes(body) for _, body in sorted(map(tuple, asked(connection, _LEARN, (limit,))))]
+    return [bytes(body) for _, body in sorted(map(tuple, execute_postgres(connection, _TAKE_LESSONS, (limit,))))]
 
 
-def anything_to_learn(connection: Connection) -> bool:
+def has_lessons(connection: Connection) -> bool:
     """Asked several times a second while nothing happens: one statement that locks nothing."""
-    return bool(asked(connection, _ANYTHING, ())[0][0])
+    return bool(execute_postgres(connection, _HAS_LESSONS, ())[0][0])
 
 
-def to_learn(connection: Connection) -> int:
+def count_lessons(connection: Connection) -> int:
     """How many batches of lessons wait."""
-    return connection.execute(select(func.count()).select_from(settled)).scalar_one()
+    return connection.execute(select(func.count()).select_from(lesson)).scalar_one()
 
 
-def put_aside(connection: Connection, subject: str, body: bytes, problem: str) -> None:
+def quarantine_message(connection: Connection, subject: str, body: bytes, problem: str) -> None:
     """Keep what could not be dealt with for a person to look at."""
-    row = {"at": clock(connection), "subject": subject, "body": body, "problem": problem}
+    row = {"at": read_database_time(connection), "subject": subject, "body": body, "problem": problem}
     connection.execute(insert(quarantine), row)
 
 
-def set_aside(connection: Connection) -> list[tuple[float, str, str, bytes]]:
+def list_quarantined_messages(connection: Connection) -> list[tuple[float, str, str, bytes]]:
     """(when, subject, problem, body) of everything that was put aside, the latest first."""
     rows = connection.execute(select(quarantine).order_by(quarantine.c.id.desc()).limit(CHUNK))
     return [(row.at, row.subject, row.problem, bytes(row.body)) for row in rows]

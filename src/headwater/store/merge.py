@@ -6,44 +6,46 @@ from sqlalchemy import Connection, exists, select, update
 
 from headwater.errors import InputError
 from headwater.store import feeds
-from headwater.store.people_tables import mark, subscribed, subscribed_tag
-from headwater.store.sql import insert_new
-from headwater.store.tables import feed_tag, hit, item, seen
+from headwater.store.people_tables import mark, subscription, subscription_tag
+from headwater.store.sql import insert_or_ignore
+from headwater.store.tables import feed_tag, hit, item, seen_identity
 
 
-def merge(connection: Connection, into: int, gone: int) -> int:
+def merge_feeds(connection: Connection, into: int, gone: int) -> int:
     """How many items moved; those that `into` has under the same identity go with the removed feed."""
     if into == gone:
         raise InputError("A feed cannot be merged with itself: choose another.")
-    feeds.find(connection, into)
-    old = feeds.find(connection, gone)
-    theirs = seen.alias("theirs")
-    has = exists(select(theirs.c.key).where(theirs.c.feed_id == into, theirs.c.key == seen.c.key))
-    rows = connection.execute(select(seen.c.key, seen.c.item_id).where(seen.c.feed_id == gone, ~has)).all()
+    feeds.find_feed(connection, into)
+    old = feeds.find_feed(connection, gone)
+    theirs = seen_identity.alias("theirs")
+    has = exists(select(theirs.c.key).where(theirs.c.feed_id == into, theirs.c.key == seen_identity.c.key))
+    rows = connection.execute(
+        select(seen_identity.c.key, seen_identity.c.item_id).where(seen_identity.c.feed_id == gone, ~has)
+    ).all()
     ids = [row.item_id for row in rows if row.item_id is not None]
-    moved = seen.c.feed_id == gone
-    connection.execute(update(seen).where(moved, ~has).values(feed_id=into))
+    moved = seen_identity.c.feed_id == gone
+    connection.execute(update(seen_identity).where(moved, ~has).values(feed_id=into))
     for table, column in ((item, item.c.id), (hit, hit.c.item_id)):
         for start in range(0, len(ids), 500):
             connection.execute(update(table).where(column.in_(ids[start : start + 500])).values(feed_id=into))
     if old.tags:
         tags = [{"feed_id": into, "tag": tag} for tag in old.tags]
-        connection.execute(insert_new(connection.dialect.name, feed_tag), tags)
+        connection.execute(insert_or_ignore(connection.dialect.name, feed_tag), tags)
     _move_readers(connection, into, gone)
-    feeds.remove(connection, gone)
+    feeds.delete_feed(connection, gone)
     return len(ids)
 
 
 def _move_readers(connection: Connection, into: int, gone: int) -> None:
     """Who read the second reads the first, with their tags and marks; where both were read, as the first was."""
     dialect = connection.dialect.name
-    mine = select(subscribed).where(subscribed.c.feed_id == gone)
+    mine = select(subscription).where(subscription.c.feed_id == gone)
     rows = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(mine)]
     if rows:
-        connection.execute(insert_new(dialect, subscribed), rows)
-    tagged = select(subscribed_tag).where(subscribed_tag.c.feed_id == gone)
+        connection.execute(insert_or_ignore(dialect, subscription), rows)
+    tagged = select(subscription_tag).where(subscription_tag.c.feed_id == gone)
     tags = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(tagged)]
     if tags:
-        connection.execute(insert_new(dialect, subscribed_tag), tags)
+        connection.execute(insert_or_ignore(dialect, subscription_tag), tags)
     here = select(item.c.id).where(item.c.feed_id == into)
     connection.execute(update(mark).where(mark.c.feed_id == gone, mark.c.item_id.in_(here)).values(feed_id=into))

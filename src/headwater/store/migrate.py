@@ -10,7 +10,7 @@ HEAD = "0015"  # the newest file in migrations/versions; here, so that opening n
 _LOCK = 0x68656164  # "head": the advisory lock of migrations in PostgreSQL
 
 
-def current(connection: Connection) -> str | None:
+def read_schema_version(connection: Connection) -> str | None:
     """The version of the tables, None for an empty database. In the caller's transaction."""
     if not inspect(connection).has_table("alembic_version"):
         return None
@@ -24,10 +24,10 @@ def migrate(connection: Connection, to: str = HEAD) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-    version = current(connection)
+    version = read_schema_version(connection)
     if version == to:
         return
-    if version is None and (others := _strangers(connection)):
+    if version is None and (others := _list_foreign_tables(connection)):
         raise StoreError(
             f"The database belongs to another program: it has tables like “{others[0]}”. "
             "Give an empty database or another file."
@@ -40,7 +40,7 @@ def migrate(connection: Connection, to: str = HEAD) -> None:
     _upgrade(connection, to)
 
 
-def _strangers(connection: Connection) -> list[str]:
+def _list_foreign_tables(connection: Connection) -> list[str]:
     return sorted(inspect(connection).get_table_names())
 
 

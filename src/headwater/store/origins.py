@@ -13,31 +13,31 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, select
 
-from headwater.formats.identity import published_identity, without_token
-from headwater.formats.urls import normalise
+from headwater.formats.identity import build_published_identity, remove_token
+from headwater.formats.urls import normalise_url
 from headwater.model import Item
-from headwater.store.sql import OfPairs, chunks, insert_new
-from headwater.store.tables import feed, published
-from headwater.store.values import Matched
+from headwater.store.sql import SelectByKeys, chunks, insert_or_ignore
+from headwater.store.tables import feed, origin
+from headwater.store.values import NewHit
 
 CHUNK = 200
-_PUBLISHED = OfPairs(published, "item_id")
+_PUBLISHED = SelectByKeys(origin, "item_id")
 
 
 def origin_key(item: Item, feed_url: str) -> bytes:
     """128 bits of where an item was first published and what it is called."""
-    first = without_token(feed_url) if item.source is None else item.source.url
-    name = published_identity(item.identity, feed_url)
-    return hashlib.sha256(f"{normalise(first)}\0{name}".encode("utf-8", "replace")).digest()[:16]
+    first = remove_token(feed_url) if item.source is None else item.source.url
+    name = build_published_identity(item.identity, feed_url)
+    return hashlib.sha256(f"{normalise_url(first)}\0{name}".encode("utf-8", "replace")).digest()[:16]
 
 
-def without_returns(connection: Connection, new: Sequence[Matched]) -> list[Matched]:
+def drop_returned(connection: Connection, new: Sequence[NewHit]) -> list[NewHit]:
     """Those of the new hits that are not returns; what they publish is remembered."""
-    urls = _urls(connection, {one.hit.original.feed_id for one in new})
+    urls = _find_feed_urls(connection, {one.hit.original.feed_id for one in new})
     keys = [origin_key(one.hit.original, urls.get(one.hit.original.feed_id, "")) for one in new]
     named = [(one.query_id, key) for one, key in zip(new, keys, strict=True) if one.hit.original.source is not None]
-    known = _known(connection, named)
-    kept: list[Matched] = []
+    known = _find_origins(connection, named)
+    kept: list[NewHit] = []
     rows = []
     for one, key in zip(new, keys, strict=True):
         place, item_id = (one.query_id, key), one.hit.original.id or 0
@@ -48,16 +48,16 @@ def without_returns(connection: Connection, new: Sequence[Matched]) -> list[Matc
         known.setdefault(place, item_id)
         kept.append(one)
     if rows:
-        connection.execute(insert_new(connection.dialect.name, published), rows)
+        connection.execute(insert_or_ignore(connection.dialect.name, origin), rows)
     return kept
 
 
-def forget(connection: Connection, query_ids: Sequence[int]) -> None:
+def delete_origins_of_queries(connection: Connection, query_ids: Sequence[int]) -> None:
     """Query feeds that are dropped."""
-    connection.execute(delete(published).where(published.c.query_id.in_(query_ids)))
+    connection.execute(delete(origin).where(origin.c.query_id.in_(query_ids)))
 
 
-def _urls(connection: Connection, ids: set[int]) -> dict[int, str]:
+def _find_feed_urls(connection: Connection, ids: set[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for chunk in chunks(sorted(ids), CHUNK):
         rows = connection.execute(select(feed.c.id, feed.c.url).where(feed.c.id.in_(chunk)))
@@ -65,5 +65,5 @@ def _urls(connection: Connection, ids: set[int]) -> dict[int, str]:
     return found
 
 
-def _known(connection: Connection, places: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
+def _find_origins(connection: Connection, places: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
     return {(query, key): item_id for query, key, item_id in _PUBLISHED.run(connection, places)}

@@ -13,39 +13,39 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from headwater.store.items import ITEM_COLUMNS, item_of
-from headwater.store.sql import InsertMany, Prepared, asked, rows, upsert
+from headwater.store.items import ITEM_COLUMNS, read_item_values
+from headwater.store.sql import InsertMany, PreparedStatement, execute_postgres, fetch_rows, upsert
 from headwater.store.tables import checkpoint, outbox
 from headwater.store.values import OutboxEntry
 
 _LOCK = 0x6F757462  # "outb"
-_APPEND = InsertMany(outbox, ["kind", "item_id", "at"])
-_READ = (
+_INSERT_ENTRY = InsertMany(outbox, ["kind", "item_id", "at"])
+_SELECT_ENTRIES = (
     f"SELECT outbox.position, outbox.kind, outbox.at, {', '.join(f'item.{name}' for name in ITEM_COLUMNS)} FROM outbox "
     "JOIN item ON item.id = outbox.item_id WHERE outbox.position > :after ORDER BY outbox.position LIMIT :limit"
 )
-_ADVANCE = Prepared(lambda dialect: _advance(dialect), ["consumer", "position"])
-_IN_TURN = "SELECT pg_advisory_xact_lock($1)"
+_ADVANCE = PreparedStatement(lambda dialect: _build_advance(dialect), ["consumer", "position"])
+_TAKE_LOCK = "SELECT pg_advisory_xact_lock($1)"
 
 
-def in_turn(connection: Connection) -> None:
+def lock_outbox(connection: Connection) -> None:
     """From here to the end of the transaction nobody else appends."""
     if connection.dialect.name == "postgresql":
-        asked(connection, _IN_TURN, (_LOCK,))
+        execute_postgres(connection, _TAKE_LOCK, (_LOCK,))
 
 
-def append(connection: Connection, kind: str, entries: Iterable[tuple[int, float]]) -> None:
+def append_entries(connection: Connection, kind: str, entries: Iterable[tuple[int, float]]) -> None:
     """(item id, time) of what happened, in the caller's transaction after `in_turn`."""
-    _APPEND.run(connection, [(kind, id, at) for id, at in entries])
+    _INSERT_ENTRY.run(connection, [(kind, id, at) for id, at in entries])
 
 
-def read(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:
-    found = rows(connection, _READ, {"after": after, "limit": limit})
-    return [OutboxEntry(row[0], row[1], item_of(row[3:]), row[2]) for row in found]
+def list_outbox_entries(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:
+    found = fetch_rows(connection, _SELECT_ENTRIES, {"after": after, "limit": limit})
+    return [OutboxEntry(row[0], row[1], read_item_values(row[3:]), row[2]) for row in found]
 
 
-def end(connection: Connection) -> int:
-    ((last,),) = rows(connection, "SELECT MAX(position) FROM outbox", {})
+def find_last_position(connection: Connection) -> int:
+    ((last,),) = fetch_rows(connection, "SELECT MAX(position) FROM outbox", {})
     return last or 0
 
 
@@ -59,12 +59,12 @@ def lock_checkpoint(connection: Connection, consumer: str) -> int:
     return connection.execute(query).scalar() or 0
 
 
-def advance(connection: Connection, consumer: str, position: int) -> None:
+def advance_checkpoint(connection: Connection, consumer: str, position: int) -> None:
     """In the caller's transaction, beside the consumer's output; never moves back."""
     _ADVANCE.run(connection, [{"consumer": consumer, "position": position}])
 
 
-def _advance(dialect: str) -> Any:
+def _build_advance(dialect: str) -> Any:
     statement = upsert(dialect, checkpoint)
     new = statement.excluded.position
     return statement.on_conflict_do_update(

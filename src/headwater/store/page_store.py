@@ -12,17 +12,17 @@ from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from headwater.model import Ending, Feed
 from headwater.store import feeds, removing, suggesting
-from headwater.store.clean import clean
+from headwater.store.clean import replace_unstorable
 from headwater.store.database import Database
 from headwater.store.people import Remover, Stream
-from headwater.store.stream_sources import subscribed_feeds
-from headwater.store.tables import feed, feed_tag, item, known, refresh
+from headwater.store.stream_sources import select_subscribed_feeds
+from headwater.store.tables import feed, feed_state, feed_tag, item, refresh
 
-STATES = ("failing", "gone", "paused", "new")  # in the order in which a person chooses among them
+FEED_STATES = ("failing", "gone", "paused", "new")  # in the order in which a person chooses among them
 
 
 @dataclass(frozen=True, slots=True)
-class FeedRow:
+class FeedOverview:
     """A feed as a list shows it."""
 
     feed: Feed
@@ -36,17 +36,17 @@ class FeedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class FailureGroup:
     """Feeds that fail for one cause: how many, since when the first of them, and some of them."""
 
     ending: Ending
     feeds: int
     since: float | None
-    some: tuple[FeedRow, ...]
+    some: tuple[FeedOverview, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class FeedFilter:
     """Which feeds a list shows: with a tag, with words in title, name or address, in one of STATES, whose last fetch
     failed and ended so, that somebody (the number of a user) reads."""
 
@@ -57,7 +57,7 @@ class Which:
     subscriber: int | None = None
 
 
-ALL = Which()
+ALL_FEEDS = FeedFilter()
 
 
 class PageStore:
@@ -66,117 +66,121 @@ class PageStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def feeds(self, which: Which = ALL, *, after: int = 0, limit: int = 100) -> list[FeedRow]:
+    async def feeds(self, which: FeedFilter = ALL_FEEDS, *, after: int = 0, limit: int = 100) -> list[FeedOverview]:
         """Feeds beyond the id `after`, in the order of ids."""
-        return await self._database.read(_feeds, which, after, limit)
+        return await self._database.read(list_feed_overviews, which, after, limit)
 
     async def states(self, user_id: int, which: Stream) -> dict[str, int]:
         """How many feeds of a person's stream are in each state, one of STATES or "well". What is gone is not
         counted as paused too, nor what is paused as failing, nor that as new."""
-        return await self._database.read(_states, user_id, which)
+        return await self._database.read(count_feed_states, user_id, which)
 
-    async def troubles(self, each: int = 5) -> list[Trouble]:
+    async def troubles(self, each: int = 5) -> list[FailureGroup]:
         """Failing feeds by cause, the most frequent first, with `each` of them."""
-        return await self._database.read(_troubles, each)
+        return await self._database.read(group_failures, each)
 
     async def published(self, feed_id: int, since: float, most: int = 50_000) -> list[float]:
         """When the dated items of a feed were published, the latest `most`."""
-        return await self._database.read(_published, feed_id, since, most)
+        return await self._database.read(list_publication_times, feed_id, since, most)
 
     async def times(self, since: float, most: int = 500_000) -> tuple[list[int], list[float]]:
         """Feed and time of the dated items published since then and since their feed was added, the latest `most`."""
-        return await self._database.read(_times, since, most)
+        return await self._database.read(list_item_times, since, most)
 
     async def windows(self) -> dict[int, int]:
         """How many items the document of each feed shows; feeds never read are left out."""
-        return await self._database.read(_windows)
+        return await self._database.read(load_window_sizes)
 
     async def alike(self, feed_id: int, limit: int = 10) -> list[Feed]:
         """Other feeds that are perhaps the same: with its title, or of the same web page."""
-        return await self._database.read(_alike, feed_id, limit)
+        return await self._database.read(find_similar_feeds, feed_id, limit)
 
     async def merge(self, into: int, gone: int, *, by: Remover) -> tuple[int, int]:
         """Give the items of one feed to another and remove it; tags are put together.
 
         How many items moved, and the number by which it is taken back.
         """
-        return await self._database.write(removing.merge_feeds, into, gone, by)
+        return await self._database.write(removing.merge_feeds_with_undo, into, gone, by)
 
     # suggestions
 
-    async def also_read(self, user_id: int, limit: int = 10) -> list[suggesting.Also]:
+    async def also_read(self, user_id: int, limit: int = 10) -> list[suggesting.CoReadFeed]:
         """Feeds that those read who read the same as this person."""
-        return await self._database.read(suggesting.also_read, user_id, limit)
+        return await self._database.read(suggesting.find_also_read, user_id, limit)
 
     async def popular(self, user_id: int, limit: int = 10) -> list[tuple[int, int]]:
         """Feeds that several read and this person does not, with how many do."""
-        return await self._database.read(suggesting.popular, user_id, limit)
+        return await self._database.read(suggesting.list_popular_feeds, user_id, limit)
 
     async def titles(self, user_id: int, since: float, most: int = 20_000) -> list[tuple[int, int, float, str]]:
         """Item, feed, time and title of what a person reads, the latest first."""
-        return await self._database.read(suggesting.titles, user_id, since, most)
+        return await self._database.read(suggesting.list_recent_titles, user_id, since, most)
 
     async def sites(self, user_id: int) -> set[str]:
         """The hosts of a person's feeds, and of the sites they belong to."""
-        return await self._database.read(suggesting.sites, user_id)
+        return await self._database.read(suggesting.list_reader_sites, user_id)
 
     async def texts(self, user_id: int, most: int = 1500) -> list[tuple[int, str]]:
         """Feed and text of the latest items that a person reads."""
-        return await self._database.read(suggesting.texts, user_id, most)
+        return await self._database.read(suggesting.list_recent_texts, user_id, most)
 
     async def by_ids(self, ids: Collection[int]) -> dict[int, Feed]:
         """Those of these feeds that are there."""
-        return await self._database.read(feeds.by_ids, ids)
+        return await self._database.read(feeds.find_feeds, ids)
 
 
-_ROW = select(
+_OVERVIEW_QUERY = select(
     feed.c.id,
-    known.c.window,
-    known.c.last_refresh,
-    known.c.last_change,
-    known.c.next_refresh,
-    known.c.failures,
-    known.c.last_error,
-).join(known, known.c.feed_id == feed.c.id)
-_LAST = and_(refresh.c.feed_id == known.c.feed_id, refresh.c.at == known.c.last_refresh)
+    feed_state.c.window,
+    feed_state.c.last_refresh,
+    feed_state.c.last_change,
+    feed_state.c.next_refresh,
+    feed_state.c.failures,
+    feed_state.c.last_error,
+).join(feed_state, feed_state.c.feed_id == feed.c.id)
+_LAST_REFRESH = and_(refresh.c.feed_id == feed_state.c.feed_id, refresh.c.at == feed_state.c.last_refresh)
 
 
-_STATE = {
+_STATE_CONDITIONS = {
     "gone": feed.c.gone_since.is_not(None),
     "paused": feed.c.paused,
-    "failing": known.c.failures > 0,
-    "new": known.c.last_refresh.is_(None),
+    "failing": feed_state.c.failures > 0,
+    "new": feed_state.c.last_refresh.is_(None),
 }
 
 
-def _feeds(connection: Connection, which: Which, after: int, limit: int) -> list[FeedRow]:
-    query = _ROW.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
+def list_feed_overviews(connection: Connection, which: FeedFilter, after: int, limit: int) -> list[FeedOverview]:
+    query = _OVERVIEW_QUERY.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
     if which.tag is not None:
-        query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == clean(which.tag))))
+        query = query.where(
+            feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == replace_unstorable(which.tag)))
+        )
     if which.search is not None:
         columns = (feed.c.given_title, feed.c.title, feed.c.name, feed.c.url)
-        query = query.where(or_(*(column.icontains(clean(which.search), autoescape=True) for column in columns)))
+        query = query.where(
+            or_(*(column.icontains(replace_unstorable(which.search), autoescape=True) for column in columns))
+        )
     if which.state is not None:
-        query = query.where(_STATE[which.state])
+        query = query.where(_STATE_CONDITIONS[which.state])
     if which.subscriber is not None:
-        query = query.where(feed.c.id.in_(subscribed_feeds(which.subscriber, Stream())))
+        query = query.where(feed.c.id.in_(select_subscribed_feeds(which.subscriber, Stream())))
     if which.ending is not None:
-        failing = select(known.c.feed_id).join(refresh, _LAST)
-        failing = failing.where(known.c.failures > 0, refresh.c.ending == which.ending.value)
+        failing = select(feed_state.c.feed_id).join(refresh, _LAST_REFRESH)
+        failing = failing.where(feed_state.c.failures > 0, refresh.c.ending == which.ending.value)
         query = query.where(feed.c.id.in_(failing))
-    return _rows(connection, query)
+    return _read_overviews(connection, query)
 
 
-def _rows(connection: Connection, query: Select[tuple[object, ...]]) -> list[FeedRow]:
+def _read_overviews(connection: Connection, query: Select[tuple[object, ...]]) -> list[FeedOverview]:
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
-    found = feeds.by_ids(connection, ids)
+    found = feeds.find_feeds(connection, ids)
     counts: dict[int, int] = {}
     if ids:
         counted = select(item.c.feed_id, func.count()).where(item.c.feed_id.in_(ids)).group_by(item.c.feed_id)
         counts = {row[0]: row[1] for row in connection.execute(counted)}
     return [
-        FeedRow(
+        FeedOverview(
             found[row.id],
             counts.get(row.id, 0),
             row.window,
@@ -190,35 +194,37 @@ def _rows(connection: Connection, query: Select[tuple[object, ...]]) -> list[Fee
     ]
 
 
-def _states(connection: Connection, user_id: int, which: Stream) -> dict[str, int]:
-    state = case(*((holds, name) for name, holds in _STATE.items()), else_="well").label("state")
-    query = select(state, func.count()).select_from(feed).join(known, known.c.feed_id == feed.c.id)
-    query = query.where(feed.c.id.in_(subscribed_feeds(user_id, which))).group_by("state")
+def count_feed_states(connection: Connection, user_id: int, which: Stream) -> dict[str, int]:
+    state = case(*((holds, name) for name, holds in _STATE_CONDITIONS.items()), else_="well").label("state")
+    query = select(state, func.count()).select_from(feed).join(feed_state, feed_state.c.feed_id == feed.c.id)
+    query = query.where(feed.c.id.in_(select_subscribed_feeds(user_id, which))).group_by("state")
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def _troubles(connection: Connection, each: int) -> list[Trouble]:
+def group_failures(connection: Connection, each: int) -> list[FailureGroup]:
     counted = (
-        select(refresh.c.ending, func.count(), func.min(known.c.failing_since))
-        .select_from(known)
-        .join(refresh, _LAST)
-        .where(known.c.failures > 0)
+        select(refresh.c.ending, func.count(), func.min(feed_state.c.failing_since))
+        .select_from(feed_state)
+        .join(refresh, _LAST_REFRESH)
+        .where(feed_state.c.failures > 0)
         .group_by(refresh.c.ending)
         .order_by(func.count().desc(), refresh.c.ending)
     )
     found = []
     for ending, number, since in connection.execute(counted).all():
         kind = Ending(ending)
-        found.append(Trouble(kind, number, since, tuple(_feeds(connection, Which(ending=kind), 0, each))))
+        found.append(
+            FailureGroup(kind, number, since, tuple(list_feed_overviews(connection, FeedFilter(ending=kind), 0, each)))
+        )
     return found
 
 
-def _published(connection: Connection, feed_id: int, since: float, most: int) -> list[float]:
+def list_publication_times(connection: Connection, feed_id: int, since: float, most: int) -> list[float]:
     query = select(item.c.published).where(item.c.feed_id == feed_id, item.c.published >= since, item.c.dated)
     return list(connection.execute(query.order_by(item.c.published.desc()).limit(most)).scalars())
 
 
-def _times(connection: Connection, since: float, most: int) -> tuple[list[int], list[float]]:
+def list_item_times(connection: Connection, since: float, most: int) -> tuple[list[int], list[float]]:
     # What a feed's first document showed is only the end of its history: a replay would take it for all of it.
     query = select(item.c.feed_id, item.c.published).join(feed, feed.c.id == item.c.feed_id)
     query = query.where(item.c.dated, item.c.published >= since, item.c.published >= feed.c.added)
@@ -226,13 +232,13 @@ def _times(connection: Connection, since: float, most: int) -> tuple[list[int], 
     return [row.feed_id for row in rows], [row.published for row in rows]
 
 
-def _windows(connection: Connection) -> dict[int, int]:
-    rows = connection.execute(select(known.c.feed_id, known.c.window).where(known.c.window > 0))
+def load_window_sizes(connection: Connection) -> dict[int, int]:
+    rows = connection.execute(select(feed_state.c.feed_id, feed_state.c.window).where(feed_state.c.window > 0))
     return {row.feed_id: row.window for row in rows}
 
 
-def _alike(connection: Connection, feed_id: int, limit: int) -> list[Feed]:
-    mine = feeds.find(connection, feed_id)
+def find_similar_feeds(connection: Connection, feed_id: int, limit: int) -> list[Feed]:
+    mine = feeds.find_feed(connection, feed_id)
     same = []
     if mine.title:
         same += [feed.c.title == mine.title, feed.c.given_title == mine.title]
@@ -241,4 +247,4 @@ def _alike(connection: Connection, feed_id: int, limit: int) -> list[Feed]:
     if not same:
         return []
     query = select(feed.c.id).where(feed.c.id != feed_id, or_(*same)).order_by(feed.c.id).limit(limit)
-    return list(feeds.by_ids(connection, connection.execute(query).scalars().all()).values())
+    return list(feeds.find_feeds(connection, connection.execute(query).scalars().all()).values())

@@ -13,13 +13,19 @@ OWNER, READER = "owner", "reader"
 ROLES = (OWNER, READER)
 READ, WRITE, ADMIN = "read", "write", "admin"
 SCOPES = (READ, WRITE, ADMIN)
-HIT = 1 << 62  # what is added to the id of a hit to make it one of its own among those of items
-FEED, MERGED, QUERY, USER = "feed", "merged feed", "query feed", "account"
-PUBLISHED_TOKENS = "tokens of a private feed"
-SUBSCRIPTION, TOKEN, TAG = "subscription", "token", "tag"
-OF_SERVER = (FEED, MERGED, QUERY, USER, PUBLISHED_TOKENS)  # what is removed for everybody: any owner takes it back
-KINDS = (*OF_SERVER, SUBSCRIPTION, TOKEN, TAG)
-QUERY_LABEL = "Query feeds"  # where query feeds stand unless somebody puts them elsewhere
+HIT_ID_OFFSET = 1 << 62  # what is added to the id of a hit to make it one of its own among those of items
+TRASHED_FEED, TRASHED_MERGE, TRASHED_QUERY_FEED, TRASHED_USER = "feed", "merged feed", "query feed", "account"
+TRASHED_FEED_TOKENS = "tokens of a private feed"
+TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG = "subscription", "token", "tag"
+SERVER_KINDS = (
+    TRASHED_FEED,
+    TRASHED_MERGE,
+    TRASHED_QUERY_FEED,
+    TRASHED_USER,
+    TRASHED_FEED_TOKENS,
+)  # what is removed for everybody: any owner takes it back
+TRASH_KINDS = (*SERVER_KINDS, TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG)
+QUERY_FEEDS_TAG = "Query feeds"  # where query feeds stand unless somebody puts them elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ class Stream:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReaderItem:
     """An item as one person has it. In a query feed `hit_id` is its place there, and `item` what the feed shows."""
 
     item: Item
@@ -107,19 +113,19 @@ class Reading:
     @property
     def id(self) -> int:
         """One number for whatever stands in a stream: the item's, or that of its place in a query feed."""
-        return HIT + self.hit_id if self.hit_id is not None else self.item.id or 0
+        return HIT_ID_OFFSET + self.hit_id if self.hit_id is not None else self.item.id or 0
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class StreamPage:
     """Some of a stream; `next` is what `before` has to be for the rest, None at the end."""
 
-    items: tuple[Reading, ...] = ()
+    items: tuple[ReaderItem, ...] = ()
     next: tuple[float, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StreamQuery:
     """Which part of a stream. `before` is `Page.next` of the page before.
 
     `unread` True lists only unread items, False only read ones. `since` and `until` bound the time of arrival
@@ -140,7 +146,7 @@ class Part:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadCount:
     """How many are unread, and when the newest of them arrived."""
 
     count: int
@@ -148,12 +154,12 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class UnreadCounts:
     """Unread items by feed, query feed and tag; those without any are left out. `total` counts each item once."""
 
-    feeds: Mapping[int, Unread]
-    queries: Mapping[int, Unread]
-    tags: Mapping[str, Unread]
+    feeds: Mapping[int, UnreadCount]
+    queries: Mapping[int, UnreadCount]
+    tags: Mapping[str, UnreadCount]
     total: int = 0
     starred: int = 0
 
@@ -167,7 +173,7 @@ class Remover:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class TrashEntry:
     """Something that was removed and can be taken back until `until`, by its number."""
 
     id: int
@@ -179,7 +185,7 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class RestoredObject:
     """What was taken back; `ref` is the id of the feed, or the name of the query feed."""
 
     kind: str
@@ -188,7 +194,7 @@ class Back:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedRead:
     """What marking many as read did: how many were unread, and the number by which it can be taken back."""
 
     count: int

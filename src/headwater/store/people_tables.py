@@ -11,7 +11,7 @@ from sqlalchemy import Column, Double, ForeignKey, Index, LargeBinary, SmallInte
 from headwater.store.tables import Id, metadata
 
 
-def _of_user() -> ForeignKey:
+def _user_reference() -> ForeignKey:
     return ForeignKey("user.id", ondelete="CASCADE")
 
 
@@ -34,7 +34,7 @@ session = Table(
     "session",
     metadata,
     Column("hash", LargeBinary, primary_key=True),  # SHA-256 of what the browser or client holds
-    Column("user_id", Id, _of_user(), nullable=False),
+    Column("user_id", Id, _user_reference(), nullable=False),
     Column("kind", Text, nullable=False),  # page, client
     Column("label", Text, nullable=False),
     Column("created", Double, nullable=False),
@@ -49,7 +49,7 @@ api_token = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("hash", LargeBinary, nullable=False),
-    Column("user_id", Id, _of_user(), nullable=False),
+    Column("user_id", Id, _user_reference(), nullable=False),
     Column("label", Text, nullable=False),
     Column("scopes", Text, nullable=False),  # words with spaces between: read write admin
     Column("created", Double, nullable=False),
@@ -59,10 +59,10 @@ api_token = Table(
     sqlite_autoincrement=True,
 )
 
-subscribed = Table(
+subscription = Table(
     "subscribed",
     metadata,
-    Column("user_id", Id, _of_user(), primary_key=True, autoincrement=False),
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("feed_id", Id, ForeignKey("feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("title", Text),  # the reader's own
     Column("added", Double, nullable=False),
@@ -71,10 +71,10 @@ subscribed = Table(
     sqlite_with_rowid=False,
 )
 
-subscribed_tag = Table(
+subscription_tag = Table(
     "subscribed_tag",
     metadata,
-    Column("user_id", Id, _of_user(), primary_key=True, autoincrement=False),
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("feed_id", Id, ForeignKey("feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("tag", Text, primary_key=True),
     Index(None, "user_id", "tag", "feed_id"),
@@ -84,7 +84,7 @@ subscribed_tag = Table(
 query_subscription = Table(
     "query_subscription",
     metadata,
-    Column("user_id", Id, _of_user(), primary_key=True, autoincrement=False),
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("query_id", Id, ForeignKey("query_feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("title", Text),
     Column("added", Double, nullable=False),
@@ -98,7 +98,7 @@ query_subscription = Table(
 mark = Table(
     "mark",
     metadata,
-    Column("user_id", Id, _of_user(), primary_key=True, autoincrement=False),
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("feed_id", Id, primary_key=True, autoincrement=False),
     Column("item_id", Id, primary_key=True, autoincrement=False),
     Column("state", SmallInteger),  # 1 read, 0 unread, None as `read_up_to` has it
@@ -138,11 +138,11 @@ mark = Table(
 )
 
 # What “mark all as read” changed, so that it can be taken back.
-undo = Table(
+mark_undo = Table(
     "undo",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("user_id", Id, _of_user(), nullable=False),
+    Column("user_id", Id, _user_reference(), nullable=False),
     Column("at", Double, nullable=False),
     Column("before", Text, nullable=False),  # JSON: positions and marks as they were
     Index(None, "user_id", "at"),

@@ -15,17 +15,17 @@ from sqlalchemy.util import greenlet_spawn
 from headwater.errors import StoreError
 from headwater.store.database import Database, Transaction
 from headwater.store.migrate import HEAD, migrate
-from headwater.store.problems import may_succeed_again, postgres_problems, was_cut
-from headwater.store.search import renew_all_if_made_otherwise
+from headwater.store.problems import may_retry, translate_postgres_errors, was_disconnected
+from headwater.store.search import rebuild_if_stale
 
 T = TypeVar("T")
 
-OLDEST = 14
+OLDEST_VERSION = 14
 TRIES = 5
 CONNECTIONS = 8
-FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
-TLS = ("sslmode", *FILES, "sslpassword", "sslnegotiation")
-OTHERS = frozenset({"host", "port", "user", "password", "passfile", "target_session_attrs"})
+TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+TLS_OPTIONS = ("sslmode", *TLS_FILES, "sslpassword", "sslnegotiation")
+OTHER_OPTIONS = frozenset({"host", "port", "user", "password", "passfile", "target_session_attrs"})
 
 
 class Postgres(Database):
@@ -33,45 +33,45 @@ class Postgres(Database):
 
     def __init__(self, url: URL) -> None:
         self._server = f"{url.host or url.query.get('host', 'localhost')}"
-        self._engine = _engine(url)
+        self._engine = _create_engine(url)
         # Connections without BEGIN and COMMIT: a third of the round trips where one statement is all there is, and
         # between statements the isolation is no weaker than by default.
-        self._alone = _engine(url, isolation_level="AUTOCOMMIT")
+        self._autocommit_engine = _create_engine(url, isolation_level="AUTOCOMMIT")
 
     @classmethod
     async def open(cls, url: URL, *, tables: str = HEAD) -> Postgres:
         database = cls(url)
         try:
-            await database.read(_refuse_old, database._server)
+            await database.read(_require_version, database._server)
             await database.write(migrate, tables)
-            await database.write(renew_all_if_made_otherwise)
+            await database.write(rebuild_if_stale)
         except BaseException:
             await database.close()
             raise
         return database
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run_alone(function, args)
+        return await self._run_autocommit(function, args)
 
     async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run(function, args)
+        return await self._run_transaction(function, args)
 
-    async def statement(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run_alone(function, args)
+    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
+        return await self._run_autocommit(function, args)
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run(function, args)
+        return await self._run_transaction(function, args)
 
-    async def _run_alone(self, function: Callable[..., T], args: Sequence[Any]) -> T:
-        engine = self._alone.sync_engine
+    async def _run_autocommit(self, function: Callable[..., T], args: Sequence[Any]) -> T:
+        engine = self._autocommit_engine.sync_engine
 
         def run() -> T:
             with engine.connect() as connection:
                 return function(connection, *args)
 
-        return await self._tried(run, lambda: True)
+        return await self._run_with_retries(run, lambda: True)
 
-    async def _run(self, function: Callable[..., T], args: Sequence[Any]) -> T:
+    async def _run_transaction(self, function: Callable[..., T], args: Sequence[Any]) -> T:
         engine = self._engine.sync_engine
         committing = False
 
@@ -84,20 +84,20 @@ class Postgres(Database):
                 connection.commit()
                 return result
 
-        return await self._tried(run, lambda: not committing)
+        return await self._run_with_retries(run, lambda: not committing)
 
-    async def _tried(self, run: Callable[[], T], may_repeat: Callable[[], bool]) -> T:
+    async def _run_with_retries(self, run: Callable[[], T], may_repeat: Callable[[], bool]) -> T:
         """A connection that was cut while nobody used it shows at the first statement. Asking each before it is used
         would be three round trips more; instead a transaction that has not come to its commit is begun anew.
 
         All in one greenlet: asynchronously, taking a connection and giving it back cost more than a small question.
         """
-        with postgres_problems(self._server):
+        with translate_postgres_errors(self._server):
             for left in reversed(range(TRIES)):
                 try:
                     return await greenlet_spawn(run)
                 except Exception as error:
-                    if not left or not may_repeat() or not (may_succeed_again(error) or was_cut(error)):
+                    if not left or not may_repeat() or not (may_retry(error) or was_disconnected(error)):
                         raise
         raise AssertionError("unreachable")
 
@@ -107,16 +107,16 @@ class Postgres(Database):
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Transaction]:
         # The caller's own errors pass untranslated: only what the database says is the database's problem.
-        with postgres_problems(self._server):
-            connection = await self._connected()
+        with translate_postgres_errors(self._server):
+            connection = await self._connect()
         try:
             yield _OneConnection(connection, self._server)
-            with postgres_problems(self._server):
+            with translate_postgres_errors(self._server):
                 await connection.commit()
         finally:
             await connection.close()
 
-    async def _connected(self) -> AsyncConnection:
+    async def _connect(self) -> AsyncConnection:
         """A connection that answers: what its owner does in it cannot be begun anew by us."""
         for left in reversed(range(TRIES)):
             connection = await self._engine.connect()
@@ -124,7 +124,7 @@ class Postgres(Database):
                 await connection.execute(text("SELECT 1"))  # which also begins
             except BaseException as error:
                 await connection.close()
-                if not left or not was_cut(error):
+                if not left or not was_disconnected(error):
                     raise
             else:
                 return connection
@@ -132,7 +132,7 @@ class Postgres(Database):
 
     async def close(self) -> None:
         await self._engine.dispose()
-        await self._alone.dispose()
+        await self._autocommit_engine.dispose()
 
 
 class _OneConnection(Transaction):
@@ -141,48 +141,52 @@ class _OneConnection(Transaction):
         self._server = server
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        with postgres_problems(self._server):
+        with translate_postgres_errors(self._server):
             return await self._connection.run_sync(function, *args)
 
 
-def _engine(url: URL, **options: Any) -> AsyncEngine:
+def _create_engine(url: URL, **options: Any) -> AsyncEngine:
     """Without overflow: under load connections beyond the pool would be opened for every other question and closed
     after it, and opening one costs the server a process."""
     return create_async_engine(
-        url.set(drivername="postgresql+asyncpg", query=_asked(url)),
+        url.set(drivername="postgresql+asyncpg", query=_read_options(url)),
         pool_size=CONNECTIONS,
         max_overflow=0,
         pool_use_lifo=True,  # the connection that has its statements prepared
         connect_args={
             "timeout": 10,
             "server_settings": {"application_name": "headwater", "jit": "off"},
-            "dsn": _security(url),
+            "dsn": _read_tls_options(url),
         },
         **options,
     )
 
 
-def _refuse_old(connection: Connection, server: str) -> None:
+def _require_version(connection: Connection, server: str) -> None:
     number = int(connection.execute(text("SHOW server_version_num")).scalar_one())
-    if number < OLDEST * 10_000:
-        raise StoreError(f"PostgreSQL at {server} is version {number // 10_000}; Headwater needs {OLDEST} or newer.")
+    if number < OLDEST_VERSION * 10_000:
+        raise StoreError(
+            f"PostgreSQL at {server} is version {number // 10_000}; Headwater needs {OLDEST_VERSION} or newer."
+        )
 
 
-def _asked(url: URL) -> dict[str, tuple[str, ...] | str]:
+def _read_options(url: URL) -> dict[str, tuple[str, ...] | str]:
     """What the address says after “?”, but for TLS. StoreError for words that mean nothing."""
     asked = {name: value for name, value in url.query.items() if not name.startswith("ssl")}
-    if strange := (set(asked) - OTHERS) | {name for name in url.query if name.startswith("ssl") and name not in TLS}:
+    if strange := (set(asked) - OTHER_OPTIONS) | {
+        name for name in url.query if name.startswith("ssl") and name not in TLS_OPTIONS
+    }:
         raise StoreError(
             f"“{min(strange)}” in the address of PostgreSQL means nothing to Headwater. "
-            f"After “?” may come: {', '.join((*sorted(OTHERS), *TLS))}."
+            f"After “?” may come: {', '.join((*sorted(OTHER_OPTIONS), *TLS_OPTIONS))}."
         )
     return asked
 
 
-def _security(url: URL) -> str:
+def _read_tls_options(url: URL) -> str:
     """What the address says of TLS, which the driver takes from an address only: `sslmode` and files, as in libpq."""
-    said = {name: str(url.query[name]) for name in TLS if name in url.query}
-    for name in FILES:
+    said = {name: str(url.query[name]) for name in TLS_OPTIONS if name in url.query}
+    for name in TLS_FILES:
         if name in said and not Path(said[name]).is_file():
             raise StoreError(f"There is no file {said[name]}, which {name} in the address of PostgreSQL names.")
     return "postgresql://" + (f"?{urlencode(said)}" if said else "")

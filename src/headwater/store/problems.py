@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, SQLAlchem
 
 from headwater.errors import StoreError
 
-_SQLITE = {
+_SQLITE_SENTENCES = {
     sqlite3.SQLITE_BUSY: "The database {file} is locked by another program. Wait until it has finished, or stop it.",
     sqlite3.SQLITE_LOCKED: "The database {file} is locked by another program. Wait until it has finished, or stop it.",
     sqlite3.SQLITE_READONLY: "The database {file} cannot be written. Give write permission on the file and its folder.",
@@ -26,7 +26,7 @@ _SQLITE = {
     sqlite3.SQLITE_TOOBIG: "Something is too large for the database {file} ({says}).",
 }
 
-_POSTGRES = {
+_POSTGRES_SENTENCES = {
     "28P01": "PostgreSQL at {server} refused the password. Check user and password in the address.",
     "28000": "PostgreSQL at {server} does not let this user in ({says}). Check the user, or pg_hba.conf on the server.",
     "3D000": "PostgreSQL at {server} has no database of that name ({says}). Create it, or correct the address.",
@@ -39,17 +39,17 @@ _POSTGRES = {
 }
 
 
-def sqlite_problem(error: BaseException, file: Path) -> str:
+def describe_sqlite_error(error: BaseException, file: Path) -> str:
     says = str(error)
     code = getattr(error, "sqlite_errorcode", None)
-    sentence = _SQLITE.get(code & 0xFF) if code is not None else None
+    sentence = _SQLITE_SENTENCES.get(code & 0xFF) if code is not None else None
     return (sentence or "The database {file} failed: {says}.").format(file=file, says=says)
 
 
-def postgres_problem(error: BaseException, server: str) -> str:
+def describe_postgres_error(error: BaseException, server: str) -> str:
     says = str(error).rpartition(">: ")[2].splitlines()[0] if str(error) else type(error).__name__
     state = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
-    sentence = _POSTGRES.get(state or "") or _of_tls(error)
+    sentence = _POSTGRES_SENTENCES.get(state or "") or _describe_tls_error(error)
     if sentence is None and (isinstance(error, OSError | TimeoutError) or (state or "").startswith(("08", "57"))):
         sentence = (
             "PostgreSQL at {server} cannot be reached ({says}). Check that it runs and that the address is right."
@@ -57,7 +57,7 @@ def postgres_problem(error: BaseException, server: str) -> str:
     return (sentence or "PostgreSQL at {server} failed: {says}.").format(server=server, says=says.rstrip("."))
 
 
-def _of_tls(error: BaseException | None) -> str | None:
+def _describe_tls_error(error: BaseException | None) -> str | None:
     """What is wrong between us and the server that no waiting mends."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
@@ -78,14 +78,14 @@ def _of_tls(error: BaseException | None) -> str | None:
 
 
 @contextmanager
-def sqlite_problems(file: Path) -> Iterator[None]:
+def translate_sqlite_errors(file: Path) -> Iterator[None]:
     """Errors of SQLite that leave this block are StoreErrors."""
     try:
         yield
     except DBAPIError as error:
-        raise StoreError(sqlite_problem(error.orig or error, file)) from error
+        raise StoreError(describe_sqlite_error(error.orig or error, file)) from error
     except sqlite3.Error as error:
-        raise StoreError(sqlite_problem(error, file)) from error
+        raise StoreError(describe_sqlite_error(error, file)) from error
     except OSError as error:
         raise StoreError(f"The database {file} cannot be opened: {error.strerror or error}.") from error
     except SQLAlchemyError as error:
@@ -93,7 +93,7 @@ def sqlite_problems(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def postgres_problems(server: str) -> Iterator[None]:
+def translate_postgres_errors(server: str) -> Iterator[None]:
     """Errors of PostgreSQL, its driver and the network that leave this block are StoreErrors."""
     from asyncpg import InterfaceError as DriverError
     from asyncpg import PostgresError
@@ -101,12 +101,12 @@ def postgres_problems(server: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise StoreError(postgres_problem(error.orig or error, server)) from error
+        raise StoreError(describe_postgres_error(error.orig or error, server)) from error
     except (PostgresError, DriverError, OSError, TimeoutError, SQLAlchemyError) as error:
-        raise StoreError(postgres_problem(error, server)) from error
+        raise StoreError(describe_postgres_error(error, server)) from error
 
 
-def is_about_values(error: Exception) -> bool:
+def concerns_values(error: Exception) -> bool:
     """Is it one row's values that the database cannot take, so that other rows may fare better?"""
     if isinstance(error, UnicodeError | OverflowError | ValueError | TypeError | IntegrityError):
         return True
@@ -117,34 +117,38 @@ def is_about_values(error: Exception) -> bool:
         code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
         # 22: data, 23: constraints, 54: limits; InterfaceError is the driver refusing an argument
         about = state[:2] in ("22", "23", "54") or code in (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH)
-        return about or (isinstance(error, InterfaceError) and not error.connection_invalidated) or _refused(error.orig)
+        return (
+            about
+            or (isinstance(error, InterfaceError) and not error.connection_invalidated)
+            or _is_encoding_error(error.orig)
+        )
     if isinstance(error, StatementError):
         return isinstance(error.orig, UnicodeError | OverflowError | ValueError | TypeError)
     return False
 
 
-def _refused(error: BaseException | None) -> bool:
+def _is_encoding_error(error: BaseException | None) -> bool:
     """asyncpg could not encode an argument: its own DataError has no SQLSTATE of a server's answer."""
     return error is not None and type(error.__cause__).__name__ == "DataError"
 
 
-def may_come_back(error: BaseException | None) -> bool:
+def may_pass(error: BaseException | None) -> bool:
     """Is it the way to the database, or its state for the moment, so that waiting may help?"""
     while error is not None:
         state = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
         if state is not None:
             return state.startswith(("08", "57")) or state in ("53300", "53100", "55000")
         if isinstance(error, OSError | TimeoutError):
-            return _of_tls(error) is None
+            return _describe_tls_error(error) is None
         error = error.__cause__
     return False
 
 
-def was_cut(error: BaseException) -> bool:
+def was_disconnected(error: BaseException) -> bool:
     """Was the connection lost, so that the server has taken back everything that was not committed?"""
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
-def may_succeed_again(error: BaseException) -> bool:
+def may_retry(error: BaseException) -> bool:
     """Deadlock or serialisation failure: the same transaction, tried again, will do."""
     return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in ("40001", "40P01")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
 
-from headwater.store.tables import Id, metadata, of_feed
+from headwater.store.tables import Id, feed_reference, metadata
 
 # Published feeds that are only for those who have a token; all others are public. Paths are folded: /feeds/name.
 private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))
 
-token = Table(
+feed_token = Table(
     "token",
     metadata,
     Column("hash", LargeBinary, primary_key=True),  # SHA-256; the token itself is shown once and kept nowhere
@@ -74,7 +74,7 @@ hub_request = Table(
     sqlite_autoincrement=True,
 )
 
-subscriber = Table(
+hub_subscriber = Table(
     "subscriber",
     metadata,
     Column("id", Id, primary_key=True),
@@ -94,10 +94,10 @@ subscriber = Table(
 )
 
 # Our own subscriptions at hubs, one for each feed that offers one.
-subscription = Table(
+websub_lease = Table(
     "subscription",
     metadata,
-    Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False),
     Column("key", Text, nullable=False),  # the last part of the callback's address, which nobody can guess
     Column("hub", Text, nullable=False),
     Column("topic", Text, nullable=False),
@@ -116,7 +116,7 @@ subscription = Table(
 )
 
 # Subscriptions at hubs that are to be ended: the hub is told until it confirms, or until its lease is over.
-farewell = Table(
+websub_cancellation = Table(
     "farewell",
     metadata,
     Column("key", Text, primary_key=True),  # of the callback

@@ -12,33 +12,33 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 
 from headwater.errors import NotFound, QueryError
 from headwater.language import Catalogue, reread
-from headwater.language.ast import Create, Query
-from headwater.language.messages import quoted
-from headwater.language.normal import reads
-from headwater.language.packed import pack, unpack
+from headwater.language.ast import CreateFeed, Query
+from headwater.language.messages import quote_input
+from headwater.language.normal import list_read_feeds
+from headwater.language.packed import pack_statement, unpack_statement
 from headwater.model import QueryFeed
 from headwater.store import hits, outbox
 from headwater.store.people_tables import query_subscription
-from headwater.store.sql import OfIds, chunks
-from headwater.store.state import QUERIES, changed
+from headwater.store.sql import SelectByIds, chunks
+from headwater.store.state import QUERIES, bump_revision
 from headwater.store.tables import feed, feed_tag, implicit_feed, query_address, query_feed
 
 CHUNK = 1000
 
 
-def definition(text: str, form: bytes | None = None) -> Create:
+def read_definition(text: str, form: bytes | None = None) -> CreateFeed:
     """The one CREATE statement that a stored text is; `form` is what is kept of it beside the text."""
-    return unpack(form, text) or reread(text)
+    return unpack_statement(form, text) or reread(text)
 
 
-def running(query: QueryFeed) -> Create:
+def read_running_definition(query: QueryFeed) -> CreateFeed:
     """The definition that the query processor runs, else the one that it shall run."""
     if query.active is None or query.active == query.text:
-        return definition(query.text, query.form)
-    return definition(query.active)
+        return read_definition(query.text, query.form)
+    return read_definition(query.active)
 
 
-class _Definitions(Mapping[str, Query]):
+class _LazyDefinitions(Mapping[str, Query]):
     """Query feeds by folded name, parsed when somebody looks: a script seldom touches more than a few of 100,000."""
 
     def __init__(self, stored: Mapping[str, tuple[str, str, bytes | None]]) -> None:
@@ -46,7 +46,7 @@ class _Definitions(Mapping[str, Query]):
 
     def __getitem__(self, key: str) -> Query:
         _, text, form = self._stored[key]
-        return definition(text, form).query
+        return read_definition(text, form).query
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._stored)
@@ -67,10 +67,10 @@ class StoredCatalogue(Catalogue):
 
     @cached_property
     def definitions(self) -> Mapping[str, Query]:  # type: ignore[override]
-        return _Definitions(self.stored)
+        return _LazyDefinitions(self.stored)
 
 
-def catalogue(connection: Connection) -> StoredCatalogue:
+def load_catalogue(connection: Connection) -> StoredCatalogue:
     """Everything that a query can name."""
     named = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None))).all()
     tags = connection.execute(select(feed_tag.c.tag).distinct()).scalars()
@@ -87,7 +87,7 @@ _COLUMNS = tuple(query_feed.c[name] for name in _NAMES)
 _TEXT, _ACTIVE = _NAMES.index("text"), _NAMES.index("active")
 
 
-def _read(row: Row[Any]) -> QueryFeed:
+def _read_query_feed(row: Row[Any]) -> QueryFeed:
     """Of a text that stands there twice one is kept: of a hundred thousand that is a tenth of the memory."""
     values = list(row)
     if values[_ACTIVE] == values[_TEXT]:
@@ -95,75 +95,79 @@ def _read(row: Row[Any]) -> QueryFeed:
     return QueryFeed(*values)
 
 
-def listed(connection: Connection) -> list[QueryFeed]:
-    return [_read(row) for row in connection.execute(select(*_COLUMNS).order_by(query_feed.c.id))]
+def list_all_query_feeds(connection: Connection) -> list[QueryFeed]:
+    return [_read_query_feed(row) for row in connection.execute(select(*_COLUMNS).order_by(query_feed.c.id))]
 
 
-def since(connection: Connection, revision: int, known: Set[int]) -> tuple[list[QueryFeed], set[int]]:
+def list_changed_query_feeds(
+    connection: Connection, revision: int, known: Set[int]
+) -> tuple[list[QueryFeed], set[int]]:
     """What has been made or replaced beyond a revision, and which of the `known` ids are no more."""
     new = select(*_COLUMNS).where(query_feed.c.revision > revision).order_by(query_feed.c.id)
-    changed = [_read(row) for row in connection.execute(new)]
-    if count(connection) == len(known | {query.id for query in changed}):
+    changed = [_read_query_feed(row) for row in connection.execute(new)]
+    if count_query_feeds(connection) == len(known | {query.id for query in changed}):
         return changed, set()
     return changed, set(known) - set(connection.execute(select(query_feed.c.id)).scalars())
 
 
-def some(connection: Connection, after: int, limit: int, subscriber: int | None) -> list[QueryFeed]:
+def list_query_feeds(connection: Connection, after: int, limit: int, subscriber: int | None) -> list[QueryFeed]:
     """Those beyond an id, of all or of what a user subscribes to."""
     query = select(*_COLUMNS).where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
     if subscriber is not None:
         mine = select(query_subscription.c.query_id).where(query_subscription.c.user_id == subscriber)
         query = query.where(query_feed.c.id.in_(mine))
-    return [_read(row) for row in connection.execute(query)]
+    return [_read_query_feed(row) for row in connection.execute(query)]
 
 
-def by_ids(connection: Connection, ids: Collection[int]) -> list[QueryFeed]:
+def find_query_feeds(connection: Connection, ids: Collection[int]) -> list[QueryFeed]:
     """Those of these that are there, in the order in which they were made."""
     found: list[QueryFeed] = []
     for chunk in chunks(sorted(ids), CHUNK):
         query = select(*_COLUMNS).where(query_feed.c.id.in_(chunk)).order_by(query_feed.c.id)
-        found += [_read(row) for row in connection.execute(query)]
+        found += [_read_query_feed(row) for row in connection.execute(query)]
     return found
 
 
-def names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+def find_query_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """What these are called; those that are not there are left out."""
-    return dict(map(tuple, _CALLED.run(connection, ids)))
+    return dict(map(tuple, _NAMES_BY_ID.run(connection, ids)))
 
 
-_CALLED = OfIds("SELECT id, name FROM query_feed WHERE id IN {ids}")
+_NAMES_BY_ID = SelectByIds("SELECT id, name FROM query_feed WHERE id IN {ids}")
 
 
-def find(connection: Connection, name: str) -> QueryFeed:
+def find_query_feed(connection: Connection, name: str) -> QueryFeed:
     row = connection.execute(select(*_COLUMNS).where(query_feed.c.key == name.casefold())).first()
     if row is None:
         names = connection.execute(select(query_feed.c.name).limit(10_000)).scalars().all()
         close = difflib.get_close_matches(name[:60], names, n=1, cutoff=0.6)
         hint = f"Did you mean {close[0]}?" if close else "“headwater query list” shows all."
-        raise NotFound(f"There is no query feed {quoted(name)}. {hint}")
-    return _read(row)
+        raise NotFound(f"There is no query feed {quote_input(name)}. {hint}")
+    return _read_query_feed(row)
 
 
-def put(connection: Connection, creates: Sequence[Create], now: float, author: int) -> tuple[dict[str, int], set[str]]:
+def save_definitions(
+    connection: Connection, creates: Sequence[CreateFeed], now: float, author: int
+) -> tuple[dict[str, int], set[str]]:
     """Create or replace query feeds, in the caller's transaction; they hold for what is appended from now on.
 
     Answers their ids by folded name, and which of the names were there before.
     """
-    outbox.in_turn(connection)
-    position = outbox.end(connection)
-    revision = changed(connection, QUERIES)
-    rows = {create.name.key: _row(create, position, revision, author) for create in creates}
-    there = _ids(connection, rows)
+    outbox.lock_outbox(connection)
+    position = outbox.find_last_position(connection)
+    revision = bump_revision(connection, QUERIES)
+    rows = {create.name.key: _definition_row(create, position, revision, author) for create in creates}
+    there = _find_ids(connection, rows)
     new = [row | {"created": now} for key, row in rows.items() if key not in there]
     if new:
         connection.execute(insert(query_feed), new)
     replaced = [row | {"of_query": there[key], "replaced": now} for key, row in rows.items() if key in there]
     if replaced:
         connection.execute(_REPLACE, replaced)
-    return _ids(connection, rows), set(there)
+    return _find_ids(connection, rows), set(there)
 
 
-def _row(create: Create, position: int, revision: int, author: int) -> dict[str, Any]:
+def _definition_row(create: CreateFeed, position: int, revision: int, author: int) -> dict[str, Any]:
     return {
         "key": create.name.key,
         "name": create.name.name,
@@ -171,27 +175,40 @@ def _row(create: Create, position: int, revision: int, author: int) -> dict[str,
         "position": position,
         "importance": 1.0 if create.query.importance is None else create.query.importance,
         "problem": None,
-        "form": pack(create),
+        "form": pack_statement(create),
         "revision": revision,
         "author_id": author,
     }
 
 
-_GIVEN = ("key", "name", "text", "position", "importance", "problem", "form", "revision", "author_id", "replaced")
+_GIVEN_COLUMNS = (
+    "key",
+    "name",
+    "text",
+    "position",
+    "importance",
+    "problem",
+    "form",
+    "revision",
+    "author_id",
+    "replaced",
+)
 _REPLACE = update(query_feed).where(query_feed.c.id == bindparam("of_query"))
-_REPLACE = _REPLACE.values({name: bindparam(name) for name in _GIVEN})
-_FORM = update(query_feed).where(query_feed.c.id == bindparam("of_query"), query_feed.c.text == bindparam("of_text"))
-_FORM = _FORM.values(form=bindparam("form"))
+_REPLACE = _REPLACE.values({name: bindparam(name) for name in _GIVEN_COLUMNS})
+_SET_FORM = update(query_feed).where(
+    query_feed.c.id == bindparam("of_query"), query_feed.c.text == bindparam("of_text")
+)
+_SET_FORM = _SET_FORM.values(form=bindparam("form"))
 
 
-def keep_forms(connection: Connection, forms: Sequence[tuple[QueryFeed, bytes]]) -> None:
+def save_packed_forms(connection: Connection, forms: Sequence[tuple[QueryFeed, bytes]]) -> None:
     """Keep the packed forms of definitions that had none, or one of another version."""
     rows = [{"of_query": query.id, "of_text": query.text, "form": form} for query, form in forms]
     if rows:
-        connection.execute(_FORM, rows)
+        connection.execute(_SET_FORM, rows)
 
 
-def _ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
+def _find_ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for chunk in chunks(keys, CHUNK):
         rows = connection.execute(select(query_feed.c.key, query_feed.c.id).where(query_feed.c.key.in_(chunk)))
@@ -199,39 +216,39 @@ def _ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def readers(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
+def find_dependents(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
     """Query feeds that read one of these, directly or through others; the order is that in which they were made."""
     gone = {name.casefold() for name in names}
-    rest = {row.id: (row, row.text.casefold()) for row in listed(connection)}
+    rest = {row.id: (row, row.text.casefold()) for row in list_all_query_feeds(connection)}
     found: list[QueryFeed] = []
     new = gone
     while new:
         # A feed that reads another has its name in its text: few of many must be parsed.
         near = [row for row, text in rest.values() if any(name in text for name in new)]
-        more = [row for row in near if row.name.casefold() not in gone and names_read(row) & new]
+        more = [row for row in near if row.name.casefold() not in gone and list_names_read(row) & new]
         found += more
         new = {row.name.casefold() for row in more}
         gone |= new
     return sorted(found, key=lambda row: row.id)
 
 
-def names_read(query: QueryFeed) -> set[str]:
+def list_names_read(query: QueryFeed) -> set[str]:
     """The folded names of the feeds that a query names, sources and query feeds."""
     try:
-        return {name.key for name in reads(definition(query.text, query.form).query)}
+        return {name.key for name in list_read_feeds(read_definition(query.text, query.form).query)}
     except (QueryError, ValueError):  # a text that this version cannot read reads nothing
         return set()
 
 
-def drop(connection: Connection, ids: Sequence[int]) -> None:
+def delete_query_feeds(connection: Connection, ids: Sequence[int]) -> None:
     """The definitions and all that came of them, in the caller's transaction."""
     for chunk in chunks(ids, CHUNK):
-        hits.forget(connection, chunk)
+        hits.delete_hits_of_queries(connection, chunk)
         connection.execute(delete(query_feed).where(query_feed.c.id.in_(chunk)))
-    changed(connection, QUERIES)
+    bump_revision(connection, QUERIES)
 
 
-def activate(connection: Connection, wanted: Sequence[QueryFeed]) -> set[int]:
+def activate_definitions(connection: Connection, wanted: Sequence[QueryFeed]) -> set[int]:
     """The processor runs these definitions from here on; the ids of those not replaced or dropped meanwhile."""
     texts = {query.id: query.text for query in wanted}
     done: set[int] = set()
@@ -255,7 +272,9 @@ def set_problem(connection: Connection, query: QueryFeed, problem: str) -> None:
 # addresses that stand in queries
 
 
-def refer(connection: Connection, addresses: Mapping[int, Collection[int]], replaced: Sequence[int]) -> None:
+def set_query_addresses(
+    connection: Connection, addresses: Mapping[int, Collection[int]], replaced: Sequence[int]
+) -> None:
     """Each query reads these feeds by their address, and no others."""
     for chunk in chunks(replaced, CHUNK):
         connection.execute(delete(query_address).where(query_address.c.query_id.in_(chunk)))
@@ -264,7 +283,7 @@ def refer(connection: Connection, addresses: Mapping[int, Collection[int]], repl
         connection.execute(insert(query_address), rows)
 
 
-def release(connection: Connection) -> int:
+def pause_unreferenced_feeds(connection: Connection) -> int:
     """Stop refreshing feeds that were only here because a query gave their address, when none does any more."""
     wanted = select(query_address.c.feed_id)
     idle = select(implicit_feed.c.feed_id).where(implicit_feed.c.feed_id.not_in(wanted))
@@ -274,10 +293,10 @@ def release(connection: Connection) -> int:
     return done
 
 
-def implicit(connection: Connection) -> set[int]:
+def list_implicit_feeds(connection: Connection) -> set[int]:
     """Feeds that are here only because queries give their addresses."""
     return set(connection.execute(select(implicit_feed.c.feed_id)).scalars())
 
 
-def count(connection: Connection) -> int:
+def count_query_feeds(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(query_feed)).scalar_one()

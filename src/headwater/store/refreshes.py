@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from headwater.model import Ending, Refresh
-from headwater.store.sql import Prepared, chunks, from_json, to_json, upsert
-from headwater.store.tables import feed, item, known, refresh, tally
-from headwater.store.values import Loss, Period, Summary
+from headwater.store.sql import PreparedStatement, chunks, from_json, to_json, upsert
+from headwater.store.tables import feed, feed_state, hourly_count, item, refresh
+from headwater.store.values import ActivityPeriod, ActivitySummary, FeedLoss
 
 HOUR = 3600
 CHUNK = 1000
-LAST = 20
+LAST_REFRESHES = 20
 _SUMS = ("refreshes", "new", "updated", "lost", "bytes")
 
 
@@ -25,7 +25,7 @@ REFRESH_COLUMNS = (
 )
 
 
-def refresh_values(value: Refresh) -> tuple[Any, ...]:
+def refresh_to_values(value: Refresh) -> tuple[Any, ...]:
     """What `REFRESH_COLUMNS` hold of a refresh."""
     return (
         value.feed_id,
@@ -66,7 +66,7 @@ def read_refresh(row: Row[Any]) -> Refresh:
     )
 
 
-def listed(
+def list_refreshes(
     connection: Connection, feed_id: int | None, since: float | None, before: float | None, limit: int
 ) -> list[Refresh]:
     query = select(refresh).order_by(refresh.c.at.desc(), refresh.c.id.desc()).limit(limit)
@@ -79,7 +79,7 @@ def listed(
     return [read_refresh(row) for row in connection.execute(query)]
 
 
-def missed(connection: Connection, learned: Mapping[int, float], most: int) -> list[Refresh]:
+def list_refreshes_after(connection: Connection, learned: Mapping[int, float], most: int) -> list[Refresh]:
     """What the log has of each feed after the moment given for it; of more than `most`, not all."""
     found: list[Refresh] = []
     for chunk in chunks(sorted(learned, key=lambda feed_id: learned[feed_id]), CHUNK):  # alike moments in one query
@@ -92,7 +92,7 @@ def missed(connection: Connection, learned: Mapping[int, float], most: int) -> l
     return found
 
 
-def losses(connection: Connection, since: float, limit: int) -> list[Loss]:
+def list_losses(connection: Connection, since: float, limit: int) -> list[FeedLoss]:
     """The feeds that lost most since then, the worst first."""
     lost = func.sum(refresh.c.lost)
     worst = (
@@ -109,19 +109,19 @@ def losses(connection: Connection, since: float, limit: int) -> list[Loss]:
         .group_by(refresh.c.feed_id)
         .order_by(lost.desc(), refresh.c.feed_id)
     )
-    return [Loss(feed_id, int(got), float(sum_), count) for feed_id, got, sum_, count in connection.execute(sums)]
+    return [FeedLoss(feed_id, int(got), float(sum_), count) for feed_id, got, sum_, count in connection.execute(sums)]
 
 
-def _adding(dialect: str) -> Any:
-    statement = upsert(dialect, tally)
-    sums = {name: tally.c[name] + statement.excluded[name] for name in _SUMS}
+def _build_hourly_upsert(dialect: str) -> Any:
+    statement = upsert(dialect, hourly_count)
+    sums = {name: hourly_count.c[name] + statement.excluded[name] for name in _SUMS}
     return statement.on_conflict_do_update(index_elements=["hour", "ending"], set_=sums)
 
 
-_ADD = Prepared(_adding, ["hour", "ending", *_SUMS])
+_ADD_HOURLY = PreparedStatement(_build_hourly_upsert, ["hour", "ending", *_SUMS])
 
 
-def count_up(connection: Connection, done: Iterable[tuple[Refresh, int]]) -> None:
+def add_hourly_counts(connection: Connection, done: Iterable[tuple[Refresh, int]]) -> None:
     """Add refreshes, each with how many items it really stored, to their hours.
 
     In the caller's transaction and under its lock (`outbox.in_turn`): everybody adds to the same few rows.
@@ -134,16 +134,16 @@ def count_up(connection: Connection, done: Iterable[tuple[Refresh, int]]) -> Non
     rows = (
         {"hour": hour, "ending": ending, **dict(zip(_SUMS, row, strict=True))} for (hour, ending), row in sums.items()
     )
-    _ADD.run(connection, rows)
+    _ADD_HOURLY.run(connection, rows)
 
 
-def _period(connection: Connection, now: float, hours: int) -> Period:
+def _sum_period(connection: Connection, now: float, hours: int) -> ActivityPeriod:
     this = int(now // HOUR)
-    rows = connection.execute(select(tally).where(tally.c.hour.between(this - hours, this))).all()
+    rows = connection.execute(select(hourly_count).where(hourly_count.c.hour.between(this - hours, this))).all()
     endings: Counter[str] = Counter()
     for row in rows:
         endings[row.ending] += row.refreshes
-    return Period(
+    return ActivityPeriod(
         refreshes=dict(endings),
         new=sum(row.new for row in rows),
         updated=sum(row.updated for row in rows),
@@ -152,22 +152,24 @@ def _period(connection: Connection, now: float, hours: int) -> Period:
     )
 
 
-def summary(connection: Connection, now: float) -> Summary:
+def summarise_activity(connection: Connection, now: float) -> ActivitySummary:
     count = func.count()
     feeds, paused, gone = connection.execute(
         select(count, count.filter(feed.c.paused), count.filter(feed.c.gone_since.is_not(None))).select_from(feed)
     ).one()
     failing, never = connection.execute(
-        select(count.filter(known.c.failures > 0), count.filter(known.c.last_refresh.is_(None))).select_from(known)
+        select(count.filter(feed_state.c.failures > 0), count.filter(feed_state.c.last_refresh.is_(None))).select_from(
+            feed_state
+        )
     ).one()
-    return Summary(
+    return ActivitySummary(
         feeds=feeds,
         paused=paused,
         gone=gone,
         failing=failing,
         never_refreshed=never,
         items=connection.execute(select(count).select_from(item)).scalar_one(),
-        hour=_period(connection, now, 1),
-        day=_period(connection, now, 24),
-        last=tuple(listed(connection, None, None, None, LAST)),
+        hour=_sum_period(connection, now, 1),
+        day=_sum_period(connection, now, 24),
+        last=tuple(list_refreshes(connection, None, None, None, LAST_REFRESHES)),
     )

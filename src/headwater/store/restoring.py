@@ -10,36 +10,36 @@ from headwater.errors import StoreError
 from headwater.store import backup
 from headwater.store.backup import Progress
 from headwater.store.backup_file import BackupReader, Manifest
-from headwater.store.sqlite import file_of
+from headwater.store.sqlite import parse_file
 from headwater.store.store import Store
 
 
-async def restore(file: BackupReader, url: str, name: Path, progress: Progress) -> Manifest:
+async def restore_backup(file: BackupReader, url: str, name: Path, progress: Progress) -> Manifest:
     """Restore into the SQLite file, which must not be there, or the PostgreSQL database, which must be empty."""
-    backup.refuse_newer(file.manifest, name)
+    backup.require_known_version(file.manifest, name)
     tables = file.manifest.tables
     if not url.startswith("sqlite"):
         async with await Store.open(url, tables=tables) as store:
             await store.restore(file, "The database", progress)
         return file.manifest
-    target = file_of(make_url(url))
+    target = parse_file(make_url(url))
     if target.exists():
         raise StoreError(
             f"There is a database at {target} already. Restore into another folder by --data, or move that one away."
         )
     part = target.with_name(f"{target.name}.restoring")
     try:
-        _remove(part)
+        _remove_file(part)
         async with await Store.open(f"sqlite:///{part}", tables=tables) as store:
             await store.restore(file, str(part), progress)
             async with store.transaction() as transaction:
                 await transaction.run(backup.check_sqlite)
         part.rename(target)
     finally:
-        _remove(part)
+        _remove_file(part)
     return file.manifest
 
 
-def _remove(file: Path) -> None:
+def _remove_file(file: Path) -> None:
     for ending in ("", "-wal", "-shm"):
         file.with_name(file.name + ending).unlink(missing_ok=True)

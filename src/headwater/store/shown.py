@@ -12,16 +12,16 @@ import orjson
 from sqlalchemy import Connection
 
 from headwater.store import reading, subscribing
-from headwater.store.habits import Habits
-from headwater.store.people import HIT, Part, Reading, Stream, Subscription
-from headwater.store.sql import ByIds, chunks, to_json
-from headwater.store.stream_items import Wanted, has_columns
-from headwater.store.streams import of_feeds, with_queries
+from headwater.store.habits import ReaderHabits
+from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery, Subscription
+from headwater.store.sql import SelectByUserAndIds, chunks, to_json
+from headwater.store.stream_items import WantedColumns, has_columns
+from headwater.store.streams import list_feed_positions, merge_query_positions
 
 CHUNK = 10_000
 
 
-class Shown(NamedTuple):
+class ShownItem(NamedTuple):
     """An item, or (`query_id`) what a query feed shows of one; `id` is its number among both."""
 
     id: int
@@ -44,93 +44,95 @@ _ITEM = (
     "COALESCE(i.content, i.summary), i.authors, i.enclosures, "
     "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END), m.starred IS NOT NULL, NULL"
 )
-_WANTED = Wanted(_ITEM)
+_WANTED = WantedColumns(_ITEM)
 _MARK = "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id "
-_ITEMS = ByIds(
+_ITEMS = SelectByUserAndIds(
     f"SELECT {_ITEM} FROM item i LEFT JOIN subscribed s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
     f"{_MARK} WHERE i.id IN {{ids}}"
 )
 # The same, of feeds that the person reads; the others are asked for one by one.
-_MINE = ByIds(
+_MINE = SelectByUserAndIds(
     f"SELECT {_ITEM} FROM item i CROSS JOIN subscribed s {_MARK} "
     "WHERE i.id IN {ids} AND s.user_id = {user} AND s.feed_id = i.feed_id"
 )
 
 
-class Answer(NamedTuple):
+class ShownPage(NamedTuple):
     """Items in order, the subscriptions they belong to by number (HIT + id for query feeds), and where to go on."""
 
-    items: list[Shown]
+    items: list[ShownItem]
     subscriptions: dict[int, Subscription]
     next: tuple[float, int] | None = None
 
 
-def page(connection: Connection, user_id: int, which: Stream, part: Part, habits: Habits) -> Answer:
+def list_shown_items(
+    connection: Connection, user_id: int, which: Stream, part: StreamQuery, habits: ReaderHabits
+) -> ShownPage:
     """A part of a stream."""
-    found = of_feeds(connection, user_id, which, part, _WANTED, habits)
-    items = {place[1]: Shown._make(place[2:]) for place in found if has_columns(place)}
+    found = list_feed_positions(connection, user_id, which, part, _WANTED, habits)
+    items = {place[1]: ShownItem._make(place[2:]) for place in found if has_columns(place)}
     feeds = {one.feed_id for one in items.values()}
-    mine, queries = subscribing.some_and_queries(connection, user_id, feeds)
+    mine, queries = subscribing.find_subscriptions_and_queries(connection, user_id, feeds)
     asked = [which.query] if which.query is not None else []
     if part.queries and which.query is None and which.feed is None:
         asked = [id for id, tags in queries if which.tag is None or which.tag in tags]
-    found = with_queries(connection, user_id, part, found, asked)
+    found = merge_query_positions(connection, user_id, part, found, asked)
     order = [place[1] for place in found[: part.limit]]
     more = (found[part.limit - 1][0], found[part.limit - 1][1]) if len(found) > part.limit else None
     others = [id for id in order if id not in items]
     if others:
-        items |= _load(connection, user_id, others)
-        mine += _subscriptions(connection, user_id, map(items.get, others), feeds)
-    return _answer(items, mine, order, more)
+        items |= _load_shown(connection, user_id, others)
+        mine += _find_subscriptions(connection, user_id, map(items.get, others), feeds)
+    return _build_page(items, mine, order, more)
 
 
-def chosen(connection: Connection, user_id: int, ids: Sequence[int]) -> Answer:
+def find_shown_items(connection: Connection, user_id: int, ids: Sequence[int]) -> ShownPage:
     """Those of these that the person may see, in the order given."""
-    items: dict[int, Shown] = {}
-    for chunk in chunks((id for id in ids if 0 <= id < HIT), CHUNK):
-        items.update((row[0], Shown._make(row)) for row in _MINE.run(connection, user_id, chunk))
+    items: dict[int, ShownItem] = {}
+    for chunk in chunks((id for id in ids if 0 <= id < HIT_ID_OFFSET), CHUNK):
+        items.update((row[0], ShownItem._make(row)) for row in _MINE.run(connection, user_id, chunk))
     feeds = {one.feed_id for one in items.values()}
-    mine, _ = subscribing.some_and_queries(connection, user_id, feeds) if feeds else ([], [])
+    mine, _ = subscribing.find_subscriptions_and_queries(connection, user_id, feeds) if feeds else ([], [])
     others = [id for id in ids if id not in items]
     if others:
-        found = [_shown(one) for one in reading.chosen(connection, user_id, others)]
+        found = [_to_shown(one) for one in reading.find_reader_items(connection, user_id, others)]
         items.update((one.id, one) for one in found)
-        mine += _subscriptions(connection, user_id, found, feeds)
-    return _answer(items, mine, list(dict.fromkeys(ids)), None)
+        mine += _find_subscriptions(connection, user_id, found, feeds)
+    return _build_page(items, mine, list(dict.fromkeys(ids)), None)
 
 
-def _subscriptions(
-    connection: Connection, user_id: int, items: Iterable[Shown | None], besides: set[int]
+def _find_subscriptions(
+    connection: Connection, user_id: int, items: Iterable[ShownItem | None], besides: set[int]
 ) -> list[Subscription]:
     """To what these belong, besides feeds that are known already."""
     every = [one for one in items if one is not None]
     feeds = {one.feed_id for one in every if one.query_id is None} - besides
     queries = {one.query_id for one in every if one.query_id is not None}
-    return subscribing.some(connection, user_id, feeds, queries) if feeds or queries else []
+    return subscribing.find_subscriptions(connection, user_id, feeds, queries) if feeds or queries else []
 
 
-def _answer(
-    items: Mapping[int, Shown], mine: Iterable[Subscription], order: Iterable[int], more: tuple[float, int] | None
-) -> Answer:
+def _build_page(
+    items: Mapping[int, ShownItem], mine: Iterable[Subscription], order: Iterable[int], more: tuple[float, int] | None
+) -> ShownPage:
     shown = [items[id] for id in order if id in items]
-    return Answer(shown, {subscribing.number(one): one for one in mine}, more)
+    return ShownPage(shown, {subscribing.subscription_number(one): one for one in mine}, more)
 
 
-def _load(connection: Connection, user_id: int, ids: Sequence[int]) -> dict[int, Shown]:
-    found: dict[int, Shown] = {}
-    for chunk in chunks((id for id in ids if id < HIT), CHUNK):
+def _load_shown(connection: Connection, user_id: int, ids: Sequence[int]) -> dict[int, ShownItem]:
+    found: dict[int, ShownItem] = {}
+    for chunk in chunks((id for id in ids if id < HIT_ID_OFFSET), CHUNK):
         for row in _ITEMS.run(connection, user_id, chunk):
-            found[row[0]] = Shown._make(row)
-    hits = [id for id in ids if id >= HIT]
+            found[row[0]] = ShownItem._make(row)
+    hits = [id for id in ids if id >= HIT_ID_OFFSET]
     if hits:
-        found |= {one.id: _shown(one) for one in reading.load(connection, user_id, hits)}
+        found |= {one.id: _to_shown(one) for one in reading.load_reader_items(connection, user_id, hits)}
     return found
 
 
-def _shown(one: Reading) -> Shown:
+def _to_shown(one: ReaderItem) -> ShownItem:
     item = one.item
     enclosures: list[Any] = [(each.url, each.type, each.length) for each in item.enclosures]
-    return Shown(
+    return ShownItem(
         one.id,
         item.feed_id,
         item.published,

@@ -22,8 +22,8 @@ from sqlalchemy.pool import QueuePool
 from headwater.errors import StoreError
 from headwater.store.database import Database, Transaction
 from headwater.store.migrate import HEAD, migrate
-from headwater.store.problems import sqlite_problems
-from headwater.store.search import renew_all_if_made_otherwise
+from headwater.store.problems import translate_sqlite_errors
+from headwater.store.search import rebuild_if_stale
 
 T = TypeVar("T")
 
@@ -55,24 +55,24 @@ class Sqlite(Database):
         self._lock = asyncio.Lock()
         self._writing = ThreadPoolExecutor(1, "store-write")
         self._reading = ThreadPoolExecutor(READERS, "store-read")
-        self._writer = self._engine(1, "BEGIN IMMEDIATE")
-        self._reader = self._engine(READERS, "BEGIN")
-        self._free: list[Connection] = []  # of readers; the one used last, whose cache is warm, is the next
+        self._writer = self._create_engine(1, "BEGIN IMMEDIATE")
+        self._reader = self._create_engine(READERS, "BEGIN")
+        self._idle_readers: list[Connection] = []  # of readers; the one used last, whose cache is warm, is the next
 
     @classmethod
     async def open(cls, url: URL, *, create: bool, tables: str = HEAD) -> Sqlite:
-        file = file_of(url)
+        file = parse_file(url)
         if not create and not file.exists():
             raise StoreError(f"There is no database at {file}. Check --data and --database, or add a feed first.")
-        database = cls(file, **_options(url))
+        database = cls(file, **_parse_options(url))
         try:
-            await asyncio.get_running_loop().run_in_executor(database._writing, database._prepare, tables)
+            await asyncio.get_running_loop().run_in_executor(database._writing, database._prepare_file, tables)
         except BaseException:
             await database.close()
             raise
         return database
 
-    def _engine(self, size: int, begin: str) -> Engine:
+    def _create_engine(self, size: int, begin: str) -> Engine:
         writes = size == 1
         engine = create_engine(
             URL.create("sqlite", database=str(self._file)),
@@ -99,8 +99,8 @@ class Sqlite(Database):
 
         return engine
 
-    def _prepare(self, tables: str) -> None:
-        with sqlite_problems(self._file):
+    def _prepare_file(self, tables: str) -> None:
+        with translate_sqlite_errors(self._file):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             if self._file.is_dir():
                 raise StoreError(f"{self._file} is a folder, not a database file. Give the address of a file.")
@@ -114,36 +114,36 @@ class Sqlite(Database):
                 raw.close()
             with self._writer.begin() as connection:
                 migrate(connection, tables)
-                renew_all_if_made_otherwise(connection)
+                rebuild_if_stale(connection)
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reading, self._read, function, args)
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._run_read, function, args)
 
-    def _read(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    def _run_read(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
         """Taking a connection from SQLAlchemy's pool each time would cost as much as a small question."""
-        with sqlite_problems(self._file):
+        with translate_sqlite_errors(self._file):
             try:
-                connection = self._free.pop()
+                connection = self._idle_readers.pop()
             except IndexError:
                 connection = self._reader.connect()
             try:
                 with connection.begin():
                     return function(connection, *args)
             finally:
-                self._free.append(connection)
+                self._idle_readers.append(connection)
 
     async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
         return await self.read(function, *args)
 
-    async def statement(self, function: Callable[..., T], *args: Any) -> T:
+    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
         return await self.write(function, *args)
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
         async with self._lock:
-            return await asyncio.get_running_loop().run_in_executor(self._writing, self._write, function, args)
+            return await asyncio.get_running_loop().run_in_executor(self._writing, self._run_write, function, args)
 
-    def _write(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
-        with sqlite_problems(self._file), self._writer.begin() as connection:
+    def _run_write(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        with translate_sqlite_errors(self._file), self._writer.begin() as connection:
             return function(connection, *args)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -152,22 +152,22 @@ class Sqlite(Database):
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Transaction]:
         async with self._lock:
-            connection = await self._hop(self._begun)
+            connection = await self._run_in_writer(self._begin)
             try:
                 yield _OneThread(self, connection)
             except BaseException:
-                await asyncio.shield(self._hop(self._ended, connection, False))
+                await asyncio.shield(self._run_in_writer(self._end, connection, False))
                 raise
-            await asyncio.shield(self._hop(self._ended, connection, True))
+            await asyncio.shield(self._run_in_writer(self._end, connection, True))
 
-    async def _hop(self, function: Callable[..., T], *args: Any) -> T:
+    async def _run_in_writer(self, function: Callable[..., T], *args: Any) -> T:
         def run() -> T:
-            with sqlite_problems(self._file):
+            with translate_sqlite_errors(self._file):
                 return function(*args)
 
         return await asyncio.get_running_loop().run_in_executor(self._writing, run)
 
-    def _begun(self) -> Connection:
+    def _begin(self) -> Connection:
         connection = self._writer.connect()
         try:
             connection.begin()
@@ -177,7 +177,7 @@ class Sqlite(Database):
         return connection
 
     @staticmethod
-    def _ended(connection: Connection, commit: bool) -> None:
+    def _end(connection: Connection, commit: bool) -> None:
         with connection:
             if commit:
                 connection.commit()
@@ -186,7 +186,7 @@ class Sqlite(Database):
         def end() -> None:
             self._writing.shutdown(wait=True)
             self._reading.shutdown(wait=True)
-            for connection in self._free:
+            for connection in self._idle_readers:
                 connection.close()
             self._reader.dispose()
             self._writer.dispose()
@@ -202,10 +202,10 @@ class _OneThread(Transaction):
         self._connection = connection
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._database._hop(function, self._connection, *args)
+        return await self._database._run_in_writer(function, self._connection, *args)
 
 
-def file_of(url: URL) -> Path:
+def parse_file(url: URL) -> Path:
     if not url.database or url.database == ":memory:":
         raise StoreError("Headwater keeps SQLite in a file: give sqlite:///FILE, with four slashes for a full path.")
     if url.host:
@@ -213,7 +213,7 @@ def file_of(url: URL) -> Path:
     return Path(url.database).absolute()
 
 
-def _options(url: URL) -> dict[str, Any]:
+def _parse_options(url: URL) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for name, value in url.query.items():
         if name == "synchronous" and value in ("normal", "full"):

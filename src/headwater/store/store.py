@@ -23,9 +23,9 @@ from headwater.store.article_store import ArticleStore
 from headwater.store.backup import Progress
 from headwater.store.backup_file import BackupReader, BackupWriter, Manifest
 from headwater.store.database import Database, Transaction
-from headwater.store.fence import Fenced
+from headwater.store.fence import FencedDatabase
 from headwater.store.hub_store import HubStore
-from headwater.store.leases import Lease
+from headwater.store.leases import ClusterLease
 from headwater.store.migrate import HEAD
 from headwater.store.page_store import PageStore
 from headwater.store.people import Remover
@@ -36,18 +36,18 @@ from headwater.store.removal_store import RemovalStore
 from headwater.store.sqlite import Sqlite
 from headwater.store.subscription_store import SubscriptionStore
 from headwater.store.values import (
-    Added,
-    Allowed,
-    Asking,
-    Found,
-    Keep,
-    Loss,
+    ActivitySummary,
+    AddedFeed,
+    FeedLoss,
+    FeedQuotaCheck,
+    FetchPlan,
     NewFeed,
     OutboxEntry,
-    Pruned,
-    Saved,
+    PrunedCounts,
+    RetentionPolicy,
+    SavedRefresh,
     ScheduleRow,
-    Summary,
+    SearchPage,
 )
 
 T = TypeVar("T")
@@ -117,9 +117,9 @@ class Store:
         """
         return self._database.transaction()
 
-    def fenced(self, held: Lease) -> Store:
+    def fenced(self, held: ClusterLease) -> Store:
         """The same database, but every write is refused (LeaseLost) once the lease has passed to another."""
-        return Store(Fenced(self._database, held))
+        return Store(FencedDatabase(self._database, held))
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
         """`function(connection, *args)` in a transaction of its own, for modules that have rows of their own here."""
@@ -133,9 +133,9 @@ class Store:
         """The same for what reads much, piece by piece."""
         return await self._database.snapshot(function, *args)
 
-    async def statement(self, function: Callable[..., T], *args: Any) -> T:
+    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
         """The same for what writes by one statement."""
-        return await self._database.statement(function, *args)
+        return await self._database.write_one(function, *args)
 
     # feeds
 
@@ -146,8 +146,8 @@ class Store:
         *,
         progress: Callable[[int], None] | None = None,
         subscriber: int | None = None,
-        allowed: Allowed | None = None,
-    ) -> list[Added]:
+        allowed: FeedQuotaCheck | None = None,
+    ) -> list[AddedFeed]:
         """Add all of them in one transaction; answers are in the order given.
 
         An address that is already there (after normalising) is not added again but gets the new tags. A name that
@@ -156,7 +156,7 @@ class Store:
         `allowed` is told how many of them are new here and how many feeds only that person reads, and may raise.
         """
 
-        def add(connection: Connection) -> list[Added]:
+        def add(connection: Connection) -> list[AddedFeed]:
             return feeds.add_feeds(connection, wanted, now, progress, subscriber=subscriber, allowed=allowed)
 
         wanted = list(new)
@@ -164,24 +164,24 @@ class Store:
 
     async def feed(self, ref: int | str) -> Feed:
         """By id (also as digits), address or name; NotFound suggests what might have been meant."""
-        return await self._database.read(feeds.find, ref)
+        return await self._database.read(feeds.find_feed, ref)
 
     async def feeds(
         self, *, after: int = 0, limit: int | None = None, tag: str | None = None, search: str | None = None
     ) -> list[Feed]:
         """In the order of ids, beyond `after`; `search` is part of a title, name or address."""
-        return await self._database.read(feeds.listed, after, limit, tag, search)
+        return await self._database.read(feeds.list_feeds, after, limit, tag, search)
 
     async def feeds_by_id(self, ids: Iterable[int]) -> dict[int, Feed]:
         """Those of these feeds that are there."""
-        return await self._database.read(feeds.by_ids, list(ids))
+        return await self._database.read(feeds.find_feeds, list(ids))
 
     async def count_feeds(self) -> int:
-        return await self._database.read(feeds.count)
+        return await self._database.read(feeds.count_feeds)
 
     async def tags(self) -> list[tuple[str, int]]:
         """Every tag with how many feeds have it, by name."""
-        return await self._database.read(feeds.tags)
+        return await self._database.read(feeds.count_feed_tags)
 
     async def update_feed(self, feed_id: int, **changes: Any) -> Feed:
         """Change title, name, weight, paused, url or tags.
@@ -189,18 +189,18 @@ class Store:
         A title set here stays until it is set to None; then the publisher's is shown again. InputError where the
         name or address belongs to another feed.
         """
-        return await self._database.write(feeds.change, feed_id, changes)
+        return await self._database.write(feeds.change_feed, feed_id, changes)
 
     async def remove_feed(self, feed_id: int, *, by: Remover) -> int:
         """Delete the feed and everything that came of it; NotFound if it is not there.
 
         It is kept for a day: the number by which `removals.undo` brings it back.
         """
-        return await self._database.write(removing.remove_feed, feed_id, by)
+        return await self._database.write(removing.move_feed_to_trash, feed_id, by)
 
     async def revision(self) -> int:
         """Grows whenever anybody adds, changes or removes feeds: a running process looks whether it has to."""
-        return await self._database.read(state.revision)
+        return await self._database.read(state.read_revision)
 
     # the way of a refresh
 
@@ -209,36 +209,36 @@ class Store:
 
         `url` is always the feed's present address: it is not stored a second time.
         """
-        return await self._database.read(known.load, list(feed_ids))
+        return await self._database.read(known.load_feed_states, list(feed_ids))
 
     async def outlines(self, feed_ids: Iterable[int]) -> dict[int, Known]:
         """The same for refreshes that brought no document, to which no window is compared: their windows are blank."""
-        return await self._database.read(known.outlines, list(feed_ids))
+        return await self._database.read(known.load_feed_states_without_windows, list(feed_ids))
 
-    async def asking(self, feed_ids: Iterable[int]) -> dict[int, Asking]:
+    async def asking(self, feed_ids: Iterable[int]) -> dict[int, FetchPlan]:
         """What it takes to ask for these feeds; removed ones are left out."""
-        return await self._database.read(known.asking, list(feed_ids))
+        return await self._database.read(known.load_fetch_plans, list(feed_ids))
 
     async def all_known_schedule(self, chunk: int = 5000) -> AsyncIterator[list[ScheduleRow]]:
         """Every feed in the order of ids, `chunk` at a time; each chunk is a transaction of its own."""
         after = 0
-        while rows := await self._database.read(known.schedule, after, chunk):
+        while rows := await self._database.read(known.list_schedule_rows, after, chunk):
             yield rows
             after = rows[-1].feed_id
 
     async def weights(self) -> dict[int, float]:
         """Of every feed, as a person gave it."""
-        return await self._database.read(known.weights)
+        return await self._database.read(known.load_weights)
 
     async def identities(self, feed_id: int, identities: Sequence[str]) -> dict[str, str]:
         """Those of `identities` this feed has ever shown, with the content hash last stored (also of deleted items)."""
-        return (await self._database.read(known.identities, {feed_id: identities}))[feed_id]
+        return (await self._database.read(known.find_seen_identities, {feed_id: identities}))[feed_id]
 
     async def identities_of(self, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
         """`identities` for several feeds in one query; every feed asked for is in the answer."""
-        return await self._database.read(known.identities, wanted)
+        return await self._database.read(known.find_seen_identities, wanted)
 
-    async def save(self, verdicts: Sequence[Verdict]) -> list[Saved]:
+    async def save(self, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
         """Write a batch of verdicts in one transaction; when this returns, they survive kill −9.
 
         Each verdict is written wholly or not at all; one that cannot be written (see `Saved.skipped`) does not stop
@@ -246,15 +246,15 @@ class Store:
         writes it once. New and updated items get their outbox entries in this transaction.
         """
         try:
-            return await self._database.write(save.save_at_once, verdicts)
-        except save.Refused:
-            return await self._database.write(save.save, verdicts)
+            return await self._database.write(save.save_batch, verdicts)
+        except save.BatchRefused:
+            return await self._database.write(save.save_one_by_one, verdicts)
 
     # items
 
     async def item(self, item_id: int) -> Item:
         """NotFound if there is none, or no longer."""
-        return await self._database.read(items.find, item_id)
+        return await self._database.read(items.find_item, item_id)
 
     async def items(
         self,
@@ -268,14 +268,14 @@ class Store:
     ) -> list[Item]:
         """Newest first by (published, id). `since` ≤ published < `before`; `after` is (published, id) of the last
         item of the previous page."""
-        return await self._database.read(items.listed, feed_id, tag, since, before, after, limit)
+        return await self._database.read(items.list_items, feed_id, tag, since, before, after, limit)
 
     async def items_by_arrival(self, *, tag: str | None = None, skip: int = 0, limit: int = 100) -> list[Item]:
         """The first to arrive first, from the beginning of what is stored."""
-        return await self._database.read(items.arrived, tag, skip, limit)
+        return await self._database.read(items.list_items_by_arrival, tag, skip, limit)
 
     async def count_items(self, feed_id: int | None = None, *, tag: str | None = None) -> int:
-        return await self._database.read(items.count, feed_id, tag)
+        return await self._database.read(items.count_items, feed_id, tag)
 
     async def search(
         self,
@@ -285,7 +285,7 @@ class Store:
         feed_id: int | None = None,
         tag: str | None = None,
         before_id: int | None = None,
-    ) -> Found:
+    ) -> SearchPage:
         """Items that have all words; "a phrase", -without, begin*. The latest arrival first; `before_id` pages on.
 
         The same answers on both databases; nothing in `text` can be an error of syntax. Lets `index`
@@ -294,15 +294,15 @@ class Store:
         for _ in range(CATCH_UP):
             if not await self.index():
                 break
-        return await self._database.read(search.search, text, limit, feed_id, tag, before_id)
+        return await self._database.read(search.search_items, text, limit, feed_id, tag, before_id)
 
     async def index(self, limit: int = 500) -> int:
         """Make up to `limit` saved items searchable, oldest first; how many were. The node calls it after saving."""
-        return await self._database.write(search.index, limit)
+        return await self._database.write(search.index_queued, limit)
 
     async def anything_to_index(self) -> bool:
         """Whether `index` has anything to do; cheaper than to try."""
-        return await self._database.read(search.anything_to_index)
+        return await self._database.read(search.has_queued_items)
 
     # refreshes
 
@@ -315,36 +315,36 @@ class Store:
         limit: int = 100,
     ) -> list[Refresh]:
         """The latest first; `since` ≤ at < `before`."""
-        return await self._database.read(refreshes.listed, feed_id, since, before, limit)
+        return await self._database.read(refreshes.list_refreshes, feed_id, since, before, limit)
 
     async def missed(self, learned: Mapping[int, float], *, most: int = 200_000) -> list[Refresh]:
         """What the log has of each feed after the moment given for it; of more than `most`, not all."""
-        return await self._database.read(refreshes.missed, learned, most)
+        return await self._database.read(refreshes.list_refreshes_after, learned, most)
 
-    async def losses(self, *, since: float, limit: int = 20) -> list[Loss]:
+    async def losses(self, *, since: float, limit: int = 20) -> list[FeedLoss]:
         """The feeds that lost most since then, the worst first."""
-        return await self._database.read(refreshes.losses, since, limit)
+        return await self._database.read(refreshes.list_losses, since, limit)
 
-    async def summary(self, now: float) -> Summary:
-        return await self._database.read(refreshes.summary, now)
+    async def summary(self, now: float) -> ActivitySummary:
+        return await self._database.read(refreshes.summarise_activity, now)
 
-    async def prune(self, keep: Keep, now: float, *, limit: int = 1000) -> Pruned:
+    async def prune(self, keep: RetentionPolicy, now: float, *, limit: int = 1000) -> PrunedCounts:
         """Delete what `keep` does not keep: at most `limit` of each kind in this transaction.
 
         Call again while anything was deleted; so readers and refreshes get their turn between.
         Items that a consumer of the outbox has not read yet are spared.
         """
-        return await self._database.write(retention.prune, keep, now, limit)
+        return await self._database.write(retention.delete_expired, keep, now, limit)
 
     # outbox
 
     async def outbox(self, after_position: int, limit: int = 500) -> list[OutboxEntry]:
         """Entries beyond a position, in the one order that all consumers see; nothing ever appears behind it."""
-        return await self._database.read(outbox.read, after_position, limit)
+        return await self._database.read(outbox.list_outbox_entries, after_position, limit)
 
     async def outbox_end(self) -> int:
         """The last position given out so far; where a consumer that wants no history begins."""
-        return await self._database.read(outbox.end)
+        return await self._database.read(outbox.find_last_position)
 
     async def checkpoint(self, consumer: str) -> int:
         """How far a consumer has read; 0 for a new one."""
@@ -354,25 +354,25 @@ class Store:
     def advance(connection: Connection, consumer: str, position: int) -> None:
         """Remember how far a consumer has read, in the caller's transaction, beside its output:
         `await t.run(Store.advance, "queries", entry.position)`. Never moves back."""
-        outbox.advance(connection, consumer, position)
+        outbox.advance_checkpoint(connection, consumer, position)
 
     # state of strategies
 
     async def save_state(self, name: str, version: int, blob: bytes, now: float) -> None:
         """Keep bytes under a name, in place of what was there."""
-        await self._database.write(state.save, name, version, blob, now)
+        await self._database.write(state.save_state, name, version, blob, now)
 
     async def load_state(self, name: str) -> tuple[int, bytes] | None:
-        return await self._database.read(state.load, name)
+        return await self._database.read(state.load_state, name)
 
     # backup
 
     async def backup(self, file: BackupWriter, now: float, progress: Progress) -> Manifest:
         """Write everything as of one moment; others go on writing. `progress` is called from another thread."""
-        return await self._database.snapshot(backup.dump, file, now, progress)
+        return await self._database.snapshot(backup.write_backup, file, now, progress)
 
     async def restore(self, file: BackupReader, where: str, progress: Progress) -> None:
         """Fill this database, which must be empty and have the tables of the backup's version, or leave it empty."""
         async with self.transaction() as transaction:
-            await transaction.run(backup.refuse_full, where)
-            await transaction.run(backup.load, file, progress)
+            await transaction.run(backup.require_empty, where)
+            await transaction.run(backup.load_backup, file, progress)

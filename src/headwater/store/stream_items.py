@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from headwater.store import positions
-from headwater.store.habits import Habits
-from headwater.store.people import HIT, Part, Stream
-from headwater.store.positions import A_FAR_ONE, BY_FEED, Line, line_and, line_of
-from headwater.store.sql import chunks, rows
-from headwater.store.stream_order import Order, state_wanted
-from headwater.store.stream_sources import feed_ids
+from headwater.store.habits import ReaderHabits
+from headwater.store.people import HIT_ID_OFFSET, Stream, StreamQuery
+from headwater.store.positions import ALL_BY_FEED, HAS_FAR_POSITION, ReadLine, find_read_line, find_read_line_and
+from headwater.store.sql import chunks, fetch_rows
+from headwater.store.stream_order import StreamOrder, state_condition
+from headwater.store.stream_sources import list_stream_feed_ids
 
-Place = Any  # a row: the time that orders, the id, and, where they were asked along, the columns wanted
+StreamPosition = Any  # a row: the time that orders, the id, and, where they were asked along, the columns wanted
 
-FEW = 20  # feeds that are looked at one by one
-TOGETHER = 100  # feeds in one statement; SQLite joins 500 at most
+FEW_FEEDS = 20  # feeds that are looked at one by one
+FEEDS_PER_STATEMENT = 100  # feeds in one statement; SQLite joins 500 at most
 # Else SQLite would walk all marks of the person.
-_KEPT = {"sqlite": "INDEXED BY mark_{}", "postgresql": ""}
+_MARK_INDEX = {"sqlite": "INDEXED BY mark_{}", "postgresql": ""}
 _BY_ID = {"sqlite": "NOT INDEXED", "postgresql": ""}
 # 0 unread, 1 read: the mark, else the position
 _STATE = "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
@@ -37,7 +37,7 @@ _MARK = "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.i
 _TAGGED = " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
 
 
-class Wanted(NamedTuple):
+class WantedColumns(NamedTuple):
     """What is asked along with the places: columns of the item (i), its subscription (s) and mark (m), and of what is
     joined to them."""
 
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
     joins: str = ""
 
 
-def with_columns(wanted: Wanted, sql: str) -> str:
+def join_columns(wanted: WantedColumns, sql: str) -> str:
     """Places (k, id) that were found without looking at the items, with the columns wanted: in no order, since sorting
     rows with whole texts in them costs as much as finding them."""
     return (
@@ -55,22 +55,27 @@ def with_columns(wanted: Wanted, sql: str) -> str:
     )
 
 
-def has_columns(place: Place) -> bool:
+def has_columns(place: StreamPosition) -> bool:
     return len(place) > 2
 
 
-class _Bound(NamedTuple):
+class _TimeBound(NamedTuple):
     """What asks for the time of the item up to which is looked, with its values."""
 
     sql: str
     values: dict[str, Any]
 
 
-class Question:
+class StreamSelection:
     """One question for a part of the items of a person's feeds."""
 
     def __init__(
-        self, connection: Connection, user_id: int, which: Stream, part: Part, wanted: Wanted | None = None
+        self,
+        connection: Connection,
+        user_id: int,
+        which: Stream,
+        part: StreamQuery,
+        wanted: WantedColumns | None = None,
     ) -> None:
         self._connection = connection
         self._dialect = connection.dialect.name
@@ -79,7 +84,7 @@ class Question:
         self._part = part
         self._wanted = wanted
         self._key = "i.first_seen" if part.by_arrival else "i.published"
-        self._order = Order(part, self._key, "i.id", "i.first_seen")
+        self._order = StreamOrder(part, self._key, "i.id", "i.first_seen")
         self._values = self._order.values | {"user": user_id}
         self._only = ""
         if which.feed is not None:
@@ -87,80 +92,82 @@ class Question:
         elif which.tag is not None:
             self._only, self._values["tag"] = _TAGGED, which.tag
 
-    def answer(self, habits: Habits) -> list[Place]:
+    def list_positions(self, habits: ReaderHabits) -> list[StreamPosition]:
         """In order; one more than the limit, where there are more."""
         if self._part.starred:
-            return self._run_with_columns(self._starred())
-        feeds = self._feeds() if self._which != Stream() else None
-        line: Line | None = BY_FEED
-        if feeds is None or len(feeds) > FEW:
-            found, line = self._among_newest(habits)
+            return self._run_with_columns(self._select_starred())
+        feeds = self._list_feed_ids() if self._which != Stream() else None
+        line: ReadLine | None = ALL_BY_FEED
+        if feeds is None or len(feeds) > FEW_FEEDS:
+            found, line = self._look_among_newest(habits)
             if found is not None:
                 return found
         if self._part.unread:
-            line = line or line_of(self._connection, self._user)
-            return self._run_with_columns(self._gather(line), line=line.at)
-        return self._tops(self._feeds() if feeds is None else feeds)
+            line = line or find_read_line(self._connection, self._user)
+            return self._run_with_columns(self._select_unread(line), line=line.at)
+        return self._list_newest_by_feed(self._list_feed_ids() if feeds is None else feeds)
 
-    def _feeds(self) -> list[int]:
-        return feed_ids(self._connection, self._user, self._which)
+    def _list_feed_ids(self) -> list[int]:
+        return list_stream_feed_ids(self._connection, self._user, self._which)
 
-    def _run(self, sql: str, **more: Any) -> list[Place]:
-        return list(rows(self._connection, sql, self._values | more))
+    def _run(self, sql: str, **more: Any) -> list[StreamPosition]:
+        return list(fetch_rows(self._connection, sql, self._values | more))
 
-    def _run_with_columns(self, sql: str, **more: Any) -> list[Place]:
+    def _run_with_columns(self, sql: str, **more: Any) -> list[StreamPosition]:
         if self._wanted is None:
             return self._run(sql, **more)
-        found = self._run(with_columns(self._wanted, sql), **more)
+        found = self._run(join_columns(self._wanted, sql), **more)
         return sorted(found, key=itemgetter(0, 1), reverse=not self._part.oldest_first)
 
-    def _among_newest(self, habits: Habits) -> tuple[list[Place] | None, Line | None]:
+    def _look_among_newest(self, habits: ReaderHabits) -> tuple[list[StreamPosition] | None, ReadLine | None]:
         """None where wanted ones are too rare among them, or are elsewhere; then also where unread ones are."""
-        line: Line | None = None
+        line: ReadLine | None = None
         limit = self._part.limit
-        if self._part.unread and habits.of(self._user).near:
-            _, far, line = line_and(self._connection, self._user, "NULL", {})
+        if self._part.unread and habits.find_habit(self._user).near:
+            _, far, line = find_read_line_and(self._connection, self._user, "NULL", {})
             if not far:
                 return None, line
-            habits.learn(self._user, near=False)
-        for step in habits.steps(self._user, self._dialect):
+            habits.learn_habit(self._user, near=False)
+        for step in habits.list_steps(self._user, self._dialect):
             looked_at = step.reach(limit)
-            bound = self._bound(looked_at)
-            found = self._walk(bound)
+            bound = self._find_time_bound(looked_at)
+            found = self._walk_items(bound)
             if len(found) > limit:
-                habits.enough(self._user, step)
+                habits.record_enough(self._user, step)
                 return found, None
             if self._part.unread:
                 # Nothing at all: mostly because no position is far back, which is quickly asked by itself.
-                _, far, line = line_and(self._connection, self._user, "NULL", {}) if not found else (None, True, None)
+                _, far, line = (
+                    find_read_line_and(self._connection, self._user, "NULL", {}) if not found else (None, True, None)
+                )
                 if not far:
-                    habits.learn(self._user, near=True)
+                    habits.learn_habit(self._user, near=True)
                     return None, line
-                edge, far, line = line_and(self._connection, self._user, f"({bound.sql})", bound.values)
+                edge, far, line = find_read_line_and(self._connection, self._user, f"({bound.sql})", bound.values)
                 if not far:
                     return None, line
             else:
-                edge = rows(self._connection, f"SELECT ({bound.sql})", bound.values)[0][0]
+                edge = fetch_rows(self._connection, f"SELECT ({bound.sql})", bound.values)[0][0]
             if edge is None:
                 return found, None
             if len(found) * habits.farthest.reach(limit) < limit * looked_at:
                 break  # farther would not be far enough
         return None, line
 
-    def _bound(self, near: int) -> _Bound:
+    def _find_time_bound(self, near: int) -> _TimeBound:
         """Up to the item that is `near` items from where the part begins; no time if there are not so many. SQLite
         counts in ids where they are nearly in that order: it would go along the index otherwise."""
         if self._dialect == "sqlite" and self._part.by_arrival:
             before = self._part.before
-            edge = before[1] if before is not None and before[1] < HIT else 0
+            edge = before[1] if before is not None and before[1] < HIT_ID_OFFSET else 0
             if self._part.oldest_first:
-                return _Bound(_UP, {"edge": edge + near})
-            return _Bound(_DOWN, {"edge": edge - near}) if edge else _Bound(_DOWN_FROM_TOP, {"edge": near})
+                return _TimeBound(_UP, {"edge": edge + near})
+            return _TimeBound(_DOWN, {"edge": edge - near}) if edge else _TimeBound(_DOWN_FROM_TOP, {"edge": near})
         order = self._order
         given = {name: order.values[name] for name in ("at", "last") if order.after} | {"near": near}
-        return _Bound(f"SELECT {self._key} FROM item i{order.where_after} {order.by} LIMIT 1 OFFSET :near", given)
+        return _TimeBound(f"SELECT {self._key} FROM item i{order.where_after} {order.by} LIMIT 1 OFFSET :near", given)
 
-    def _walk(self, bound: _Bound) -> list[Place]:
+    def _walk_items(self, bound: _TimeBound) -> list[StreamPosition]:
         """Among the next items of everybody, in order, as far as needed.
 
         Nothing of what is unread where no position is far back: that is found otherwise. SQLite goes along the index up
@@ -171,7 +178,7 @@ class Question:
         key, order, part, wanted = self._key, self._order, self._part, self._wanted
         join = _MARK if part.unread is not None or wanted is not None else ""
         columns, joins = (f", {wanted.columns}", wanted.joins) if wanted is not None else ("", "")
-        far = f" AND {A_FAR_ONE}" if part.unread else ""
+        far = f" AND {HAS_FAR_POSITION}" if part.unread else ""
         items, bounded, most = "item i", "", ":wanted"
         if self._dialect == "sqlite":
             sign, endless = ("<=", "1e300") if part.oldest_first else (">=", "-1e300")
@@ -181,16 +188,16 @@ class Question:
             most = str(part.limit + 1)
         return self._run(
             f"SELECT {key} AS k, i.id AS id{columns} FROM {items} CROSS JOIN subscribed s {join} {joins} "
-            f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{far}{self._only}{state_wanted(part, _STATE)}"
+            f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{far}{self._only}{state_condition(part, _STATE)}"
             f"{order.conditions} {order.by} LIMIT {most}",
             **bound.values,
-            reach=positions.NEAR,
+            reach=positions.NEAR_ITEMS,
         )
 
-    def _starred(self) -> str:
+    def _select_starred(self) -> str:
         """Also of feeds that are no longer subscribed, where all that is starred is asked for."""
         join = "LEFT JOIN" if self._which == Stream() else "JOIN"
-        state = state_wanted(self._part, _STATE)
+        state = state_condition(self._part, _STATE)
         return (
             f"SELECT {self._key} AS k, i.id AS id FROM mark m JOIN item i ON i.id = m.item_id "
             f"{join} subscribed s ON s.user_id = :user AND s.feed_id = m.feed_id "
@@ -198,7 +205,7 @@ class Question:
             f"{self._order.by} LIMIT :wanted"
         )
 
-    def _gather(self, line: Line) -> str:
+    def _select_unread(self, line: ReadLine) -> str:
         """Everything unread: behind the positions without what is marked read, and what is marked unread before
         them."""
         parts = []
@@ -216,24 +223,24 @@ class Question:
             )
         # Marks know both times themselves, in an index each.
         name = "arrived" if self._part.by_arrival else "published"
-        kept = Order(self._part, f"m.{name}", "m.item_id", "m.arrived")
+        kept = StreamOrder(self._part, f"m.{name}", "m.item_id", "m.arrived")
         parts.append(
-            f"SELECT * FROM (SELECT m.{name} AS k, m.item_id AS id FROM mark m {_KEPT[self._dialect].format(name)} "
+            f"SELECT * FROM (SELECT m.{name} AS k, m.item_id AS id FROM mark m {_MARK_INDEX[self._dialect].format(name)} "
             "CROSS JOIN subscribed s WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user "
             f"AND s.feed_id = m.feed_id{self._only} AND m.item_id <= s.read_up_to{kept.conditions} {kept.by} "
             "LIMIT :wanted) t"
         )
         return f"SELECT k, id FROM ({' UNION ALL '.join(parts)}) u {self._order.outer} LIMIT :wanted"
 
-    def _tops(self, feeds: Iterable[int]) -> list[Place]:
+    def _list_newest_by_feed(self, feeds: Iterable[int]) -> list[StreamPosition]:
         """The first of each feed, then of all."""
         key, order, part = self._key, self._order, self._part
         join = "" if part.unread is None else _MARK
-        found: list[Place] = []
-        for some in chunks(sorted(feeds), TOGETHER):
+        found: list[StreamPosition] = []
+        for some in chunks(sorted(feeds), FEEDS_PER_STATEMENT):
             each = (
                 f"SELECT * FROM (SELECT {key} AS k, i.id AS id FROM item i CROSS JOIN subscribed s {join} "
-                f"WHERE i.feed_id = :f{n} AND s.user_id = :user AND s.feed_id = :f{n}{state_wanted(part, _STATE)}"
+                f"WHERE i.feed_id = :f{n} AND s.user_id = :user AND s.feed_id = :f{n}{state_condition(part, _STATE)}"
                 f"{order.conditions} {order.by} LIMIT :wanted) t{n}"
                 for n in range(len(some))
             )

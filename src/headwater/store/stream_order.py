@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.store.people import Part
+from headwater.store.people import StreamQuery
 
 
-class Order:
+class StreamOrder:
     """The order of a part by `key`, then `id`, and its conditions, with their values. Ids are stored less by `shift`
     than a part has them."""
 
-    def __init__(self, part: Part, key: str, id: str, arrived: str, shift: int = 0) -> None:
+    def __init__(self, part: StreamQuery, key: str, id: str, arrived: str, shift: int = 0) -> None:
         way, sign = ("ASC", ">") if part.oldest_first else ("DESC", "<")
         self.by = f"ORDER BY {key} {way}, {id} {way}"
         self.outer = f"ORDER BY k {way}, id {way}"
@@ -33,6 +33,6 @@ class Order:
         self.conditions = "".join(f" AND {each}" for each in conditions)
 
 
-def state_wanted(part: Part, state: str) -> str:
+def state_condition(part: StreamQuery, state: str) -> str:
     """The condition that something is read or unread, by what tells its `state`."""
     return "" if part.unread is None else f" AND {state} = {0 if part.unread else 1}"

@@ -35,7 +35,7 @@ metadata = MetaData(
 Id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER key is SQLite's rowid
 
 
-def of_feed() -> ForeignKey:
+def feed_reference() -> ForeignKey:
     return ForeignKey("feed.id", ondelete="CASCADE")
 
 
@@ -61,16 +61,16 @@ feed = Table(
 feed_tag = Table(
     "feed_tag",
     metadata,
-    Column("feed_id", Id, of_feed(), primary_key=True),
+    Column("feed_id", Id, feed_reference(), primary_key=True),
     Column("tag", Text, primary_key=True),
     Index(None, "tag", "feed_id"),
     sqlite_with_rowid=False,
 )
 
-known = Table(
+feed_state = Table(
     "known",
     metadata,
-    Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False),
     Column("window", Integer, nullable=False),  # size of the last document
     Column("last_refresh", Double),
     Column("last_success", Double),
@@ -96,12 +96,12 @@ known = Table(
 feed_window = Table(
     "feed_window",
     metadata,
-    Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False),
     Column("entries", Text, nullable=False),  # [[identity, content hash], …]
 )
 
 # No foreign keys from here on: `save` has looked the feed up, and a check per row would lock it per row.
-seen = Table(
+seen_identity = Table(
     "seen",
     metadata,
     Column("feed_id", Id, primary_key=True, autoincrement=False),
@@ -141,7 +141,7 @@ item = Table(
 )
 
 # Items whose words the index does not have yet; an item is either here or indexed as it now reads.
-unindexed = Table("unindexed", metadata, Column("item_id", Id, primary_key=True, autoincrement=False))
+index_queue = Table("unindexed", metadata, Column("item_id", Id, primary_key=True, autoincrement=False))
 
 refresh = Table(
     "refresh",
@@ -168,7 +168,7 @@ refresh = Table(
 )
 
 # What happened in each hour, so that a first page adds up 24 hours and not a million refreshes.
-tally = Table(
+hourly_count = Table(
     "tally",
     metadata,
     Column("hour", Integer, primary_key=True, autoincrement=False),
@@ -228,13 +228,13 @@ query_address = Table(
     "query_address",
     metadata,
     Column("query_id", Id, ForeignKey("query_feed.id", ondelete="CASCADE"), primary_key=True),
-    Column("feed_id", Id, of_feed(), primary_key=True),
+    Column("feed_id", Id, feed_reference(), primary_key=True),
     Index(None, "feed_id"),
     sqlite_with_rowid=False,
 )
 
 implicit_feed = Table(
-    "implicit_feed", metadata, Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False)
+    "implicit_feed", metadata, Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False)
 )
 
 # Items that come out of query feeds; the id is the place in the stream. A hit of a definition that has been replaced is
@@ -263,7 +263,7 @@ hit = Table(
 
 # What query feeds have published, by where it was published first and under which identity: what comes back from
 # another aggregator is known by it. `item_id` is the item that stands for it.
-published = Table(
+origin = Table(
     "published",
     metadata,
     Column("query_id", Id, primary_key=True, autoincrement=False),
@@ -273,7 +273,7 @@ published = Table(
 )
 
 # The versions of items that query feeds have published: they stay as they were when the item changes or is deleted.
-edition = Table(
+item_version = Table(
     "edition",
     metadata,
     Column("item_id", Id, primary_key=True, autoincrement=False),
@@ -282,7 +282,7 @@ edition = Table(
 )
 
 # Selectivity is `kept` / (`offered` − `base`): items of the feed that the query kept, of those it was offered.
-query_source = Table(
+selectivity = Table(
     "query_source",
     metadata,
     Column("query_id", Id, ForeignKey("query_feed.id", ondelete="CASCADE"), primary_key=True),
@@ -292,7 +292,7 @@ query_source = Table(
     sqlite_with_rowid=False,
 )
 
-offered = Table(
+offered_count = Table(
     "offered",
     metadata,
     Column("feed_id", Id, primary_key=True, autoincrement=False),
@@ -300,7 +300,9 @@ offered = Table(
 )
 
 # Articles: the pages behind items, fetched for these feeds and for what these query feeds publish.
-article_feed = Table("article_feed", metadata, Column("feed_id", Id, of_feed(), primary_key=True, autoincrement=False))
+article_feed = Table(
+    "article_feed", metadata, Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False)
+)
 
 article_query = Table(
     "article_query",
@@ -322,7 +324,7 @@ article = Table(
     Index(None, "due"),
 )
 
-state = Table(
+saved_state = Table(
     "state",
     metadata,
     Column("name", Text, primary_key=True),

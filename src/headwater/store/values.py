@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headwater.query.hits import Hit, Related
 
 # Told how many feeds somebody brings here that are new, and how many only they read already; raises to refuse.
-Allowed = Callable[[int, int], None]
+FeedQuotaCheck = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class NewFeed:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedFeed:
     """What became of a `NewFeed`: the stored feed, and whether it is there since just now."""
 
     feed: Feed
     created: bool
 
 
-def told_apart(added: Sequence[Added]) -> tuple[list[int], list[int], list[int]]:
+def sort_added(added: Sequence[AddedFeed]) -> tuple[list[int], list[int], list[int]]:
     """Of a list that was added, the places of what is new, what was there before, and what the list has twice: in two
     spellings (with and without :443), which only the store has found to be one feed."""
     created = {one.feed.id for one in added if one.created}
@@ -46,7 +46,7 @@ def told_apart(added: Sequence[Added]) -> tuple[list[int], list[int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedRefresh:
     """What one verdict really wrote.
 
     `new_ids` belongs position by position to `new`, the items that were not there before; `updated_ids` are the
@@ -63,7 +63,7 @@ class Saved:
     url_taken_by: int | None = None
 
 
-class Asking(NamedTuple):
+class FetchPlan(NamedTuple):
     """What it takes to ask for a feed. `windowed` says that something is known to which a delta can be added, `well`
     that its last refresh succeeded."""
 
@@ -108,7 +108,7 @@ class OutboxEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchPage:
     """A page of a search: the items, latest arrival first, whether there are more, how many were not searched yet."""
 
     items: tuple[Item, ...]
@@ -117,7 +117,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class ActivityPeriod:
     """What happened in the hours that touch a stretch of time."""
 
     refreshes: Mapping[str, int] = field(default_factory=dict)  # by ending
@@ -128,7 +128,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ActivitySummary:
     """The counts of a first page. The periods are counted in whole hours: the current one and 1 or 24 before."""
 
     feeds: int
@@ -137,13 +137,13 @@ class Summary:
     failing: int
     never_refreshed: int
     items: int
-    hour: Period
-    day: Period
+    hour: ActivityPeriod
+    day: ActivityPeriod
     last: tuple[Refresh, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class FeedLoss:
     """What one feed brought and lost in a stretch of time."""
 
     feed_id: int
@@ -153,7 +153,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class RetentionPolicy:
     """What retention keeps. None is for ever; an item goes when either limit is passed.
 
     `days` counts from when the item was first seen, `per_feed` the newest ones of a feed. The identities of
@@ -168,7 +168,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PrunedCounts:
     """What retention deleted."""
 
     items: int = 0
@@ -177,7 +177,7 @@ class Pruned:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class NewHit:
     """A hit to be written: when its item arrived, and the id of its query feed."""
 
     query_id: int
@@ -205,7 +205,7 @@ class StoredHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class ShowingQueries:
     """The query feeds, by name, that show an item, and those that have delivered it (also by an older definition)."""
 
     by: set[str] = field(default_factory=set)
@@ -213,7 +213,7 @@ class Emitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Selectivity:
     """What a query feed keeps of one feed: `kept` of `offered` items."""
 
     query_id: int
@@ -237,7 +237,7 @@ class QueryStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StatementResult:
     """What a statement of a script did: "created", "replaced", "dropped", "registered"; `name` says to what."""
 
     action: str
@@ -245,16 +245,16 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class ScriptResult:
     """What a script did, and what its writer should know all the same."""
 
-    done: tuple[Done, ...]
+    done: tuple[StatementResult, ...]
     warnings: tuple[object, ...] = ()
     undo: tuple[int, ...] = ()  # the numbers by which what it dropped is taken back
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedQueries:
     """The names of the query feeds that went, and the number by which they are taken back."""
 
     names: tuple[str, ...]
@@ -262,7 +262,7 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class PublicAccess:
     """Which published feeds are private (folded paths), and the path that each token (by its SHA-256) opens."""
 
     private: frozenset[str] = frozenset()
@@ -270,7 +270,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class PrivateFeedToken:
     """A token as it can be listed: what it opens, what it was made for, and when."""
 
     path: str
@@ -303,7 +303,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class DataSlice:
     """A part of the past: `since` ≤ time < `until`, of one feed or of all."""
 
     since: float | None = None
@@ -326,7 +326,7 @@ class HubRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscriber:
+class HubSubscriber:
     """Somebody who is told by our hub when a topic changes, until the lease ends."""
 
     topic: str
@@ -342,7 +342,7 @@ class Subscriber:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class WebSubLease:
     """Our subscription of a feed at its hub. `state` is asked, active, silent (it does not push) or refused.
 
     `key` is the end of the callback's address. A verification is awaited until `pending`; the lease runs until `until`
@@ -366,7 +366,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Farewell:
+class WebSubCancellation:
     """A subscription at a hub that is to be ended; `attempts` is how often it was told, this time included."""
 
     key: str

@@ -15,17 +15,17 @@ from itertools import chain
 from pathlib import Path
 
 from headwater.query import words as cutting
-from headwater.query.words import fold, join, strip, words
+from headwater.query.words import fold_text, join_words, split_words, strip_markup
 
-LONGEST = 200_000  # characters of an item's text that are looked at
-MOST = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
+LONGEST_TEXT = 200_000  # characters of an item's text that are looked at
+MOST_WORDS = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
 LONGEST_WORD = 500  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
 LONGEST_QUERY = 500  # characters
-_PLACES = [f":{place} " for place in range(1, MOST + 1)]
+_MOST_POSITIONS = [f":{place} " for place in range(1, MOST_WORDS + 1)]
 _TERM = re.compile(r'(?P<without>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
-def fingerprint() -> str:
+def index_fingerprint() -> str:
     """Changes with the way words are made; an index made another way must be made anew.
 
     Taking an item out of SQLite's index needs the very words that went in, so this must not depend on anybody
@@ -35,37 +35,37 @@ def fingerprint() -> str:
     return blake2b(sources + unicodedata.unidata_version.encode(), digest_size=8).hexdigest()
 
 
-def words_of(
+def list_index_words(
     title: str | None, summary: str | None, content: str | None, authors: Sequence[str], categories: Sequence[str]
 ) -> str:
     """The words of an item, with spaces between: title, text (the longer one), authors and categories.
 
-    >>> words_of("Lava!", None, "<p>It <b>flow</b>s</p>", ["Ada"], [])
+    >>> list_index_words("Lava!", None, "<p>It <b>flow</b>s</p>", ["Ada"], [])
     'lava it flows ada'
     """
     text = content if len(content or "") >= len(summary or "") else summary
-    parts = (title, text[:LONGEST] if text else None, " ".join(authors), " ".join(categories))
+    parts = (title, text[:LONGEST_TEXT] if text else None, " ".join(authors), " ".join(categories))
     # Joining leaves one space on either side of every part.
-    found = "".join([join(fold(strip(part))) for part in parts if part]).replace("  ", " ").strip()
-    return found if len(found) < 2 * MOST else " ".join(found.split(" ", MOST)[:MOST])
+    found = "".join([join_words(fold_text(strip_markup(part))) for part in parts if part]).replace("  ", " ").strip()
+    return found if len(found) < 2 * MOST_WORDS else " ".join(found.split(" ", MOST_WORDS)[:MOST_WORDS])
 
 
-def tsvector(found: str) -> str:
+def to_tsvector(found: str) -> str:
     """Words with their positions, as PostgreSQL reads them; its own parser never sees the text.
 
     Words are letters and digits only, so that none needs quotes.
 
-    >>> tsvector("lava it flows")
+    >>> to_tsvector("lava it flows")
     'lava:1 it:2 flows:3 '
     """
     words = found.split()
     if len(found) > LONGEST_WORD and max(map(len, words)) > LONGEST_WORD:
         return " ".join([f"{word}:{place}" for place, word in enumerate(words, 1) if len(word) <= LONGEST_WORD])
-    return "".join(chain.from_iterable(zip(words, _PLACES, strict=False)))
+    return "".join(chain.from_iterable(zip(words, _MOST_POSITIONS, strict=False)))
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class SearchTerm:
     """Words that must follow each other; the last may be only a beginning."""
 
     words: tuple[str, ...]
@@ -73,22 +73,22 @@ class Term:
     prefix: bool = False
 
 
-def terms_of(text: str) -> list[Term]:
+def parse_search(text: str) -> list[SearchTerm]:
     """What a person typed: words, "phrases", -without, begin*. Anything else is ignored, so nothing is wrong.
 
-    >>> [term.words for term in terms_of('Snow "south pole" -c++')]
+    >>> [term.split_words for term in parse_search('Snow "south pole" -c++')]
     [('snow',), ('south', 'pole'), ('c',)]
     """
     terms = []
     for match in _TERM.finditer(text[:LONGEST_QUERY]):
         said = match["phrase"] if match["phrase"] is not None else match["word"]
-        if cut := tuple(words(said)):
+        if cut := tuple(split_words(said)):
             prefix = match["word"] is not None and said.endswith("*")
-            terms.append(Term(cut, without=match["without"] is not None, prefix=prefix))
+            terms.append(SearchTerm(cut, without=match["without"] is not None, prefix=prefix))
     return terms
 
 
-def fts5_query(terms: list[Term]) -> str:
+def to_fts5_query(terms: list[SearchTerm]) -> str:
     """For FTS5. Words are letters and digits only, so quotes are all the escaping there is to do."""
     parts = [(f'"{" ".join(term.words)}"' + (" *" if term.prefix else ""), term.without) for term in terms]
     query = " AND ".join(part for part, without in parts if not without)
@@ -96,7 +96,7 @@ def fts5_query(terms: list[Term]) -> str:
     return f"({query}) NOT ({gone})" if gone else query
 
 
-def tsquery(terms: list[Term]) -> str:
+def to_tsquery(terms: list[SearchTerm]) -> str:
     """The same for PostgreSQL."""
     parts = []
     for term in terms:

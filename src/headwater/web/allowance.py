@@ -7,30 +7,32 @@ from collections.abc import Callable, Sequence
 from headwater.settings import Settings
 from headwater.store.people import User
 from headwater.store.store import Store
-from headwater.store.values import Allowed
-from headwater.web.forms import Refused
+from headwater.store.values import FeedQuotaCheck
+from headwater.web.forms import RequestRefused
 
 
-class Allowance:
+class ReaderQuota:
     """What the setting `readers_add` says: no, yes, or how many feeds that nobody else reads."""
 
     def __init__(self, store: Store, settings: Callable[[], Settings]) -> None:
         self._store = store
         self._settings = settings
 
-    def of(self, user: User) -> Allowed | None:
+    def limit_for(self, user: User) -> FeedQuotaCheck | None:
         """What says Refused (403) where this person may not bring so many, in the transaction that adds them; None for
         those who may add whatever they like. Whatever is here already may be read."""
-        most = self._settings().readers_most
+        most = self._settings().max_feeds_per_reader
         if user.is_owner or most is None:
             return None
 
         def allowed(new: int, alone: int) -> None:
             if new and most == 0:
-                raise Refused("Only owners add feeds to this server. You may read those that are here already.", 403)
+                raise RequestRefused(
+                    "Only owners add feeds to this server. You may read those that are here already.", 403
+                )
             if new and alone + new > most:
                 more = "this is one" if new == 1 else f"these are {new:,}"
-                raise Refused(
+                raise RequestRefused(
                     f"A reader may bring {most:,} feeds to this server that nobody else reads. You have {alone:,}, and "
                     f"{more} more: ask an owner to add them, or to allow it.",
                     403,
@@ -38,8 +40,8 @@ class Allowance:
 
         return allowed
 
-    async def check(self, user: User, addresses: Sequence[str]) -> None:
+    async def check_additions(self, user: User, addresses: Sequence[str]) -> None:
         """The same, before anything is fetched or a job begun for nothing."""
-        allowed = self.of(user)
+        allowed = self.limit_for(user)
         if allowed is not None:
             allowed(*await self._store.reading.brought(user.id, addresses))

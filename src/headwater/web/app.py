@@ -24,66 +24,66 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater import __version__
-from headwater.cluster.node import shared
-from headwater.cluster.status import cluster_status
+from headwater.cluster.node import is_shared_database
+from headwater.cluster.status import read_cluster_status
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
-from headwater.node.crawler import Status
+from headwater.node.crawler import CrawlStatus
 from headwater.node.node import Node
-from headwater.node.pushing import Pushing
-from headwater.node.quality import last_report
-from headwater.publish.cache import Documents
-from headwater.publish.live import Live
+from headwater.node.pushing import PushService
+from headwater.node.quality import load_last_report
+from headwater.publish.cache import DocumentCache
+from headwater.publish.live import LiveEvents
 from headwater.store.people import ADMIN
 from headwater.store.store import Store
-from headwater.store.values import Added, Allowed, NewFeed
+from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
 from headwater.web import account_pages, metrics, oidc
-from headwater.web.account_pages import Refusals
-from headwater.web.api.app import api, nothing_here
-from headwater.web.cluster_metrics import ClusterFigures
-from headwater.web.feeds import Feeds, Fronted
-from headwater.web.forms import Forms
-from headwater.web.frame import HERE, AddWithin, Frame, as_json
-from headwater.web.gate import Gate
+from headwater.web.account_pages import RefusalHandlers
+from headwater.web.api.app import answer_unknown_path, build_api
+from headwater.web.cluster_metrics import ClusterCollector
+from headwater.web.feeds import DocumentResponses, PublishedResponses
+from headwater.web.forms import SignedForms
+from headwater.web.frame import WEB_FOLDER, AddFeedWithinQuota, Site, json_response
+from headwater.web.gate import SignInGate
 from headwater.web.greader import routes as greader
-from headwater.web.headers import HEADERS, SafeHeaders
-from headwater.web.live import LiveStreams
-from headwater.web.oidc import Provider
+from headwater.web.headers import SECURITY_HEADERS, SecurityHeaders
+from headwater.web.live import LiveEndpoint
+from headwater.web.oidc import OidcProvider
 from headwater.web.pages import cluster, common, discover, editor, feed, feeds, quality, reading, settings, undoing
-from headwater.web.pages.status import look
-from headwater.web.session import Access, Visitors, current
-from headwater.web.signing_in import Door
-from headwater.web.websub import WebSub
+from headwater.web.pages.status import load_status_page
+from headwater.web.session import AccessSettings, Authenticator, require_user
+from headwater.web.signing_in import PasswordLogin
+from headwater.web.websub import WebSubEndpoints
 
 
 def create_app(
     store: Store,
-    status: Callable[[], Status],
+    status: Callable[[], CrawlStatus],
     *,
-    add: AddWithin | None = None,
+    add: AddFeedWithinQuota | None = None,
     names: Sequence[str] = (),
     base: str = "http://localhost:8040",
-    live: Live | None = None,
-    pushing: Pushing | None = None,
+    live: LiveEvents | None = None,
+    pushing: PushService | None = None,
     node: Node | None = None,
-    access: Access | None = None,
-    provider: Provider | None = None,
+    access: AccessSettings | None = None,
+    provider: OidcProvider | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
     """The application over an open store."""
-    frame = Frame(
+    frame = Site(
         store,
         status,
-        add=add or _as_it_stands(store, clock),
-        forms=Forms(names),
+        add=add or _add_unchecked(store, clock),
+        forms=SignedForms(names),
         clock=clock,
         base=base,
         node=node,
     )
-    site = Site(frame)
-    door = Door(Visitors(store, access or Access(tuple(names)), clock))
-    refusals = Refusals(frame.page)
-    documents = pushing.documents if pushing else Documents(store, base, clock=clock)
-    app = Fronted(
+    site = RootPages(frame)
+    door = PasswordLogin(Authenticator(store, access or AccessSettings(tuple(names)), clock))
+    refusals = RefusalHandlers(frame.render_page)
+    documents = pushing.documents if pushing else DocumentCache(store, base, clock=clock)
+    app = PublishedResponses(
         documents,
         routes=[
             *reading.routes(frame),
@@ -94,60 +94,60 @@ def create_app(
             *discover.routes(frame),
             *settings.routes(frame),
             *common.routes(frame),
-            *undoing.routes(frame),
+            *undoing.restore_routes(frame),
             *cluster.routes(frame),
-            *account_pages.routes(door, frame.forms, frame.page, by_provider=provider is not None),
-            *greader.routes(store, door, frame.add, base, frame.allowance),
-            *(oidc.routes(provider, door.visitors, base, frame.page) if provider else ()),
-            Route("/status", site.status),
-            Route("/health", site.health),
-            Route("/metrics", site.metrics),
-            Route("/quality.json", site.quality),
-            Route("/favicon.ico", mark),
-            api(frame),
-            Mount("/static", StaticFiles(directory=HERE / "static")),
+            *account_pages.routes(door, frame.forms, frame.render_page, by_provider=provider is not None),
+            *greader.routes(store, door, frame.add_feed, base, frame.reader_quota),
+            *(oidc.routes(provider, door.authenticator, base, frame.render_page) if provider else ()),
+            Route("/status", site.show_status),
+            Route("/health", site.show_health),
+            Route("/metrics", site.show_metrics),
+            Route("/quality.json", site.show_quality),
+            Route("/favicon.ico", show_icon),
+            build_api(frame),
+            Mount("/static", StaticFiles(directory=WEB_FOLDER / "static")),
         ],
         middleware=[
-            Middleware(Feeds, documents=documents),
-            Middleware(LiveStreams, store=store, documents=documents, live=live or Live(store)),
-            *([Middleware(WebSub, pushing=pushing)] if pushing else []),
-            Middleware(SafeHeaders),
-            Middleware(Gate, refusals=refusals),
+            Middleware(DocumentResponses, documents=documents),
+            Middleware(LiveEndpoint, store=store, documents=documents, live=live or LiveEvents(store)),
+            *([Middleware(WebSubEndpoints, pushing=pushing)] if pushing else []),
+            Middleware(SecurityHeaders),
+            Middleware(SignInGate, refusals=refusals),
         ],
         exception_handlers={
-            StoreError: site.store_failed,
+            StoreError: site.answer_store_error,
             **refusals.handlers,
-            NotFound: site.not_found,
-            HeadwaterError: site.wrong,
-            404: site.not_found,
-            Exception: site.broken,
+            NotFound: site.answer_not_found,
+            HeadwaterError: site.answer_error,
+            404: site.answer_not_found,
+            Exception: site.answer_defect,
         },
     )
-    app.state.visitors, app.state.door = door.visitors, door
+    app.state.visitors, app.state.door = door.authenticator, door
     return app
 
 
-class Site:
+class RootPages:
     """What is happening, for people and for machines, and how errors are told."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Site) -> None:
         self._frame = frame
         self._store = frame.store
 
-    async def status(self, request: Request) -> Response:
+    async def show_status(self, request: Request) -> Response:
         """What is happening, and how to add feeds. Of all feeds, so it is for owners."""
-        await current(request, ADMIN)
-        page = await look(self._store, self._frame.status(), self._frame.clock())
+        await require_user(request, ADMIN)
+        page = await load_status_page(self._store, self._frame.status(), self._frame.clock())
         given = self._frame.settings
         folder = None if given.database else shlex.quote(str(given.data.absolute()))  # the address may have a password
-        return self._frame.page(request, "status.html", page=page, folder=folder)
+        return self._frame.render_page(request, "status.html", page=page, folder=folder)
 
-    async def health(self, request: Request) -> Response:
+    async def show_health(self, request: Request) -> Response:
         """200 while the store answers, else 503 with the reason."""
         summary = await self._store.summary(self._frame.clock())
         status = self._frame.status()
         last = summary.last[0].at if summary.last else None
-        return as_json(
+        return json_response(
             {
                 "status": "ok",
                 "version": __version__,
@@ -163,53 +163,57 @@ class Site:
             }
         )
 
-    async def metrics(self, request: Request) -> Response:
+    async def show_metrics(self, request: Request) -> Response:
         summary = await self._store.summary(self._frame.clock())
-        more = [ClusterFigures(await cluster_status(self._store))] if shared(self._frame.settings) else []
-        figures = metrics.text(summary, self._frame.status(), await last_report(self._store), more)
-        return Response(figures, media_type=metrics.TYPE)
+        more = (
+            [ClusterCollector(await read_cluster_status(self._store))]
+            if is_shared_database(self._frame.settings)
+            else []
+        )
+        figures = metrics.render_metrics(summary, self._frame.status(), await load_last_report(self._store), more)
+        return Response(figures, media_type=metrics.CONTENT_TYPE)
 
-    async def quality(self, request: Request) -> Response:
+    async def show_quality(self, request: Request) -> Response:
         """How good the watching is, as the node reported it within the last minute; 503 before it has."""
-        await current(request, ADMIN)
-        report = await last_report(self._store)
+        await require_user(request, ADMIN)
+        report = await load_last_report(self._store)
         if report is None:
-            return as_json({"message": "No node has reported yet: the first report comes after a minute."}, 503)
-        return as_json(report)
+            return json_response({"message": "No node has reported yet: the first report comes after a minute."}, 503)
+        return json_response(report)
 
-    async def store_failed(self, request: Request, error: Exception) -> Response:
+    async def answer_store_error(self, request: Request, error: Exception) -> Response:
         if request.url.path == "/health":
-            return as_json({"status": "failing", "message": str(error)}, 503)
-        return self._problem(request, 503, "The database does not answer", str(error))
+            return json_response({"status": "failing", "message": str(error)}, 503)
+        return self._render_problem(request, 503, "The database does not answer", str(error))
 
-    async def not_found(self, request: Request, error: Exception) -> Response:
+    async def answer_not_found(self, request: Request, error: Exception) -> Response:
         if request.url.path.startswith("/api/"):
-            return nothing_here()
+            return answer_unknown_path()
         message = str(error) if isinstance(error, NotFound) else "Nothing has this address: was it mistyped?"
-        return self._problem(request, 404, "Not here", message)
+        return self._render_problem(request, 404, "Not here", message)
 
-    async def wrong(self, request: Request, error: Exception) -> Response:
+    async def answer_error(self, request: Request, error: Exception) -> Response:
         """What a page did not answer itself: the sentence, and that nothing came of it."""
-        return self._problem(request, 400, "That cannot be done", str(error))
+        return self._render_problem(request, 400, "That cannot be done", str(error))
 
-    async def broken(self, request: Request, error: Exception) -> Response:
+    async def answer_defect(self, request: Request, error: Exception) -> Response:
         """A defect of ours; the server's log has it. Sent from outside the middleware, so it brings its headers."""
         message = "Something went wrong here. Nothing is lost; the server's log says more."
-        response = self._problem(request, 500, "Headwater made a mistake", message)
-        response.headers.update(HEADERS)
+        response = self._render_problem(request, 500, "Headwater made a mistake", message)
+        response.headers.update(SECURITY_HEADERS)
         return response
 
-    def _problem(self, request: Request, status: int, title: str, message: str) -> Response:
-        return self._frame.bare("problem.html", status, request=request, title=title, message=message)
+    def _render_problem(self, request: Request, status: int, title: str, message: str) -> Response:
+        return self._frame.render_part("problem.html", status, request=request, title=title, message=message)
 
 
-async def mark(request: Request) -> Response:
+async def show_icon(request: Request) -> Response:
     """Our icon where browsers look for one when a document names none, as /health does."""
-    return FileResponse(HERE / "static" / "mark.svg", headers={"Cache-Control": "max-age=3600"})
+    return FileResponse(WEB_FOLDER / "static" / "mark.svg", headers={"Cache-Control": "max-age=3600"})
 
 
-def _as_it_stands(store: Store, clock: Callable[[], float]) -> AddWithin:
-    async def add(address: str, user_id: int, allowed: Allowed | None) -> Added:
+def _add_unchecked(store: Store, clock: Callable[[], float]) -> AddFeedWithinQuota:
+    async def add(address: str, user_id: int, allowed: FeedQuotaCheck | None) -> AddedFeed:
         if not address.lower().startswith(("http://", "https://")):
             raise InputError(f"“{address[:200]}” is no web address: it should begin with https:// or http://.")
         (added,) = await store.add_feeds([NewFeed(address)], clock(), subscriber=user_id, allowed=allowed)

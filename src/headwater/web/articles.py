@@ -11,8 +11,8 @@ from collections.abc import Callable
 import nh3
 from markupsafe import Markup
 
-from headwater.formats.html import nh3_cleaner
-from headwater.web.frame import web_address
+from headwater.formats.html import get_nh3_cleaner
+from headwater.web.frame import followable_link
 
 _TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"} | {"address", "figcaption", "figure", "section", "tfoot"}
 _ATTRIBUTES = {
@@ -27,21 +27,21 @@ _ATTRIBUTES = {
 _FIXED = {"img": {"loading": "lazy", "decoding": "async", "referrerpolicy": "no-referrer"}}
 
 
-def shown(content: str | None, picture: Callable[[str], str | None]) -> Markup:
+def clean_for_page(content: str | None, picture: Callable[[str], str | None]) -> Markup:
     """Safe HTML. `picture` gives our own address for a picture's, None if it is not to be shown."""
     if not content:
         return Markup("")
 
     def allowed(tag: str, name: str, value: str) -> str | None:
         if (tag, name) == ("img", "src"):
-            return picture(value) if web_address(value) else None
+            return picture(value) if followable_link(value) else None
         if (tag, name) == ("a", "href"):
-            return web_address(value)
+            return followable_link(value)
         if name in ("width", "height"):
             return value if value.isdecimal() and len(value) <= 4 else None
         return value
 
-    safe = nh3_cleaner(None).clean(content)
+    safe = get_nh3_cleaner(None).clean(content)
     return Markup(
         nh3.clean(
             safe,

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from headwater.cluster.status import ClusterStatus
 
 
-class ClusterFigures(Collector):
+class ClusterCollector(Collector):
     """Members, partitions, buffers and who leads, as of one look."""
 
     def __init__(self, status: ClusterStatus) -> None:

@@ -18,22 +18,24 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from headwater import __version__, when
-from headwater.node.crawler import Status
+from headwater.node.crawler import CrawlStatus
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
 from headwater.store.store import Store
-from headwater.store.values import Added, Allowed
-from headwater.web.allowance import Allowance
-from headwater.web.forms import Forms
-from headwater.web.jobs import Jobs
-from headwater.web.kept import Kept
+from headwater.store.values import AddedFeed, FeedQuotaCheck
+from headwater.web.allowance import ReaderQuota
+from headwater.web.forms import SignedForms
+from headwater.web.jobs import BackgroundJobs
+from headwater.web.kept import TimedCache
 
-Add = Callable[[str, int], Awaitable[Added]]  # what somebody typed, and the id of who subscribes
-AddWithin = Callable[[str, int, Allowed | None], Awaitable[Added]]  # the same, and what may refuse it
-HERE = Path(__file__).parent
+AddFeed = Callable[[str, int], Awaitable[AddedFeed]]  # what somebody typed, and the id of who subscribes
+AddFeedWithinQuota = Callable[
+    [str, int, FeedQuotaCheck | None], Awaitable[AddedFeed]
+]  # the same, and what may refuse it
+WEB_FOLDER = Path(__file__).parent
 THEMES = ("light", "dark")
 # Where the navigation leads: address, word, and the tooltip that says what is there.
-PLACES = (
+NAVIGATION = (
     ("/", "Read", "Your items"),
     ("/queries", "Queries", "Standing queries, and the feeds they make"),
     ("/quality", "Quality", "What the budget buys: caught, lost, how late"),
@@ -42,33 +44,33 @@ PLACES = (
 )
 
 
-class Frame:
+class Site:
     """The frame around every page of one application."""
 
     def __init__(
         self,
         store: Store,
-        status: Callable[[], Status],
+        status: Callable[[], CrawlStatus],
         *,
-        add: AddWithin,
-        forms: Forms,
+        add: AddFeedWithinQuota,
+        forms: SignedForms,
         clock: Callable[[], float],
         base: str,
         node: Node | None = None,
     ) -> None:
         self.store = store
         self.status = status
-        self._add = add
+        self._add_feed = add
         self.forms = forms
         self.clock = clock
-        self.base = base.rstrip("/")
+        self.base_url = base.rstrip("/")
         self.node = node
         self._settings = load_settings() if node is None else None
-        self.allowance = Allowance(store, lambda: self.settings)
-        self.jobs = Jobs(clock)
-        self.kept = Kept()
+        self.reader_quota = ReaderQuota(store, lambda: self.settings)
+        self.background_jobs = BackgroundJobs(clock)
+        self.timed_cache = TimedCache()
         self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(HERE / "templates"),
+            loader=jinja2.FileSystemLoader(WEB_FOLDER / "templates"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
@@ -77,14 +79,18 @@ class Frame:
         self._templates.filters.update(
             number=lambda value: f"{value:,.0f}",
             iso=lambda at: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"),
-            web_address=web_address,
-            percent=percent,
-            brief=brief,
+            web_address=followable_link,
+            percent=format_percent,
+            brief=format_brief,
             path=lambda text: quote(text, safe=""),
             host=lambda url: urlsplit(url).hostname or url,
         )
         self._templates.globals.update(
-            relative=when.relative, exactly=when.exactly, span=when.span, version=__version__, places=PLACES
+            relative=when.format_relative,
+            exactly=when.format_time,
+            span=when.format_duration,
+            version=__version__,
+            places=NAVIGATION,
         )
 
     @property
@@ -95,20 +101,20 @@ class Frame:
         assert self._settings is not None
         return self._settings
 
-    async def add(self, address: str, user_id: int) -> Added:
+    async def add_feed(self, address: str, user_id: int) -> AddedFeed:
         """Add what somebody typed, and subscribe them; Refused where they may not bring it here."""
         user = await self.store.accounts.find(user_id)
-        await self.allowance.check(user, [address])
-        return await self._add(address, user_id, self.allowance.of(user))
+        await self.reader_quota.check_additions(user, [address])
+        return await self._add_feed(address, user_id, self.reader_quota.limit_for(user))
 
-    def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    def render_page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """A whole page. Every page carries a form token: the switch for light and dark is a form already."""
-        cookie, token = self.forms.token(request)
-        response = self.bare(template, status, request=request, token=token, **values)
-        self.forms.remember(response, cookie, secure=request.url.scheme == "https")
+        cookie, token = self.forms.make_token(request)
+        response = self.render_part(template, status, request=request, token=token, **values)
+        self.forms.set_cookie(response, cookie, secure=request.url.scheme == "https")
         return response
 
-    def bare(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    def render_part(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """A template by itself: a part of a page, or an error that must not need anything."""
         request: Request | None = values.get("request")
         theme = request.cookies.get("theme", "") if request is not None else ""
@@ -119,10 +125,10 @@ class Frame:
         return HTMLResponse(html, status)
 
 
-def web_address(link: str | None) -> str | None:
+def followable_link(link: str | None) -> str | None:
     """The link if it may be followed from a page: publishers write javascript: and worse.
 
-    >>> web_address("https://a.example/"), web_address("javascript:alert(1)")
+    >>> followable_link("https://a.example/"), followable_link("javascript:alert(1)")
     ('https://a.example/', None)
     """
     try:
@@ -131,9 +137,9 @@ def web_address(link: str | None) -> str | None:
         return None
 
 
-def percent(share: float | None, digits: int = 1) -> str:
+def format_percent(share: float | None, digits: int = 1) -> str:
     """
-    >>> percent(0.98123), percent(1.0), percent(None)
+    >>> format_percent(0.98123), format_percent(1.0), format_percent(None)
     ('98.1 %', '100 %', '–')
     """
     if share is None:
@@ -141,10 +147,10 @@ def percent(share: float | None, digits: int = 1) -> str:
     return "100 %" if share == 1 else f"{100 * share:.{digits}f} %"
 
 
-def brief(value: float | None) -> str:
+def format_brief(value: float | None) -> str:
     """A number with as many digits as anybody wants to read.
 
-    >>> brief(0.01234), brief(3.14159), brief(42.3), brief(12345.6), brief(None), brief(1e-9)
+    >>> format_brief(0.01234), format_brief(3.14159), format_brief(42.3), format_brief(12345.6), format_brief(None), format_brief(1e-9)
     ('0.012', '3.1', '42', '12,346', '–', '< 0.001')
     """
     if value is None:
@@ -161,11 +167,11 @@ def wants_json(request: Request) -> bool:
     return request.headers.get("accept", "").startswith("application/json")
 
 
-def as_json(value: object, status: int = 200) -> Response:
+def json_response(value: object, status: int = 200) -> Response:
     return Response(orjson.dumps(value), status, media_type="application/json")
 
 
-def back(request: Request, to: str) -> RedirectResponse:
+def redirect_inside(request: Request, to: str) -> RedirectResponse:
     """To a page of ours, never elsewhere: `to` may come from a form.
 
     A browser reads //host and /\\host as other hosts.
@@ -174,10 +180,10 @@ def back(request: Request, to: str) -> RedirectResponse:
     return RedirectResponse(to if inside and to.isprintable() else "/", 303)
 
 
-def integer(text: str | None, otherwise: int | None = None, most: int = 2**62) -> int | None:
+def parse_integer(text: str | None, otherwise: int | None = None, most: int = 2**62) -> int | None:
     """A whole number out of an address, or what there is otherwise: nobody gets an error for a mistyped page.
 
-    >>> integer("12"), integer("x", 1), integer("9" * 40)
+    >>> parse_integer("12"), parse_integer("x", 1), parse_integer("9" * 40)
     (12, 1, None)
     """
     if text is None or not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > most:

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.errors import StoreError
 from headwater.store.people import READ, WRITE
-from headwater.web.account_pages import Refusals
-from headwater.web.forms import Refused
-from headwater.web.session import SAFE, Forbidden, NotSignedIn, who
+from headwater.web.account_pages import RefusalHandlers
+from headwater.web.forms import RequestRefused
+from headwater.web.session import SAFE_METHODS, Forbidden, NotSignedIn, require_identity
 
 # Published documents and the hub are answered before; the Google Reader API has its own way to sign in, and each
 # endpoint of the JSON API asks for the scope it needs.
@@ -37,10 +37,10 @@ OPEN_UNDER = ("/static/", "/accounts/", "/reader/", "/api/greader.php/", "/api/v
 _DOUBLED = re.compile("^(?://+|/(?=api/greader.php//))((?:api/greader.php/)?)/*")
 
 
-class Gate:
+class SignInGate:
     """Lets pass who may."""
 
-    def __init__(self, app: ASGIApp, refusals: Refusals) -> None:
+    def __init__(self, app: ASGIApp, refusals: RefusalHandlers) -> None:
         self._app = app
         self._refusals = refusals
 
@@ -53,15 +53,15 @@ class Gate:
             return await self._app(scope, receive, send)
         request = Request(scope, receive)
         try:
-            await who(request, READ if request.method in SAFE else WRITE)
+            await require_identity(request, READ if request.method in SAFE_METHODS else WRITE)
         except NotSignedIn as error:
-            response = await self._refusals.not_signed_in(request, error)
+            response = await self._refusals.answer_not_signed_in(request, error)
         except Forbidden as error:
-            response = await self._refusals.forbidden(request, error)
-        except Refused as error:
-            response = await self._refusals.refused(request, error)
+            response = await self._refusals.answer_forbidden(request, error)
+        except RequestRefused as error:
+            response = await self._refusals.answer_refused(request, error)
         except StoreError as error:  # not to be passed on: a moment later the store may answer, and nobody was asked
-            response = await self._refusals.unknown(request, error)
+            response = await self._refusals.answer_store_error(request, error)
         else:
             return await self._app(scope, receive, send)
         return await response(scope, receive, send)

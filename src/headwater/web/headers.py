@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -19,7 +19,7 @@ HEADERS = {
 }
 
 
-class SafeHeaders:
+class SecurityHeaders:
     """Adds the headers; pages, which change all the time, are kept by no cache unless they say otherwise."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -29,7 +29,7 @@ class SafeHeaders:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers[name] = value
                 headers.setdefault(
                     "Cache-Control", "max-age=3600" if scope["path"].startswith("/static/") else "no-store"

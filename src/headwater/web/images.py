@@ -18,8 +18,8 @@ from starlette.routing import Route
 from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
 
-LARGEST = 5 << 20
-SHELF = 32 << 20
+LARGEST_PICTURE = 5 << 20
+CACHE_BYTES = 32 << 20
 _KINDS = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -28,58 +28,58 @@ _KINDS = {
 }
 
 
-class Images:
+class PictureProxy:
     """Signs addresses of pictures and fetches those it has signed; keeps the last 32 MB."""
 
     def __init__(self, fetcher: Fetcher | None) -> None:
         self._fetcher = fetcher
         self._signer = Signer(secrets.token_bytes(32), salt="picture")
-        self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._pictures: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         self._size = 0
 
-    def address(self, url: str) -> str | None:
+    def picture_url(self, url: str) -> str | None:
         """Our address of a picture; None where no client can fetch it."""
         if self._fetcher is None or len(url) > 4000:
             return None
         return "/picture?" + urlencode({"u": url, "s": self._signer.get_signature(url).decode()})
 
-    async def serve(self, request: Request) -> Response:
+    async def serve_picture(self, request: Request) -> Response:
         url, signature = request.query_params.get("u", ""), request.query_params.get("s", "")
         try:
             self._signer.unsign(f"{url}.{signature}")
         except BadSignature:
             return Response("This picture's address was not made here.\n", 403, media_type="text/plain")
-        found = self._kept.get(url) or await self._fetch(url)
+        found = self._pictures.get(url) or await self._fetch_picture(url)
         if found is None:
             return Response("The picture cannot be had.\n", 404, media_type="text/plain")
         kind, body = found
         headers = {"Cache-Control": "private, max-age=86400", "Content-Disposition": "inline"}
         return Response(body, media_type=kind, headers=headers)
 
-    async def _fetch(self, url: str) -> tuple[str, bytes] | None:
+    async def _fetch_picture(self, url: str) -> tuple[str, bytes] | None:
         assert self._fetcher is not None
         try:
-            page = await self._fetcher.get(url, accept="image/*", max_bytes=LARGEST)
+            page = await self._fetcher.get(url, accept="image/*", max_bytes=LARGEST_PICTURE)
         except HeadwaterError:
             return None
-        kind = kind_of(page.body)
+        kind = picture_type(page.body)
         if not page.ok or kind is None:
             return None
-        self._kept[url] = (kind, page.body)
+        self._pictures[url] = (kind, page.body)
         self._size += len(page.body)
-        while self._size > SHELF:
-            _, (_, old) = self._kept.popitem(last=False)
+        while self._size > CACHE_BYTES:
+            _, (_, old) = self._pictures.popitem(last=False)
             self._size -= len(old)
         return kind, page.body
 
     def routes(self) -> list[Route]:
-        return [Route("/picture", self.serve)]
+        return [Route("/picture", self.serve_picture)]
 
 
-def kind_of(body: bytes) -> str | None:
+def picture_type(body: bytes) -> str | None:
     """What a picture is by its first bytes; what its server calls it does not count.
 
-    >>> kind_of(b"GIF89a..."), kind_of(b"<svg onload=alert(1)>")
+    >>> picture_type(b"GIF89a..."), picture_type(b"<svg onload=alert(1)>")
     ('image/gif', None)
     """
     for start, kind in _KINDS.items():

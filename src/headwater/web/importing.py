@@ -6,15 +6,15 @@ import asyncio
 from dataclasses import dataclass
 
 from headwater.formats.opml import read_opml
-from headwater.store.values import NewFeed, told_apart
-from headwater.web.frame import Frame
-from headwater.web.jobs import Job
+from headwater.store.values import NewFeed, sort_added
+from headwater.web.frame import Site
+from headwater.web.jobs import BackgroundJob
 
-SHOWN = 100  # addresses that are named in the result
+SHOWN_REASONS = 100  # addresses that are named in the result
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """What became of a list: how many feeds are new here, how many were; those that cannot be had, with the reason."""
 
     added: int
@@ -25,28 +25,32 @@ class Imported:
     problems: tuple[str, ...]
 
 
-async def start_import(frame: Frame, body: bytes, user_id: int, tags: tuple[str, ...] = ()) -> Job:
+async def start_import(frame: Site, body: bytes, user_id: int, tags: tuple[str, ...] = ()) -> BackgroundJob:
     """Read the list, InputError where it is none, and subscribe a person to its feeds behind the scenes.
 
     Refused where they may not bring so many here.
     """
     lists = await asyncio.to_thread(read_opml, body)  # a list of 36,515 feeds takes a second or two
     user = await frame.store.accounts.find(user_id)
-    await frame.allowance.check(user, [one.url for one in lists.feeds])
+    await frame.reader_quota.check_additions(user, [one.url for one in lists.feeds])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *tags)) for one in lists.feeds]
 
-    async def work(job: Job) -> Imported:
+    async def work(job: BackgroundJob) -> ImportResult:
         added = await frame.store.add_feeds(
-            new, frame.clock(), progress=job.progress, subscriber=user_id, allowed=frame.allowance.of(user)
+            new,
+            frame.clock(),
+            progress=job.report_progress,
+            subscriber=user_id,
+            allowed=frame.reader_quota.limit_for(user),
         )
-        created, before, twice = told_apart(added)
-        return Imported(
+        created, before, twice = sort_added(added)
+        return ImportResult(
             added=len(created),
             already_there=len(before),
             duplicates=len(lists.duplicates) + len(twice),
             refused=len(lists.refused),
-            reasons=tuple(f"{url[:200]}: {reason}" for url, reason in lists.refused[:SHOWN]),
+            reasons=tuple(f"{url[:200]}: {reason}" for url, reason in lists.refused[:SHOWN_REASONS]),
             problems=lists.problems,
         )
 
-    return frame.jobs.start("Importing subscriptions", work, page="import", unit="feeds", total=len(new))
+    return frame.background_jobs.start("Importing subscriptions", work, page="import", unit="feeds", total=len(new))

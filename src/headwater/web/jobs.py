@@ -15,13 +15,13 @@ import structlog
 
 from headwater.errors import HeadwaterError
 
-KEPT = 20
+KEPT_JOBS = 20
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Job:
+class BackgroundJob:
     """One piece of work: `done` of `total` `unit`s (total 0: not known yet), then a `result` or a `problem`."""
 
     id: str
@@ -41,41 +41,41 @@ class Job:
     def running(self) -> bool:
         return self.ended is None
 
-    def progress(self, done: int, doing: str = "") -> None:
+    def report_progress(self, done: int, doing: str = "") -> None:
         self.done = done
         self.doing = doing or self.doing
 
 
-class Jobs:
+class BackgroundJobs:
     """The jobs of one server, the last twenty."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BackgroundJob] = {}
 
     def start(
-        self, title: str, work: Callable[[Job], Awaitable[Any]], *, page: str, unit: str = "", total: int = 0
-    ) -> Job:
+        self, title: str, work: Callable[[BackgroundJob], Awaitable[Any]], *, page: str, unit: str = "", total: int = 0
+    ) -> BackgroundJob:
         """Begin; `work` reports by `job.progress` and returns the result."""
-        job = Job(secrets.token_urlsafe(9), title, unit, self._clock(), page, total)
+        job = BackgroundJob(secrets.token_urlsafe(9), title, unit, self._clock(), page, total)
         self._jobs[job.id] = job
-        for old in [one for one in self._jobs.values() if not one.running][:-KEPT]:
+        for old in [one for one in self._jobs.values() if not one.running][:-KEPT_JOBS]:
             del self._jobs[old.id]
-        job.task = asyncio.create_task(self._run(job, work))
+        job.task = asyncio.create_task(self._run_job(job, work))
         return job
 
-    def find(self, id: str) -> Job | None:
+    def find_job(self, id: str) -> BackgroundJob | None:
         return self._jobs.get(id)
 
-    def running(self, page: str) -> Job | None:
+    def find_running(self, page: str) -> BackgroundJob | None:
         """A job of this kind that is still going on."""
         return next((job for job in self._jobs.values() if job.running and job.page == page), None)
 
-    def last(self, page: str) -> Job | None:
+    def find_latest(self, page: str) -> BackgroundJob | None:
         """The latest job of this kind."""
         return next((job for job in reversed(self._jobs.values()) if job.page == page), None)
 
-    async def _run(self, job: Job, work: Callable[[Job], Awaitable[Any]]) -> None:
+    async def _run_job(self, job: BackgroundJob, work: Callable[[BackgroundJob], Awaitable[Any]]) -> None:
         try:
             job.result = await work(job)
         except HeadwaterError as error:

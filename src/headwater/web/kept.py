@@ -17,25 +17,25 @@ QUICK = 0.2  # seconds
 LONGEST = 600.0  # seconds
 
 
-class Kept:
+class TimedCache:
     """Answers by what they are, and for whom."""
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, int], asyncio.Future[tuple[float, Any]]] = {}
 
-    async def of(self, what: str, user_id: int, gather: Callable[[], Awaitable[Any]]) -> Any:
+    async def get_or_gather(self, what: str, user_id: int, gather: Callable[[], Awaitable[Any]]) -> Any:
         """What was gathered lately, or is just being gathered for another request, or anew."""
         key = (what, user_id)
         answer = self._answers.get(key)
-        if answer is None or _is_over(answer):
+        if answer is None or _is_expired(answer):
             self._answers.pop(key, None)
             while len(self._answers) >= PEOPLE:
                 del self._answers[next(iter(self._answers))]
-            answer = self._answers[key] = asyncio.ensure_future(_timed(gather))
+            answer = self._answers[key] = asyncio.ensure_future(_measure(gather))
         return (await asyncio.shield(answer))[1]
 
 
-async def _timed(gather: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
+async def _measure(gather: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
     start = time.monotonic()
     answer = await gather()
     end = time.monotonic()
@@ -43,7 +43,7 @@ async def _timed(gather: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
     return end + (0.0 if took < QUICK else min(TIMES * took, LONGEST)), answer
 
 
-def _is_over(answer: asyncio.Future[tuple[float, Any]]) -> bool:
+def _is_expired(answer: asyncio.Future[tuple[float, Any]]) -> bool:
     if not answer.done():
         return False
     return answer.cancelled() or answer.exception() is not None or answer.result()[0] <= time.monotonic()

@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.errors import NotFound
 from headwater.model import QueryFeed
-from headwater.publish.cache import Documents
-from headwater.publish.live import Live
+from headwater.publish.cache import DocumentCache
+from headwater.publish.live import LiveEvents
 from headwater.store.store import Store
-from headwater.web.answers import say
+from headwater.web.answers import send_text
 
-MOST = 20_000  # connections at a time
+MOST_STREAMS = 20_000  # connections at a time
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -24,10 +24,10 @@ _HEADERS = [
 ]
 
 
-class LiveStreams:
+class LiveEndpoint:
     """Answers for live streams; everything else goes on to the application."""
 
-    def __init__(self, app: ASGIApp, store: Store, documents: Documents, live: Live) -> None:
+    def __init__(self, app: ASGIApp, store: Store, documents: DocumentCache, live: LiveEvents) -> None:
         self._app = app
         self._store = store
         self._documents = documents
@@ -38,7 +38,7 @@ class LiveStreams:
         if scope["type"] != "http" or not (path.startswith("/feeds/") and path.endswith("/live")):
             return await self._app(scope, receive, send)
         if scope["method"] != "GET":
-            return await say(send, 405, "Only GET is answered here.", [(b"allow", b"GET")])
+            return await send_text(send, 405, "Only GET is answered here.", [(b"allow", b"GET")])
         name = path.removeprefix("/feeds/").removesuffix("/live")
         given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         try:
@@ -46,21 +46,21 @@ class LiveStreams:
         except NotFound:
             query = None
         if query is None or not await self._documents.may_read(f"/feeds/{name}", given.get("token")):
-            return await say(send, 404, f"There is no query feed “{name[:100]}”, or not without a valid token.")
+            return await send_text(send, 404, f"There is no query feed “{name[:100]}”, or not without a valid token.")
         last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1") or given.get("last-event-id", "")
         if last and not (last.isascii() and last.isdecimal() and len(last) < 19):
-            return await say(send, 400, "Last-Event-ID is the number of an event that was sent by this stream.")
-        if self._live.watchers >= MOST:
-            return await say(send, 503, "Too many are watching; try again later.", [(b"retry-after", b"60")])
+            return await send_text(send, 400, "Last-Event-ID is the number of an event that was sent by this stream.")
+        if self._live.watcher_count >= MOST_STREAMS:
+            return await send_text(send, 503, "Too many are watching; try again later.", [(b"retry-after", b"60")])
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        sending = asyncio.create_task(self._send(query, int(last) if last else None, send))
+        sending = asyncio.create_task(self._send_events(query, int(last) if last else None, send))
         while (await receive())["type"] != "http.disconnect":
             pass
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
         return None
 
-    async def _send(self, query: QueryFeed, after: int | None, send: Send) -> None:
-        async with aclosing(self._live.events(query, after)) as events:
+    async def _send_events(self, query: QueryFeed, after: int | None, send: Send) -> None:
+        async with aclosing(self._live.follow_query(query, after)) as events:
             async for event in events:
                 await send({"type": "http.response.body", "body": event, "more_body": True})

@@ -9,26 +9,28 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from headwater.node.crawler import Status
-from headwater.node.quality import Quality
-from headwater.store.values import Summary
+from headwater.node.crawler import CrawlStatus
+from headwater.node.quality import QualityReport
+from headwater.store.values import ActivitySummary
 
-TYPE = CONTENT_TYPE_LATEST
+CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
-def text(summary: Summary, status: Status, quality: Quality | None = None, more: Sequence[Collector] = ()) -> bytes:
+def render_metrics(
+    summary: ActivitySummary, status: CrawlStatus, quality: QualityReport | None = None, more: Sequence[Collector] = ()
+) -> bytes:
     """The exposition format. Figures of a period are gauges: they cover the present hour and 1 or 24 before it."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(summary, status))
+    registry.register(_ServerCollector(summary, status))
     if quality is not None:
-        registry.register(_Quality(quality))
+        registry.register(_QualityCollector(quality))
     for collector in more:
         registry.register(collector)
     return generate_latest(registry)
 
 
-class _Figures(Collector):
-    def __init__(self, summary: Summary, status: Status) -> None:
+class _ServerCollector(Collector):
+    def __init__(self, summary: ActivitySummary, status: CrawlStatus) -> None:
         self._summary = summary
         self._status = status
 
@@ -86,10 +88,10 @@ class _Figures(Collector):
         )
 
 
-class _Quality(Collector):
+class _QualityCollector(Collector):
     """The node's last report; what it could not know yet is left out."""
 
-    def __init__(self, report: Quality) -> None:
+    def __init__(self, report: QualityReport) -> None:
         self._report = report
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

@@ -8,10 +8,10 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-PEER = "headwater.peer"
+PEER_KEY = "headwater.peer"
 
 
-class Peers:
+class TrustedProxyHeaders:
     """Around the whole application. Without trusted proxies nothing changes."""
 
     def __init__(self, app: ASGIApp, trusted: Sequence[str]) -> None:
@@ -19,5 +19,5 @@ class Peers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("client"):
-            scope[PEER] = scope["client"][0]
+            scope[PEER_KEY] = scope["client"][0]
         await self._app(scope, receive, send)

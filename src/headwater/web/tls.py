@@ -19,8 +19,8 @@ from pathlib import Path
 
 from headwater.errors import SettingsError
 
-VALID = timedelta(days=398)  # browsers refuse longer ones
-RENEW = timedelta(days=30)
+VALID_DAYS = timedelta(days=398)  # browsers refuse longer ones
+RENEW_DAYS = timedelta(days=30)
 
 
 class Certificate:
@@ -30,24 +30,24 @@ class Certificate:
         self.file, self.key = file, key
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._load()
-        self._seen = self._changed()
+        self._load_context()
+        self._loaded_state = self._file_state()
 
-    def look(self) -> bool:
+    def reload_if_changed(self) -> bool:
         """Read the files again if they changed; SettingsError if they cannot be used, and the old ones stay."""
-        changed = self._changed()
-        if changed == self._seen:
+        changed = self._file_state()
+        if changed == self._loaded_state:
             return False
-        self._seen = changed
-        self._load()
+        self._loaded_state = changed
+        self._load_context()
         return True
 
     def fingerprint(self) -> str:
         """SHA-256 of the certificate, as browsers show it."""
-        der = ssl.PEM_cert_to_DER_cert(_first(self.file.read_text()))
+        der = ssl.PEM_cert_to_DER_cert(_read_first_certificate(self.file.read_text()))
         return ":".join(f"{byte:02X}" for byte in hashlib.sha256(der).digest())
 
-    def _load(self) -> None:
+    def _load_context(self) -> None:
         for what, path in (("certificate", self.file), ("key", self.key)):
             try:
                 path.open("rb").close()
@@ -56,7 +56,7 @@ class Certificate:
         # First into another context: one half of a pair that does not fit must not be served.
         for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
             try:
-                context.load_cert_chain(self.file, self.key, password=_no_password)
+                context.load_cert_chain(self.file, self.key, password=_refuse_password)
             except (ssl.SSLError, ValueError) as error:
                 reason = getattr(error, "reason", None) or str(error) or "unreadable"
                 raise SettingsError(
@@ -64,13 +64,13 @@ class Certificate:
                     "files, the key has no password, and they belong together."
                 ) from error
 
-    def _changed(self) -> tuple[float, ...]:
+    def _file_state(self) -> tuple[float, ...]:
         with suppress(OSError):
             return (self.file.stat().st_mtime, self.key.stat().st_mtime)
         return ()
 
 
-def certificate(file: Path | None, key: Path | None, data: Path, names: Iterable[str]) -> Certificate:
+def load_certificate(file: Path | None, key: Path | None, data: Path, names: Iterable[str]) -> Certificate:
     """The given certificate, or one of our own in the data folder."""
     if file is not None and key is not None:
         return Certificate(file, key)
@@ -80,22 +80,22 @@ def certificate(file: Path | None, key: Path | None, data: Path, names: Iterable
         )
     folder = data / "tls"
     file, key = folder / "certificate.pem", folder / "key.pem"
-    if not _holds(file, set(names)):
+    if not _is_usable(file, set(names)):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _make(file, key, sorted(set(names)))
+            _make_certificate(file, key, sorted(set(names)))
         except OSError as error:
             raise SettingsError(f"A TLS certificate cannot be made in {folder}: {error.strerror or error}.") from error
     return Certificate(file, key)
 
 
-def own_names(host: str, names: Iterable[str]) -> list[str]:
+def list_own_names(host: str, names: Iterable[str]) -> list[str]:
     """By which names the server may be asked for."""
     given = [host, *names, "localhost", "127.0.0.1", "::1", socket.gethostname()]
     return [name for name in dict.fromkeys(given) if name not in ("", "0.0.0.0", "::")]
 
 
-def _holds(file: Path, names: set[str]) -> bool:
+def _is_usable(file: Path, names: set[str]) -> bool:
     """Is there a certificate of ours for these names that does not end soon?"""
     from cryptography import x509
 
@@ -105,10 +105,10 @@ def _holds(file: Path, names: set[str]) -> bool:
     except (OSError, ValueError, x509.ExtensionNotFound):
         return False
     there = {*of.get_values_for_type(x509.DNSName), *map(str, of.get_values_for_type(x509.IPAddress))}
-    return names <= there and found.not_valid_after_utc - RENEW > datetime.now(UTC)
+    return names <= there and found.not_valid_after_utc - RENEW_DAYS > datetime.now(UTC)
 
 
-def _make(file: Path, key: Path, names: list[str]) -> None:
+def _make_certificate(file: Path, key: Path, names: list[str]) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -124,8 +124,8 @@ def _make(file: Path, key: Path, names: list[str]) -> None:
         .public_key(private.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + VALID)
-        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        .not_valid_after(now + VALID_DAYS)
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(private, hashes.SHA256())
@@ -138,7 +138,7 @@ def _make(file: Path, key: Path, names: list[str]) -> None:
     file.write_bytes(made.public_bytes(pem))
 
 
-def _general(name: str):  # type: ignore[no-untyped-def]  # one of two classes of a package imported late
+def _general_name(name: str):  # type: ignore[no-untyped-def]  # one of two classes of a package imported late
     from cryptography import x509
 
     try:
@@ -147,10 +147,10 @@ def _general(name: str):  # type: ignore[no-untyped-def]  # one of two classes o
         return x509.DNSName(name.encode("idna").decode() if not name.isascii() else name)
 
 
-def _first(pem: str) -> str:
+def _read_first_certificate(pem: str) -> str:
     end = "-----END CERTIFICATE-----"
     return pem[pem.index("-----BEGIN CERTIFICATE-----") : pem.index(end)] + end + "\n"
 
 
-def _no_password() -> str:
+def _refuse_password() -> str:
     raise ValueError("it has a password")

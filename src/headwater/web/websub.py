@@ -6,69 +6,69 @@ from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.node.pushing import Pushing
+from headwater.node.pushing import PushService
 from headwater.node.subscribing import PATH as CALLBACKS
-from headwater.node.subscribing import Subscriber
-from headwater.publish.hub import PATH
-from headwater.web.answers import say
+from headwater.node.subscribing import WebSubClient
+from headwater.publish.hub import HUB_PATH
+from headwater.web.answers import send_text
 
 LONGEST_FORM = 16 << 10
 LONGEST_PUSH = 5 << 20  # as much as a fetched document may weigh
 _FORM = b"application/x-www-form-urlencoded"
 
 
-class WebSub:
+class WebSubEndpoints:
     """Answers for the hub and for callbacks; everything else goes on to the application."""
 
-    def __init__(self, app: ASGIApp, pushing: Pushing) -> None:
+    def __init__(self, app: ASGIApp, pushing: PushService) -> None:
         self._app = app
         self._hub = pushing.hub
-        self._subscriber = pushing.subscriber
+        self._subscriber = pushing.websub_client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == PATH:
-            return await self._ask(scope, receive, send)
+        if scope["type"] == "http" and scope["path"] == HUB_PATH:
+            return await self._accept_hub_request(scope, receive, send)
         if scope["type"] == "http" and scope["path"].startswith(CALLBACKS):
             if self._subscriber is None:
-                return await say(send, 404, "Nobody is expected here.")
-            return await self._called(self._subscriber, scope, receive, send)
+                return await send_text(send, 404, "Nobody is expected here.")
+            return await self._answer_callback(self._subscriber, scope, receive, send)
         return await self._app(scope, receive, send)
 
-    async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _accept_hub_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             sentence = "This is a WebSub hub for the feeds of this server: subscribe to them by POST."
-            return await say(send, 405, sentence, [(b"allow", b"POST")])
+            return await send_text(send, 405, sentence, [(b"allow", b"POST")])
         if not dict(scope["headers"]).get(b"content-type", b"").strip().lower().startswith(_FORM):
-            return await say(send, 415, f"A request to the hub is a form: {_FORM.decode()}.")
-        body = await body_of(receive, LONGEST_FORM)
+            return await send_text(send, 415, f"A request to the hub is a form: {_FORM.decode()}.")
+        body = await read_limited_body(receive, LONGEST_FORM)
         if body is None:
-            return await say(send, 413, f"A request to the hub has at most {LONGEST_FORM:,} bytes.")
+            return await send_text(send, 413, f"A request to the hub has at most {LONGEST_FORM:,} bytes.")
         try:
             form = dict(parse_qsl(body.decode(), max_num_fields=50, errors="strict"))
         except ValueError:
-            return await say(send, 400, "The form cannot be read: it is not UTF-8, or has too many fields.")
-        status, sentence = await self._hub.take(form)
+            return await send_text(send, 400, "The form cannot be read: it is not UTF-8, or has too many fields.")
+        status, sentence = await self._hub.accept_request(form)
         more = [(b"retry-after", b"600")] if status == 503 else None
-        return await say(send, status, sentence, more)
+        return await send_text(send, status, sentence, more)
 
-    async def _called(self, subscriber: Subscriber, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_callback(self, subscriber: WebSubClient, scope: Scope, receive: Receive, send: Send) -> None:
         key = scope["path"].removeprefix(CALLBACKS)
         if scope["method"] == "GET":
-            answer = await subscriber.confirm(key, dict(parse_qsl(scope["query_string"].decode("latin-1"))))
+            answer = await subscriber.verify_intent(key, dict(parse_qsl(scope["query_string"].decode("latin-1"))))
             if answer is None:
-                return await say(send, 404, "Nothing of the kind was asked for here.")
-            return await _plainly(send, answer.encode())
+                return await send_text(send, 404, "Nothing of the kind was asked for here.")
+            return await _send_plain(send, answer.encode())
         if scope["method"] != "POST":
-            return await say(send, 405, "Hubs ask by GET and push by POST.", [(b"allow", b"GET, POST")])
-        body = await body_of(receive, LONGEST_PUSH)
+            return await send_text(send, 405, "Hubs ask by GET and push by POST.", [(b"allow", b"GET, POST")])
+        body = await read_limited_body(receive, LONGEST_PUSH)
         if body is None:
-            return await say(send, 413, f"A push has at most {LONGEST_PUSH:,} bytes.")
+            return await send_text(send, 413, f"A push has at most {LONGEST_PUSH:,} bytes.")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        status = await subscriber.receive(key, body, headers)
-        return await say(send, status, "There is no such subscription." if status == 410 else "Taken.")
+        status = await subscriber.receive_push(key, body, headers)
+        return await send_text(send, status, "There is no such subscription." if status == 410 else "Taken.")
 
 
-async def _plainly(send: Send, body: bytes) -> None:
+async def _send_plain(send: Send, body: bytes) -> None:
     """The very bytes of a challenge, as text that no browser takes for a page."""
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
@@ -80,7 +80,7 @@ async def _plainly(send: Send, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def body_of(receive: Receive, most: int) -> bytes | None:
+async def read_limited_body(receive: Receive, most: int) -> bytes | None:
     """The body of a request; None where it is longer than that, or where the other side hangs up."""
     chunks: list[bytes] = []
     size = 0

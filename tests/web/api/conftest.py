@@ -13,7 +13,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from headwater.credentials import digest, hash_password, new_secret
+from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.lab.farm.server import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings
@@ -88,8 +88,8 @@ async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncI
         async def client(name: str | None = None, *scopes: str) -> Client:
             headers = {}
             if name is not None:
-                secret = new_secret()
-                await accounts.add_token(people[name].id, digest(secret), "test", scopes, now)
+                secret = make_secret()
+                await accounts.add_token(people[name].id, hash_secret(secret), "test", scopes, now)
                 headers["Authorization"] = f"Bearer {secret}"
             transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
             http = httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers)

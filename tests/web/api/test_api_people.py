@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from headwater.errors import StoreError
-from headwater.web.api.app import NOUNS
+from headwater.web.api.app import GROUPS
 from headwater.web.app import create_app
 
 
@@ -51,7 +51,7 @@ async def test_everybody_has_a_time_zone(server: Any) -> None:
 
 async def test_readers_administer_nothing(server: Any) -> None:
     """Every endpoint of the scope admin, whatever it would do."""
-    closed = [endpoint for noun in NOUNS for endpoint in noun.endpoints if endpoint.scope == "admin"]
+    closed = [endpoint for noun in GROUPS for endpoint in noun.endpoints if endpoint.scope == "admin"]
     assert len(closed) > 20
     for endpoint in closed:
         path = endpoint.path.replace("{id}", "1").replace("{name}", "x").replace("{kind}", "tags")
@@ -61,7 +61,7 @@ async def test_readers_administer_nothing(server: Any) -> None:
 
 async def test_without_signing_in_everything_is_closed(server: Any) -> None:
     stranger = await server.client()
-    for noun in NOUNS:
+    for noun in GROUPS:
         for endpoint in noun.endpoints:
             path = endpoint.path.replace("{id}", "1").replace("{name}", "x").replace("{kind}", "tags")
             await stranger(endpoint.method, path, 401, json={})

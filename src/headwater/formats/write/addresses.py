@@ -6,10 +6,10 @@ import re
 import uuid
 from urllib.parse import quote
 
-from headwater.formats.text import fit
+from headwater.formats.text import replace_forbidden
 
-_FREE = ";/?:@&=+$.-_!~*'(),#%"
-_PLAIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9{re.escape(_FREE)}]+")
+_UNRESERVED = ";/?:@&=+$.-_!~*'(),#%"
+_URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9{re.escape(_UNRESERVED)}]+")
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*)(.*)", re.DOTALL)
 _BARE = re.compile(r"https?://[^/?#]+[?#]", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -18,41 +18,41 @@ _URN = re.compile(r"urn:[a-z0-9][a-z0-9-]{1,31}:(?:[a-z0-9()+,.:=@;$_!*'-]|%[0-9
 _UUID = re.compile(r"urn:uuid:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def uri(address: str) -> str:
+def to_uri(address: str) -> str:
     """An address that stays as it is when it is a URI; what may not stand in one is percent-encoded.
 
-    >>> uri("https://bücher.example/a b?q=ü&n[]=1")
+    >>> to_uri("https://bücher.example/a b?q=ü&n[]=1")
     'https://xn--bcher-kva.example/a%20b?q=%C3%BC&n%5B%5D=1'
     """
-    if _PLAIN.fullmatch(address) and not _BARE.match(address):
+    if _URI.fullmatch(address) and not _BARE.match(address):
         return address
     found = _PARTS.fullmatch(address)
     if found is None:
-        return _quoted(address)
+        return _percent_encode(address)
     scheme, host, rest = found.groups()
     if rest[:1] in ("?", "#") and scheme[:4].lower() == "http":
         rest = f"/{rest}"
-    return f"{scheme}{_host(host)}{_quoted(rest)}"
+    return f"{scheme}{_encode_host(host)}{_percent_encode(rest)}"
 
 
 def is_uri(address: str) -> bool:
-    return _PLAIN.fullmatch(address) is not None
+    return _URI.fullmatch(address) is not None
 
 
-def iri(identity: str | None, otherwise: str) -> str:
+def to_iri(identity: str | None, otherwise: str) -> str:
     """An identity as the IRI that Atom wants (RFC 4287 §4.2.6): itself, or a name made from it, always the same.
 
-    >>> iri("tag:example.org,2026:1", "")
+    >>> to_iri("tag:example.org,2026:1", "")
     'tag:example.org,2026:1'
-    >>> iri("tag:example.org:1", "")[:9]
+    >>> to_iri("tag:example.org:1", "")[:9]
     'urn:uuid:'
     """
-    identity = fit(identity or otherwise)
-    return identity if _is_identity(identity) else f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, identity)}"
+    identity = replace_forbidden(identity or otherwise)
+    return identity if _is_valid_iri(identity) else f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, identity)}"
 
 
-def _is_identity(identity: str) -> bool:
-    if not _PLAIN.fullmatch(identity):
+def _is_valid_iri(identity: str) -> bool:
+    if not _URI.fullmatch(identity):
         return False
     scheme = identity.partition(":")[0].lower()
     if scheme == "tag":
@@ -64,14 +64,14 @@ def _is_identity(identity: str) -> bool:
     return _SCHEME.fullmatch(scheme) is not None
 
 
-def _host(host: str) -> str:
+def _encode_host(host: str) -> str:
     if host.isascii():
-        return host if host.startswith("[") else _quoted(host)
+        return host if host.startswith("[") else _percent_encode(host)
     try:
         return host.encode("idna").decode()
     except UnicodeError:
-        return _quoted(host)
+        return _percent_encode(host)
 
 
-def _quoted(text: str) -> str:
-    return quote(text, safe=_FREE, errors="replace")
+def _percent_encode(text: str) -> str:
+    return quote(text, safe=_UNRESERVED, errors="replace")

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from headwater.formats.languages import spoken
-from headwater.formats.text import decoded, fit, from_html, has_reference
-from headwater.formats.write.markup import media_type, rfc3339
+from headwater.formats.languages import to_valid_tag
+from headwater.formats.text import decode_references, has_reference, html_to_text, replace_forbidden
+from headwater.formats.write.markup import format_rfc3339, validate_media_type
 from headwater.model import Document, Enclosure, Entry
 
 
@@ -19,40 +19,40 @@ def write_json(
 ) -> bytes:
     """The document as JSON Feed 1.1."""
     hubs = document.hub if hub is None else hub
-    self_url, further, said = self_url or document.self, next_url or document.next, spoken(document.language)
+    self_url, further, said = self_url or document.self, next_url or document.next, to_valid_tag(document.language)
     feed: dict[str, Any] = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": document.title or document.link or "Untitled",
         "home_page_url": document.link,
         "feed_url": self_url,
-        "description": _plain(document.subtitle),
+        "description": _to_plain_text(document.subtitle),
         "next_url": further if further != self_url else None,
         "icon": document.icon,
         "authors": [{"name": name} for name in document.authors],
         "language": said,
         "hubs": [{"type": "WebSub", "url": address} for address in hubs],
-        "items": [json_item(entry, said) for entry in document.items],
+        "items": [build_json_item(entry, said) for entry in document.items],
     }
     if document.title and has_reference(document.title):  # which readers decode, this one too
         feed["_headwater"] = {"title": document.title}
-    return orjson.dumps(_fit({key: value for key, value in feed.items() if value or key == "items"}))
+    return orjson.dumps(_replace_forbidden({key: value for key, value in feed.items() if value or key == "items"}))
 
 
-def json_item(entry: Entry, said: str | None = None) -> dict[str, Any]:
+def build_json_item(entry: Entry, said: str | None = None) -> dict[str, Any]:
     """An item as JSON Feed has it; what the feed's language is need not be said."""
-    own = spoken(entry.language)
+    own = to_valid_tag(entry.language)
     item = {
         "id": entry.id or entry.link or entry.title or str(entry.published),
         "url": entry.link,
         "title": entry.title,
         "content_html": entry.content,
-        "summary": _plain(entry.summary),
-        "date_published": rfc3339(entry.published),
-        "date_modified": rfc3339(entry.updated),
+        "summary": _to_plain_text(entry.summary),
+        "date_published": format_rfc3339(entry.published),
+        "date_modified": format_rfc3339(entry.updated),
         "authors": [{"name": name} for name in entry.authors],
         "tags": list(entry.categories),
         "language": own if own != said else None,
-        "attachments": [_attachment(one) for one in entry.enclosures],
+        "attachments": [_build_attachment(one) for one in entry.enclosures],
     }
     written: dict[str, Any] = {key: value for key, value in item.items() if value}
     more: dict[str, Any] = {}  # a custom object (JSON Feed 1.1, “Extensions”), for what JSON Feed cannot say
@@ -68,10 +68,10 @@ def json_item(entry: Entry, said: str | None = None) -> dict[str, Any]:
     return written | {"_headwater": more} if more else written
 
 
-def _attachment(one: Enclosure) -> dict[str, Any]:
+def _build_attachment(one: Enclosure) -> dict[str, Any]:
     """A type is required; where it is only supposed, the extension says what is known."""
-    kind = media_type(one.type)
-    attachment: dict[str, Any] = {"url": one.url, "mime_type": kind or _supposed(one)}
+    kind = validate_media_type(one.type)
+    attachment: dict[str, Any] = {"url": one.url, "mime_type": kind or _guess_media_type(one)}
     if kind is None:
         attachment["_headwater"] = {"type": one.type}
     if one.length is not None:
@@ -79,24 +79,24 @@ def _attachment(one: Enclosure) -> dict[str, Any]:
     return attachment
 
 
-def _supposed(one: Enclosure) -> str:
+def _guess_media_type(one: Enclosure) -> str:
     guessed, _ = guess_type(one.url.partition("?")[0].partition("#")[0], strict=True)
     return guessed or "application/octet-stream"
 
 
-def _plain(html: str | None) -> str | None:
+def _to_plain_text(html: str | None) -> str | None:
     """JSON Feed's summaries and descriptions are plain text."""
     if html is None:
         return None
-    return from_html(html, 100_000) if "<" in html else decoded(html)
+    return html_to_text(html, 100_000) if "<" in html else decode_references(html)
 
 
-def _fit(value: Any) -> Any:
+def _replace_forbidden(value: Any) -> Any:
     """Strings without lone surrogates and control characters, which orjson or readers refuse."""
     if isinstance(value, str):
-        return fit(value)
+        return replace_forbidden(value)
     if isinstance(value, list):
-        return [_fit(one) for one in value]
+        return [_replace_forbidden(one) for one in value]
     if isinstance(value, dict):
-        return {key: _fit(one) for key, one in value.items()}
+        return {key: _replace_forbidden(one) for key, one in value.items()}
     return value

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from html import escape
 
-from headwater.formats.text import fit
+from headwater.formats.text import replace_forbidden
 from headwater.model import Document
 
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
@@ -17,7 +17,7 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 ARCHIVE = '<fh:archive xmlns:fh="http://purl.org/syndication/history/1.0"/>'
 
 
-def pages(document: Document, next_url: str | None) -> list[tuple[str, str]]:
+def list_page_links(document: Document, next_url: str | None) -> list[tuple[str, str]]:
     """Relation and address of the pages beside a document (RFC 5005 §3 and §4)."""
     found = (
         ("next", next_url or document.next),
@@ -29,46 +29,46 @@ def pages(document: Document, next_url: str | None) -> list[tuple[str, str]]:
     return [(relation, address) for relation, address in found if address]
 
 
-def element(name: str, text: str | None = None, /, **attributes: str | None) -> str:
+def write_element(name: str, text: str | None = None, /, **attributes: str | None) -> str:
     """One element; attributes that are None are left out, `xml_lang` stands for `xml:lang`."""
     written = "".join(
-        f' {key.rstrip("_").replace("_", ":")}="{escaped(value)}"'
+        f' {key.rstrip("_").replace("_", ":")}="{escape_text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{written}/>" if text is None else f"<{name}{written}>{escaped(text)}</{name}>"
+    return f"<{name}{written}/>" if text is None else f"<{name}{written}>{escape_text(text)}</{name}>"
 
 
-def plain(name: str, text: str, /, **attributes: str | None) -> str:
+def write_plain_element(name: str, text: str, /, **attributes: str | None) -> str:
     """An element of plain text in RSS, which some take for HTML: `&` and `<` in hexadecimal, as its profile says."""
-    written = element(name, text, **attributes)
+    written = write_element(name, text, **attributes)
     return written.replace("&amp;", "&#x26;").replace("&lt;", "&#x3C;")
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Text fit for element content and attribute values; a carriage return would otherwise become a line feed."""
-    return escape(fit(text)).replace("\r", "&#13;")
+    return escape(replace_forbidden(text)).replace("\r", "&#13;")
 
 
-def rfc822(when: float | None) -> str | None:
+def format_rfc822(when: float | None) -> str | None:
     """`Thu, 01 Jan 2004 19:48:21 +0000`, in English whatever the locale; None when out of the calendar."""
-    moment = _moment(when)
+    moment = _to_datetime(when)
     if moment is None:
         return None
     day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
     return f"{day}, {moment.day:02} {month} {moment.year:04} {moment:%H:%M:%S} +0000"
 
 
-def rfc3339(when: float | None) -> str | None:
+def format_rfc3339(when: float | None) -> str | None:
     """`2004-01-01T19:48:21Z`; None when out of the calendar."""
-    moment = _moment(when)
+    moment = _to_datetime(when)
     if moment is None:
         return None
     fraction = f"{moment.microsecond / 1e6:.6f}"[1:].rstrip("0").rstrip(".")
     return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}{fraction}Z"
 
 
-def _moment(when: float | None) -> datetime | None:
+def _to_datetime(when: float | None) -> datetime | None:
     if when is None:
         return None
     try:
@@ -77,19 +77,19 @@ def _moment(when: float | None) -> datetime | None:
         return None
 
 
-def media_type(kind: str | None) -> str | None:
+def validate_media_type(kind: str | None) -> str | None:
     """A media type as formats take it, None for anything else.
 
-    >>> media_type("audio/mpeg"), media_type("image/*"), media_type("mp3")
+    >>> validate_media_type("audio/mpeg"), validate_media_type("image/*"), validate_media_type("mp3")
     ('audio/mpeg', None, None)
     """
     return kind if kind and _MEDIA_TYPE.fullmatch(kind) else None
 
 
-def medium(kind: str | None) -> str | None:
+def find_medium(kind: str | None) -> str | None:
     """What a type says that names only a kind of file: image, audio or video.
 
-    >>> medium("image/*"), medium("image/png")
+    >>> find_medium("image/*"), find_medium("image/png")
     ('image', None)
     """
     name, _, rest = (kind or "").partition("/")

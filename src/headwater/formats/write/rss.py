@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.formats.languages import spoken
-from headwater.formats.links import is_web
-from headwater.formats.write.addresses import is_uri, uri
+from headwater.formats.languages import to_valid_tag
+from headwater.formats.links import is_web_url
+from headwater.formats.write.addresses import is_uri, to_uri
 from headwater.formats.write.markup import (
     ARCHIVE,
     DECLARATION,
-    element,
-    media_type,
-    medium,
-    pages,
-    plain,
-    rfc822,
-    rfc3339,
+    find_medium,
+    format_rfc822,
+    format_rfc3339,
+    list_page_links,
+    validate_media_type,
+    write_element,
+    write_plain_element,
 )
 from headwater.model import Document, Enclosure, Entry, Hints
 
@@ -33,89 +33,105 @@ def write_rss(
 ) -> bytes:
     """The document as RSS 2.0."""
     self_url = self_url or document.self
-    title, said = document.title or document.link or "Untitled", spoken(document.language)
+    title, said = document.title or document.link or "Untitled", to_valid_tag(document.language)
     lines = [
         _OPEN,
-        plain("title", title),
-        element("link", uri(document.link or self_url or "about:blank")),
-        plain("description", document.subtitle or document.title or ""),
+        write_plain_element("title", title),
+        write_element("link", to_uri(document.link or self_url or "about:blank")),
+        write_plain_element("description", document.subtitle or document.title or ""),
     ]
-    lines += [element("atom:link", rel="self", href=uri(self_url), type="application/rss+xml")] if self_url else []
-    lines += [element("atom:link", rel="hub", href=uri(address)) for address in (document.hub if hub is None else hub)]
-    lines += [element("atom:link", rel=relation, href=uri(address)) for relation, address in pages(document, next_url)]
+    lines += (
+        [write_element("atom:link", rel="self", href=to_uri(self_url), type="application/rss+xml")] if self_url else []
+    )
+    lines += [
+        write_element("atom:link", rel="hub", href=to_uri(address))
+        for address in (document.hub if hub is None else hub)
+    ]
+    lines += [
+        write_element("atom:link", rel=relation, href=to_uri(address))
+        for relation, address in list_page_links(document, next_url)
+    ]
     lines += [ARCHIVE] if document.current else []
     optional = (
         ("language", said),
-        ("lastBuildDate", rfc822(document.updated)),
+        ("lastBuildDate", format_rfc822(document.updated)),
         ("generator", document.generator),
         ("dc:identifier", document.id),
     )
-    lines += [element(name, value) for name, value in optional if value]
-    lines += [element("dc:creator", name) for name in document.authors]
-    lines += [plain("category", name) for name in document.categories]
-    lines += _image(document, title, self_url) + _hints(document.hints)
+    lines += [write_element(name, value) for name, value in optional if value]
+    lines += [write_element("dc:creator", name) for name in document.authors]
+    lines += [write_plain_element("category", name) for name in document.categories]
+    lines += _write_image(document, title, self_url) + _write_hints(document.hints)
     seen: set[str] = set()
-    lines += [line for entry in document.items for line in _item(entry, said, seen)]
+    lines += [line for entry in document.items for line in _write_item(entry, said, seen)]
     return (DECLARATION + "\n".join([*lines, "</channel>", "</rss>", ""])).encode()
 
 
-def _image(document: Document, title: str, self_url: str | None) -> list[str]:
+def _write_image(document: Document, title: str, self_url: str | None) -> list[str]:
     """Title and link are the channel's, as RSS wants them."""
     if document.icon is None:
         return []
-    link = uri(document.link or self_url or "about:blank")
-    return ["<image>", element("url", uri(document.icon)), plain("title", title), element("link", link), "</image>"]
+    link = to_uri(document.link or self_url or "about:blank")
+    return [
+        "<image>",
+        write_element("url", to_uri(document.icon)),
+        write_plain_element("title", title),
+        write_element("link", link),
+        "</image>",
+    ]
 
 
-def _hints(hints: Hints) -> list[str]:
+def _write_hints(hints: Hints) -> list[str]:
     lines: list[str] = []
     if hints.ttl is not None:
-        lines.append(element("ttl", str(max(1, round(hints.ttl / 60)))))
+        lines.append(write_element("ttl", str(max(1, round(hints.ttl / 60)))))
     if hints.skip_hours:
-        lines += ["<skipHours>", *(element("hour", str(hour)) for hour in hints.skip_hours), "</skipHours>"]
+        lines += ["<skipHours>", *(write_element("hour", str(hour)) for hour in hints.skip_hours), "</skipHours>"]
     if hints.skip_days:
-        lines += ["<skipDays>", *(element("day", day) for day in hints.skip_days), "</skipDays>"]
+        lines += ["<skipDays>", *(write_element("day", day) for day in hints.skip_days), "</skipDays>"]
     if hints.update_period is not None:
-        lines.append(element("sy:updatePeriod", hints.update_period))
+        lines.append(write_element("sy:updatePeriod", hints.update_period))
     if hints.update_frequency is not None:
-        lines.append(element("sy:updateFrequency", str(hints.update_frequency)))
-    if (base := rfc3339(hints.update_base)) is not None:
-        lines.append(element("sy:updateBase", base))
+        lines.append(write_element("sy:updateFrequency", str(hints.update_frequency)))
+    if (base := format_rfc3339(hints.update_base)) is not None:
+        lines.append(write_element("sy:updateBase", base))
     return lines
 
 
-def _item(entry: Entry, said: str | None, seen: set[str]) -> list[str]:
+def _write_item(entry: Entry, said: str | None, seen: set[str]) -> list[str]:
     """`seen` are the guids written so far: one names one item, and an item without one has its link."""
-    own = spoken(entry.language)
+    own = to_valid_tag(entry.language)
     optional = (
-        ("link", uri(entry.link) if entry.link else None),
-        ("pubDate", rfc822(entry.published)),
-        ("dcterms:modified", rfc3339(entry.updated)),
+        ("link", to_uri(entry.link) if entry.link else None),
+        ("pubDate", format_rfc822(entry.published)),
+        ("dcterms:modified", format_rfc3339(entry.updated)),
         ("dc:language", own if own != said else None),
     )
     lines = ["<item>"]
-    lines += [plain("title", entry.title)] if entry.title else []
-    lines += [element(name, value) for name, value in optional if value]
+    lines += [write_plain_element("title", entry.title)] if entry.title else []
+    lines += [write_element(name, value) for name, value in optional if value]
     # RSS 2.0: one of title and description must be there; its profile: a description before content:encoded, if empty
     if entry.summary or entry.content or not entry.title:
-        lines.append(element("description", entry.summary or ""))
-    lines += [element("content:encoded", entry.content)] if entry.content else []
+        lines.append(write_element("description", entry.summary or ""))
+    lines += [write_element("content:encoded", entry.content)] if entry.content else []
     if entry.id and entry.id not in seen:
         seen.add(entry.id)
-        permanent = entry.id == entry.link and is_web(entry.id) and is_uri(entry.id)
-        lines.append(element("guid", entry.id, isPermaLink="true" if permanent else "false"))
-    lines += [element("dc:creator", name) for name in entry.authors]
-    lines += [plain("category", name) for name in entry.categories if name]
+        permanent = entry.id == entry.link and is_web_url(entry.id) and is_uri(entry.id)
+        lines.append(write_element("guid", entry.id, isPermaLink="true" if permanent else "false"))
+    lines += [write_element("dc:creator", name) for name in entry.authors]
+    lines += [write_plain_element("category", name) for name in entry.categories if name]
     if entry.source is not None:
-        lines.append(plain("source", entry.source.title or entry.source.url, url=uri(entry.source.url)))
-    lines += [_enclosure(one, first=place == 0) for place, one in enumerate(entry.enclosures)]
+        lines.append(
+            write_plain_element("source", entry.source.title or entry.source.url, url=to_uri(entry.source.url))
+        )
+    lines += [_write_enclosure(one, first=place == 0) for place, one in enumerate(entry.enclosures)]
     return [*lines, "</item>"]
 
 
-def _enclosure(one: Enclosure, first: bool) -> str:
+def _write_enclosure(one: Enclosure, first: bool) -> str:
     """RSS knows one enclosure for each item, its length 0 where nobody knows it; the others are media:content."""
-    kind, url = media_type(one.type), uri(one.url)
-    if first and kind and is_web(url):
-        return element("enclosure", url=url, length=str(one.length or 0), type=kind)
+    kind, url = validate_media_type(one.type), to_uri(one.url)
+    if first and kind and is_web_url(url):
+        return write_element("enclosure", url=url, length=str(one.length or 0), type=kind)
     length = str(one.length) if one.length else None
-    return element("media:content", url=url, type=kind, medium=medium(one.type), fileSize=length)
+    return write_element("media:content", url=url, type=kind, medium=find_medium(one.type), fileSize=length)

@@ -23,7 +23,7 @@ MODULES: dict[str, str] = {
 }
 
 
-def experiment(name: str) -> Experiment:
+def load_experiment(name: str) -> Experiment:
     """The experiment of this name; an unknown one is answered with the nearest."""
     if name not in MODULES:
         near = difflib.get_close_matches(name, MODULES, n=1)
@@ -33,5 +33,5 @@ def experiment(name: str) -> Experiment:
     return found
 
 
-def experiments() -> list[Experiment]:
-    return [experiment(name) for name in MODULES]
+def load_experiments() -> list[Experiment]:
+    return [load_experiment(name) for name in MODULES]

@@ -12,84 +12,94 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.estimate.base import DAY
-from headwater.lab.cycles import generator
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.polling import Polled, poll
+from headwater.lab.cycles import make_rng
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.polling import PollingScores, simulate_polling
 from headwater.lab.strategies import check_names, make
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces import Trace, load_trace
-from headwater.lab.worlds import WorldSettings, draw
+from headwater.lab.worlds import WorldSettings, draw_world
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMES = ("advarss", "min_delay", "round_robin")
+STRATEGY_NAMES = ("advarss", "min_delay", "round_robin")
 FEEDS, DAYS, PER_DAY = 460, 90.0, 3.6  # 15 % of the feeds an hour
-LEARN = 7.0
+LEARN_DAYS = 7.0
 TICK = 600.0
 # How much more waits than with advaRSS: in the fullest feed (figure 4), in all feeds (figure 5).
 PAPER = {"min_delay": (0.112, 0.075), "round_robin": (0.334, 0.085)}
 
 
-def one_run(name: str, days: float, per_day: float, seed: int) -> Polled:
+def run_world(name: str, days: float, per_day: float, seed: int) -> PollingScores:
     settings = WorldSettings(
         feeds=FEEDS, days=days, low=0.2, high=40.0, exponent=1.3, shape="six", share=0.8, weekend=0.5
     )
-    return _polled(name, draw(settings, generator(seed, 4)).trace, per_day, seed)
+    return _run_strategy(name, draw_world(settings, make_rng(seed, 4)).trace, per_day, seed)
 
 
-def on_trace(name: str, path: Path, per_day: float) -> Polled:
+def run_trace(name: str, path: Path, per_day: float) -> PollingScores:
     trace = load_trace(path)
     busiest = np.sort(np.argsort(-trace.counts, kind="stable")[:FEEDS])
-    chosen = trace.only(busiest)
-    return _polled(name, chosen.between(chosen.end - DAYS * DAY, chosen.end + 1), per_day, 0)
+    chosen = trace.select_feeds(busiest)
+    return _run_strategy(name, chosen.select_period(chosen.end - DAYS * DAY, chosen.end + 1), per_day, 0)
 
 
-def _polled(name: str, trace: Trace, per_day: float, seed: int) -> Polled:
-    return poll(make(name, trace.feeds), trace, per_day, LEARN, generator(seed, 5), tick=TICK)
+def _run_strategy(name: str, trace: Trace, per_day: float, seed: int) -> PollingScores:
+    return simulate_polling(make(name, trace.feeds), trace, per_day, LEARN_DAYS, make_rng(seed, 5), tick=TICK)
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (2 if given.quick else 20)
     days = 21.0 if given.quick else DAYS
-    per_day = given.one_rate("advarss", PER_DAY)
-    names = check_names(given.strategies) or NAMES
-    jobs = [Job(one_run, (name, days, per_day, seed)) for name in names for seed in range(seeds)]
-    found = run_all(jobs, given, progress)
+    per_day = given.single_rate("advarss", PER_DAY)
+    names = check_names(given.strategies) or STRATEGY_NAMES
+    jobs = [SweepJob(run_world, (name, days, per_day, seed)) for name in names for seed in range(seeds)]
+    found = run_jobs(jobs, given, progress)
     runs = {name: found[place * seeds : (place + 1) * seeds] for place, name in enumerate(names)}
-    settings: dict[str, Any] = {"seeds": seeds, "feeds": FEEDS, "days": days, "per_day": per_day, "learn_days": LEARN}
-    rows = [_row(name, per_day, runs[name]) for name in names]
-    result = Result("advarss", settings, rows, data={"hours": {name: _by_hour(runs[name]) for name in names}})
-    if set(NAMES) <= set(names):
-        result.checks += _checks({name: _waiting(runs[name]) for name in names}, "synthetic feeds")
+    settings: dict[str, Any] = {
+        "seeds": seeds,
+        "feeds": FEEDS,
+        "days": days,
+        "per_day": per_day,
+        "learn_days": LEARN_DAYS,
+    }
+    rows = [_make_row(name, per_day, runs[name]) for name in names]
+    result = ExperimentResult(
+        "advarss", settings, rows, data={"hours": {name: _waiting_by_hour(runs[name]) for name in names}}
+    )
+    if set(STRATEGY_NAMES) <= set(names):
+        result.checks += _check_order({name: _mean_waiting(runs[name]) for name in names}, "synthetic feeds")
     if given.trace is not None:
-        real = run_all([Job(on_trace, (name, given.trace, per_day)) for name in names], given, progress, "trace")
+        real = run_jobs([SweepJob(run_trace, (name, given.trace, per_day)) for name in names], given, progress, "trace")
         settings["trace"] = given.trace.name
         for name, polled in zip(names, real, strict=True):
-            row = _row(name, per_day, [polled])
+            row = _make_row(name, per_day, [polled])
             row["strategy"] = f"{name} on {given.trace.name}"
             row.pop("paper", None)
             rows.append(row)
-        if set(NAMES) <= set(names):
-            waiting = {name: _waiting([polled]) for name, polled in zip(names, real, strict=True)}
-            result.checks += _checks(waiting, given.trace.name)
-        result.data["trace_hours"] = {name: _by_hour([polled]) for name, polled in zip(names, real, strict=True)}
+        if set(STRATEGY_NAMES) <= set(names):
+            waiting = {name: _mean_waiting([polled]) for name, polled in zip(names, real, strict=True)}
+            result.checks += _check_order(waiting, given.trace.name)
+        result.data["trace_hours"] = {
+            name: _waiting_by_hour([polled]) for name, polled in zip(names, real, strict=True)
+        }
     return result
 
 
-def _waiting(runs: list[Polled]) -> tuple[float, float]:
+def _mean_waiting(runs: list[PollingScores]) -> tuple[float, float]:
     """Items in the fullest feed and in all, averaged over the hours and the runs."""
     fullest = np.mean([each.fullest.mean() for each in runs])
     return float(fullest), float(np.mean([each.pending.mean() for each in runs]))
 
 
-def _by_hour(runs: list[Polled]) -> list[float]:
+def _waiting_by_hour(runs: list[PollingScores]) -> list[float]:
     """Items waiting in all feeds at each hour of the day (figure 5); measuring begins at midnight or near it."""
     hours = [each.pending[: len(each.pending) // 24 * 24].reshape(-1, 24).mean(0) for each in runs]
     return [float(value) for value in np.mean(hours, axis=0)]
 
 
-def _row(name: str, per_day: float, runs: list[Polled]) -> Row:
+def _make_row(name: str, per_day: float, runs: list[PollingScores]) -> Row:
     row: Row = {
         "strategy": name,
         "budget": per_day,
@@ -103,7 +113,7 @@ def _row(name: str, per_day: float, runs: list[Polled]) -> Row:
     return row
 
 
-def _checks(waiting: dict[str, tuple[float, float]], where: str) -> list[Check]:
+def _check_order(waiting: dict[str, tuple[float, float]], where: str) -> list[Check]:
     """The order is the claim; the percentages of a private collection are given beside ours."""
     checks = []
     for name in ("min_delay", "round_robin"):
@@ -121,11 +131,11 @@ def _checks(waiting: dict[str, tuple[float, float]], where: str) -> list[Check]:
     return checks
 
 
-def draw_figure(result: Result) -> Figure:
-    from headwater.lab.plots import COLOURS, new_figure, style
+def draw_figure(result: ExperimentResult) -> Figure:
+    from headwater.lab.plots import COLOURS, create_figure, line_style
 
     traced = "trace_hours" in result.data
-    figure, axes = new_figure(1, 3 if traced else 2, width=5.0)
+    figure, axes = create_figure(1, 3 if traced else 2, width=5.0)
     synthetic = [row for row in result.rows if " on " not in row["strategy"]]
     bars = axes[0].bar(
         [row["strategy"] for row in synthetic],
@@ -142,7 +152,7 @@ def draw_figure(result: Result) -> Figure:
         if key not in result.data:
             continue
         for place, (name, hours) in enumerate(result.data[key].items()):
-            axis.plot(range(24), hours, label=name, **style(place))
+            axis.plot(range(24), hours, label=name, **line_style(place))
         axis.set_ylim(0, None)
         axis.set_xlabel("hours since measuring began, modulo a day")
         axis.set_ylabel("items waiting in all feeds")
@@ -155,7 +165,7 @@ EXPERIMENT = Experiment(
     "advarss",
     "Adam, Bouras, Poulopoulos: figs 4, 5",
     "items waiting in the fullest feed and in all feeds: advarss, minimum delay, round robin",
-    run,
+    run_experiment,
     draw_figure,
     frozenset({"seeds", "trace", "per_day", "strategies"}),
 )

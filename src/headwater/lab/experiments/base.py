@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]  # done, of how many, what
 Row = dict[str, Any]
 # What experiments heed or not; all of them heed `jobs`, `dask` and `quick`.
-CHOICES = ("seeds", "trace", "window", "per_day", "budget", "warmup_days", "strategies", "query")
+OPTIONAL_SETTINGS = ("seeds", "trace", "window", "per_day", "budget", "warmup_days", "strategies", "query")
 
 
-def silent(done: int, total: int, what: str) -> None:
+def ignore_progress(done: int, total: int, what: str) -> None:
     """Nobody watches."""
 
 
@@ -66,14 +66,14 @@ class LabSettings:
         if self.warmup_days is not None and not (0 <= self.warmup_days < float("inf")):
             raise TraceError(f"--warmup-days is {self.warmup_days:g}; it cannot be negative.")
 
-    def one_rate(self, experiment: str, usual: float) -> float:
+    def single_rate(self, experiment: str, usual: float) -> float:
         """The polls per feed and day of an experiment that runs at one rate only."""
         if len(self.per_day) > 1:
             raise TraceError(f"The experiment {experiment} runs at one rate; give --per-day once.")
         return self.per_day[0] if self.per_day else usual
 
     @property
-    def processes(self) -> int:
+    def process_count(self) -> int:
         return self.jobs or os.cpu_count() or 1
 
 
@@ -89,7 +89,7 @@ class Check:
 
 
 @dataclass(slots=True)
-class Result:
+class ExperimentResult:
     """Everything a run found. `data` holds what only the plots need (curves, histograms), as plain arrays."""
 
     experiment: str
@@ -104,7 +104,7 @@ class Result:
         return {
             "experiment": self.experiment,
             "settings": self.settings,
-            "rows": [plain(row) for row in self.rows],
+            "rows": [to_json_value(row) for row in self.rows],
             "checks": [dataclasses.asdict(check) for check in self.checks],
             "notes": self.notes,
             "seconds": round(self.seconds, 3),
@@ -121,28 +121,28 @@ class Experiment:
     name: str
     source: str
     summary: str
-    run: Callable[[LabSettings, Progress], Result]
-    draw: Callable[[Result], Figure] | None = None
+    run: Callable[[LabSettings, Progress], ExperimentResult]
+    draw: Callable[[ExperimentResult], Figure] | None = None
     takes: frozenset[str] = frozenset({"seeds"})
 
-    def heeded(self, given: LabSettings) -> LabSettings:
+    def select_settings(self, given: LabSettings) -> LabSettings:
         """The settings with only those that this experiment takes; the others are as if nobody had given them."""
-        return dataclasses.replace(given, **{name: getattr(LabSettings(), name) for name in self._others()})
+        return dataclasses.replace(given, **{name: getattr(LabSettings(), name) for name in self._ignored_names()})
 
-    def unheeded(self, given: LabSettings) -> list[str]:
+    def list_ignored_settings(self, given: LabSettings) -> list[str]:
         """A sentence for each setting that was given in vain."""
-        heeds = ", ".join(sorted(_option(name) for name in self.takes))
+        heeds = ", ".join(sorted(_option_name(name) for name in self.takes))
         return [
-            f"{_option(name)} was not heeded: the experiment {self.name} has no use for it; it heeds {heeds}."
-            for name in self._others()
+            f"{_option_name(name)} was not heeded: the experiment {self.name} has no use for it; it heeds {heeds}."
+            for name in self._ignored_names()
             if getattr(given, name) != getattr(LabSettings(), name)
         ]
 
-    def _others(self) -> list[str]:
-        return [name for name in CHOICES if name not in self.takes]
+    def _ignored_names(self) -> list[str]:
+        return [name for name in OPTIONAL_SETTINGS if name not in self.takes]
 
 
-def _option(name: str) -> str:
+def _option_name(name: str) -> str:
     return "--strategy" if name == "strategies" else "--" + name.replace("_", "-")
 
 
@@ -169,14 +169,14 @@ def mean_sd(values: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]:
     return {"mean": float(array.mean()), "sd": sd}
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Arrays and numpy numbers as what JSON knows; NaN becomes null."""
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): to_json_value(each) for key, each in value.items()}
     if isinstance(value, np.ndarray):
-        return [plain(each) for each in value.tolist()]
+        return [to_json_value(each) for each in value.tolist()]
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [to_json_value(each) for each in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):

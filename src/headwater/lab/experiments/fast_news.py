@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from headwater.estimate.base import DAY, Bools, Floats, Ragged, Rows
-from headwater.estimate.pattern import Pattern
-from headwater.lab.cycles import generator
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.experiments.fast_news_plot import fast_news_figure
-from headwater.lab.polling import Polled, poll
+from headwater.estimate.pattern import ClusterPattern
+from headwater.lab.cycles import make_rng
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiments.fast_news_plot import draw_figure
+from headwater.lab.polling import PollingScores, simulate_polling
 from headwater.lab.strategies import check_names, kind_of, make
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces import Trace, load_trace
-from headwater.lab.worlds import WorldSettings, draw
-from headwater.schedule.allocating import Allocating
+from headwater.lab.worlds import WorldSettings, draw_world
+from headwater.schedule.allocating import AllocationStrategy
 from headwater.schedule.base import Strategy
 
 POLICIES = ("uniform", "retrieval", "allocation", "combined")
@@ -46,23 +46,23 @@ PAPER = {
 }
 
 
-class Kept(Pattern):
+class FrozenPattern(ClusterPattern):
     """A pattern that is learned once, from the history, and not changed by what later polls bring."""
 
     def __init__(self, feeds: int = 0, *, clusters: int = 12) -> None:
         super().__init__(feeds, clusters=clusters)
-        self._told = False
+        self._has_learned = False
 
     def observe(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None = None
     ) -> None:
-        if not self._told:
+        if not self._has_learned:
             super().observe(rows, start, end, new, saturated, published)
-        self._told = True
+        self._has_learned = True
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunSetting:
     """One run: who polls, how often, after how many days of learning."""
 
     strategy: str
@@ -70,52 +70,54 @@ class Setting:
     learn: float = LEARN
 
 
-def one_run(setting: Setting, feeds: int, seed: int) -> Polled:
+def run_world(setting: RunSetting, feeds: int, seed: int) -> PollingScores:
     """A run over a synthetic world; measuring always begins after the same 28 days, whatever is learned from."""
-    trace = _world(feeds, seed)
-    return _polled(setting, trace, seed, trace.start // DAY * DAY + HISTORY * DAY)
+    trace = _draw_trace(feeds, seed)
+    return _run_strategy(setting, trace, seed, trace.start // DAY * DAY + HISTORY * DAY)
 
 
-def on_trace(setting: Setting, path: Path, days: float) -> Polled:
+def run_trace(setting: RunSetting, path: Path, days: float) -> PollingScores:
     """A run over a real trace, of which the first `days` can be learned from."""
     trace = load_trace(path)
-    return _polled(setting, trace, 0, trace.start + days * DAY)
+    return _run_strategy(setting, trace, 0, trace.start + days * DAY)
 
 
-def _polled(setting: Setting, trace: Trace, seed: int, begin: float) -> Polled:
+def _run_strategy(setting: RunSetting, trace: Trace, seed: int, begin: float) -> PollingScores:
     more: dict[str, Any] = {}
-    if issubclass(kind_of(setting.strategy) or Strategy, Allocating):
-        more["estimator"] = Kept()
+    if issubclass(kind_of(setting.strategy) or Strategy, AllocationStrategy):
+        more["estimator"] = FrozenPattern()
     strategy = make(setting.strategy, trace.feeds, **more)
-    return poll(strategy, trace, setting.per_day, setting.learn, generator(seed, 3), begin=begin)
+    return simulate_polling(strategy, trace, setting.per_day, setting.learn, make_rng(seed, 3), begin=begin)
 
 
 @cache
-def _world(feeds: int, seed: int) -> Trace:
+def _draw_trace(feeds: int, seed: int) -> Trace:
     days = HISTORY + 1 + MEASURED
     settings = WorldSettings(feeds=feeds, days=days, low=1 / 90, high=1000 / 90, exponent=0.78, shape="six", share=0.5)
-    return draw(settings, generator(seed, 2)).trace
+    return draw_world(settings, make_rng(seed, 2)).trace
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (3 if given.quick else 20)
     feeds = 150 if given.quick else 300
     names = check_names(given.strategies) or COMPARED
     rates = given.per_day or (RATES if not given.quick else (1.0,))
     tables = [
-        Setting(name, rate) for rate in rates for name in names if rate == 1.0 or name in POLICIES or given.per_day
+        RunSetting(name, rate) for rate in rates for name in names if rate == 1.0 or name in POLICIES or given.per_day
     ]
-    learning = [Setting("allocation", 4.0, days) for days in WINDOWS] + [Setting("retrieval", 1.0, d) for d in WEEKS]
+    learning = [RunSetting("allocation", 4.0, days) for days in WINDOWS] + [
+        RunSetting("retrieval", 1.0, d) for d in WEEKS
+    ]
     if given.strategies or given.per_day:
         learning = []
     settings = list(dict.fromkeys(tables + learning))
     # Seed by seed, so that a process draws a world once and keeps it.
-    jobs = [Job(one_run, (setting, feeds, seed)) for seed in range(seeds) for setting in settings]
-    found = run_all(jobs, given, progress)
+    jobs = [SweepJob(run_world, (setting, feeds, seed)) for seed in range(seeds) for setting in settings]
+    found = run_jobs(jobs, given, progress)
     runs = {setting: found[place :: len(settings)] for place, setting in enumerate(settings)}
-    _world.cache_clear()
-    rows = [_row(setting, runs[setting]) for setting in settings]
-    result = Result(
+    _draw_trace.cache_clear()
+    rows = [_make_row(setting, runs[setting]) for setting in settings]
+    result = ExperimentResult(
         "fast-news",
         {"seeds": seeds, "feeds": feeds, "learn_days": LEARN, "measured_days": MEASURED, "rho": 0.5},
         rows,
@@ -123,13 +125,13 @@ def run(given: LabSettings, progress: Progress) -> Result:
     )
     means = {setting: float(np.mean([each.mean_delay for each in mine])) for setting, mine in runs.items()}
     if not given.strategies:
-        result.checks += _table_checks(means, rates) + _learning_checks(means, learning)
+        result.checks += _check_tables(means, rates) + _check_learning(means, learning)
     if given.trace is not None:
         _add_trace(result, given, progress, names)
     return result
 
 
-def _row(setting: Setting, runs: list[Polled]) -> Row:
+def _make_row(setting: RunSetting, runs: list[PollingScores]) -> Row:
     row: Row = {
         "strategy": setting.strategy,
         "budget": setting.per_day,
@@ -149,11 +151,11 @@ def _row(setting: Setting, runs: list[Polled]) -> Row:
     return row
 
 
-def _table_checks(means: dict[Setting, float], rates: tuple[float, ...]) -> list[Check]:
+def _check_tables(means: dict[RunSetting, float], rates: tuple[float, ...]) -> list[Check]:
     """The acceptance of scheduling.md, section 4, at one retrieval per feed and day."""
     if 1.0 not in rates:
         return []
-    minutes = {name: means[Setting(name, 1.0)] / 60 for name in COMPARED}
+    minutes = {name: means[RunSetting(name, 1.0)] / 60 for name in COMPARED}
     change = {name: minutes[name] / minutes["uniform"] - 1 for name in POLICIES[1:]}
     checks = [
         Check(
@@ -176,11 +178,11 @@ def _table_checks(means: dict[Setting, float], rates: tuple[float, ...]) -> list
     return checks
 
 
-def _learning_checks(means: dict[Setting, float], learning: list[Setting]) -> list[Check]:
+def _check_learning(means: dict[RunSetting, float], learning: list[RunSetting]) -> list[Check]:
     if not learning:
         return []
-    rate = {f"{days:g} days": means[Setting("allocation", 4.0, days)] / 60 for days in WINDOWS}
-    weeks = {f"{days / 7:g} weeks": means[Setting("retrieval", 1.0, days)] / 60 for days in WEEKS}
+    rate = {f"{days:g} days": means[RunSetting("allocation", 4.0, days)] / 60 for days in WINDOWS}
+    weeks = {f"{days / 7:g} weeks": means[RunSetting("retrieval", 1.0, days)] / 60 for days in WEEKS}
     values = list(rate.values())
     return [
         Check(
@@ -200,14 +202,14 @@ def _learning_checks(means: dict[Setting, float], learning: list[Setting]) -> li
     ]
 
 
-def _add_trace(result: Result, given: LabSettings, progress: Progress, names: tuple[str, ...]) -> None:
+def _add_trace(result: ExperimentResult, given: LabSettings, progress: Progress, names: tuple[str, ...]) -> None:
     assert given.trace is not None
     days = given.warmup_days if given.warmup_days is not None else LEARN
-    settings = [Setting(name, 1.0, days) for name in names]
-    runs = run_all([Job(on_trace, (each, given.trace, days)) for each in settings], given, progress, "trace")
+    settings = [RunSetting(name, 1.0, days) for name in names]
+    runs = run_jobs([SweepJob(run_trace, (each, given.trace, days)) for each in settings], given, progress, "trace")
     result.settings["trace"] = given.trace.name
     for setting, polled in zip(settings, runs, strict=True):
-        row = _row(setting, [polled])
+        row = _make_row(setting, [polled])
         row.pop("paper", None)
         row["strategy"] = f"{setting.strategy} on {given.trace.name}"
         result.rows.append(row)
@@ -229,7 +231,7 @@ EXPERIMENT = Experiment(
     "fast-news",
     "Sia & Cho: Tables 1 and 2, figs 8, 11, 13",
     "mean delay of retrieval scheduling, resource allocation and both, against uniform polling and CGM03",
-    run,
-    fast_news_figure,
+    run_experiment,
+    draw_figure,
     frozenset({"seeds", "trace", "per_day", "warmup_days", "strategies"}),
 )

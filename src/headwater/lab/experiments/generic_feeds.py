@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 
 from headwater.estimate.base import DAY, Floats
-from headwater.lab.cycles import generator
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.experiments.generic_feeds_plot import generic_figure
-from headwater.lab.finds import Finds, finds
-from headwater.lab.replay import ENTRY, HEADERS, Protocol, Replay, replay
-from headwater.lab.scores import Scores, score
+from headwater.lab.cycles import make_rng
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiments.generic_feeds_plot import draw_figure
+from headwater.lab.finds import FindScores, score_finds
+from headwater.lab.replay import ENTRY_BYTES, HEADER_BYTES, Replay, ReplaySettings, replay_trace
+from headwater.lab.scores import ReplayScores, score_replay
 from headwater.lab.strategies import check_names, make
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces import Trace, load_trace
-from headwater.lab.worlds import MONDAY, WorldSettings, as_trace, draw
+from headwater.lab.worlds import MONDAY, WorldSettings, draw_world, join_times
 
-NAMES = ("fix_1h", "fix_1d", "fix_learned", "post_rate", "moving_average")
+STRATEGY_NAMES = ("fix_1h", "fix_1d", "fix_learned", "post_rate", "moving_average")
 # Delay in minutes, polls per item, error (Table 1), by mode.
 PAPER: dict[str, dict[str, tuple[float, float, float]]] = {
     "feeds": {
@@ -49,17 +49,17 @@ WINDOW = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Measured:
+class ReplayMeasures:
     """One replay of one strategy."""
 
-    scores: Scores
-    finds: Finds
+    scores: ReplayScores
+    finds: FindScores
     per_day: float  # polls per feed
     whole: float  # bytes if every poll brought the whole document
     intervals: dict[str, Floats]
 
 
-def synthetic(name: str, feeds: int, window: int, seeds: int) -> list[Measured]:
+def run_worlds(name: str, feeds: int, window: int, seeds: int) -> list[ReplayMeasures]:
     """Interval strategies poll every feed for itself, so the worlds of all seeds run as one array of feeds."""
     settings = WorldSettings(
         feeds=feeds,
@@ -74,83 +74,89 @@ def synthetic(name: str, feeds: int, window: int, seeds: int) -> list[Measured]:
         changing=0.3,
         past=window,
     )
-    worlds = [draw(settings, generator(seed, 6)).trace for seed in range(seeds)]
-    together = as_trace([world.of(feed) for world in worlds for feed in range(feeds)])
-    done = _replayed(name, together, window, 7.0, MONDAY + 14 * DAY)
+    worlds = [draw_world(settings, make_rng(seed, 6)).trace for seed in range(seeds)]
+    together = join_times([world.feed_times(feed) for world in worlds for feed in range(feeds)])
+    done = _replay_strategy(name, together, window, 7.0, MONDAY + 14 * DAY)
     found = []
     for seed in range(seeds):
         rows = np.arange(seed * feeds, (seed + 1) * feeds)
         mine = slice(together.offsets[rows[0]], together.offsets[rows[-1] + 1])
         part = dataclasses.replace(
             done,
-            trace=together.only(rows),
+            trace=together.select_feeds(rows),
             obtained=done.obtained[mine],
             polls=done.polls[rows],
             bytes=done.bytes / seeds,
         )
-        found.append(_measured(part))
+        found.append(_measure(part))
     return found
 
 
-def on_trace(name: str, path: Path, window: int, warmup: float) -> list[Measured]:
+def run_trace(name: str, path: Path, window: int, warmup: float) -> list[ReplayMeasures]:
     trace = load_trace(path)
-    return [_measured(_replayed(name, trace, window, warmup, trace.start + 14 * DAY))]
+    return [_measure(_replay_strategy(name, trace, window, warmup, trace.start + 14 * DAY))]
 
 
-def _replayed(name: str, trace: Trace, window: int, warmup: float, begin: float) -> Replay:
+def _replay_strategy(name: str, trace: Trace, window: int, warmup: float, begin: float) -> Replay:
     history = (begin - trace.start) / DAY
-    return replay(make(name, trace.feeds), trace, Protocol(window=window, history_days=history, warmup_days=warmup))
+    return replay_trace(
+        make(name, trace.feeds), trace, ReplaySettings(window=window, history_days=history, warmup_days=warmup)
+    )
 
 
-def _measured(done: Replay) -> Measured:
+def _measure(done: Replay) -> ReplayMeasures:
     trace, span = done.trace, done.end - done.measured
     inside = (trace.times >= done.measured) & (trace.times <= done.end)
-    items = np.bincount(trace.owner()[inside], minlength=trace.feeds)
+    items = np.bincount(trace.item_feeds()[inside], minlength=trace.feeds)
     shown = np.minimum(done.windows, np.diff(trace.offsets))
-    return Measured(
-        score(done),
-        finds(done),
+    return ReplayMeasures(
+        score_replay(done),
+        score_finds(done),
         done.per_day,
-        float((done.polls * (HEADERS + ENTRY * shown)).sum()),
+        float((done.polls * (HEADER_BYTES + ENTRY_BYTES * shown)).sum()),
         {"real": span / np.maximum(items, 1e-9), "polled": span / np.maximum(done.polls, 1e-9)},
     )
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (2 if given.quick else 20)
     feeds = 150 if given.quick else 400
     window = given.window or WINDOW
-    names = check_names(given.strategies) or NAMES
+    names = check_names(given.strategies) or STRATEGY_NAMES
     settings: dict[str, Any] = {"seeds": seeds, "feeds": feeds, "window": window, "days": 21}
-    result = Result("generic-feeds", settings, [])
-    found = run_all([Job(synthetic, (name, feeds, window, seeds)) for name in names], given, progress)
-    _take(result, names, found, "synthetic feeds")
+    result = ExperimentResult("generic-feeds", settings, [])
+    found = run_jobs([SweepJob(run_worlds, (name, feeds, window, seeds)) for name in names], given, progress)
+    _add_rows(result, names, found, "synthetic feeds")
     result.data["intervals"] = {name: found[place][0].intervals for place, name in enumerate(names)}
     if given.trace is not None:
         warmup = 14.0 if given.warmup_days is None else given.warmup_days
         settings["trace"] = given.trace.name
-        jobs = [Job(on_trace, (name, given.trace, window, warmup)) for name in names]
-        _take(result, names, run_all(jobs, given, progress, "trace"), given.trace.name, on=f" on {given.trace.name}")
+        jobs = [SweepJob(run_trace, (name, given.trace, window, warmup)) for name in names]
+        _add_rows(
+            result, names, run_jobs(jobs, given, progress, "trace"), given.trace.name, on=f" on {given.trace.name}"
+        )
     return result
 
 
-def _take(result: Result, names: Sequence[str], found: list[list[Measured]], where: str, on: str = "") -> None:
+def _add_rows(
+    result: ExperimentResult, names: Sequence[str], found: list[list[ReplayMeasures]], where: str, on: str = ""
+) -> None:
     """The rows of one world or trace, and what they say of the paper's statements if nothing is missing."""
     means: dict[str, dict[str, Row]] = {"feeds": {}, "polls": {}}
     for mode, mine in means.items():
         for name, measured in zip(names, found, strict=True):
-            mine[name] = _row(name, mode, measured)
+            mine[name] = _make_row(name, mode, measured)
             result.rows.append(mine[name] | {"strategy": f"{name}{on}"})
             if on:
                 result.rows[-1].pop("paper", None)
-    if set(NAMES) <= set(names):
-        result.checks += _checks(means, where)
+    if set(STRATEGY_NAMES) <= set(names):
+        result.checks += _check_statements(means, where)
 
 
-def _row(name: str, mode: str, measured: list[Measured]) -> Row:
+def _make_row(name: str, mode: str, measured: list[ReplayMeasures]) -> Row:
     """Means of one averaging mode; the error is minutes × polls per item, as in the paper's eq. 4."""
 
-    def mean(of: Callable[[Measured], float]) -> float:
+    def mean(of: Callable[[ReplayMeasures], float]) -> float:
         return float(np.mean([of(each) for each in measured]))
 
     minutes = mean(lambda each: getattr(each.finds, f"delay_of_{mode}"))
@@ -177,7 +183,7 @@ def _row(name: str, mode: str, measured: list[Measured]) -> Row:
     return row
 
 
-def _checks(means: dict[str, dict[str, Row]], where: str) -> list[Check]:
+def _check_statements(means: dict[str, dict[str, Row]], where: str) -> list[Check]:
     feeds, polls = means["feeds"], means["polls"]
     traffic = {name: each["bytes_whole"] for name, each in polls.items()}
 
@@ -242,7 +248,7 @@ EXPERIMENT = Experiment(
     "generic-feeds",
     "Urbansky et al.: Table 1, figs 2–4",
     "delay, polls per item, error and traffic of five interval strategies, averaged over feeds and over polls",
-    run,
-    generic_figure,
+    run_experiment,
+    draw_figure,
     frozenset({"seeds", "trace", "window", "warmup_days", "strategies"}),
 )

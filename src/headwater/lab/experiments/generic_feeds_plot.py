@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.lab.experiments.base import Result
-from headwater.lab.plots import COLOURS, MARKERS, new_figure
+from headwater.lab.experiments.base import ExperimentResult
+from headwater.lab.plots import COLOURS, MARKERS, create_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEARNING = ("fix_learned", "post_rate", "moving_average")
+LEARNING_STRATEGIES = ("fix_learned", "post_rate", "moving_average")
 
 
-def generic_figure(result: Result) -> Figure:
-    learning = [name for name in LEARNING if name in result.data["intervals"]]
-    figure, axes = new_figure(1, 2 + len(learning), width=4.3)
+def draw_figure(result: ExperimentResult) -> Figure:
+    learning = [name for name in LEARNING_STRATEGIES if name in result.data["intervals"]]
+    figure, axes = create_figure(1, 2 + len(learning), width=4.3)
     rows = [row for row in result.rows if " on " not in row["strategy"]]
     polls = [row for row in rows if row["mode"] == "polls"]
     bars = axes[0].bar(
@@ -40,11 +40,11 @@ def generic_figure(result: Result) -> Figure:
     axes[1].set_ylabel("mean delay (min)")
     axes[1].set_title("Delay against polls (● per poll, ■ per feed)", fontsize=10)
     for axis, name in zip(axes[2:], learning, strict=True):
-        _intervals(axis, name, result.data["intervals"][name])
+        _draw_intervals(axis, name, result.data["intervals"][name])
     return figure
 
 
-def _intervals(axis: Any, name: str, intervals: Any) -> None:
+def _draw_intervals(axis: Any, name: str, intervals: Any) -> None:
     shown = (intervals["real"] < 40 * 86400) & (intervals["polled"] < 40 * 86400)
     real, polled = intervals["real"][shown] / 3600, intervals["polled"][shown] / 3600
     axis.hexbin(

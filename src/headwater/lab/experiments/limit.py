@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.estimate.base import Bools, Floats, Ragged, Rows
-from headwater.estimate.bayes import Bayes, beyond
-from headwater.estimate.fixed import Fixed
-from headwater.estimate.single import Single
+from headwater.estimate.bayes import Bayes, expect_given_at_least
+from headwater.estimate.fixed import FixedRate
+from headwater.estimate.single import SingleRate
 from headwater.lab import limits
-from headwater.lab.cycles import CycleSettings, CycleWorld, draw_world, generator, run_cycles
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.experiments.limit_plot import limit_figure
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.cycles import CycleSettings, CycleWorld, draw_cycle_world, make_rng, run_cycles
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiments.limit_plot import draw_figure
+from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.schedule.base import Strategy
 from headwater.schedule.two_steps import TwoSteps
 from headwater.schedule.uniform import Uniform
@@ -40,7 +40,7 @@ CHANGED, TWO_CHANGED = "value, online, after a change", "two_steps, online, afte
 OPEN_BOUND, SEEN_BOUND, CLAIRVOYANT = "bound, open loop", "bound, seen divergence", "bound, clairvoyant"
 
 
-class ImputingSingle(Single):
+class ImputingSingle(SingleRate):
     """Smoothing that replaces a full window's count by its expectation given that it is at least so many."""
 
     name = "imputing_single"
@@ -57,12 +57,18 @@ class ImputingSingle(Single):
     ) -> None:
         believed = self._columns["rate"][rows].astype(np.float64) * (end - start)
         super().learn(
-            rows, start, end, np.where(saturated, beyond(new, believed), new), saturated, published, alpha=alpha
+            rows,
+            start,
+            end,
+            np.where(saturated, expect_given_at_least(new, believed), new),
+            saturated,
+            published,
+            alpha=alpha,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WorldMeasure:
     """One number of one world; bounds have no freshness and cost what is allowed."""
 
     completeness: float
@@ -70,7 +76,7 @@ class Found:
     freshness: float = float("nan")
 
 
-def beliefs() -> Bayes:
+def make_estimator() -> Bayes:
     """`bayes` where a day is a cycle: no shape, no dates, one slow memory, resets on change."""
     return Bayes(
         scales=(100.0,),
@@ -84,40 +90,40 @@ def beliefs() -> Bayes:
     )
 
 
-def rates_of(settings: CycleSettings, seed: int) -> Floats:
-    return generator(seed, 2).uniform(0.0, settings.top_rate, settings.feeds)
+def draw_rates(settings: CycleSettings, seed: int) -> Floats:
+    return make_rng(seed, 2).uniform(0.0, settings.top_rate, settings.feeds)
 
 
-def changing(settings: CycleSettings, seed: int) -> CycleWorld:
+def draw_changing_world(settings: CycleSettings, seed: int) -> CycleWorld:
     """A world whose feeds all get other rates when measuring begins."""
-    after = generator(seed, 3).uniform(0.0, settings.top_rate, settings.feeds)
-    rates = np.where(np.arange(settings.cycles)[:, None] < settings.warmup, rates_of(settings, seed), after)
-    return draw_world(settings, generator(seed, 0), rates)
+    after = make_rng(seed, 3).uniform(0.0, settings.top_rate, settings.feeds)
+    rates = np.where(np.arange(settings.cycles)[:, None] < settings.warmup, draw_rates(settings, seed), after)
+    return draw_cycle_world(settings, make_rng(seed, 0), rates)
 
 
-def one_world(settings: CycleSettings, budget: float, seed: int, bound_seen: bool) -> dict[str, Found]:
+def run_world(settings: CycleSettings, budget: float, seed: int, bound_seen: bool) -> dict[str, WorldMeasure]:
     """Everything measured in one world at one budget."""
-    rates = rates_of(settings, seed)
-    world = draw_world(settings, generator(seed, 0), rates)
-    changed = changing(settings, seed)
+    rates = draw_rates(settings, seed)
+    world = draw_cycle_world(settings, make_rng(seed, 0), rates)
+    changed = draw_changing_world(settings, seed)
     feeds = settings.feeds
-    known = Fixed(feeds)
-    known.believe(np.arange(feeds), rates)
+    known = FixedRate(feeds)
+    known.set_rates(np.arange(feeds), rates)
 
     def chance() -> np.random.Generator:
-        return generator(seed, 1)
+        return make_rng(seed, 1)
 
-    def index(theta: float = 0.0, estimator: Fixed | Bayes | None = None) -> Strategy:
-        return ValueIndex(feeds, step=1.0, freshness=theta, estimator=estimator or beliefs(), rng=chance())
+    def index(theta: float = 0.0, estimator: FixedRate | Bayes | None = None) -> Strategy:
+        return ValueIndex(feeds, step=1.0, freshness=theta, estimator=estimator or make_estimator(), rng=chance())
 
-    def two_steps(kind: type[Single] = Single) -> Strategy:
+    def two_steps(kind: type[SingleRate] = SingleRate) -> Strategy:
         return TwoSteps(feeds, estimator=kind(alpha=0.1, rate=1.0), capped=True, rng=chance())
 
-    found: dict[str, Found] = {}
+    found: dict[str, WorldMeasure] = {}
 
     def measure(name: str, strategy: Strategy, of: CycleWorld, told: bool = False, give: float = budget) -> None:
         scores = run_cycles(of, strategy, give, "divergence" if told else "nothing")
-        found[name] = Found(scores.completeness, scores.requests, scores.freshness)
+        found[name] = WorldMeasure(scores.completeness, scores.requests, scores.freshness)
 
     def spent_by(name: str) -> float:
         """Requests a cycle: two_steps leaves some of what it is given, and is compared at what it takes."""
@@ -137,35 +143,35 @@ def one_world(settings: CycleSettings, budget: float, seed: int, bound_seen: boo
 
     total = float((rates * world.selectivity).sum())
     allowed = budget * settings.measured
-    bound = limits.open_loop(rates, world.selectivity, settings.window, budget) / total
-    found[OPEN_BOUND] = Found(min(bound, 1.0), allowed)
+    bound = limits.bound_open_loop(rates, world.selectivity, settings.window, budget) / total
+    found[OPEN_BOUND] = WorldMeasure(min(bound, 1.0), allowed)
     if bound_seen:
-        bound = limits.seen(rates, world.selectivity, settings.window, budget) / total
-        found[SEEN_BOUND] = Found(min(bound, 1.0), allowed)
-    wanted = world.relevant_before(world.published[-1]) - world.relevant_before(world.published[settings.warmup - 1])
-    bound = limits.clairvoyant(world, budget) * settings.measured / max(int(wanted.sum()), 1)
-    found[CLAIRVOYANT] = Found(bound, allowed)
+        bound = limits.bound_seen(rates, world.selectivity, settings.window, budget) / total
+        found[SEEN_BOUND] = WorldMeasure(min(bound, 1.0), allowed)
+    wanted = world.count_relevant(world.published[-1]) - world.count_relevant(world.published[settings.warmup - 1])
+    bound = limits.bound_clairvoyant(world, budget) * settings.measured / max(int(wanted.sum()), 1)
+    found[CLAIRVOYANT] = WorldMeasure(bound, allowed)
     return found
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     settings = CycleSettings(window=given.window or 10)
     budgets = given.budget or ((30.0,) if given.quick else BUDGETS)
     seeds = given.seeds or (3 if given.quick else 20)
     bound_seen = settings.window <= 10  # 2^(W+1) states: beyond that it is out of reach
     keys = [(budget, seed) for budget in budgets for seed in range(seeds)]
-    worlds = run_all(
-        [Job(one_world, (settings, budget, seed, bound_seen)) for budget, seed in keys], given, progress, "worlds"
+    worlds = run_jobs(
+        [SweepJob(run_world, (settings, budget, seed, bound_seen)) for budget, seed in keys], given, progress, "worlds"
     )
     by_budget = {
         budget: [found for (b, _), found in zip(keys, worlds, strict=True) if b == budget] for budget in budgets
     }
-    rows = [_row(name, budget, found) for budget, found in by_budget.items() for name in found[0]]
-    checks = [check for budget, found in by_budget.items() for check in checks_of(budget, found)]
-    return Result("limit", {"seeds": seeds, **dataclasses.asdict(settings)}, rows, checks)
+    rows = [_make_row(name, budget, found) for budget, found in by_budget.items() for name in found[0]]
+    checks = [check for budget, found in by_budget.items() for check in check_bounds(budget, found)]
+    return ExperimentResult("limit", {"seeds": seeds, **dataclasses.asdict(settings)}, rows, checks)
 
 
-def _row(name: str, budget: float, worlds: list[dict[str, Found]]) -> Row:
+def _make_row(name: str, budget: float, worlds: list[dict[str, WorldMeasure]]) -> Row:
     row: Row = {
         "strategy": name,
         "budget": budget,
@@ -177,7 +183,7 @@ def _row(name: str, budget: float, worlds: list[dict[str, Found]]) -> Row:
     return row
 
 
-def checks_of(budget: float, worlds: list[dict[str, Found]]) -> list[Check]:
+def check_bounds(budget: float, worlds: list[dict[str, WorldMeasure]]) -> list[Check]:
     """The acceptance of the design, and that nobody exceeds the bound of what he knows."""
 
     def mean(name: str) -> float:
@@ -188,18 +194,18 @@ def checks_of(budget: float, worlds: list[dict[str, Found]]) -> list[Check]:
 
     at = f"b = {budget:g}"
     checks = [
-        _at_least(f"{at}: value with known rates reaches the open-loop bound", mean(KNOWN), 0.99 * mean(OPEN_BOUND))
+        _check_least(f"{at}: value with known rates reaches the open-loop bound", mean(KNOWN), 0.99 * mean(OPEN_BOUND))
     ]
     if SEEN_BOUND in worlds[0]:
         text = f"{at}: value with seen divergence reaches its bound"
-        checks.append(_at_least(text, mean(TOLD), 0.97 * mean(SEEN_BOUND)))
+        checks.append(_check_least(text, mean(TOLD), 0.97 * mean(SEEN_BOUND)))
     if budget == 30:
         gets = f"{at}: online, as dear as two_steps with smoothing of censored counts, value gets .04 more"
         known = {"with the rates known": mean(KNOWN_FRESH)}  # what no learning could exceed
         checks += [
-            _at_least(gets, mean(ONLINE_FRESH), mean(TWO_ONLINE) + 0.04, known),
-            _at_least(f"{at}: … and its windows are no less fresh", fresh(ONLINE_FRESH), fresh(TWO_ONLINE)),
-            _at_least(f"{at}: after a change of all rates not below it", mean(CHANGED), mean(TWO_CHANGED)),
+            _check_least(gets, mean(ONLINE_FRESH), mean(TWO_ONLINE) + 0.04, known),
+            _check_least(f"{at}: … and its windows are no less fresh", fresh(ONLINE_FRESH), fresh(TWO_ONLINE)),
+            _check_least(f"{at}: after a change of all rates not below it", mean(CHANGED), mean(TWO_CHANGED)),
         ]
     above = {
         KNOWN: OPEN_BOUND,
@@ -229,7 +235,7 @@ def checks_of(budget: float, worlds: list[dict[str, Found]]) -> list[Check]:
     return checks
 
 
-def _at_least(statement: str, value: float, least: float, beside: dict[str, float] | None = None) -> Check:
+def _check_least(statement: str, value: float, least: float, beside: dict[str, float] | None = None) -> Check:
     return Check(statement, value >= least, f"≥ {least:.4f}", {"value": value, "least": least, **(beside or {})})
 
 
@@ -237,7 +243,7 @@ EXPERIMENT = Experiment(
     name="limit",
     source="ours",
     summary="every kind of knowledge beside the bound of what it allows: open loop, seen divergence, clairvoyant",
-    run=run,
-    draw=limit_figure,
+    run=run_experiment,
+    draw=draw_figure,
     takes=frozenset({"seeds", "window", "budget"}),
 )

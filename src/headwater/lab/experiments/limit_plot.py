@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headwater.lab.experiments.base import Result, Row
-from headwater.lab.plots import COLOURS, LINES, new_figure
+from headwater.lab.experiments.base import ExperimentResult, Row
+from headwater.lab.plots import COLOURS, LINES, create_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BOUND = "bound, "
-OURS, OTHERS = COLOURS[1], COLOURS[0]
+VALUE_COLOUR, OTHER_COLOUR = COLOURS[1], COLOURS[0]
 BOUND_COLOURS = {"open loop": COLOURS[2], "seen divergence": COLOURS[3], "clairvoyant": COLOURS[6]}
 
 
-def limit_figure(result: Result) -> Figure:
+def draw_figure(result: ExperimentResult) -> Figure:
     budgets = sorted({row["budget"] for row in result.rows})
     many = sum(row["budget"] == budgets[0] and not row["strategy"].startswith(BOUND) for row in result.rows)
-    figure, axes = new_figure(1, len(budgets), width=5.6, height=1.6 + 0.3 * many)
+    figure, axes = create_figure(1, len(budgets), width=5.6, height=1.6 + 0.3 * many)
     for axis, budget in zip(axes, budgets, strict=True):
-        _panel(axis, [row for row in result.rows if row["budget"] == budget])
+        _draw_budget(axis, [row for row in result.rows if row["budget"] == budget])
         axis.set_title(f"b = {budget:g} requests per cycle", fontsize=10)
     about = result.settings
     figure.suptitle(
@@ -31,14 +31,14 @@ def limit_figure(result: Result) -> Figure:
     return figure
 
 
-def _panel(axis: Any, rows: list[Row]) -> None:
+def _draw_budget(axis: Any, rows: list[Row]) -> None:
     bounds = {row["strategy"].removeprefix(BOUND): row for row in rows if row["strategy"].startswith(BOUND)}
     shown = sorted(
         (row for row in rows if not row["strategy"].startswith(BOUND)), key=lambda row: -row["completeness"]["mean"]
     )
     for place, row in enumerate(shown):
         mean, sd = row["completeness"]["mean"], row["completeness"]["sd"]
-        colour = OURS if row["strategy"].startswith("value") else OTHERS
+        colour = VALUE_COLOUR if row["strategy"].startswith("value") else OTHER_COLOUR
         axis.errorbar(mean, place, xerr=sd, fmt="o", color=colour, ecolor=colour, capsize=3, markersize=6)
         axis.text(
             0.995, place, f"{mean:.3f}", fontsize=8, va="center", ha="right", transform=axis.get_yaxis_transform()

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.estimate.base import DAY
-from headwater.lab.cycles import generator
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.experiments.network_plot import network_figure
-from headwater.lab.network import NodeQuality, Tree, cascade, grow_by_place, grow_by_profile, quality
-from headwater.lab.one_source import source_of
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.cycles import make_rng
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiments.network_plot import draw_network
+from headwater.lab.network import NetworkTree, NodeQuality, grow_by_place, grow_by_profile, measure_nodes, run_cascade
+from headwater.lab.one_source import select_source
+from headwater.lab.sweep import SweepJob, run_jobs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,9 +31,9 @@ QUERIES, WORDS, RADIUS = 150, 12, 0.8
 PER_DAY_ITEMS, DAYS = 60.0, 10.0
 
 
-def shape_of(alpha: float, seed: int, nodes: int) -> dict[str, float]:
+def measure_shape(alpha: float, seed: int, nodes: int) -> dict[str, float]:
     """Degrees and depth of one network of points in the plane."""
-    tree = place_tree(alpha, seed, nodes)
+    tree = grow_tree(alpha, seed, nodes)
     degrees = tree.degrees
     return {
         "root_degree": float(degrees[0]),
@@ -45,15 +45,15 @@ def shape_of(alpha: float, seed: int, nodes: int) -> dict[str, float]:
     }
 
 
-def place_tree(alpha: float, seed: int, nodes: int) -> Tree:
-    points = generator(seed, 0).random((nodes, 2))
+def grow_tree(alpha: float, seed: int, nodes: int) -> NetworkTree:
+    points = make_rng(seed, 0).random((nodes, 2))
     points[0] = 0.5
     return grow_by_place(points, alpha)
 
 
-def quality_of(alpha: float, seed: int, window: int, interval: float, path: str | None = None) -> list[NodeQuality]:
+def run_tree(alpha: float, seed: int, window: int, interval: float, path: str | None = None) -> list[NodeQuality]:
     """A tree of query feeds over one source with all its words, and what reaches each of them."""
-    rng = generator(seed, 1)
+    rng = make_rng(seed, 1)
     profiles = rng.random((QUERIES + 1, WORDS)) < rng.uniform(0.1, 0.6, (QUERIES + 1, 1))
     profiles[0] = True
     profiles[~profiles.any(1), 0] = True
@@ -64,58 +64,60 @@ def quality_of(alpha: float, seed: int, window: int, interval: float, path: str 
         times = np.sort(rng.random(count) * end)
         words = 1 << rng.integers(0, WORDS, count)  # one word an item
     else:
-        times, words = source_of(path, PER_DAY_ITEMS, WORDS)
+        times, words = select_source(path, PER_DAY_ITEMS, WORDS)
         end = float(times[-1])
     edge = min(2 * DAY, end / 5)  # the first items have no past, the last no time to travel
-    have = cascade(tree, profiles, times, words, window, interval, rng.random(QUERIES + 1) * interval)
+    have = run_cascade(tree, profiles, times, words, window, interval, rng.random(QUERIES + 1) * interval)
     samples = rng.uniform(edge, end - edge, 100)
-    return quality(have, tree, profiles, times, words, window, edge, end - edge, samples)
+    return measure_nodes(have, tree, profiles, times, words, window, edge, end - edge, samples)
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (4 if given.quick else 20)
     nodes = 600 if given.quick else NODES
     if given.trace is not None:
-        source_of(str(given.trace), PER_DAY_ITEMS, WORDS)  # says at once if there is none
+        select_source(str(given.trace), PER_DAY_ITEMS, WORDS)  # says at once if there is none
     window = given.window or 20
-    per_day = given.one_rate("network", 24.0)
+    per_day = given.single_rate("network", 24.0)
     interval = DAY / per_day
     rows: list[Row] = []
     keys = (STAR, *ALPHAS)
-    jobs = [Job(shape_of, (alpha, seed, nodes)) for alpha in keys for seed in range(seeds)]
-    found = run_all(jobs, given, progress, "networks")
+    jobs = [SweepJob(measure_shape, (alpha, seed, nodes)) for alpha in keys for seed in range(seeds)]
+    found = run_jobs(jobs, given, progress, "networks")
     forms: dict[float, list[dict[str, float]]] = {}
     for place, alpha in enumerate(keys):
         forms[alpha] = found[place * seeds : (place + 1) * seeds]
         measured = {key: mean_sd([form[key] for form in forms[alpha]]) for key in found[0]}
         rows.append({"network": "points", "alpha": alpha} | measured)
-    by_hops = _cascades(given, progress, rows, seeds, window, interval)
+    by_hops = _add_cascades(given, progress, rows, seeds, window, interval)
     settings = {"seeds": seeds, "nodes": nodes, "queries": QUERIES, "words": WORDS, "radius": RADIUS}
     settings |= {"window": window, "per_day": per_day, "items_per_day": PER_DAY_ITEMS}
     data: dict[str, Any] = {"by_hops": by_hops, "picture_nodes": 1500 if given.quick else PICTURE_NODES}
-    result = Result("network", settings, rows, _shape_checks(forms, nodes) + _checks(by_hops, interval), data=data)
+    result = ExperimentResult(
+        "network", settings, rows, _check_shapes(forms, nodes) + _check_cascades(by_hops, interval), data=data
+    )
     if given.trace is not None:
         result.settings["trace"] = given.trace.name
-        real = _cascades(given, progress, rows, seeds, window, interval, given.trace)
+        real = _add_cascades(given, progress, rows, seeds, window, interval, given.trace)
         result.checks += [
             dataclasses.replace(check, statement=f"on {given.trace.name}: {check.statement}")
-            for check in _checks(real, interval)
+            for check in _check_cascades(real, interval)
         ]
     return result
 
 
-def _cascades(
+def _add_cascades(
     given: LabSettings, progress: Progress, rows: list[Row], seeds: int, window: int, interval: float,
     trace: Path | None = None,
 ) -> dict[float, dict[int, dict[str, float]]]:  # fmt: skip
     """Quality by hops for every α, over all seeds; its rows are added to `rows`."""
     more, name = ((), "profiles") if trace is None else ((str(trace),), f"profiles on {trace.name}")
-    jobs = [Job(quality_of, (alpha, seed, window, interval, *more)) for alpha in ALPHAS for seed in range(seeds)]
-    runs = run_all(jobs, given, progress, "cascades" if trace is None else "trace")
+    jobs = [SweepJob(run_tree, (alpha, seed, window, interval, *more)) for alpha in ALPHAS for seed in range(seeds)]
+    runs = run_jobs(jobs, given, progress, "cascades" if trace is None else "trace")
     by_hops: dict[float, dict[int, dict[str, float]]] = {}
     for place, alpha in enumerate(ALPHAS):
         served = [node for run_of in runs[place * seeds : (place + 1) * seeds] for node in run_of]
-        by_hops[alpha] = _by_hops(served)
+        by_hops[alpha] = _average_by_hops(served)
         for hops, values in by_hops[alpha].items():
             rows.append(
                 {"network": name, "alpha": alpha, "hops": hops, "nodes": values["nodes"]}
@@ -125,7 +127,7 @@ def _cascades(
     return by_hops
 
 
-def _by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
+def _average_by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
     """Means over all nodes that are as many hops from the source, where there are at least ten."""
     table = {}
     for hops in sorted({node.hops for node in served}):
@@ -142,7 +144,7 @@ def _by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
     return table
 
 
-def _shape_checks(forms: dict[float, list[dict[str, float]]], nodes: int) -> list[Check]:
+def _check_shapes(forms: dict[float, list[dict[str, float]]], nodes: int) -> list[Check]:
     def mean(alpha: float, key: str) -> float:
         return float(np.mean([form[key] for form in forms[alpha]]))
 
@@ -174,7 +176,7 @@ def _shape_checks(forms: dict[float, list[dict[str, float]]], nodes: int) -> lis
     ]
 
 
-def _checks(by_hops: dict[float, dict[int, dict[str, float]]], interval: float) -> list[Check]:
+def _check_cascades(by_hops: dict[float, dict[int, dict[str, float]]], interval: float) -> list[Check]:
     by_hops = {alpha: table for alpha, table in by_hops.items() if table}
     delays = {
         f"α = {alpha:g}, {hops} hops": values["mean_delay_s"] / interval
@@ -221,15 +223,15 @@ def _checks(by_hops: dict[float, dict[int, dict[str, float]]], interval: float) 
     ]
 
 
-def draw(result: Result) -> Figure:
-    return network_figure(result, place_tree, generator)
+def draw_figure(result: ExperimentResult) -> Figure:
+    return draw_network(result, grow_tree, make_rng)
 
 
 EXPERIMENT = Experiment(
     "network",
     "Horincar's thesis, 1.6",
     "topologies for α = 4, 20, 100 with their degrees; completeness, freshness and delay along cascades",
-    run,
-    draw,
+    run_experiment,
+    draw_figure,
     frozenset({"seeds", "trace", "window", "per_day"}),
 )

@@ -7,35 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.lab.experiments.base import Result
-from headwater.lab.plots import COLOURS, new_figure, style
+from headwater.lab.experiments.base import ExperimentResult
+from headwater.lab.plots import COLOURS, create_figure, line_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ALPHAS = (4.0, 20.0, 100.0)
-MEASURES = (
+DRAWN_ALPHAS = (4.0, 20.0, 100.0)
+DRAWN_MEASURES = (
     ("completeness", "completeness", 1.0),
     ("freshness", "freshness", 1.0),
     ("mean_delay_s", "mean delay (h)", 3600.0),
 )
-WORDS = {4.0: "a few hubs", 20.0: "clusters", 100.0: "chains of near neighbours"}
+ALPHA_LABELS = {4.0: "a few hubs", 20.0: "clusters", 100.0: "chains of near neighbours"}
 
 
-def network_figure(result: Result, grow: Callable[..., Any], generator: Callable[..., Any]) -> Figure:
-    figure, axes = new_figure(3, 3, width=4.8, height=4.0)
+def draw_network(result: ExperimentResult, grow: Callable[..., Any], generator: Callable[..., Any]) -> Figure:
+    figure, axes = create_figure(3, 3, width=4.8, height=4.0)
     nodes = result.data["picture_nodes"]
     points = generator(0, 0).random((nodes, 2))
     points[0] = 0.5
-    for column, alpha in enumerate(ALPHAS):
+    for column, alpha in enumerate(DRAWN_ALPHAS):
         tree = grow(alpha, 0, nodes)
-        _picture(axes[column], points, tree, f"α = {alpha:g}: {WORDS[alpha]}")
-        _degrees(axes[3 + column], tree.degrees, alpha)
-    for column, (key, label, scale) in enumerate(MEASURES):
+        _draw_tree(axes[column], points, tree, f"α = {alpha:g}: {ALPHA_LABELS[alpha]}")
+        _draw_degrees(axes[3 + column], tree.degrees, alpha)
+    for column, (key, label, scale) in enumerate(DRAWN_MEASURES):
         axis = axes[6 + column]
         for place, (alpha, table) in enumerate(result.data["by_hops"].items()):
             values = [row[key] / scale for row in table.values()]
-            axis.plot(list(table), values, label=f"α = {alpha:g}", **style(place))
+            axis.plot(list(table), values, label=f"α = {alpha:g}", **line_style(place))
         axis.set_xlabel("hops from the source")
         axis.set_ylabel(label)
         axis.set_title(f"{label.split(' (')[0].capitalize()} along the cascade", fontsize=10)
@@ -45,7 +45,7 @@ def network_figure(result: Result, grow: Callable[..., Any], generator: Callable
     return figure
 
 
-def _picture(axis: Any, points: Any, tree: Any, title: str) -> None:
+def _draw_tree(axis: Any, points: Any, tree: Any, title: str) -> None:
     from matplotlib.collections import LineCollection
 
     child = np.arange(1, len(points))
@@ -62,7 +62,7 @@ def _picture(axis: Any, points: Any, tree: Any, title: str) -> None:
     axis.set_title(title, fontsize=10)
 
 
-def _degrees(axis: Any, degrees: Any, alpha: float) -> None:
+def _draw_degrees(axis: Any, degrees: Any, alpha: float) -> None:
     values, often = np.unique(degrees[degrees > 0], return_counts=True)
     above = often[::-1].cumsum()[::-1] / len(degrees)
     axis.loglog(values, above, ".", color=COLOURS[0], markersize=4)

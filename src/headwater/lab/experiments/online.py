@@ -14,18 +14,25 @@ import numpy as np
 from headwater.errors import TraceError
 from headwater.estimate import ESTIMATORS
 from headwater.estimate.base import Estimator, Floats
-from headwater.estimate.periodic import Periodic
+from headwater.estimate.periodic import PeriodicRate
 from headwater.lab import activity, shapes
-from headwater.lab.activity import Shape
-from headwater.lab.cycles import CycleScores, CycleSettings, generator, run_cycles, world_of
-from headwater.lab.estimation import CYCLE, PER_DAY, Counts, follow, reference_model, refresh_plan
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.experiments.online_checks import checks_of, trace_checks
-from headwater.lab.experiments.online_plot import online_figure
+from headwater.lab.activity import DayShape
+from headwater.lab.cycles import CycleScores, CycleSettings, make_random_world, make_rng, run_cycles
+from headwater.lab.estimation import (
+    CYCLE_SECONDS,
+    CYCLES_PER_DAY,
+    ItemCounts,
+    average_day,
+    draw_refreshes,
+    measure_error,
+)
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiments.online_checks import check_all, check_trace_errors
+from headwater.lab.experiments.online_plot import draw_figure
 from headwater.lab.strategies import make
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces import load_trace
-from headwater.lab.worlds import family
+from headwater.lab.worlds import list_shapes
 
 SHAPES = ("peaks", "uniform", "waves")
 MODELS = ("single", "periodic", "hybrid")
@@ -39,97 +46,111 @@ PHASE_WEEKS = 16
 WINDOW = 20
 
 
-def shape_counts(shape: str, feeds: int, days: int, rng: np.random.Generator) -> Counts:
+def draw_counts(shape: str, feeds: int, days: int, rng: np.random.Generator) -> ItemCounts:
     """Items of feeds of one shape in every cycle of ten minutes."""
     kind: Any = shape
-    choices = family(kind)
+    choices = list_shapes(kind)
     chosen = [choices[int(rng.integers(len(choices)))] for _ in range(feeds)]
-    edges = np.arange(PER_DAY + 1) * CYCLE
-    day = np.array([np.diff(shapes.cumulated(each, edges)) for each in chosen]).T * PER_FEED / shapes.DAY
+    edges = np.arange(CYCLES_PER_DAY + 1) * CYCLE_SECONDS
+    day = np.array([np.diff(shapes.integrate_shape(each, edges)) for each in chosen]).T * PER_FEED / shapes.DAY
     return np.asarray(rng.poisson(np.tile(day, (days, 1))))
 
 
-def model(name: str, alpha: float) -> Estimator:
+def make_model(name: str, alpha: float) -> Estimator:
     kind: Any = ESTIMATORS[name]  # all three take α; estimators in general do not
     made: Estimator = kind(0, alpha=alpha)
     return made
 
 
-def divergence_errors(shape: str, name: str, alpha: float, hours: float, seeds: int) -> Floats:
+def measure_errors(shape: str, name: str, alpha: float, hours: float, seeds: int) -> Floats:
     """Eq. 7.4 for every seed, as a share of a day's items. Feeds are independent, so all seeds run as one array."""
     days = WARMUP_DAYS + MEASURED_DAYS
-    rngs = [generator(seed, SHAPES.index(shape), 7) for seed in range(seeds)]
-    counts = np.hstack([shape_counts(shape, FEEDS, days, rng) for rng in rngs])
-    plan = np.hstack([refresh_plan(days * PER_DAY, FEEDS, hours, rng) for rng in rngs])
+    rngs = [make_rng(seed, SHAPES.index(shape), 7) for seed in range(seeds)]
+    counts = np.hstack([draw_counts(shape, FEEDS, days, rng) for rng in rngs])
+    plan = np.hstack([draw_refreshes(days * CYCLES_PER_DAY, FEEDS, hours, rng) for rng in rngs])
     groups = np.repeat(np.arange(seeds), FEEDS)
-    return follow(model(name, alpha), counts, plan, groups, WARMUP_DAYS * PER_DAY).divergence / PER_FEED
+    return (
+        measure_error(make_model(name, alpha), counts, plan, groups, WARMUP_DAYS * CYCLES_PER_DAY).divergence / PER_FEED
+    )
 
 
-def changing_feed(hours: float, seeds: int, phase_weeks: int) -> Floats:
+def follow_changing_feed(hours: float, seeds: int, phase_weeks: int) -> Floats:
     """Distance between the true and the periodic model at the end of every week, weeks × seeds."""
     weeks = 3 * phase_weeks
     parts, plans = [], []
     for seed in range(seeds):
-        rng = generator(seed, 99)
+        rng = make_rng(seed, 99)
         order = ("uniform", "peaks", "waves")
-        parts.append(np.vstack([shape_counts(shape, 1, phase_weeks * 7, rng) for shape in order]))
-        plans.append(refresh_plan(weeks * 7 * PER_DAY, 1, hours, rng))
+        parts.append(np.vstack([draw_counts(shape, 1, phase_weeks * 7, rng) for shape in order]))
+        plans.append(draw_refreshes(weeks * 7 * CYCLES_PER_DAY, 1, hours, rng))
     counts = np.hstack(parts)
     everyone = np.zeros(seeds, dtype=np.int64)
-    found = follow(model("periodic", 0.1), counts, np.hstack(plans), everyone, counts.shape[0], weekly=True)
-    truth = np.array([reference_model(counts, week + 1) for week in range(weeks)])
+    found = measure_error(make_model("periodic", 0.1), counts, np.hstack(plans), everyone, counts.shape[0], weekly=True)
+    truth = np.array([average_day(counts, week + 1) for week in range(weeks)])
     return np.asarray(np.sqrt(((found.models - truth) ** 2).sum(2)) / PER_FEED)
 
 
-def with_two_steps(shape: str, name: str, hours: float, seed: int) -> CycleScores:
+def run_two_steps(shape: str, name: str, hours: float, seed: int) -> CycleScores:
     """two_steps on ten feeds of one shape, each refreshed every `hours` on average, believing a model."""
     days = 7 + QUALITY_DAYS
-    rng = generator(seed, SHAPES.index(shape), 8)
-    counts = shape_counts(shape, FEEDS, days, rng)
-    size = CycleSettings(feeds=FEEDS, window=WINDOW, warmup=7 * PER_DAY, measured=QUALITY_DAYS * PER_DAY, seconds=CYCLE)
-    world = world_of(size, counts, np.ones(FEEDS), rng)
+    rng = make_rng(seed, SHAPES.index(shape), 8)
+    counts = draw_counts(shape, FEEDS, days, rng)
+    size = CycleSettings(
+        feeds=FEEDS,
+        window=WINDOW,
+        warmup=7 * CYCLES_PER_DAY,
+        measured=QUALITY_DAYS * CYCLES_PER_DAY,
+        seconds=CYCLE_SECONDS,
+    )
+    world = make_random_world(size, counts, np.ones(FEEDS), rng)
     if name == "known":
-        estimator: Estimator = _known(counts)
+        estimator: Estimator = _make_known_model(counts)
     else:
-        estimator = model(name, 0.1)
-    strategy = make("two_steps", FEEDS, estimator=estimator, rng=generator(seed, 9))
+        estimator = make_model(name, 0.1)
+    strategy = make("two_steps", FEEDS, estimator=estimator, rng=make_rng(seed, 9))
     return run_cycles(world, strategy, FEEDS / (hours * 6), knowledge="nothing", censored=False)
 
 
-def _known(counts: Counts) -> Periodic:
+def _make_known_model(counts: ItemCounts) -> PeriodicRate:
     """The publication model of the whole run, known beforehand and never updated (the thesis' offline case)."""
     days = counts.reshape(-1, 24, 6, counts.shape[1]).sum(2).mean(0).T
-    known = Periodic(counts.shape[1], alpha=0.0)
+    known = PeriodicRate(counts.shape[1], alpha=0.0)
     known.set_slots(np.arange(counts.shape[1]), np.maximum(days, 1e-6))
     return known
 
 
-def trace_errors(path: Path, hours: tuple[float, ...]) -> dict[str, dict[str, list[float]]]:
+def measure_trace_errors(path: Path, hours: tuple[float, ...]) -> dict[str, dict[str, list[float]]]:
     """Divergence errors on up to ten feeds of each shape with at least ten items a day, over their last four weeks."""
     trace = load_trace(path)
-    last = trace.between(trace.end - 28 * shapes.DAY, trace.end + 1)
-    counted = activity.hourly(last)
-    labels = activity.daily_shapes(counted.mean, share=0.8)
+    last = trace.select_period(trace.end - 28 * shapes.DAY, trace.end + 1)
+    counted = activity.count_by_hour(last)
+    labels = activity.classify_shapes(counted.mean, share=0.8)
     found: dict[str, dict[str, list[float]]] = {}
-    for shape in Shape:
+    for shape in DayShape:
         busy = np.flatnonzero((last.counts >= 280) & (labels == shape))[:FEEDS]
         if not len(busy):
             continue
-        chosen = last.only(busy)
-        cycle = ((chosen.times - last.start) // CYCLE).astype(np.int64)
-        counts = np.zeros((28 * PER_DAY, len(busy)))
+        chosen = last.select_feeds(busy)
+        cycle = ((chosen.times - last.start) // CYCLE_SECONDS).astype(np.int64)
+        counts = np.zeros((28 * CYCLES_PER_DAY, len(busy)))
         inside = cycle < len(counts)
-        np.add.at(counts, (cycle[inside], chosen.owner()[inside]), 1)
+        np.add.at(counts, (cycle[inside], chosen.item_feeds()[inside]), 1)
         # Normalised as in the thesis: what counts is the shape, not how much a feed publishes. Ten thousandths of a
         # day's items keep the counts whole.
         normal = np.round(counts / counts.sum(0) * 28 * 10_000).astype(np.int64)
         label = shape.name.lower()
         found[label] = {name: [] for name in MODELS}
         for each in hours:
-            plan = refresh_plan(len(counts), len(busy), each, generator(0, int(shape), round(each * 10)))
+            plan = draw_refreshes(len(counts), len(busy), each, make_rng(0, int(shape), round(each * 10)))
             for name in MODELS:
                 errors = [
-                    follow(model(name, a), normal, plan, np.zeros(len(busy), dtype=np.int64), WARMUP_DAYS * PER_DAY)
+                    measure_error(
+                        make_model(name, a),
+                        normal,
+                        plan,
+                        np.zeros(len(busy), dtype=np.int64),
+                        WARMUP_DAYS * CYCLES_PER_DAY,
+                    )
                     for a in ALPHAS
                 ]
                 found[label][name].append(min(float(each_error.divergence[0]) for each_error in errors) / 10_000)
@@ -138,22 +159,22 @@ def trace_errors(path: Path, hours: tuple[float, ...]) -> dict[str, dict[str, li
     return found
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (2 if given.quick else 20)
     hours = (1.0, 8.0, 24.0) if given.quick else HOURS
     phase = 6 if given.quick else PHASE_WEEKS
     rows: list[Row] = []
-    errors = _error_rows(given, progress, seeds, hours, rows)
-    quality = _quality_rows(given, progress, seeds, QUALITY_HOURS, rows)
-    jobs = [Job(changing_feed, (each, seeds, phase)) for each in (1.0, 24.0)]
-    distance = dict(zip(("1 h", "24 h"), run_all(jobs, given, progress, "changing feeds"), strict=True))
-    checks: list[Check] = checks_of(errors, quality, distance, hours, QUALITY_HOURS, phase)
+    errors = _add_error_rows(given, progress, seeds, hours, rows)
+    quality = _add_quality_rows(given, progress, seeds, QUALITY_HOURS, rows)
+    jobs = [SweepJob(follow_changing_feed, (each, seeds, phase)) for each in (1.0, 24.0)]
+    distance = dict(zip(("1 h", "24 h"), run_jobs(jobs, given, progress, "changing feeds"), strict=True))
+    checks: list[Check] = check_all(errors, quality, distance, hours, QUALITY_HOURS, phase)
     settings = {"seeds": seeds, "feeds": FEEDS, "items_per_day": PER_FEED, "window": WINDOW, "hours": list(hours)}
     data = {"errors": errors, "quality": quality, "distance": distance, "hours": hours, "phase": phase}
     data["quality_hours"] = QUALITY_HOURS
-    result = Result("online", settings, rows, checks, data=data)
+    result = ExperimentResult("online", settings, rows, checks, data=data)
     if given.trace is not None:
-        real = trace_errors(given.trace, hours)
+        real = measure_trace_errors(given.trace, hours)
         result.settings["trace"] = given.trace.name
         for shape, by_model in real.items():
             for name, values in by_model.items():
@@ -161,16 +182,16 @@ def run(given: LabSettings, progress: Progress) -> Result:
                     label = f"{shape} of {given.trace.name}"
                     row = {"shape": label, "strategy": name, "hours": each, "budget": 24.0 / each}
                     result.rows.append(row | {"divergence_error": value})
-        result.checks += trace_checks(real, hours, given.trace.name)
+        result.checks += check_trace_errors(real, hours, given.trace.name)
     return result
 
 
-def _error_rows(
+def _add_error_rows(
     given: LabSettings, progress: Progress, seeds: int, hours: tuple[float, ...], rows: list[Row]
 ) -> dict[tuple[str, str, float], Floats]:
     keys = [(shape, name, each) for shape in SHAPES for name in MODELS for each in hours]
-    jobs = [Job(divergence_errors, (s, n, a, h, seeds)) for s, n, h in keys for a in ALPHAS]
-    found = np.array(run_all(jobs, given, progress, "divergence errors")).reshape(len(keys), len(ALPHAS), seeds)
+    jobs = [SweepJob(measure_errors, (s, n, a, h, seeds)) for s, n, h in keys for a in ALPHAS]
+    found = np.array(run_jobs(jobs, given, progress, "divergence errors")).reshape(len(keys), len(ALPHAS), seeds)
     best: dict[tuple[str, str, float], Floats] = {}
     for key, by_alpha in zip(keys, found, strict=True):
         place = int(by_alpha.mean(1).argmin())
@@ -183,12 +204,12 @@ def _error_rows(
     return best
 
 
-def _quality_rows(
+def _add_quality_rows(
     given: LabSettings, progress: Progress, seeds: int, hours: tuple[float, ...], rows: list[Row]
 ) -> dict[tuple[str, str, float], tuple[Floats, Floats]]:
     keys = [(shape, name, each) for shape in SHAPES for name in ("known", *MODELS) for each in hours]
-    jobs = [Job(with_two_steps, (s, n, h, seed)) for s, n, h in keys for seed in range(seeds)]
-    scores = run_all(jobs, given, progress, "two_steps")
+    jobs = [SweepJob(run_two_steps, (s, n, h, seed)) for s, n, h in keys for seed in range(seeds)]
+    scores = run_jobs(jobs, given, progress, "two_steps")
     quality = {}
     for place, key in enumerate(keys):
         mine: list[CycleScores] = scores[place * seeds : (place + 1) * seeds]
@@ -208,7 +229,7 @@ EXPERIMENT = Experiment(
     "online",
     "Horincar's thesis, figs 7.6–7.10",
     "single, periodic and hybrid estimation by daily shape and refresh rate, alone and inside two_steps",
-    run,
-    online_figure,
+    run_experiment,
+    draw_figure,
     frozenset({"seeds", "trace"}),
 )

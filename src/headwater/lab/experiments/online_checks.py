@@ -9,22 +9,22 @@ import numpy as np
 from headwater.estimate.base import Floats
 from headwater.lab.experiments.base import Check
 
-Errors = Mapping[tuple[str, str, float], Floats]
-Quality = Mapping[tuple[str, str, float], tuple[Floats, Floats]]
+ErrorsByKey = Mapping[tuple[str, str, float], Floats]
+QualityByKey = Mapping[tuple[str, str, float], tuple[Floats, Floats]]
 
 
-def checks_of(
-    errors: Errors,
-    quality: Quality,
+def check_all(
+    errors: ErrorsByKey,
+    quality: QualityByKey,
     distance: Mapping[str, Floats],
     hours: Sequence[float],
     quality_hours: Sequence[float],
     phase: int,
 ) -> list[Check]:
-    return [*_followed(distance, phase), *_errors(errors, hours), *_quality(quality, quality_hours)]
+    return [*_check_following(distance, phase), *_check_errors(errors, hours), *_check_quality(quality, quality_hours)]
 
 
-def _followed(distance: Mapping[str, Floats], phase: int) -> list[Check]:
+def _check_following(distance: Mapping[str, Floats], phase: int) -> list[Check]:
     """Figures 7.6 and 7.7: distances at the end of each phase, and whether they still fall within it."""
     ends = [phase * (k + 1) - 1 for k in range(3)]
     often = {f"1 h, week {end + 1}": float(distance["1 h"][end].mean()) for end in ends}
@@ -50,7 +50,7 @@ def _followed(distance: Mapping[str, Floats], phase: int) -> list[Check]:
     ]
 
 
-def _ratio(errors: Errors, shape: str, hours: Sequence[float]) -> dict[str, float]:
+def _error_ratios(errors: ErrorsByKey, shape: str, hours: Sequence[float]) -> dict[str, float]:
     """Error of periodic over that of single, per refresh interval."""
     return {
         f"{each:g} h": float(errors[shape, "periodic", each].mean() / errors[shape, "single", each].mean())
@@ -58,9 +58,9 @@ def _ratio(errors: Errors, shape: str, hours: Sequence[float]) -> dict[str, floa
     }
 
 
-def _errors(errors: Errors, hours: Sequence[float]) -> list[Check]:
-    waves, flat = _ratio(errors, "waves", hours), _ratio(errors, "uniform", hours)
-    peaks = _ratio(errors, "peaks", hours)
+def _check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
+    waves, flat = _error_ratios(errors, "waves", hours), _error_ratios(errors, "uniform", hours)
+    peaks = _error_ratios(errors, "peaks", hours)
     often = {key: value for key, value in peaks.items() if float(key[:-2]) <= 1.0}
     rare = {key: value for key, value in peaks.items() if float(key[:-2]) >= 8.0}
     chosen = {
@@ -110,7 +110,7 @@ def _errors(errors: Errors, hours: Sequence[float]) -> list[Check]:
     ]
 
 
-def _quality(quality: Quality, hours: Sequence[float]) -> list[Check]:
+def _check_quality(quality: QualityByKey, hours: Sequence[float]) -> list[Check]:
     def gap(shape: str, each: float, measure: int) -> float:
         return float((quality[shape, "periodic", each][measure] - quality[shape, "single", each][measure]).mean())
 
@@ -155,7 +155,9 @@ def _quality(quality: Quality, hours: Sequence[float]) -> list[Check]:
     ]
 
 
-def trace_checks(real: Mapping[str, Mapping[str, Sequence[float]]], hours: Sequence[float], name: str) -> list[Check]:
+def check_trace_errors(
+    real: Mapping[str, Mapping[str, Sequence[float]]], hours: Sequence[float], name: str
+) -> list[Check]:
     """The statement about waves, and that about uniform feeds, on a real trace."""
     checks = []
     for shape, low, high, text in (

@@ -19,47 +19,47 @@ import numpy as np
 
 from headwater.errors import TraceError
 from headwater.estimate.base import DAY
-from headwater.lab.equal import Fitted, Knob, at_equal_cost, knob_of, priced, sample
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row
-from headwater.lab.experiments.peers_plot import peers_figure
-from headwater.lab.open_loop import OpenLoop
-from headwater.lab.replay import Protocol, replay
-from headwater.lab.scores import Scores, score
+from headwater.lab.equal import CostKnob, FittedReplay, choose_knob, price_knob, replay_at_cost, sample_by_activity
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row
+from headwater.lab.experiments.peers_plot import draw_figure
+from headwater.lab.open_loop import OpenLoopStrategy
+from headwater.lab.replay import ReplaySettings, replay_trace
+from headwater.lab.scores import ReplayScores, score_replay
 from headwater.lab.strategies import check_names, kind_of, made
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces import Trace, load_trace
 from headwater.schedule import STRATEGIES
-from headwater.schedule.base import Interval, Strategy
-from headwater.schedule.scheduled import Scheduled
+from headwater.schedule.base import IntervalStrategy, Strategy
+from headwater.schedule.scheduled import RetrievalScheduleStrategy
 from headwater.schedule.value import Value
 
 RATES = (0.25, 1.0, 4.0)
 ONLINE, BARE, OPEN = "value_online", "value_without_plan", "open_loop"
 FORESIGHT = frozenset({OPEN})  # knows each feed's true mean rate
-ABSENT = frozenset({"reference", "value_index"})  # everything at every tick; and the index for worlds of cycles
-COSTLY = 20_000_000  # refreshes in a replay of a rule as it is; longer ones look at a sample of the feeds
-MOST = 4_000_000  # refreshes of each replay at equal cost; beyond, a sample of the feeds is replayed
-LONGEST = 3000.0  # days of a trace that are replayed, its last ones
-FEWEST = 0.02  # share of the items that must be among them: a few dates far ahead are mistakes, no trace
+LEFT_OUT = frozenset({"reference", "value_index"})  # everything at every tick; and the index for worlds of cycles
+MOST_OWN_REFRESHES = 20_000_000  # refreshes in a replay of a rule as it is; longer ones look at a sample of the feeds
+MOST_REFRESHES = 4_000_000  # refreshes of each replay at equal cost; beyond, a sample of the feeds is replayed
+LONGEST_DAYS = 3000.0  # days of a trace that are replayed, its last ones
+LEAST_SHARE = 0.02  # share of the items that must be among them: a few dates far ahead are mistakes, no trace
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     if given.trace is None:
         raise TraceError("The experiment peers needs a trace: give --trace FILE (Parquet or CSV).")
     window = given.window or 20
     warmup = 14.0 if given.warmup_days is None else given.warmup_days
-    protocol = Protocol(window=window, warmup_days=warmup)
+    protocol = ReplaySettings(window=window, warmup_days=warmup)
     highest = max(given.per_day or RATES)
-    whole, trace = load_trace(given.trace), _trace(str(given.trace), given.quick, highest)
-    _, measured, end = protocol.span(trace)
-    names = check_names(given.strategies, all_names()) or all_names()
+    whole, trace = load_trace(given.trace), _load_reduced(str(given.trace), given.quick, highest)
+    _, measured, end = protocol.time_span(trace)
+    names = check_names(given.strategies, list_strategies()) or list_strategies()
     key = (str(given.trace), given.quick, highest, window, warmup)
-    jobs = [Job(one_run, (*key, name, rate)) for rate in given.per_day or RATES for name in names]
+    jobs = [SweepJob(run_at_cost, (*key, name, rate)) for rate in given.per_day or RATES for name in names]
     if not given.per_day:
-        jobs += [Job(as_it_is, (*key, name)) for name in names if _has_own_rate(name)]
+        jobs += [SweepJob(run_as_is, (*key, name)) for name in names if _has_own_rate(name)]
     # The longest first, so that no core waits for them at the end.
-    order = sorted(range(len(jobs)), key=lambda k: -_weight(jobs[k]))
-    found = run_all([jobs[k] for k in order], given, progress, "replays")
+    order = sorted(range(len(jobs)), key=lambda k: -_estimate_work(jobs[k]))
+    found = run_jobs([jobs[k] for k in order], given, progress, "replays")
     rows: list[Row] = [row for _, row in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
     about = {
         "trace": Path(given.trace).name,
@@ -70,40 +70,46 @@ def run(given: LabSettings, progress: Progress) -> Result:
         "feeds": trace.feeds,
         "items": int((trace.times >= measured).sum()),
         "measured_days": round((end - measured) / DAY, 3),
-        "ticks_s": [protocol.ticks(trace, rate) for rate in given.per_day or RATES],
+        "ticks_s": [protocol.tick_seconds(trace, rate) for rate in given.per_day or RATES],
     }
-    return Result("peers", about, rows, checks_of(rows), [*reduced(whole, trace), *notes_of(rows)])
+    return ExperimentResult(
+        "peers", about, rows, check_value(rows), [*describe_reduction(whole, trace), *list_notes(rows)]
+    )
 
 
-def all_names() -> tuple[str, ...]:
+def list_strategies() -> tuple[str, ...]:
     """`value` and its variants first, then every registered strategy that can be given a cost."""
-    others = [name for name in STRATEGIES if name not in ABSENT and name != "value"]
+    others = [name for name in STRATEGIES if name not in LEFT_OUT and name != "value"]
     return ("value", ONLINE, BARE, OPEN, *others)
 
 
 @lru_cache(maxsize=2)
-def _trace(path: str, quick: bool, per_day: float) -> Trace:
+def _load_reduced(path: str, quick: bool, per_day: float) -> Trace:
     """The trace, or as much of it as can be replayed some hundred times in minutes."""
     trace = load_trace(path)
     if quick:
-        return trace.only(np.arange(0, trace.feeds, max(trace.feeds // 150, 1)))
-    if trace.days > LONGEST:
+        return trace.select_feeds(np.arange(0, trace.feeds, max(trace.feeds // 150, 1)))
+    if trace.days > LONGEST_DAYS:
         items = len(trace.times)
-        trace = trace.between(trace.end - LONGEST * DAY, np.inf)
-        if len(trace.times) < FEWEST * items:
+        trace = trace.select_period(trace.end - LONGEST_DAYS * DAY, np.inf)
+        if len(trace.times) < LEAST_SHARE * items:
             raise TraceError(
                 f"The trace {Path(path).name} goes up to {datetime.fromtimestamp(trace.end, UTC):%Y-%m-%d}, but of its "
-                f"{items:,} items only {len(trace.times):,} lie in the last {LONGEST:,.0f} days: remove the rows whose "
+                f"{items:,} items only {len(trace.times):,} lie in the last {LONGEST_DAYS:,.0f} days: remove the rows whose "
                 "dates are wrong."
             )
-    return sample(trace, max(int(MOST / (trace.days * per_day)), 100)) if _cost(trace, per_day) > MOST else trace
+    return (
+        sample_by_activity(trace, max(int(MOST_REFRESHES / (trace.days * per_day)), 100))
+        if _count_refreshes(trace, per_day) > MOST_REFRESHES
+        else trace
+    )
 
 
-def _cost(trace: Trace, per_day: float) -> float:
+def _count_refreshes(trace: Trace, per_day: float) -> float:
     return trace.feeds * trace.days * per_day
 
 
-def reduced(whole: Trace, used: Trace) -> list[str]:
+def describe_reduction(whole: Trace, used: Trace) -> list[str]:
     """What was left out of a trace that is too large to be replayed wholly."""
     if used.feeds == whole.feeds and used.start == whole.start:
         return []
@@ -113,45 +119,49 @@ def reduced(whole: Trace, used: Trace) -> list[str]:
     ]
 
 
-def knob(name: str, trace: Trace, protocol: Protocol, per_day: float) -> Knob:
+def make_knob(name: str, trace: Trace, protocol: ReplaySettings, per_day: float) -> CostKnob:
     """How the strategy called `name` is brought to a cost."""
     start = 0.08 / per_day**2  # the price of most traces lies within a factor of ten of it
     if name == "value":
-        return priced(lambda price: Value(price=price, fast=True), per_day, start)
+        return price_knob(lambda price: Value(price=price, fast=True), per_day, start)
     if name == BARE:
-        return priced(lambda price: Value(price=price, plan=False, fast=True), per_day, start)
+        return price_knob(lambda price: Value(price=price, plan=False, fast=True), per_day, start)
     if name == OPEN:
-        return dataclasses.replace(knob_of(lambda: OpenLoop.of(trace, protocol), per_day), sampled=False)
-    return knob_of(_new(name), per_day)
+        return dataclasses.replace(
+            choose_knob(lambda: OpenLoopStrategy.from_trace(trace, protocol), per_day), sampled=False
+        )
+    return choose_knob(_strategy_factory(name), per_day)
 
 
-def _new(name: str) -> Callable[[], Strategy]:
+def _strategy_factory(name: str) -> Callable[[], Strategy]:
     more: dict[str, Any] = {"rng": 0} if name in ("two_steps", "only_tau", "only_sat", "top_utility") else {}
     return lambda: made(name, **more)
 
 
-def one_run(path: str, quick: bool, highest: float, window: int, warmup: float, name: str, per_day: float) -> Row:
+def run_at_cost(path: str, quick: bool, highest: float, window: int, warmup: float, name: str, per_day: float) -> Row:
     """One strategy at one cost."""
-    trace, protocol = _trace(path, quick, highest), Protocol(window=window, warmup_days=warmup)
+    trace, protocol = _load_reduced(path, quick, highest), ReplaySettings(window=window, warmup_days=warmup)
     if name == ONLINE:
         strategy = Value(fast=True)
-        run = replay(strategy, trace, protocol, per_day)
-        return row_of(name, per_day, score(run), {"price": strategy.price}, run.per_day / per_day - 1)
-    fitted: Fitted = at_equal_cost(knob(name, trace, protocol, per_day), trace, protocol, per_day)
+        run = replay_trace(strategy, trace, protocol, per_day)
+        return make_row(name, per_day, score_replay(run), {"price": strategy.price}, run.per_day / per_day - 1)
+    fitted: FittedReplay = replay_at_cost(make_knob(name, trace, protocol, per_day), trace, protocol, per_day)
     more = {"constant": fitted.constant} | ({"foresight": True} if name in FORESIGHT else {})
-    return row_of(name, per_day, score(fitted.replay), more, fitted.off)
+    return make_row(name, per_day, score_replay(fitted.replay), more, fitted.off)
 
 
-def as_it_is(path: str, quick: bool, highest: float, window: int, warmup: float, name: str) -> Row:
+def run_as_is(path: str, quick: bool, highest: float, window: int, warmup: float, name: str) -> Row:
     """A rule with its own intervals, at the cost they have."""
-    trace, protocol = _trace(path, quick, highest), Protocol(window=window, warmup_days=warmup)
-    strategy = _new(name)()
-    begin, _, end = protocol.span(trace)
-    often = 24.0 if (end - begin) / DAY * trace.feeds * 24 > COSTLY else 0.0
+    trace, protocol = _load_reduced(path, quick, highest), ReplaySettings(window=window, warmup_days=warmup)
+    strategy = _strategy_factory(name)()
+    begin, _, end = protocol.time_span(trace)
+    often = 24.0 if (end - begin) / DAY * trace.feeds * 24 > MOST_OWN_REFRESHES else 0.0
     if often:
-        trace = trace.only(np.arange(0, trace.feeds, int(np.ceil((end - begin) / DAY * trace.feeds * 24 / COSTLY))))
-    run = replay(strategy, trace, protocol)
-    row = row_of(f"{name} as it is", run.per_day, score(run), {"per_day": run.per_day}, 0.0)
+        trace = trace.select_feeds(
+            np.arange(0, trace.feeds, int(np.ceil((end - begin) / DAY * trace.feeds * 24 / MOST_OWN_REFRESHES)))
+        )
+    run = replay_trace(strategy, trace, protocol)
+    row = make_row(f"{name} as it is", run.per_day, score_replay(run), {"per_day": run.per_day}, 0.0)
     if often:
         row["sampled_feeds"] = trace.feeds
     return row
@@ -159,18 +169,18 @@ def as_it_is(path: str, quick: bool, highest: float, window: int, warmup: float,
 
 def _has_own_rate(name: str) -> bool:
     kind = kind_of(name)
-    return kind is not None and name != "value" and issubclass(kind, Interval)
+    return kind is not None and name != "value" and issubclass(kind, IntervalStrategy)
 
 
-def _weight(job: Job) -> float:
+def _estimate_work(job: SweepJob) -> float:
     name = job.arguments[5]
     kind = kind_of(name)
-    planned = name.startswith("value") or (kind is not None and issubclass(kind, Scheduled))
-    slow = 30.0 if planned else 1.0 if kind is None or issubclass(kind, Interval) else 10.0
+    planned = name.startswith("value") or (kind is not None and issubclass(kind, RetrievalScheduleStrategy))
+    slow = 30.0 if planned else 1.0 if kind is None or issubclass(kind, IntervalStrategy) else 10.0
     return slow * (job.arguments[6] if len(job.arguments) > 6 else 5.0)
 
 
-def row_of(name: str, budget: float, scores: Scores, more: Row, off: float) -> Row:
+def make_row(name: str, budget: float, scores: ReplayScores, more: Row, off: float) -> Row:
     """A row as the lab's JSON carries it."""
     measures = dataclasses.asdict(scores)
     row: Row = {"strategy": name, "budget": budget}
@@ -180,7 +190,7 @@ def row_of(name: str, budget: float, scores: Scores, more: Row, off: float) -> R
     return row | {key: measures[key] for key in rest} | more | {"off_budget": off}
 
 
-def notes_of(rows: list[Row]) -> list[str]:
+def list_notes(rows: list[Row]) -> list[str]:
     return [
         f"{row['strategy']} at {row['budget']:g} a day could not be brought nearer than {row['off_budget']:+.1%} "
         "to the common cost."
@@ -189,7 +199,7 @@ def notes_of(rows: list[Row]) -> list[str]:
     ]
 
 
-def checks_of(rows: list[Row]) -> list[Check]:
+def check_value(rows: list[Row]) -> list[Check]:
     """What `value` promises against everybody who does not know the future, at each cost."""
     checks = []
     for budget in sorted({row["budget"] for row in rows if "as it is" not in row["strategy"]}):
@@ -237,7 +247,7 @@ EXPERIMENT = Experiment(
     name="peers",
     source="ours",
     summary="every strategy and every peer's rule on a real trace, as is and at equal cost",
-    run=run,
-    draw=peers_figure,
+    run=run_experiment,
+    draw=draw_figure,
     takes=frozenset({"trace", "window", "per_day", "warmup_days", "strategies"}),
 )

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.lab import activity
-from headwater.lab.activity import CLASS_NAMES, Shape
-from headwater.lab.cycles import generator
-from headwater.lab.describe import describe
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
-from headwater.lab.sweep import Job, run_all
+from headwater.lab.activity import CLASS_NAMES, DayShape
+from headwater.lab.cycles import make_rng
+from headwater.lab.describe import describe_trace
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces import load_trace
-from headwater.lab.worlds import WorldSettings, draw
+from headwater.lab.worlds import WorldSettings, draw_world
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,50 +29,52 @@ FEEDS = 40
 STRICT, RELAXED = 1.0, 0.8
 
 
-def one_world(truth: str, rate: float, seed: int) -> dict[str, Any]:
+def run_world(truth: str, rate: float, seed: int) -> dict[str, Any]:
     """How the feeds of one shape and rate are labelled, strictly and by the 80 % variant, and how regular they are."""
     kind: Any = truth
     settings = WorldSettings(feeds=FEEDS, days=DAYS, low=rate, high=rate, shape=kind)
-    trace = draw(settings, generator(seed, TRUTHS.index(truth), int(rate * 10))).trace
-    counts = activity.hourly(trace)
+    trace = draw_world(settings, make_rng(seed, TRUTHS.index(truth), int(rate * 10))).trace
+    counts = activity.count_by_hour(trace)
     labels = {
-        name: np.bincount(activity.daily_shapes(counts.mean, share=share), minlength=3) / FEEDS
+        name: np.bincount(activity.classify_shapes(counts.mean, share=share), minlength=3) / FEEDS
         for name, share in (("strict", STRICT), ("relaxed", RELAXED))
     }
-    return {"labels": labels, "regular": float((activity.variation(counts) <= 1.0).mean())}
+    return {"labels": labels, "regular": float((activity.measure_variation(counts) <= 1.0).mean())}
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (5 if given.quick else 20)
     keys = [(truth, rate) for truth in TRUTHS for rate in CLASS_RATES]
-    jobs = [Job(one_world, (truth, rate, seed)) for truth, rate in keys for seed in range(seeds)]
-    worlds = run_all(jobs, given, progress)
+    jobs = [SweepJob(run_world, (truth, rate, seed)) for truth, rate in keys for seed in range(seeds)]
+    worlds = run_jobs(jobs, given, progress)
     rows: list[Row] = []
     for place, (truth, rate) in enumerate(keys):
         mine = worlds[place * seeds : (place + 1) * seeds]
         row: Row = {"truth": truth, "items_per_day": rate}
-        for shape in Shape:
+        for shape in DayShape:
             label = shape.name.lower()
             row[f"labelled_{label}"] = mean_sd([world["labels"]["strict"][shape] for world in mine])
             row[f"labelled_{label}_80"] = mean_sd([world["labels"]["relaxed"][shape] for world in mine])
         row["cv_at_most_1"] = mean_sd([world["regular"] for world in mine])
         rows.append(row)
-    checks = _synthetic_checks(rows)
-    result = Result("shapes", {"seeds": seeds, "feeds": FEEDS, "days": DAYS, "high": 1.5, "low": 0.5}, rows, checks)
+    checks = _check_worlds(rows)
+    result = ExperimentResult(
+        "shapes", {"seeds": seeds, "feeds": FEEDS, "days": DAYS, "high": 1.5, "low": 0.5}, rows, checks
+    )
     if given.trace is not None:
         _add_trace(result, given)
     return result
 
 
-def _share(rows: list[Row], truth: str, rate: float, label: str) -> float:
+def _label_share(rows: list[Row], truth: str, rate: float, label: str) -> float:
     row = next(row for row in rows if row["truth"] == truth and row["items_per_day"] == rate)
     return float(row[f"labelled_{label}"]["mean"])
 
 
-def _synthetic_checks(rows: list[Row]) -> list[Check]:
+def _check_worlds(rows: list[Row]) -> list[Check]:
     fast, slow = CLASS_RATES[-1], CLASS_RATES[0]
-    recovered = {truth: _share(rows, truth, fast, f"{truth}_80") for truth in TRUTHS}
-    seeming = {truth: _share(rows, truth, slow, "peaks") for truth in TRUTHS}
+    recovered = {truth: _label_share(rows, truth, fast, f"{truth}_80") for truth in TRUTHS}
+    seeming = {truth: _label_share(rows, truth, slow, "peaks") for truth in TRUTHS}
     flat = [row for row in rows if row["truth"] == "uniform"]
     regular = {f"{row['items_per_day']:g} a day": row["cv_at_most_1"]["mean"] for row in flat}
     return [
@@ -100,12 +102,12 @@ def _synthetic_checks(rows: list[Row]) -> list[Check]:
     ]
 
 
-def _add_trace(result: Result, given: LabSettings) -> None:
+def _add_trace(result: ExperimentResult, given: LabSettings) -> None:
     """The thesis' statements on a real trace."""
     assert given.trace is not None
-    found = describe(load_trace(given.trace, text=True))
-    strict = found.shapes_by_class(found.shapes)
-    relaxed = found.shapes_by_class(found.shapes_relaxed)
+    found = describe_trace(load_trace(given.trace, text=True))
+    strict = found.count_shapes(found.shapes)
+    relaxed = found.count_shapes(found.shapes_relaxed)
     result.settings["trace"] = given.trace.name
     result.data["trace"] = relaxed
     for name in CLASS_NAMES:
@@ -126,7 +128,7 @@ def _add_trace(result: Result, given: LabSettings) -> None:
     uniform = {"24 a day and more": part(relaxed, "uniform", fast)}
     uniform["below 24"] = part(relaxed, "uniform", CLASS_NAMES[:4])
     waves = {name: part(relaxed, "waves", (name,)) for name in CLASS_NAMES if sum(relaxed[name].values())}
-    cv = {"above 10 a day": found.regular(10.0), "above 48 a day": found.regular(48.0)}
+    cv = {"above 10 a day": found.regular_share(10.0), "above 48 a day": found.regular_share(48.0)}
     slowest = float((found.classes == 0).mean())
     result.checks += [
         Check(
@@ -167,26 +169,26 @@ def _add_trace(result: Result, given: LabSettings) -> None:
     ]
 
 
-def draw_figure(result: Result) -> Figure:
-    from headwater.lab.describe_plot import shape_bars
-    from headwater.lab.plots import new_figure
+def draw_figure(result: ExperimentResult) -> Figure:
+    from headwater.lab.describe_plot import draw_shapes
+    from headwater.lab.plots import create_figure
 
     traced = result.data.get("trace")
-    figure, axes = new_figure(1, 3 + bool(traced), width=4.3)
+    figure, axes = create_figure(1, 3 + bool(traced), width=4.3)
     for axis, truth in zip(axes, TRUTHS, strict=False):
         mine = [row for row in result.rows if row["truth"] == truth]
         by_class = {
             name: {label: round(1000 * row[f"labelled_{label}_80"]["mean"]) for label in TRUTHS}
             for name, row in zip(CLASS_NAMES, mine, strict=True)
         }
-        shape_bars(axis, by_class, legend=truth == TRUTHS[0])
+        draw_shapes(axis, by_class, legend=truth == TRUTHS[0])
         axis.set_title(
             {"peaks": "Peaks stay peaks", "uniform": "Slow uniform feeds look like peaks"}.get(
                 truth, "Slow waves look like peaks"
             )
         )
     if traced:
-        shape_bars(axes[3], traced, legend=False)
+        draw_shapes(axes[3], traced, legend=False)
         axes[3].set_title(f"{result.settings['trace']}")
     figure.suptitle("How the shape heuristic (80 % variant) labels feeds of known shape over 28 days")
     return figure
@@ -196,7 +198,7 @@ EXPERIMENT = Experiment(
     "shapes",
     "Horincar's thesis, chapter 6",
     "activity classes, periodicity and daily shapes, on worlds of known shape and on a real trace",
-    run,
+    run_experiment,
     draw_figure,
     frozenset({"seeds", "trace"}),
 )

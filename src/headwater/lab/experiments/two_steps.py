@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headwater.errors import TraceError
-from headwater.lab.conditions import condition
+from headwater.lab.conditions import compile_condition
 from headwater.lab.cycles import (
     CycleScores,
     CycleSettings,
-    busiest,
-    cycles_of,
-    draw_world,
-    generator,
+    draw_cycle_world,
+    fit_cycles,
+    make_rng,
+    make_trace_world,
     run_cycles,
-    trace_world,
+    select_busiest,
 )
-from headwater.lab.experiments.base import Check, Experiment, LabSettings, Progress, Result, Row, mean_sd
+from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.strategies import check_names, make
-from headwater.lab.sweep import Job, run_all
-from headwater.lab.topics import SUBJECTS, matches
+from headwater.lab.sweep import SweepJob, run_jobs
+from headwater.lab.topics import SUBJECTS, match_items
 from headwater.lab.traces import load_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUDGETS = (10.0, 30.0, 50.0)
-NAMES = ("two_steps", "only_tau", "top_utility", "only_sat", "uniform")
+STRATEGY_NAMES = ("two_steps", "only_tau", "top_utility", "only_sat", "uniform")
 
 # C_F, F_W, cost by (strategy, b); the thesis' F_W where it differs from the paper's.
 PAPER: dict[tuple[str, float], tuple[float, float, float]] = {
@@ -56,75 +56,77 @@ QUERY = "ITEM CONTAINS " + " OR ".join(f'"{word}"' for word in SUBJECTS["health"
 THESIS_FRESHNESS = {("two_steps", 50.0): 0.9187, ("only_tau", 50.0): 0.9155}
 
 
-def one_run(settings: CycleSettings, name: str, budget: float, seed: int) -> CycleScores:
+def run_world(settings: CycleSettings, name: str, budget: float, seed: int) -> CycleScores:
     """One world, one strategy, one budget. Worlds depend on the seed only, so strategies meet the same items."""
-    world = draw_world(settings, generator(seed, 0))
+    world = draw_cycle_world(settings, make_rng(seed, 0))
     more = {"capped": False} if name in ("two_steps", "only_tau") else {}  # b holds on average only, as in the paper
-    return run_cycles(world, make(name, settings.feeds, rng=generator(seed, 1), **more), budget)
+    return run_cycles(world, make(name, settings.feeds, rng=make_rng(seed, 1), **more), budget)
 
 
-def on_trace(path: Path, name: str, budget: float, window: int, query: str | None) -> CycleScores:
+def run_trace(path: Path, name: str, budget: float, window: int, query: str | None) -> CycleScores:
     """The hundred most active feeds of a trace under one standing query on its real text; without, all is wanted."""
-    chosen = busiest(load_trace(path, text=True), CycleSettings().feeds)
-    settings = cycles_of(chosen, CycleSettings(window=window), path)
-    wanted = np.ones(len(chosen.times), dtype=bool) if query is None else matches(chosen, condition(query))
-    world = trace_world(chosen, wanted, settings)
+    chosen = select_busiest(load_trace(path, text=True), CycleSettings().feeds)
+    settings = fit_cycles(chosen, CycleSettings(window=window), path)
+    wanted = np.ones(len(chosen.times), dtype=bool) if query is None else match_items(chosen, compile_condition(query))
+    world = make_trace_world(chosen, wanted, settings)
     more = {"capped": False} if name in ("two_steps", "only_tau") else {}
-    return run_cycles(world, make(name, chosen.feeds, rng=generator(0, 1), **more), budget)
+    return run_cycles(world, make(name, chosen.feeds, rng=make_rng(0, 1), **more), budget)
 
 
-def run(given: LabSettings, progress: Progress) -> Result:
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     if given.query is not None:
-        condition(given.query)  # a mistake in it is told before anything runs
+        compile_condition(given.query)  # a mistake in it is told before anything runs
         if given.trace is None:
             raise TraceError("--query asks for the text of a trace; give one with --trace.")
-    query = _query_on(given.trace, given.query, given.window or 10) if given.trace is not None else None
+    query = _choose_query(given.trace, given.query, given.window or 10) if given.trace is not None else None
     settings = CycleSettings(window=given.window or 10)
-    names = check_names(given.strategies) or NAMES
+    names = check_names(given.strategies) or STRATEGY_NAMES
     budgets = given.budget or BUDGETS
     seeds = given.seeds or (10 if given.quick else 40)
     keys = [(name, budget) for name in names for budget in budgets]
-    jobs = [Job(one_run, (settings, name, budget, seed)) for name, budget in keys for seed in range(seeds)]
-    scores = run_all(jobs, given, progress)
+    jobs = [SweepJob(run_world, (settings, name, budget, seed)) for name, budget in keys for seed in range(seeds)]
+    scores = run_jobs(jobs, given, progress)
     rows = [
-        _row(name, budget, scores[place * seeds : (place + 1) * seeds]) for place, (name, budget) in enumerate(keys)
+        _make_row(name, budget, scores[place * seeds : (place + 1) * seeds])
+        for place, (name, budget) in enumerate(keys)
     ]
     if settings != CycleSettings():
         for row in rows:
             row.pop("paper", None)
-    checks = checks_of(rows) if settings == CycleSettings() else []
+    checks = check_table(rows) if settings == CycleSettings() else []
     about = {"seeds": seeds, "knowledge": "divergence", **dataclasses.asdict(settings)}
-    result = Result("two-steps", about, rows, checks)
+    result = ExperimentResult("two-steps", about, rows, checks)
     if given.trace is not None:
-        jobs = [Job(on_trace, (given.trace, name, budget, settings.window, query)) for name, budget in keys]
-        real = run_all(jobs, given, progress, "trace")
+        jobs = [SweepJob(run_trace, (given.trace, name, budget, settings.window, query)) for name, budget in keys]
+        real = run_jobs(jobs, given, progress, "trace")
         about |= {"trace": given.trace.name, "query": query or "every item"}
         for (name, budget), score in zip(keys, real, strict=True):
-            row = _row(name, budget, [score])
+            row = _make_row(name, budget, [score])
             row.pop("paper", None)
             rows.append(row | {"strategy": f"{name} on {given.trace.name}"})
         found = {key: score.completeness for key, score in zip(keys, real, strict=True)}
         result.checks += [
-            dataclasses.replace(each, statement=f"on {given.trace.name}: {each.statement}") for each in _orders(found)
+            dataclasses.replace(each, statement=f"on {given.trace.name}: {each.statement}")
+            for each in _check_orders(found)
         ]
     return result
 
 
-def _query_on(path: Path, asked: str | None, window: int) -> str | None:
+def _choose_query(path: Path, asked: str | None, window: int) -> str | None:
     """The query for a trace: the one asked for, the usual one, or none where there is no text to ask.
 
     What keeps the trace from being used at all is told here, before the synthetic worlds are run.
     """
-    trace = busiest(load_trace(path, text=True), CycleSettings().feeds)
-    cycles_of(trace, CycleSettings(window=window), path)
+    trace = select_busiest(load_trace(path, text=True), CycleSettings().feeds)
+    fit_cycles(trace, CycleSettings(window=window), path)
     if trace.titles is None and trace.categories is None:
         if asked is not None:
-            matches(trace, condition(asked))  # says that it cannot be asked
+            match_items(trace, compile_condition(asked))  # says that it cannot be asked
         return None
     return asked or QUERY
 
 
-def _row(name: str, budget: float, scores: list[CycleScores]) -> Row:
+def _make_row(name: str, budget: float, scores: list[CycleScores]) -> Row:
     row: Row = {
         "strategy": name,
         "budget": budget,
@@ -141,7 +143,7 @@ def _row(name: str, budget: float, scores: list[CycleScores]) -> Row:
     return row
 
 
-def checks_of(rows: list[Row]) -> list[Check]:
+def check_table(rows: list[Row]) -> list[Check]:
     """The acceptance of scheduling.md, section 4: every value within its tolerance, and the orders."""
     checks: list[Check] = []
     for row in rows:
@@ -170,10 +172,10 @@ def checks_of(rows: list[Row]) -> list[Check]:
                 )
             )
     value = {(row["strategy"], row["budget"]): row["completeness"]["mean"] for row in rows}
-    return checks + _orders(value)
+    return checks + _check_orders(value)
 
 
-def _orders(value: dict[tuple[str, float], float]) -> list[Check]:
+def _check_orders(value: dict[tuple[str, float], float]) -> list[Check]:
     """b = 10: two_steps ≈ only_sat > only_tau ≈ top_utility > uniform; b = 50: see the statement."""
     checks = []
     for budget, groups, slack in (
@@ -203,17 +205,17 @@ def _orders(value: dict[tuple[str, float], float]) -> list[Check]:
     return checks
 
 
-def draw(result: Result) -> Figure:
-    from headwater.lab.plots import two_steps_figure
+def draw_figure(result: ExperimentResult) -> Figure:
+    from headwater.lab.plots import draw_two_steps
 
-    return two_steps_figure(result)
+    return draw_two_steps(result)
 
 
 EXPERIMENT = Experiment(
     "two-steps",
     "Horincar, Amann, Artières: Table 2; thesis Table 4.1",
     "completeness, freshness and cost of two_steps and four other strategies that know the divergence",
-    run,
-    draw,
+    run_experiment,
+    draw_figure,
     frozenset({"seeds", "window", "budget", "strategies", "trace", "query"}),
 )

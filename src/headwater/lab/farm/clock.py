@@ -14,7 +14,7 @@ from headwater.lab.farm.world import BLOCK
 from headwater.lab.shapes import DAY
 
 
-class Clock:
+class FarmClock:
     """Maps between wall-clock seconds and farm time; one block of farm time has passed before the farm starts."""
 
     def __init__(self, wall: Callable[[], float], speed: float, started: float | None = None) -> None:
@@ -24,20 +24,20 @@ class Clock:
         self.started = wall() if started is None else started
         self.origin = BLOCK + self.started % DAY  # farm time at the start
 
-    def wall(self) -> float:
+    def wall_time(self) -> float:
         return self._wall() + self._ahead
 
-    def now(self) -> float:
+    def farm_time(self) -> float:
         """Farm time."""
-        return self.farm(self.wall())
+        return self.to_farm_time(self.wall_time())
 
     def advance(self, seconds: float) -> None:
         """Let `seconds` of the wall clock pass at once."""
         self._ahead += seconds
 
-    def farm(self, wall: float) -> float:
+    def to_farm_time(self, wall: float) -> float:
         return self.origin + (wall - self.started) * self.speed
 
-    def date(self, farm: float) -> float:
+    def to_wall_time(self, farm: float) -> float:
         """The wall-clock moment of a farm time: what the farm writes as the item's date."""
         return self.started + (farm - self.origin) / self.speed

@@ -18,9 +18,9 @@ import brotli
 import zstandard
 
 from headwater.errors import InputError
-from headwater.lab.farm.documents import html
-from headwater.lab.farm.http import Answer, compose
-from headwater.lab.farm.world import digits
+from headwater.lab.farm.documents import write_html
+from headwater.lab.farm.http import FarmResponse, make_response
+from headwater.lab.farm.world import hash_parts
 
 XML = ("Content-Type", "application/rss+xml; charset=utf-8")
 HTML = ("Content-Type", "text/html; charset=utf-8")
@@ -72,15 +72,15 @@ class Fault:
         if self.kind == "bomb" and self.value not in (None, "gzip", "br", "zstd"):
             raise InputError(f"The farm packs bombs with gzip, br or zstd, not with “{self.value}”.")
 
-    def active(self, request: int) -> bool:
+    def is_active(self, request: int) -> bool:
         """Whether the feed's request of that number (from 0) is answered badly."""
         return self.after <= request and (self.times is None or request < self.after + self.times)
 
 
-def parse(specification: str, feeds: int, seed: int) -> dict[int, Fault]:
+def parse_faults(specification: str, feeds: int, seed: int) -> dict[int, Fault]:
     """The faults asked for by a specification; where two meet on one feed, the first wins.
 
-    >>> parse("410@1,slow:3@2-3", feeds=9, seed=1)[3]
+    >>> parse_faults("410@1,slow:3@2-3", feeds=9, seed=1)[3]
     Fault(kind='slow', value='3', after=0, times=None)
     """
     found: dict[int, Fault] = {}
@@ -89,18 +89,18 @@ def parse(specification: str, feeds: int, seed: int) -> dict[int, Fault]:
         what, _, which = part.partition("@")
         kind, _, value = what.partition(":")
         fault = Fault(kind, value or None)
-        for feed in _feeds(which, part, number, feeds, seed):
+        for feed in _select_feeds(which, part, number, feeds, seed):
             found.setdefault(feed, fault)
     return found
 
 
-def _feeds(which: str, part: str, number: int, feeds: int, seed: int) -> range | list[int]:
+def _select_feeds(which: str, part: str, number: int, feeds: int, seed: int) -> range | list[int]:
     if not which:
         return range(feeds)
     if match := re.fullmatch(r"([0-9.]+)%", which):
         share = float(match[1]) / 100
         return [
-            feed for feed in range(feeds) if int.from_bytes(digits(seed, feed, "fault", number)[:4]) < share * 2**32
+            feed for feed in range(feeds) if int.from_bytes(hash_parts(seed, feed, "fault", number)[:4]) < share * 2**32
         ]
     if match := re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", which):
         first, last = int(match[1]), int(match[2] or match[1])
@@ -111,73 +111,75 @@ def _feeds(which: str, part: str, number: int, feeds: int, seed: int) -> range |
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FaultCase:
     """What a fault works on: the feed, its address on this server, the right answer, and the plain document."""
 
     feed: int
     request: int
     base: str
-    ordinary: Callable[[], Answer]
+    ordinary: Callable[[], FarmResponse]
     document: Callable[[], bytes]
 
 
-def misbehave(fault: Fault, case: Case) -> Answer:
+def answer_wrongly(fault: Fault, case: FaultCase) -> FarmResponse:
     """The wrong answer."""
     if fault.kind.isdigit():
-        return _status(int(fault.kind), fault.value, case)
-    answer: Answer = _FAULTS[fault.kind](fault.value, case)
+        return _answer_status(int(fault.kind), fault.value, case)
+    answer: FarmResponse = _RESPONSES[fault.kind](fault.value, case)
     return answer
 
 
-def _status(status: int, value: str | None, case: Case) -> Answer:
+def _answer_status(status: int, value: str | None, case: FaultCase) -> FarmResponse:
     if status < 400:
-        return compose(status, b"", ("Location", value or f"{case.base}/moved/{case.feed}"))
+        return make_response(status, b"", ("Location", value or f"{case.base}/moved/{case.feed}"))
     retry = value or ("60" if status == 429 else None)
     headers = [("Retry-After", retry)] if retry else []
-    return compose(status, html(f"Error {status}", "<p>The farm was asked to fail here.</p>"), HTML, *headers)
+    return make_response(
+        status, write_html(f"Error {status}", "<p>The farm was asked to fail here.</p>"), HTML, *headers
+    )
 
 
-def _slow(value: str | None, case: Case) -> Answer:
+def _answer_slow(value: str | None, case: FaultCase) -> FarmResponse:
     answer = case.ordinary()
-    return Answer(answer.status, answer.data, wait=float(value or 10))
+    return FarmResponse(answer.status, answer.data, wait=float(value or 10))
 
 
-def _drip(value: str | None, case: Case) -> Answer:
+def _answer_drip(value: str | None, case: FaultCase) -> FarmResponse:
     answer = case.ordinary()
-    return Answer(answer.status, answer.data, drip=float(value or 10))
+    return FarmResponse(answer.status, answer.data, drip=float(value or 10))
 
 
-def _silent(value: str | None, case: Case) -> Answer:
-    return Answer(0, b"", end="hang")
+def _answer_silent(value: str | None, case: FaultCase) -> FarmResponse:
+    return FarmResponse(0, b"", end="hang")
 
 
-def _half(case: Case, end: str) -> Answer:
-    whole = compose(200, case.document(), XML).data
-    return Answer(200, whole[: len(whole) // 2], end=end)
+def _answer_half(case: FaultCase, end: str) -> FarmResponse:
+    whole = make_response(200, case.document(), XML).data
+    return FarmResponse(200, whole[: len(whole) // 2], end=end)
 
 
-def _endless(value: str | None, case: Case) -> Answer:
+def _answer_endless(value: str | None, case: FaultCase) -> FarmResponse:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/rss+xml\r\nConnection: close\r\n\r\n<rss><channel>"
-    return Answer(200, head, stream=repeat(b"<item><title>and another one</title></item>" * 1500), end="close")
+    return FarmResponse(200, head, stream=repeat(b"<item><title>and another one</title></item>" * 1500), end="close")
 
 
-def _huge(value: str | None, case: Case) -> Answer:
-    answer = compose(200, case.document(), XML, length=10_000_000_000)
+def _answer_huge(value: str | None, case: FaultCase) -> FarmResponse:
+    answer = make_response(200, case.document(), XML, length=10_000_000_000)
     answer.end = "hang"
     return answer
 
 
-def _headers(value: str | None, case: Case) -> Answer:
-    return compose(200, case.document(), XML, *((f"X-{n}", "x") for n in range(int(value or 100_000))))
+def _answer_many_headers(value: str | None, case: FaultCase) -> FarmResponse:
+    return make_response(200, case.document(), XML, *((f"X-{n}", "x") for n in range(int(value or 100_000))))
 
 
-def _bomb(value: str | None, case: Case) -> Answer:
+def _answer_bomb(value: str | None, case: FaultCase) -> FarmResponse:
     packing = value or "gzip"
-    return compose(200, _packed(packing), XML, ("Content-Encoding", packing))
+    return make_response(200, _pack_bomb(packing), XML, ("Content-Encoding", packing))
 
 
 @functools.lru_cache
-def _packed(packing: str) -> bytes:
+def _pack_bomb(packing: str) -> bytes:
     """1 GiB of spaces as one stream: decoders that stop after a first member or frame are to meet all of it."""
     chunk, count = b" " * (1 << 20), 1024
     if packing == "br":
@@ -193,7 +195,7 @@ def _packed(packing: str) -> bytes:
     return b"\x1f\x8b\x08\0\0\0\0\0\2\xff" + block * count + deflater.flush() + tail  # RFC 1952 §2.3
 
 
-def _damaged(value: str | None, case: Case) -> Answer:
+def _answer_damaged(value: str | None, case: FaultCase) -> FarmResponse:
     body = case.document()
     for whole, broken in (
         (b"&amp;", b"&"),
@@ -202,81 +204,83 @@ def _damaged(value: str | None, case: Case) -> Answer:
         (b"&lt;p&gt;", b"<p>&nbsp;"),
     ):
         body = body.replace(whole, broken)
-    return compose(200, body.replace(b'",', b'"'), XML)
+    return make_response(200, body.replace(b'",', b'"'), XML)
 
 
-def _truncated(value: str | None, case: Case) -> Answer:
+def _answer_truncated(value: str | None, case: FaultCase) -> FarmResponse:
     body = case.document()
-    return compose(200, body[: len(body) * 2 // 3], XML)
+    return make_response(200, body[: len(body) * 2 // 3], XML)
 
 
-def _laughs(value: str | None, case: Case) -> Answer:
+def _answer_billion_laughs(value: str | None, case: FaultCase) -> FarmResponse:
     names = "abcdefghij"
     tens = [(name, f"&{before};" * 10) for before, name in pairwise(names)]
     entities = '<!ENTITY a "ha">' + "".join(f'<!ENTITY {name} "{value}">' for name, value in tens)
     item = "<item><title>&j;</title></item>"
-    return compose(200, f"<!DOCTYPE rss [{entities}]><rss version='2.0'><channel>{item}</channel></rss>".encode(), XML)
+    return make_response(
+        200, f"<!DOCTYPE rss [{entities}]><rss version='2.0'><channel>{item}</channel></rss>".encode(), XML
+    )
 
 
-def _identities(value: str | None, case: Case) -> Answer:
+def _answer_new_identities(value: str | None, case: FaultCase) -> FarmResponse:
     changed = case.document().replace(b"urn:headwater-farm:", b"urn:headwater-farm:%d." % case.request)
-    return compose(200, re.sub(rb"(/items/[0-9]+/[0-9]+)", rb"\1-%d" % case.request, changed), XML)
+    return make_response(200, re.sub(rb"(/items/[0-9]+/[0-9]+)", rb"\1-%d" % case.request, changed), XML)
 
 
-def _undated(value: str | None, case: Case) -> Answer:
+def _answer_undated(value: str | None, case: FaultCase) -> FarmResponse:
     pattern = rb'<(pubDate|dc:date|lastBuildDate|published|updated)>[^<]*</\1>| *"date_published": *"[^"]*",'
-    return compose(200, re.sub(pattern, b"", case.document()), XML)
+    return make_response(200, re.sub(pattern, b"", case.document()), XML)
 
 
-def _same_etag(value: str | None, case: Case) -> Answer:
-    return compose(200, case.document(), XML, ("ETag", '"always-the-same"'))
+def _answer_same_etag(value: str | None, case: FaultCase) -> FarmResponse:
+    return make_response(200, case.document(), XML, ("ETag", '"always-the-same"'))
 
 
-def _not_modified_with_body(value: str | None, case: Case) -> Answer:
-    return compose(304, case.document(), XML, ("ETag", '"with-a-body"'))
+def _answer_304_with_body(value: str | None, case: FaultCase) -> FarmResponse:
+    return make_response(304, case.document(), XML, ("ETag", '"with-a-body"'))
 
 
-def _future(value: str | None, case: Case) -> Answer:
-    return compose(200, case.document(), XML, ("Last-Modified", "Thu, 01 Jan 2099 00:00:00 GMT"))
+def _answer_future_date(value: str | None, case: FaultCase) -> FarmResponse:
+    return make_response(200, case.document(), XML, ("Last-Modified", "Thu, 01 Jan 2099 00:00:00 GMT"))
 
 
-def _loop(value: str | None, case: Case) -> Answer:
-    return compose(302, b"", ("Location", f"{case.base}/feeds/{case.feed}"))
+def _answer_redirect_loop(value: str | None, case: FaultCase) -> FarmResponse:
+    return make_response(302, b"", ("Location", f"{case.base}/feeds/{case.feed}"))
 
 
-def _hops(value: str | None, case: Case) -> Answer:
-    return compose(302, b"", ("Location", f"{case.base}/hops/{case.feed}/{int(value or 50) - 1}"))
+def _answer_redirect_chain(value: str | None, case: FaultCase) -> FarmResponse:
+    return make_response(302, b"", ("Location", f"{case.base}/hops/{case.feed}/{int(value or 50) - 1}"))
 
 
-def _login(value: str | None, case: Case) -> Answer:
+def _answer_login_page(value: str | None, case: FaultCase) -> FarmResponse:
     form = (
         '<form method="post"><input name="user"><input type="password" name="password"><button>Log in</button></form>'
     )
-    return compose(200, html("Please log in", form), HTML)
+    return make_response(200, write_html("Please log in", form), HTML)
 
 
-_FAULTS: dict[str, Callable[[str | None, Case], Answer]] = {
-    "slow": _slow,
-    "drip": _drip,
-    "silent": _silent,
-    "reset": lambda value, case: _half(case, "reset"),
-    "cut": lambda value, case: _half(case, "close"),
-    "endless": _endless,
-    "huge": _huge,
-    "headers": _headers,
-    "bomb": _bomb,
-    "empty": lambda value, case: compose(200, b"", XML),
-    "html": lambda value, case: compose(200, html("No feed here", "<p>Only a page.</p>"), HTML),
-    "login": _login,
-    "damaged": _damaged,
-    "truncated": _truncated,
-    "laughs": _laughs,
-    "identities": _identities,
-    "undated": _undated,
-    "no-validators": lambda value, case: compose(200, case.document(), XML),
-    "same-etag": _same_etag,
-    "304-body": _not_modified_with_body,
-    "future": _future,
-    "loop": _loop,
-    "hops": _hops,
+_RESPONSES: dict[str, Callable[[str | None, FaultCase], FarmResponse]] = {
+    "slow": _answer_slow,
+    "drip": _answer_drip,
+    "silent": _answer_silent,
+    "reset": lambda value, case: _answer_half(case, "reset"),
+    "cut": lambda value, case: _answer_half(case, "close"),
+    "endless": _answer_endless,
+    "huge": _answer_huge,
+    "headers": _answer_many_headers,
+    "bomb": _answer_bomb,
+    "empty": lambda value, case: make_response(200, b"", XML),
+    "html": lambda value, case: make_response(200, write_html("No feed here", "<p>Only a page.</p>"), HTML),
+    "login": _answer_login_page,
+    "damaged": _answer_damaged,
+    "truncated": _answer_truncated,
+    "laughs": _answer_billion_laughs,
+    "identities": _answer_new_identities,
+    "undated": _answer_undated,
+    "no-validators": lambda value, case: make_response(200, case.document(), XML),
+    "same-etag": _answer_same_etag,
+    "304-body": _answer_304_with_body,
+    "future": _answer_future_date,
+    "loop": _answer_redirect_loop,
+    "hops": _answer_redirect_chain,
 }

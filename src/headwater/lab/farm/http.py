@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 MAX_HEAD = 65_536
 TLS_HANDSHAKE = 0x16  # the first byte of who tries https first, and would wait for an answer in it
-PHRASES = {
+REASON_PHRASES = {
     200: "OK", 206: "Partial Content", 226: "IM Used", 301: "Moved Permanently", 302: "Found", 303: "See Other",
     304: "Not Modified", 307: "Temporary Redirect", 308: "Permanent Redirect", 400: "Bad Request", 401: "Unauthorized",
     403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 410: "Gone", 429: "Too Many Requests",
@@ -25,7 +25,7 @@ PHRASES = {
 
 
 @dataclass(slots=True)
-class Request:
+class FarmRequest:
     """A request's head, and when it arrived for which feed as far as the site knows.
 
     Names of headers are lower-case bytes, values are stripped bytes.
@@ -41,7 +41,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Answer:
+class FarmResponse:
     """Bytes to send and the manner of sending them.
 
     `wait` seconds pass first, and then `drip` seconds before each byte. A `stream` follows the data, for ever if it
@@ -56,37 +56,37 @@ class Answer:
     end: str = "keep"
 
     @property
-    def at_once(self) -> bool:
+    def is_immediate(self) -> bool:
         return not (self.wait or self.drip or self.stream) and self.end == "keep"
 
 
-def compose(status: int, body: bytes = b"", *headers: tuple[str, str], length: int | None = None) -> Answer:
+def make_response(status: int, body: bytes = b"", *headers: tuple[str, str], length: int | None = None) -> FarmResponse:
     """An answer with a Content-Length (of the body unless another is claimed) and the given headers."""
     lines = [
-        f"HTTP/1.1 {status} {PHRASES.get(status, 'Unknown')}",
+        f"HTTP/1.1 {status} {REASON_PHRASES.get(status, 'Unknown')}",
         f"Content-Length: {len(body) if length is None else length}",
     ]
     lines += [f"{name}: {value}" for name, value in headers]
-    return Answer(status, "\r\n".join((*lines, "", "")).encode() + body)
+    return FarmResponse(status, "\r\n".join((*lines, "", "")).encode() + body)
 
 
-class Site(Protocol):
+class FarmSite(Protocol):
     """What the protocol serves."""
 
-    def answer(self, request: Request) -> Answer: ...
+    def answer_request(self, request: FarmRequest) -> FarmResponse: ...
 
-    def over(self, request: Request, answer: Answer) -> None:
+    def finish_request(self, request: FarmRequest, answer: FarmResponse) -> None:
         """The request has been dealt with, or its connection is lost."""
 
 
 class FarmProtocol(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, site: Site, connections: set[FarmProtocol]) -> None:
+    def __init__(self, site: FarmSite, connections: set[FarmProtocol]) -> None:
         self._site = site
         self._connections = connections
         self._buffer = b""
-        self._playing: asyncio.Task[None] | None = None
+        self._slow_response: asyncio.Task[None] | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._peer = ""
@@ -101,8 +101,8 @@ class FarmProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
         self._may_write.set()
-        if self._playing is not None:
-            self._playing.cancel()
+        if self._slow_response is not None:
+            self._slow_response.cancel()
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -115,26 +115,26 @@ class FarmProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer = self._buffer + data if self._buffer else data
-        if self._playing is None:
-            self._serve()
+        if self._slow_response is None:
+            self._answer_requests()
 
-    def _serve(self) -> None:
-        while self._buffer and self._playing is None:
+    def _answer_requests(self) -> None:
+        while self._buffer and self._slow_response is None:
             head, found, rest = self._buffer.partition(b"\r\n\r\n")
             if not found:
                 if self._buffer[0] == TLS_HANDSHAKE:
-                    self._refuse(400)
+                    self._refuse_request(400)
                 elif len(self._buffer) > MAX_HEAD:
-                    self._refuse(431)
+                    self._refuse_request(431)
                 return
             self._buffer = rest
-            request = self._read(head)
+            request = self._parse_head(head)
             if request is None:
-                self._refuse(400)
+                self._refuse_request(400)
                 return
-            self._reply(request)
+            self._send_response(request)
 
-    def _read(self, head: bytes) -> Request | None:
+    def _parse_head(self, head: bytes) -> FarmRequest | None:
         first, *lines = head.split(b"\r\n")
         parts = first.split(b" ")
         if len(parts) != 3:
@@ -146,22 +146,22 @@ class FarmProtocol(asyncio.Protocol):
         if parts[2] == b"HTTP/1.0":
             headers.setdefault(b"connection", b"close")
         host = headers.get(b"host", b"").rpartition(b":")[0] or headers.get(b"host", b"")
-        return Request(parts[0], parts[1].decode("latin-1"), headers, self._peer, host.decode("latin-1"))
+        return FarmRequest(parts[0], parts[1].decode("latin-1"), headers, self._peer, host.decode("latin-1"))
 
-    def _reply(self, request: Request) -> None:
-        answer = self._site.answer(request)
+    def _send_response(self, request: FarmRequest) -> None:
+        answer = self._site.answer_request(request)
         if request.method == b"HEAD":
-            answer = Answer(answer.status, answer.data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", wait=answer.wait)
+            answer = FarmResponse(answer.status, answer.data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", wait=answer.wait)
         last = request.headers.get(b"connection", b"").lower() == b"close" or b"content-length" in request.headers
         if last and answer.end == "keep":
             answer.end = "close"
-        if answer.at_once:
+        if answer.is_immediate:
             self._transport.write(answer.data)
-            self._site.over(request, answer)
+            self._site.finish_request(request, answer)
         else:
-            self._playing = asyncio.get_running_loop().create_task(self._play(request, answer))
+            self._slow_response = asyncio.get_running_loop().create_task(self._send_slowly(request, answer))
 
-    async def _play(self, request: Request, answer: Answer) -> None:
+    async def _send_slowly(self, request: FarmRequest, answer: FarmResponse) -> None:
         try:
             if answer.wait:
                 await asyncio.sleep(answer.wait)
@@ -182,11 +182,11 @@ class FarmProtocol(asyncio.Protocol):
             if answer.end == "reset":
                 await asyncio.sleep(0.05)  # a reset would overtake what was sent just now
         finally:
-            self._playing = None
-            self._site.over(request, answer)
-        self._finish(answer.end)
+            self._slow_response = None
+            self._site.finish_request(request, answer)
+        self._end_response(answer.end)
 
-    def _finish(self, end: str) -> None:
+    def _end_response(self, end: str) -> None:
         if end == "reset":
             # With a linger time of zero the kernel sends RST instead of FIN.
             sock = self._transport.get_extra_info("socket")
@@ -195,9 +195,9 @@ class FarmProtocol(asyncio.Protocol):
         elif end == "close":
             self._transport.close()
         else:
-            self._serve()
+            self._answer_requests()
 
-    def _refuse(self, status: int) -> None:
-        self._transport.write(compose(status, b"", ("Connection", "close")).data)
+    def _refuse_request(self, status: int) -> None:
+        self._transport.write(make_response(status, b"", ("Connection", "close")).data)
         self._transport.close()
         self._buffer = b""

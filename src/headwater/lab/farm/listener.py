@@ -8,13 +8,13 @@ import socket
 from collections.abc import Sequence
 
 from headwater.errors import InputError
-from headwater.lab.farm.http import FarmProtocol, Site
+from headwater.lab.farm.http import FarmProtocol, FarmSite
 
 
-class Listener:
+class FarmListener:
     """Serves a site on any number of addresses under one port."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: FarmSite) -> None:
         self._site = site
         self._servers: list[asyncio.Server] = []
         self._connections: set[FarmProtocol] = set()
@@ -24,9 +24,9 @@ class Listener:
         loop = asyncio.get_running_loop()
         try:
             for address in addresses:
-                sock = _listening(address, port)
+                sock = _open_socket(address, port)
                 port = sock.getsockname()[1]
-                self._servers.append(await loop.create_server(self._connection, sock=sock))
+                self._servers.append(await loop.create_server(self._make_connection, sock=sock))
         except BaseException:
             await self.stop()
             raise
@@ -41,11 +41,11 @@ class Listener:
             await server.wait_closed()
         self._servers.clear()
 
-    def _connection(self) -> FarmProtocol:
+    def _make_connection(self) -> FarmProtocol:
         return FarmProtocol(self._site, self._connections)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:

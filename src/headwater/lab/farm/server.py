@@ -13,16 +13,16 @@ import orjson
 
 from headwater.errors import InputError, NotFound
 from headwater.lab.farm import pages
-from headwater.lab.farm.clock import Clock
-from headwater.lab.farm.documents import Piece, identity
-from headwater.lab.farm.faults import Case, Fault, misbehave
-from headwater.lab.farm.http import Answer, Request, compose
-from headwater.lab.farm.listener import Listener
-from headwater.lab.farm.log import Line, Log
-from headwater.lab.farm.source import Shelf, Source
-from headwater.lab.farm.world import FORMATS, RATES, Profile, check_rates, profile
+from headwater.lab.farm.clock import FarmClock
+from headwater.lab.farm.documents import FarmItem, item_identity
+from headwater.lab.farm.faults import Fault, FaultCase, answer_wrongly
+from headwater.lab.farm.http import FarmRequest, FarmResponse, make_response
+from headwater.lab.farm.listener import FarmListener
+from headwater.lab.farm.log import LoggedRequest, RequestLog
+from headwater.lab.farm.source import BodyCache, FarmFeed
+from headwater.lab.farm.world import FORMATS, RATES, FarmProfile, check_rates, make_profile
 
-SHELF = 128 << 20
+CACHE_BYTES = 128 << 20
 
 
 class Farm:
@@ -54,7 +54,7 @@ class Farm:
         started: float | None = None,
         log_size: int = 100_000,
     ) -> None:
-        _check(feeds, speed, window, hosts, host, format)
+        _check_settings(feeds, speed, window, hosts, host, format)
         check_rates(rates)
         self.feeds = feeds
         self.seed = seed
@@ -65,15 +65,15 @@ class Farm:
         self.rates = rates
         self.format = format
         self.latency = latency
-        self.clock = Clock(clock, speed, started)
+        self.clock = FarmClock(clock, speed, started)
         self.faults: dict[int, Fault] = dict(faults or {})
-        self.log = Log(log_size)
+        self.log = RequestLog(log_size)
         self.asked: Counter[int] = Counter()  # requests for feeds with faults
         self._hints = hints
-        self._sources: dict[int, Source] = {}
-        self._shelf = Shelf(SHELF)
+        self._farm_feeds: dict[int, FarmFeed] = {}
+        self._bodies = BodyCache(CACHE_BYTES)
         self._date = (0, b"")
-        self._listener: Listener | None = None
+        self._listener: FarmListener | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -84,79 +84,81 @@ class Farm:
 
     async def start(self) -> None:
         """Listen on every address; with port 0 the first one picks the port for all."""
-        self._listener = Listener(self)
-        self.port = await self._listener.start([self.address(number) for number in range(self.hosts)], self.port)
+        self._listener = FarmListener(self)
+        self.port = await self._listener.start([self.host_address(number) for number in range(self.hosts)], self.port)
 
     async def stop(self) -> None:
         """Stop listening and end every connection."""
         if self._listener is not None:
             await self._listener.stop()
 
-    def answer(self, request: Request) -> Answer:
-        request.arrived = self.clock.wall()
-        self.log.begin(request.host)
+    def answer_request(self, request: FarmRequest) -> FarmResponse:
+        request.arrived = self.clock.wall_time()
+        self.log.begin_request(request.host)
         if request.method not in (b"GET", b"HEAD"):
-            return compose(405, b"", ("Allow", "GET, HEAD"))
-        answer = self._routed(request)
+            return make_response(405, b"", ("Allow", "GET, HEAD"))
+        answer = self._route(request)
         if self.latency:
             answer.wait += self.latency
         return answer
 
-    def over(self, request: Request, answer: Answer) -> None:
-        line = Line(
-            request.arrived, self.clock.wall(), request.method.decode("latin-1"), request.target, request.feed,
+    def finish_request(self, request: FarmRequest, answer: FarmResponse) -> None:
+        line = LoggedRequest(
+            request.arrived, self.clock.wall_time(), request.method.decode("latin-1"), request.target, request.feed,
             answer.status, request.host, request.peer,
         )  # fmt: skip
-        self.log.end(line)
+        self.log.end_request(line)
 
-    def _routed(self, request: Request) -> Answer:
+    def _route(self, request: FarmRequest) -> FarmResponse:
         target = request.target
         if target.startswith("/feeds/") and (name := target[7:].partition("?")[0]).isdecimal():
             feed = int(name[:12])
             if feed < self.feeds:
                 request.feed = feed
-                return self._feed(feed, request)
-        return self._page(request)
+                return self._answer_feed(feed, request)
+        return self._answer_page(request)
 
-    def _feed(self, feed: int, request: Request) -> Answer:
+    def _answer_feed(self, feed: int, request: FarmRequest) -> FarmResponse:
         fault = self.faults.get(feed) if self.faults else None
         if fault is not None:
             asked = self.asked[feed]
             self.asked[feed] += 1
-            if fault.active(asked):
-                source = self.source(feed)
-                case = Case(feed, asked, self.base(feed), lambda: self.ordinary(feed, request), source.document)
-                return misbehave(fault, case)
-        return self.ordinary(feed, request)
+            if fault.is_active(asked):
+                source = self.get_feed(feed)
+                case = FaultCase(
+                    feed, asked, self.base_url(feed), lambda: self.answer_correctly(feed, request), source.make_document
+                )
+                return answer_wrongly(fault, case)
+        return self.answer_correctly(feed, request)
 
-    def _page(self, request: Request) -> Answer:
+    def _answer_page(self, request: FarmRequest) -> FarmResponse:
         try:
-            return pages.answer(self, request)
+            return pages.answer_page(self, request)
         except (NotFound, ValueError) as error:
-            return compose(404, f"{error}\n".encode(), ("Content-Type", "text/plain; charset=utf-8"))
+            return make_response(404, f"{error}\n".encode(), ("Content-Type", "text/plain; charset=utf-8"))
 
-    def start_line(self) -> bytes:
+    def start_event(self) -> bytes:
         """What `--json` prints when the farm listens."""
         line = {
-            "event": "listening", "url": self.base(), "opml": f"{self.base()}/opml", "host": self.host,
+            "event": "listening", "url": self.base_url(), "opml": f"{self.base_url()}/opml", "host": self.host,
             "port": self.port, "hosts": self.hosts, "feeds": self.feeds, "seed": self.seed,
             "speed": self.clock.speed, "window": self.window, "started": self.clock.started,
             "faults": len(self.faults),
         }  # fmt: skip
         return orjson.dumps(line)
 
-    def address(self, number: int) -> str:
+    def host_address(self, number: int) -> str:
         """The address that stands for host `number`."""
         if number == 0:
             return self.host
         return f"127.0.{number // 250}.{number % 250 + 1}"
 
-    def base(self, feed: int = 0) -> str:
-        return f"http://{self.address(feed % self.hosts)}:{self.port}"
+    def base_url(self, feed: int = 0) -> str:
+        return f"http://{self.host_address(feed % self.hosts)}:{self.port}"
 
     def url(self, feed: int) -> str:
         """Where feed `feed` is listed."""
-        return f"{self.base(feed)}/feeds/{feed}"
+        return f"{self.base_url(feed)}/feeds/{feed}"
 
     @property
     def urls(self) -> list[str]:
@@ -166,79 +168,79 @@ class Farm:
         """Let `seconds` of the wall clock pass at once."""
         self.clock.advance(seconds)
 
-    def profile(self, feed: int) -> Profile:
-        made = profile(self.seed, feed, self.rates, self.format)
+    def feed_profile(self, feed: int) -> FarmProfile:
+        made = make_profile(self.seed, feed, self.rates, self.format)
         return made if self._hints else replace(made, hints="none")
 
-    def published(self, feed: int, since: float | None = None, until: float | None = None) -> list[Piece]:
+    def published_items(self, feed: int, since: float | None = None, until: float | None = None) -> list[FarmItem]:
         """The items of a feed dated in [since, until): by default all since the farm's start, until now."""
-        clock, source = self.clock, self.source(feed)
-        start = clock.origin if since is None else clock.farm(since)
-        end = clock.now() if until is None else clock.farm(until)
-        return [source.piece(posting) for posting in source.timeline.between(start, end)]
+        clock, source = self.clock, self.get_feed(feed)
+        start = clock.origin if since is None else clock.to_farm_time(since)
+        end = clock.farm_time() if until is None else clock.to_farm_time(until)
+        return [source.make_item(posting) for posting in source.timeline.postings_between(start, end)]
 
-    def shown(self, feed: int) -> list[Piece]:
+    def shown_items(self, feed: int) -> list[FarmItem]:
         """The items in the feed's window now, newest first."""
-        source = self.source(feed)
-        return [source.piece(posting) for posting in source.state().postings]
+        source = self.get_feed(feed)
+        return [source.make_item(posting) for posting in source.current_state().postings]
 
-    def identity(self, feed: int, number: int) -> str:
+    def item_identity(self, feed: int, number: int) -> str:
         """What the item of that number is called."""
-        return identity(self.seed, feed, number)
+        return item_identity(self.seed, feed, number)
 
-    def stats(self) -> dict[str, object]:
+    def collect_stats(self) -> dict[str, object]:
         """Everything needed to compute completeness from outside: what was published since the start, feed by feed."""
-        now = self.clock.now()
-        counts = [len(self.source(k).timeline.between(self.clock.origin, now)) for k in range(self.feeds)]
+        now = self.clock.farm_time()
+        counts = [len(self.get_feed(k).timeline.postings_between(self.clock.origin, now)) for k in range(self.feeds)]
         return {
             "seed": self.seed, "feeds": self.feeds, "window": self.window, "speed": self.clock.speed,
-            "rates": self.rates, "started": self.clock.started, "now": self.clock.wall(),
+            "rates": self.rates, "started": self.clock.started, "now": self.clock.wall_time(),
             "farm_time": now, "farm_time_at_start": self.clock.origin,
             "requests": sum(self.log.statuses.values()), "statuses": dict(self.log.statuses),
             "most_at_once": self.log.most_at_once,
             "published": sum(counts), "published_by_feed": counts,
         }  # fmt: skip
 
-    def ordinary(self, feed: int, request: Request) -> Answer:
+    def answer_correctly(self, feed: int, request: FarmRequest) -> FarmResponse:
         """What a feed answers when nothing is wrong with it."""
-        return self.source(feed).answer(request, self._date_header())
+        return self.get_feed(feed).answer_request(request, self._date_header())
 
-    def piece(self, feed: int, number: int) -> Piece:
+    def find_item(self, feed: int, number: int) -> FarmItem:
         """The item of that number, if it is published already."""
-        source = self.source(self._known(feed))
-        posting = source.timeline.posting(number)
-        if posting is None or posting.at > self.clock.now():
+        source = self.get_feed(self._check_feed(feed))
+        posting = source.timeline.find_posting(number)
+        if posting is None or posting.at > self.clock.farm_time():
             raise NotFound(f"Feed {feed} has no item {number} yet.")
-        return source.piece(posting)
+        return source.make_item(posting)
 
-    def _known(self, feed: int) -> int:
+    def _check_feed(self, feed: int) -> int:
         if not 0 <= feed < self.feeds:
             raise NotFound(f"The farm has no feed {feed}: its feeds are 0 to {self.feeds - 1}.")
         return feed
 
-    def prepare(self) -> None:
+    def prepare_documents(self) -> None:
         """Make every document now, so that the first request for it costs no more than the second."""
         gzip = {b"accept-encoding": b"gzip"}
         for feed in range(self.feeds):
-            self.ordinary(feed, Request(b"GET", f"/feeds/{feed}", gzip, "", ""))
+            self.answer_correctly(feed, FarmRequest(b"GET", f"/feeds/{feed}", gzip, "", ""))
 
-    def source(self, feed: int) -> Source:
-        source = self._sources.get(feed)
+    def get_feed(self, feed: int) -> FarmFeed:
+        source = self._farm_feeds.get(feed)
         if source is None:
-            character = self.profile(self._known(feed))
-            source = self._sources[feed] = Source(
-                character, self.seed, self.clock, self.window, self.base(feed), self._shelf
+            character = self.feed_profile(self._check_feed(feed))
+            source = self._farm_feeds[feed] = FarmFeed(
+                character, self.seed, self.clock, self.window, self.base_url(feed), self._bodies
             )
         return source
 
     def _date_header(self) -> bytes:
-        second = int(self.clock.wall())
+        second = int(self.clock.wall_time())
         if second != self._date[0]:
             self._date = (second, formatdate(second, usegmt=True).encode())
         return self._date[1]
 
 
-def _check(feeds: int, speed: float, window: int, hosts: int, host: str, format: str | None) -> None:
+def _check_settings(feeds: int, speed: float, window: int, hosts: int, host: str, format: str | None) -> None:
     if feeds < 1 or window < 1:
         raise InputError(f"A farm needs at least 1 feed and a window of at least 1 item, not {feeds} and {window}.")
     if not 0 < speed < 1e9:

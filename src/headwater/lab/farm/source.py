@@ -12,26 +12,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 
-from headwater.lab.farm.clock import Clock
-from headwater.lab.farm.documents import TYPES, Page, Piece, identity, write
-from headwater.lab.farm.http import Answer, Request
-from headwater.lab.farm.words import text_of
-from headwater.lab.farm.world import Posting, Profile, Timeline
+from headwater.lab.farm.clock import FarmClock
+from headwater.lab.farm.documents import TYPES, FarmDocument, FarmItem, item_identity, write_document
+from headwater.lab.farm.http import FarmRequest, FarmResponse
+from headwater.lab.farm.words import make_text
+from headwater.lab.farm.world import FarmPosting, FarmProfile, FarmTimeline
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FarmFeedState:
     """What is true of a feed from the farm time `since` to `until`; `rest` is the 304's head after its Date."""
 
     since: float
     until: float
-    postings: list[Posting]
+    postings: list[FarmPosting]
     etag: bytes
     last_modified: str | None
     rest: bytes
 
 
-class Shelf:
+class BodyCache:
     """Finished bodies, the least recently used thrown away beyond a number of bytes."""
 
     def __init__(self, limit: int) -> None:
@@ -39,7 +39,7 @@ class Shelf:
         self._size = 0
         self._bodies: dict[tuple[bytes, bool], bytes] = {}
 
-    def get(self, key: tuple[bytes, bool], make: Callable[[], bytes]) -> bytes:
+    def get_or_make(self, key: tuple[bytes, bool], make: Callable[[], bytes]) -> bytes:
         body = self._bodies.pop(key, None)
         if body is None:
             body = make()
@@ -50,67 +50,69 @@ class Shelf:
         return body
 
 
-class Source:
+class FarmFeed:
     """A feed of the farm; `base` is the address of the host it is listed under."""
 
-    def __init__(self, profile: Profile, seed: int, clock: Clock, window: int, base: str, shelf: Shelf) -> None:
+    def __init__(
+        self, profile: FarmProfile, seed: int, clock: FarmClock, window: int, base: str, shelf: BodyCache
+    ) -> None:
         self.profile = profile
-        self.timeline = Timeline(seed, profile)
+        self.timeline = FarmTimeline(seed, profile)
         self._seed = seed
         self._clock = clock
         self._window = window
         self._base = base
-        self._shelf = shelf
-        self._state: State | None = None
+        self._bodies = shelf
+        self._state: FarmFeedState | None = None
 
-    def answer(self, request: Request, date: bytes) -> Answer:
+    def answer_request(self, request: FarmRequest, date: bytes) -> FarmResponse:
         """304 if the reader has what is there, else 200 with the document."""
-        state = self.state()
-        if self._unchanged(state, request.headers):
-            return Answer(304, b"HTTP/1.1 304 Not Modified\r\nDate: " + date + state.rest)
+        state = self.current_state()
+        if self._is_unchanged(state, request.headers):
+            return FarmResponse(304, b"HTTP/1.1 304 Not Modified\r\nDate: " + date + state.rest)
         packed = self.profile.gzip and b"gzip" in request.headers.get(b"accept-encoding", b"")
-        body = self._shelf.get((state.etag, packed), lambda: self._body(packed))
+        body = self._bodies.get_or_make((state.etag, packed), lambda: self._make_body(packed))
         kind = TYPES[self.profile.format].encode()
         coding = b"\r\nContent-Encoding: gzip" if packed else b""
         head = b"HTTP/1.1 200 OK\r\nContent-Type: %b%b\r\nContent-Length: %d\r\nDate: %b"
         rest = state.rest if not packed else state.rest.replace(state.etag, state.etag[:-1] + b'-gz"')
-        return Answer(200, head % (kind, coding, len(body), date) + rest + body)
+        return FarmResponse(200, head % (kind, coding, len(body), date) + rest + body)
 
-    def state(self) -> State:
-        now = self._clock.now()
+    def current_state(self) -> FarmFeedState:
+        now = self._clock.farm_time()
         state = self._state
         if state is None or not state.since <= now < state.until:
-            state = self._state = self._at(now)
+            state = self._state = self._make_state(now)
         return state
 
-    def document(self, state: State | None = None) -> bytes:
+    def make_document(self, state: FarmFeedState | None = None) -> bytes:
         """The present document, unpacked."""
         profile = self.profile
-        pieces = [self.piece(posting) for posting in (state or self.state()).postings]
+        pieces = [self.make_item(posting) for posting in (state or self.current_state()).postings]
         gap = 1 / profile.rate / self._clock.speed
         silent = profile.silent_hours() if self._clock.speed == 1 else ()
-        return write(Page(profile, self._base, gap, silent, pieces))
+        return write_document(FarmDocument(profile, self._base, gap, silent, pieces))
 
-    def piece(self, posting: Posting) -> Piece:
+    def make_item(self, posting: FarmPosting) -> FarmItem:
         feed, number = self.profile.feed, posting.number
-        text = text_of(self._seed, feed, number, self.profile.topic)
-        return Piece(number, identity(self._seed, feed, number), self._clock.date(posting.at), text)
+        text = make_text(self._seed, feed, number, self.profile.topic)
+        return FarmItem(number, item_identity(self._seed, feed, number), self._clock.to_wall_time(posting.at), text)
 
-    def _at(self, now: float) -> State:
-        postings = self.timeline.window(now, self._window)
-        until = self.timeline.next_after(now)
+    def _make_state(self, now: float) -> FarmFeedState:
+        postings = self.timeline.newest_postings(now, self._window)
+        until = self.timeline.time_of_next(now)
         newest = postings[0].number if postings else 0
         etag = b'"%x-%d-%d-%d"' % (int(self._clock.started * 1000), self.profile.feed, newest, len(postings))
         modified = None
         if postings:
-            second = int(self._clock.date(postings[0].at))
-            if self._clock.wall() < second + 1:
-                until = min(until, self._clock.farm(second + 1))
+            second = int(self._clock.to_wall_time(postings[0].at))
+            if self._clock.wall_time() < second + 1:
+                until = min(until, self._clock.to_farm_time(second + 1))
             else:
                 modified = formatdate(second, usegmt=True)
-        return State(now, until, postings, etag, modified, self._rest(etag, modified))
+        return FarmFeedState(now, until, postings, etag, modified, self._header_tail(etag, modified))
 
-    def _rest(self, etag: bytes, modified: str | None) -> bytes:
+    def _header_tail(self, etag: bytes, modified: str | None) -> bytes:
         lines = [b"", b"Server: headwater-farm"]
         if self.profile.validators != "last-modified":
             lines.append(b"ETag: " + etag)
@@ -123,34 +125,34 @@ class Source:
             lines.append(b"Vary: Accept-Encoding")
         return b"\r\n".join((*lines, b"", b""))
 
-    def _unchanged(self, state: State, headers: dict[bytes, bytes]) -> bool:
+    def _is_unchanged(self, state: FarmFeedState, headers: dict[bytes, bytes]) -> bool:
         """RFC 9110 §13.1: If-None-Match decides alone where we have an ETag; lists, W/ and * included."""
         known = headers.get(b"if-none-match")
         if known is not None and self.profile.validators != "last-modified":
-            return known == state.etag or any(_same(tag, state.etag) for tag in known.split(b","))
+            return known == state.etag or any(_is_same_etag(tag, state.etag) for tag in known.split(b","))
         since = headers.get(b"if-modified-since")
         if since is None or state.last_modified is None or self.profile.validators == "etag":
             return False
         given = since.decode("latin-1")
-        return given == state.last_modified or _not_before(given, state.last_modified)
+        return given == state.last_modified or _is_not_before(given, state.last_modified)
 
-    def _body(self, packed: bool) -> bytes:
-        body = self.document()
-        return _gzipped(body) if packed else body
+    def _make_body(self, packed: bool) -> bytes:
+        body = self.make_document()
+        return _gzip(body) if packed else body
 
 
-def _same(tag: bytes, etag: bytes) -> bool:
+def _is_same_etag(tag: bytes, etag: bytes) -> bool:
     tag = tag.strip().removeprefix(b"W/")
     return tag in (etag, etag[:-1] + b'-gz"', b"*")
 
 
-def _not_before(given: str, modified: str) -> bool:
+def _is_not_before(given: str, modified: str) -> bool:
     try:
         return parsedate_to_datetime(given) >= parsedate_to_datetime(modified)
     except (ValueError, TypeError):
         return False  # RFC 9110 §13.1.3: a date that is none is ignored
 
 
-def _gzipped(body: bytes) -> bytes:
+def _gzip(body: bytes) -> bytes:
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     return packer.compress(body) + packer.flush()

@@ -20,7 +20,7 @@ KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicWords:
     """What the headlines of a topic are made of: who, does what, with which addition; and its categories."""
 
     who: tuple[str, ...]
@@ -30,7 +30,7 @@ class Topic:
 
 
 TOPICS = {
-    "volcano": Topic(
+    "volcano": TopicWords(
         ("Iceland volcano", "Etna", "Stromboli", "Island volcano", "Lava flow", "Ash cloud", "Crater lake",
          "Volcano observatory", "Fissure eruption", "Sleeping volcano"),
         ("erupts again", "calms down", "surprises geologists", "closes airspace", "lights the night sky",
@@ -39,7 +39,7 @@ TOPICS = {
          "without warning", "while villages wait", "before dawn"),
         ("geology", "Iceland", "hazards", "travel"),
     ),
-    "election": Topic(
+    "election": TopicWords(
         ("Parliament", "Election commission", "Coalition", "Opposition", "City council", "Voters", "Exit poll",
          "Electoral court", "Minority government", "Postal ballot"),
         ("delays the vote", "confirms the election result", "rejects the budget", "demands a recount",
@@ -48,7 +48,7 @@ TOPICS = {
          "amid record turnout", "before the deadline"),
         ("politics", "parliament", "polls", "Europe"),
     ),
-    "football": Topic(
+    "football": TopicWords(
         ("Rovers", "United", "City", "Athletic", "Wanderers", "Champions", "Newly promoted side", "Women’s team",
          "Goalkeeper", "National team"),
         ("win the football derby", "draw away", "lose at home", "sign a striker", "reach the final", "part with coach",
@@ -57,7 +57,7 @@ TOPICS = {
          "on the last day", "thanks to a late goal"),
         ("sport", "league", "cup", "transfers"),
     ),
-    "science": Topic(
+    "science": TopicWords(
         ("Telescope", "Marine biologists", "New vaccine", "Fusion reactor", "Genome study", "Mars rover",
          "Quantum experiment", "Deep-sea survey", "Neutrino detector", "Fossil find"),
         ("confirms an old theory", "puzzles researchers", "finds traces of water", "sets a record",
@@ -66,7 +66,7 @@ TOPICS = {
          "far below the ice", "for less than expected", "in a replication by three groups"),
         ("research", "space", "biology", "physics"),
     ),
-    "technology": Topic(
+    "technology": TopicWords(
         ("Browser", "Chip maker", "Open-source project", "Data centre", "Search engine", "Phone network", "R&D lab",
          "Robot", "Battery plant", "Feed reader"),
         ("releases new version", "fixes security hole", "drops support for old devices", "doubles its speed",
@@ -75,7 +75,7 @@ TOPICS = {
          "under a free licence", "following an audit"),
         ("software", "hardware", "internet", "privacy"),
     ),
-    "weather": Topic(
+    "weather": TopicWords(
         ("Storm", "Heat wave", "First snow", "Drought", "Flood warning", "Thick fog", "Spring", "Hail", "Cold front",
          "Rainfall"),
         ("reaches the coast", "breaks records", "stops trains", "arrives early", "worries farmers", "spares the city",
@@ -84,7 +84,7 @@ TOPICS = {
          "after a dry month"),
         ("climate", "forecast", "rivers", "farming"),
     ),
-    "music": Topic(
+    "music": TopicWords(
         ("Orchestra", "Jazz festival", "Choir", "Opera house", "Lost symphony", "Street band", "Radio ensemble",
          "Record label", "Concert hall", "String quartet"),
         ("opens the season", "plays to a full house", "tours the islands", "returns after renovation",
@@ -93,7 +93,7 @@ TOPICS = {
          "in the old harbour", "for young listeners"),
         ("culture", "concerts", "festivals", "reviews"),
     ),
-    "economy": Topic(
+    "economy": TopicWords(
         ("Central bank", "Exports", "Inflation", "Rail operator", "Shipyard", "Housing market", "Start-up",
          "Wheat price", "Trade union", "Energy supplier"),
         ("beats expectations", "slows down", "holds its course", "raises wages", "cuts prices", "reports a loss",
@@ -127,7 +127,7 @@ CLOSINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SampleText:
     """The words of one item; `summary` and `content` are HTML. `picture` and `episode` are lengths in bytes or 0."""
 
     title: str
@@ -139,14 +139,14 @@ class Text:
     episode: int
 
 
-def title_of(topic: str, place: str, kind: str) -> str:
+def feed_title(topic: str, place: str, kind: str) -> str:
     return f"{place} {topic.capitalize()} {kind}"
 
 
-def text_of(seed: int, feed: int, number: int, topic: str) -> Text:
+def make_text(seed: int, feed: int, number: int, topic: str) -> SampleText:
     """The words of item `number` of a feed: always the same ones.
 
-    >>> text_of(1, 2, 3, "volcano") == text_of(1, 2, 3, "volcano")
+    >>> make_text(1, 2, 3, "volcano") == make_text(1, 2, 3, "volcano")
     True
     """
     d = blake2b(f"{seed}/{feed}/{number}/text".encode()).digest()
@@ -160,12 +160,12 @@ def text_of(seed: int, feed: int, number: int, topic: str) -> Text:
     closing = _pick(CLOSINGS, d[10])
     summary = f"<p>{opening} {middle}</p>"
     content = (
-        f"<p><strong>{_escaped(title)}.</strong> {opening} {middle}</p>"
-        f"<p>{_escaped(other)} {_pick(MIDDLES, d[11]).format(n=2 + d[12])} "
+        f"<p><strong>{_escape(title)}.</strong> {opening} {middle}</p>"
+        f"<p>{_escape(other)} {_pick(MIDDLES, d[11]).format(n=2 + d[12])} "
         f'Read <a href="/items/{feed}/{number}">the whole story</a>.</p><p>{closing}</p>'
     )
     tags = (topic,) if d[13] < 64 else (topic, _pick(words.tags, d[14]))
-    return Text(
+    return SampleText(
         title=title,
         summary=summary,
         content=content,
@@ -176,7 +176,7 @@ def text_of(seed: int, feed: int, number: int, topic: str) -> Text:
     )
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;")
 
 

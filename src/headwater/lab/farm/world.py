@@ -17,7 +17,7 @@ import numpy as np
 
 from headwater.errors import InputError
 from headwater.lab import shapes
-from headwater.lab.farm.words import KINDS, PLACES, TOPICS, title_of
+from headwater.lab.farm.words import KINDS, PLACES, TOPICS, feed_title
 from headwater.lab.shapes import DAY, Array
 
 BLOCK = 90 * DAY
@@ -28,7 +28,7 @@ HINTS = ("none", "ttl", "max-age", "sy", "skip")
 VALIDATORS = ("both", "both", "both", "etag", "last-modified")
 
 
-class Posting(NamedTuple):
+class FarmPosting(NamedTuple):
     """Item `number` was published at the farm time `at`."""
 
     number: int
@@ -36,7 +36,7 @@ class Posting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class FarmProfile:
     """What never changes about a feed. `rate` is in items a second of farm time, `hour` turns its shape."""
 
     feed: int
@@ -51,39 +51,39 @@ class Profile:
     full: bool  # whole articles, or summaries only
     gzip: bool
 
-    def factors(self) -> Array:
+    def shape_factors(self) -> Array:
         """The daily shape as factors of the rate."""
         match self.shape:
             case "peaks":
-                return shapes.peaks(at=(self.hour, (self.hour + 9) % 24))
+                return shapes.peak_shape(at=(self.hour, (self.hour + 9) % 24))
             case "waves":
-                return shapes.waves(top=self.hour)
+                return shapes.wave_shape(top=self.hour)
             case _:
-                return shapes.uniform()
+                return shapes.uniform_shape()
 
     def silent_hours(self) -> tuple[int, ...]:
         """The hours of the farm's day in which nothing is ever published."""
-        by_hour = self.factors().reshape(24, -1).sum(axis=1)
+        by_hour = self.shape_factors().reshape(24, -1).sum(axis=1)
         return tuple(int(hour) for hour in np.flatnonzero(by_hour == 0))
 
 
-def digits(*parts: object) -> bytes:
+def hash_parts(*parts: object) -> bytes:
     """64 bytes that look random and depend on nothing but `parts`."""
     return blake2b("/".join(map(str, parts)).encode()).digest()
 
 
-def profile(seed: int, feed: int, rates: tuple[float, float] = RATES, format: str | None = None) -> Profile:
+def make_profile(seed: int, feed: int, rates: tuple[float, float] = RATES, format: str | None = None) -> FarmProfile:
     """The feed's character; `format` gives all feeds the same one and changes nothing else."""
     check_rates(rates)
-    d = digits(seed, feed)
+    d = hash_parts(seed, feed)
     quantile = int.from_bytes(d[:7], "big") / (1 << 56)
     topic = list(TOPICS)[d[8] % len(TOPICS)]
-    return Profile(
+    return FarmProfile(
         feed=feed,
-        title=title_of(topic, PLACES[d[9] % len(PLACES)], KINDS[d[10] % len(KINDS)]),
+        title=feed_title(topic, PLACES[d[9] % len(PLACES)], KINDS[d[10] % len(KINDS)]),
         topic=topic,
         format=format or ("rss" if d[11] < 96 else FORMATS[d[11] % len(FORMATS)]),
-        rate=float(shapes.power_law(quantile, *rates)) / DAY,
+        rate=float(shapes.power_law_quantile(quantile, *rates)) / DAY,
         shape=("peaks", "uniform", "waves")[d[12] % 3],
         hour=d[13] * 24 / 256,
         hints=HINTS[d[14] % len(HINTS)],
@@ -101,69 +101,71 @@ def check_rates(rates: tuple[float, float]) -> None:
         )
 
 
-class Timeline:
+class FarmTimeline:
     """When one feed publishes. Blocks are drawn when they are needed and forgotten when time has passed over them."""
 
-    def __init__(self, seed: int, profile: Profile) -> None:
+    def __init__(self, seed: int, profile: FarmProfile) -> None:
         self._seed = seed
         self._profile = profile
-        self._factors = profile.factors()
+        self._factors = profile.shape_factors()
         self._blocks: dict[int, array[float]] = {}
 
-    def between(self, start: float, end: float) -> list[Posting]:
+    def postings_between(self, start: float, end: float) -> list[FarmPosting]:
         """Everything published in [start, end), in order."""
-        found: list[Posting] = []
+        found: list[FarmPosting] = []
         for block in range(max(0, int(start // BLOCK)), max(0, int(end // BLOCK)) + 1):
-            times = self._times(block)
+            times = self._block_times(block)
             first, last = bisect_left(times, start), bisect_left(times, end)
-            found += [Posting(block * PER_BLOCK + index, times[index]) for index in range(first, last)]
+            found += [FarmPosting(block * PER_BLOCK + index, times[index]) for index in range(first, last)]
         return found
 
-    def window(self, at: float, size: int) -> list[Posting]:
+    def newest_postings(self, at: float, size: int) -> list[FarmPosting]:
         """The newest `size` items published until `at`, newest first."""
-        found: list[Posting] = []
+        found: list[FarmPosting] = []
         block = int(at // BLOCK)
         while block >= 0 and len(found) < size:
-            times = self._times(block)
+            times = self._block_times(block)
             last = bisect_right(times, at)
             first = max(0, last - (size - len(found)))
-            found += [Posting(block * PER_BLOCK + index, times[index]) for index in range(last - 1, first - 1, -1)]
+            found += [FarmPosting(block * PER_BLOCK + index, times[index]) for index in range(last - 1, first - 1, -1)]
             block -= 1
         for old in [known for known in self._blocks if known <= block]:
             del self._blocks[old]
         return found
 
-    def next_after(self, at: float) -> float:
+    def time_of_next(self, at: float) -> float:
         """When the first item after `at` is published."""
         block = max(0, int(at // BLOCK))
         while True:
-            times = self._times(block)
+            times = self._block_times(block)
             index = bisect_right(times, at)
             if index < len(times):
                 return times[index]
             block += 1
 
-    def posting(self, number: int) -> Posting | None:
+    def find_posting(self, number: int) -> FarmPosting | None:
         """The item of that number, published or still to come; None when there is none."""
         block, index = divmod(number, PER_BLOCK)
-        times = self._times(block) if block >= 0 else array("d")
-        return Posting(number, times[index]) if index < len(times) else None
+        times = self._block_times(block) if block >= 0 else array("d")
+        return FarmPosting(number, times[index]) if index < len(times) else None
 
-    def _times(self, block: int) -> array[float]:
+    def _block_times(self, block: int) -> array[float]:
         times = self._blocks.get(block)
         if times is None:
             rng = np.random.default_rng((self._seed, self._profile.feed, block))
             start = block * BLOCK
-            drawn = shapes.poisson_times(rng, self._profile.rate, self._factors, start, start + BLOCK)
+            drawn = shapes.draw_poisson_times(rng, self._profile.rate, self._factors, start, start + BLOCK)
             times = self._blocks[block] = array("d", drawn.tobytes())  # a quarter of a list
         return times
 
 
-def published(seed: int, feed: int, start: float, end: float, rates: tuple[float, float] = RATES) -> list[Posting]:
+def compute_postings(
+    seed: int, feed: int, start: float, end: float, rates: tuple[float, float] = RATES
+) -> list[FarmPosting]:
     """What feed `feed` of a farm with this seed publishes in the farm time [start, end).
 
-    >>> both = published(1, 7, 0, 20 * DAY)
-    >>> both == published(1, 7, 0, 8 * DAY) + published(1, 7, 8 * DAY, 20 * DAY)
+    >>> both = compute_postings(1, 7, 0, 20 * DAY)
+    >>> both == compute_postings(1, 7, 0, 8 * DAY) + compute_postings(1, 7, 8 * DAY, 20 * DAY)
     True
     """
-    return Timeline(seed, profile(seed, feed, rates)).between(start, end)
+    return FarmTimeline(seed, make_profile(seed, feed, rates)).postings_between(start, end)

@@ -5,35 +5,35 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from headwater.node.node import Node
-from headwater.web.api.endpoint import Call
-from headwater.web.forms import Refused
-from headwater.web.session import Forbidden, NotSignedIn, Who, who
+from headwater.web.api.endpoint import ApiCall
+from headwater.web.forms import RequestRefused
+from headwater.web.session import Forbidden, Identity, NotSignedIn, require_identity
 
 
-async def admitted(request: Request, scope: str) -> Who:
+async def require_scope(request: Request, scope: str) -> Identity:
     """Who asks, if they may; Refused with 401 or 403."""
     try:
-        return await who(request, scope)
+        return await require_identity(request, scope)
     except NotSignedIn as error:
-        raise Refused(str(error), 401) from error
+        raise RequestRefused(str(error), 401) from error
     except Forbidden as error:
-        raise Refused(str(error), 403) from error
+        raise RequestRefused(str(error), 403) from error
 
 
-def the_owner(call: Call, does: str) -> None:
+def require_owner(call: ApiCall, does: str) -> None:
     """Refused unless an owner calls: for what only a part of an endpoint needs."""
     if not call.user.is_owner:
-        raise Refused(f"Only an owner {does}.", 403)
+        raise RequestRefused(f"Only an owner {does}.", 403)
 
 
-def the_node(call: Call) -> Node:
+def require_aggregator(call: ApiCall) -> Node:
     """The aggregator of this process; Refused where there is none."""
     if call.node is None:
-        raise Refused("This process runs no aggregator: ask the one that does.", 503)
+        raise RequestRefused("This process runs no aggregator: ask the one that does.", 503)
     return call.node
 
 
-async def see_feed(call: Call, feed_id: int) -> None:
+async def require_visible_feed(call: ApiCall, feed_id: int) -> None:
     """NotFound, in the same words, for a feed that is not here and for one that is not theirs."""
     if call.user.is_owner:
         await call.store.feed(feed_id)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from headwater.errors import HeadwaterError, Held, InputError, NotFound, QueryError, StoreError
+from headwater.errors import HeadwaterError, InputError, NotFound, QueryError, RefreshHeld, StoreError
 from headwater.web.api import (
     deliveries,
     discovering,
@@ -30,51 +30,51 @@ from headwater.web.api import (
     settings,
     subscriptions,
 )
-from headwater.web.api.access import admitted
-from headwater.web.api.endpoint import Call, Document, Endpoint, Noun
-from headwater.web.api.openapi import PREFIX, Error, Problem, describe, details
-from headwater.web.api.reading import body, parameters
-from headwater.web.forms import Refused
-from headwater.web.frame import Frame
+from headwater.web.api.access import require_scope
+from headwater.web.api.endpoint import ApiCall, Endpoint, EndpointGroup, RawBody
+from headwater.web.api.openapi import PREFIX, ErrorBody, ErrorResponse, describe_api, script_messages
+from headwater.web.api.reading import read_parameters, read_request_body
+from headwater.web.forms import RequestRefused
+from headwater.web.frame import Site
 
-NOUNS: tuple[Noun, ...] = (
-    feeds.noun,
-    refreshes.noun,
-    subscriptions.noun,
-    items.noun,
-    search.noun,
-    discovering.noun,
-    queries.noun,
-    quality.noun,
-    scheduler.noun,
-    deliveries.noun,
-    published.noun,
-    people.noun,
-    removals.noun,
-    settings.noun,
-    jobs.noun,
+GROUPS: tuple[EndpointGroup, ...] = (
+    feeds.feed_group,
+    refreshes.refresh_group,
+    subscriptions.subscription_group,
+    items.item_group,
+    search.search_group,
+    discovering.discovery_group,
+    queries.query_group,
+    quality.quality_group,
+    scheduler.scheduler_group,
+    deliveries.delivery_group,
+    published.publication_group,
+    people.account_group,
+    removals.removal_group,
+    settings.settings_group,
+    jobs.job_group,
 )
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 log = structlog.get_logger()
-_encode = msgspec.json.Encoder().encode
+_encode_json = msgspec.json.Encoder().encode
 
 
-def api(frame: Frame) -> Mount:
+def build_api(frame: Site) -> Mount:
     """The routes under /api. They answer for wrong addresses and methods themselves, in JSON."""
 
     @cache
     def description() -> bytes:
-        return _encode(describe(NOUNS, frame.base))
+        return _encode_json(describe_api(GROUPS, frame.base_url))
 
     async def openapi(request: Request) -> Response:
         return Response(description(), media_type="application/json")
 
     async def page(request: Request) -> Response:
-        return frame.page(request, "api.html", nouns=NOUNS, prefix=PREFIX)
+        return frame.render_page(request, "api.html", nouns=GROUPS, prefix=PREFIX)
 
     async def nothing(request: Request) -> Response:
-        return nothing_here()
+        return answer_unknown_path()
 
     v1 = PREFIX.removeprefix("/api")
     return Mount(
@@ -82,89 +82,94 @@ def api(frame: Frame) -> Mount:
         routes=[
             Route("/", page),
             Route("/openapi.json", openapi),
-            *(Route(v1 + path, _methods(frame, found), methods=METHODS) for path, found in _by_path().items()),
+            *(
+                Route(v1 + path, _answer_by_method(frame, found), methods=METHODS)
+                for path, found in _group_by_path().items()
+            ),
             Route("/{path:path}", nothing, methods=METHODS),
         ],
     )
 
 
-def _by_path() -> dict[str, dict[str, Endpoint]]:
+def _group_by_path() -> dict[str, dict[str, Endpoint]]:
     paths: dict[str, dict[str, Endpoint]] = {}
-    for noun in NOUNS:
+    for noun in GROUPS:
         for endpoint in noun.endpoints:
             paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     # A word in a path wins over a parameter: /items/counts is not the item “counts”.
     return dict(sorted(paths.items(), key=lambda one: [part.startswith("{") for part in one[0].split("/")]))
 
 
-def _methods(frame: Frame, endpoints: dict[str, Endpoint]) -> Any:
+def _answer_by_method(frame: Site, endpoints: dict[str, Endpoint]) -> Any:
     async def answer(request: Request) -> Response:
         endpoint = endpoints.get("GET" if request.method == "HEAD" else request.method)
         if endpoint is None:
             allowed = ", ".join(sorted(endpoints))
             said = f"{request.method} is not for this address; it takes {allowed}."
-            return _problem(405, Problem(message=said), {"Allow": allowed})
+            return _error_response(405, ErrorBody(message=said), {"Allow": allowed})
         try:
-            return await _answer(frame, endpoint, request)
+            return await _call_endpoint(frame, endpoint, request)
         except HeadwaterError as error:
-            return refusal(error)
+            return answer_error(error)
         except Exception:
             log.exception("api_failed", endpoint=endpoint.name)
-            return _problem(500, Problem(message="Something went wrong here. The server's log says more."))
+            return _error_response(500, ErrorBody(message="Something went wrong here. The server's log says more."))
 
     return answer
 
 
-async def _answer(frame: Frame, endpoint: Endpoint, request: Request) -> Response:
-    who = await admitted(request, endpoint.scope)
+async def _call_endpoint(frame: Site, endpoint: Endpoint, request: Request) -> Response:
+    who = await require_scope(request, endpoint.scope)
     given: dict[str, Any] = {}
     if endpoint.asked is not None:
-        given["asked"] = parameters(endpoint, request)
+        given["asked"] = read_parameters(endpoint, request)
     elif request.query_params:
         raise InputError(f"There is no parameter “{next(iter(request.query_params))[:100]}” here; there is none.")
     if endpoint.given is not None:
-        given["given"] = await body(endpoint, request)
-    result = await endpoint.handler(Call(frame, request, who, frame.clock()), **given)
-    if isinstance(result, Document):
+        given["given"] = await read_request_body(endpoint, request)
+    result = await endpoint.handler(ApiCall(frame, request, who, frame.clock()), **given)
+    if isinstance(result, RawBody):
         return Response(result.body, endpoint.status, media_type=result.type)
     if endpoint.answer is None:
         return Response(status_code=endpoint.status)
-    return Response(_encode(result), endpoint.status, media_type="application/json")
+    return Response(_encode_json(result), endpoint.status, media_type="application/json")
 
 
-def nothing_here() -> Response:
+def answer_unknown_path() -> Response:
     """For an address under /api that is none; routes do not see those with a line break in them."""
-    return _problem(404, Problem(message="There is nothing at this address; /api lists all there is."))
+    return _error_response(404, ErrorBody(message="There is nothing at this address; /api lists all there is."))
 
 
-def refusal(error: HeadwaterError) -> Response:
+def answer_error(error: HeadwaterError) -> Response:
     """An error raised on purpose, as an answer."""
     message, field = str(error), getattr(error, "field", None) or None
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         more = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        return _problem(error.status, Problem(message=message), more)
+        return _error_response(error.status, ErrorBody(message=message), more)
     if isinstance(error, NotFound):
-        return _problem(404, Problem(message=message))
-    if isinstance(error, Held):
+        return _error_response(404, ErrorBody(message=message))
+    if isinstance(error, RefreshHeld):
         wait = max(1, round(error.until - time.time()))
-        return _problem(409, Problem(message=message), {"Retry-After": str(wait)})
+        return _error_response(409, ErrorBody(message=message), {"Retry-After": str(wait)})
     if isinstance(error, QueryError):
-        return _problem(400, Problem(message=_script(error), field="text", details=details(error.messages)))
+        return _error_response(
+            400, ErrorBody(message=_answer_script_error(error), field="text", details=script_messages(error.messages))
+        )
     if isinstance(error, InputError):
-        return _problem(400, Problem(message=message, field=field))
+        return _error_response(400, ErrorBody(message=message, field=field))
     if not isinstance(error, StoreError):
         log.error("api_failed", error=repr(error))
-    return _problem(503, Problem(message=message))
+    return _error_response(503, ErrorBody(message=message))
 
 
-def _script(error: QueryError) -> str:
+def _answer_script_error(error: QueryError) -> str:
     """The first mistake of a script as a sentence; all of them are in the details."""
-    told = [one for one in details(error.messages) if not one.warning]
+    told = [one for one in script_messages(error.messages) if not one.warning]
     if not told:
         return str(error)
     more = f" ({len(told) - 1} more below)" if len(told) > 1 else ""
     return f"The script has a mistake in line {told[0].line}, column {told[0].column}: {told[0].message}{more}."
 
 
-def _problem(status: int, problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    return Response(_encode(Error(error=problem)), status, headers, media_type="application/json")
+def _error_response(status: int, problem: ErrorBody, headers: dict[str, str] | None = None) -> Response:
+    return Response(_encode_json(ErrorResponse(error=problem)), status, headers, media_type="application/json")

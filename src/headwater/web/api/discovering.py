@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from headwater.web.api.endpoint import Answer, Call, Noun
-from headwater.web.api.feeds import Alike
-from headwater.web.api.items import number_name
-from headwater.web.pages.suggestions import Linked, Suggestion, suggestions
+from headwater.web.api.endpoint import ApiCall, EndpointGroup, ResponseBody
+from headwater.web.api.feeds import SimilarFeed
+from headwater.web.api.items import format_item_id
+from headwater.web.pages.suggestions import LinkedSite, Suggestion, suggest_feeds
 
-noun = Noun(
+discovery_group = EndpointGroup(
     "discover", "Feeds you might like, with the reason, and rising topics. /feeds/discover looks at an address."
 )
 
 
-class Suggested(Answer, frozen=True):
+class SuggestedFeed(ResponseBody, frozen=True):
     """A feed that is here already, and why you might like it; PUT /subscriptions/feeds/{id} subscribes to it."""
 
-    feed: Alike
+    feed: SimilarFeed
     reason: str
 
 
-class Rising(Answer, frozen=True):
+class RisingTopicView(ResponseBody, frozen=True):
     """A topic of today: its items, in how many feeds, and how many times its usual that is."""
 
     topic: str
@@ -28,29 +28,29 @@ class Rising(Answer, frozen=True):
     factor: float
 
 
-class Discovered(Answer, frozen=True):
-    also_read: list[Suggested]
-    popular: list[Suggested]
-    linked: list[Linked]
-    rising: list[Rising]
+class DiscoveriesView(ResponseBody, frozen=True):
+    also_read: list[SuggestedFeed]
+    popular: list[SuggestedFeed]
+    linked: list[LinkedSite]
+    rising: list[RisingTopicView]
 
 
-def _suggested(one: Suggestion) -> Suggested:
-    return Suggested(feed=Alike(id=one.feed.id, url=one.feed.url, title=one.feed.title), reason=one.reason)
+def _view_suggestion(one: Suggestion) -> SuggestedFeed:
+    return SuggestedFeed(feed=SimilarFeed(id=one.feed.id, url=one.feed.url, title=one.feed.title), reason=one.reason)
 
 
-@noun.get("/discover")
-async def show_discoveries(call: Call) -> Discovered:
+@discovery_group.get("/discover")
+async def show_discoveries(call: ApiCall) -> DiscoveriesView:
     """Suggest feeds, from what similar readers read and from what your items link to, and name rising topics."""
-    found = await suggestions(call.frame, call.user.id)
-    return Discovered(
-        also_read=[_suggested(one) for one in found.also],
-        popular=[_suggested(one) for one in found.popular],
+    found = await suggest_feeds(call.frame, call.user.id)
+    return DiscoveriesView(
+        also_read=[_view_suggestion(one) for one in found.also],
+        popular=[_view_suggestion(one) for one in found.popular],
         linked=list(found.linked),
         rising=[
-            Rising(
+            RisingTopicView(
                 topic=one.topic.text,
-                items=[number_name(id) for id in one.topic.items[:1000]],
+                items=[format_item_id(id) for id in one.topic.items[:1000]],
                 feeds=one.topic.feeds,
                 factor=one.topic.factor,
             )

@@ -22,26 +22,26 @@ from starlette.requests import Request
 from headwater.node.node import Node
 from headwater.store.people import Remover, User
 from headwater.store.store import Store
-from headwater.web.frame import Frame
-from headwater.web.session import Who
+from headwater.web.frame import Site
+from headwater.web.session import Identity
 
 READ, WRITE, ADMIN = "read", "write", "admin"
 OPML = "text/x-opml"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters of a request; each field is one, in the path where its name stands there, else in the query."""
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of a request."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseBody(msgspec.Struct, frozen=True, kw_only=True):
     """The body of an answer."""
 
 
-class Document(msgspec.Struct, frozen=True):
+class RawBody(msgspec.Struct, frozen=True):
     """An answer, or a body, that is no JSON."""
 
     body: bytes
@@ -49,12 +49,12 @@ class Document(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """One request: who asks, and what a handler needs to answer."""
 
-    frame: Frame
+    frame: Site
     request: Request
-    who: Who
+    who: Identity
     now: float
 
     @property
@@ -88,7 +88,7 @@ class Endpoint:
     noun: str
     handler: Handler
     status: int
-    asked: type[Asked] | None
+    asked: type[Parameters] | None
     given: Any
     answer: Any
 
@@ -105,12 +105,12 @@ class Endpoint:
         return (inspect.getdoc(self.handler) or "").partition("\n")[2].strip()
 
     @property
-    def in_path(self) -> set[str]:
+    def path_names(self) -> set[str]:
         return {part[1:-1] for part in self.path.split("/") if part.startswith("{")}
 
 
 @dataclass(slots=True)
-class Noun:
+class EndpointGroup:
     """A group of endpoints, with the sentence that heads them."""
 
     name: str
@@ -118,21 +118,21 @@ class Noun:
     endpoints: list[Endpoint] = field(default_factory=list)
 
     def get(self, path: str, scope: str = READ) -> Callable[[Handler], Handler]:
-        return self._add("GET", path, scope, 200)
+        return self._declare("GET", path, scope, 200)
 
     def post(self, path: str, scope: str = WRITE, status: int = 200) -> Callable[[Handler], Handler]:
-        return self._add("POST", path, scope, status)
+        return self._declare("POST", path, scope, status)
 
     def put(self, path: str, scope: str = WRITE) -> Callable[[Handler], Handler]:
-        return self._add("PUT", path, scope, 200)
+        return self._declare("PUT", path, scope, 200)
 
     def patch(self, path: str, scope: str = WRITE) -> Callable[[Handler], Handler]:
-        return self._add("PATCH", path, scope, 200)
+        return self._declare("PATCH", path, scope, 200)
 
     def delete(self, path: str, scope: str = WRITE) -> Callable[[Handler], Handler]:
-        return self._add("DELETE", path, scope, 204)
+        return self._declare("DELETE", path, scope, 204)
 
-    def _add(self, method: str, path: str, scope: str, status: int) -> Callable[[Handler], Handler]:
+    def _declare(self, method: str, path: str, scope: str, status: int) -> Callable[[Handler], Handler]:
         def register(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
             answer = hints["return"]

@@ -8,23 +8,25 @@ from msgspec import UNSET, Meta, UnsetType
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Enclosure
-from headwater.store.people import HIT, Reading, Stream
-from headwater.web.api.endpoint import Answer, Asked, Call, Given, Noun
-from headwater.web.api.queries import find_query
+from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream
+from headwater.web.api.endpoint import ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
+from headwater.web.api.queries import find_visible_query
 from headwater.web.api.values import (
     Cursor,
     Id,
     Limit,
-    Line,
+    ListPage,
     Moment,
-    Page,
+    ShortText,
     Tag,
     Time,
-    cursor,
-    place,
+    decode_cursor,
+    encode_cursor,
 )
 
-noun = Noun("items", "What you read: streams of items, what is unread, marks and stars. Each person has their own.")
+item_group = EndpointGroup(
+    "items", "What you read: streams of items, what is unread, marks and stars. Each person has their own."
+)
 
 # Text: places in query feeds are numbered beyond what JavaScript can count.
 ItemId = Annotated[
@@ -32,24 +34,24 @@ ItemId = Annotated[
 ]
 
 
-def number(id: str) -> int:
+def parse_item_id(id: str) -> int:
     """The number that the store knows.
 
-    >>> number("12"), number("q34") - number("q33")
+    >>> parse_item_id("12"), parse_item_id("q34") - parse_item_id("q33")
     (12, 1)
     """
-    return HIT + int(id[1:]) if id.startswith("q") else int(id)
+    return HIT_ID_OFFSET + int(id[1:]) if id.startswith("q") else int(id)
 
 
-def number_name(number: int) -> str:
+def format_item_id(number: int) -> str:
     """
-    >>> number_name(12), number_name(HIT + 34)
+    >>> format_item_id(12), format_item_id(HIT_ID_OFFSET + 34)
     ('12', 'q34')
     """
-    return f"q{number - HIT}" if number > HIT else str(number)
+    return f"q{number - HIT_ID_OFFSET}" if number > HIT_ID_OFFSET else str(number)
 
 
-class ItemView(Answer, frozen=True):
+class ItemView(ResponseBody, frozen=True):
     """An item as a list shows it. The `id` of one that stands in a query feed names its place there."""
 
     id: ItemId
@@ -68,7 +70,7 @@ class ItemView(Answer, frozen=True):
     starred: bool
 
 
-class WholeItem(ItemView, frozen=True):
+class FullItemView(ItemView, frozen=True):
     """An item with its content, as safe HTML, and what is attached to it."""
 
     content: str | None
@@ -76,14 +78,14 @@ class WholeItem(ItemView, frozen=True):
     queries: Annotated[list[str], Meta(description="the query feeds that show it to you")]
 
 
-def view(one: Reading) -> ItemView:
-    return ItemView(**_fields(one))
+def view_item(one: ReaderItem) -> ItemView:
+    return ItemView(**_item_fields(one))
 
 
-def _fields(one: Reading) -> dict[str, Any]:
+def _item_fields(one: ReaderItem) -> dict[str, Any]:
     item = one.item
     return {
-        "id": number_name(one.id),
+        "id": format_item_id(one.id),
         "feed": item.feed_id,
         "query": one.query_id,
         "title": item.title,
@@ -100,13 +102,13 @@ def _fields(one: Reading) -> dict[str, Any]:
     }
 
 
-class StreamAsked(Asked, frozen=True):
+class StreamParameters(Parameters, frozen=True):
     """Which stream: of a feed, of a query feed, of a tag, or of everything."""
 
     limit: Limit = 100
     cursor: Cursor | None = None
     feed: Id | None = None
-    query: Annotated[Line, Meta(description="the name of a query feed")] | None = None
+    query: Annotated[ShortText, Meta(description="the name of a query feed")] | None = None
     tag: Tag | None = None
     unread: bool | None = None
     starred: bool = False
@@ -115,19 +117,19 @@ class StreamAsked(Asked, frozen=True):
     oldest_first: bool = False
 
 
-async def stream_of(call: Call, feed: int | None, query: str | None, tag: str | None) -> Stream:
+async def find_stream_named(call: ApiCall, feed: int | None, query: str | None, tag: str | None) -> Stream:
     if sum(one is not None for one in (feed, query, tag)) > 1:
         raise InputError("Give one of feed, query and tag, or none for everything.")
     if query is not None:
-        return Stream(query=(await find_query(call, query)).id)
+        return Stream(query=(await find_visible_query(call, query)).id)
     return Stream(feed=feed, tag=tag)
 
 
-@noun.get("/items")
-async def list_items(call: Call, asked: StreamAsked) -> Page[ItemView]:
+@item_group.get("/items")
+async def list_items(call: ApiCall, asked: StreamParameters) -> ListPage[ItemView]:
     """List the items of a stream, the newest first."""
-    which = await stream_of(call, asked.feed, asked.query, asked.tag)
-    before = place(asked.cursor, float, int)
+    which = await find_stream_named(call, asked.feed, asked.query, asked.tag)
+    before = decode_cursor(asked.cursor, float, int)
     found = await call.store.reading.stream(
         call.user.id,
         which,
@@ -139,33 +141,35 @@ async def list_items(call: Call, asked: StreamAsked) -> Page[ItemView]:
         limit=asked.limit,
         oldest_first=asked.oldest_first,
     )
-    return Page(items=[view(one) for one in found.items], next=cursor(*found.next) if found.next else None)
+    return ListPage(
+        items=[view_item(one) for one in found.items], next=encode_cursor(*found.next) if found.next else None
+    )
 
 
-class UnreadCount(Answer, frozen=True):
+class UnreadCountView(ResponseBody, frozen=True):
     count: int
     newest: Time
 
 
-class CountsView(Answer, frozen=True):
+class UnreadCountsView(ResponseBody, frozen=True):
     """How much is unread; feeds and query feeds by number, tags by name, those without any left out."""
 
     total: int
     starred: int
-    feeds: dict[str, UnreadCount]
-    queries: dict[str, UnreadCount]
-    tags: dict[str, UnreadCount]
+    feeds: dict[str, UnreadCountView]
+    queries: dict[str, UnreadCountView]
+    tags: dict[str, UnreadCountView]
 
 
-@noun.get("/items/counts")
-async def count_unread(call: Call) -> CountsView:
+@item_group.get("/items/counts")
+async def count_unread(call: ApiCall) -> UnreadCountsView:
     """Say how much is unread."""
     counts = await call.store.reading.counts(call.user.id)
 
-    def by(found: object) -> dict[str, UnreadCount]:
-        return {str(key): UnreadCount(count=one.count, newest=one.newest) for key, one in found.items()}  # type: ignore[attr-defined]
+    def by(found: object) -> dict[str, UnreadCountView]:
+        return {str(key): UnreadCountView(count=one.count, newest=one.newest) for key, one in found.items()}  # type: ignore[attr-defined]
 
-    return CountsView(
+    return UnreadCountsView(
         total=counts.total,
         starred=counts.starred,
         feeds=by(counts.feeds),
@@ -174,107 +178,111 @@ async def count_unread(call: Call) -> CountsView:
     )
 
 
-class OneItem(Asked, frozen=True):
+class ItemParameters(Parameters, frozen=True):
     id: ItemId
 
 
-async def _reading(call: Call, id: str) -> Reading:
-    found = await call.store.reading.items(call.user.id, [number(id)])
+async def _find_reader_item(call: ApiCall, id: str) -> ReaderItem:
+    found = await call.store.reading.items(call.user.id, [parse_item_id(id)])
     if not found:
         raise NotFound(f"There is no item {id}, or it is not in anything you subscribe to.")
     return found[0]
 
 
-@noun.get("/items/{id}")
-async def show_item(call: Call, asked: OneItem) -> WholeItem:
+@item_group.get("/items/{id}")
+async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
     """Show one item with its content, and the query feeds that show it."""
-    one = await _reading(call, asked.id)
+    one = await _find_reader_item(call, asked.id)
     item = one.item
     emitted = await call.store.queries.emitted([item.id] if item.id is not None else [])
     shown = emitted[item.id].by if item.id in emitted else set()
     if shown and not call.user.is_owner:
         shown &= {query.name for query in await call.store.queries.some(subscriber=call.user.id, limit=10_000)}
-    return WholeItem(
-        **_fields(one),
+    return FullItemView(
+        **_item_fields(one),
         content=item.content,
         enclosures=list(item.enclosures),
         queries=sorted(shown),
     )
 
 
-class Marks(Given, frozen=True):
+class MarkRequest(RequestBody, frozen=True):
     """What is left out stays as it is."""
 
     read: bool | UnsetType = UNSET
     starred: bool | UnsetType = UNSET
 
 
-@noun.patch("/items/{id}")
-async def mark_item(call: Call, asked: OneItem, given: Marks) -> ItemView:
+@item_group.patch("/items/{id}")
+async def mark_item(call: ApiCall, asked: ItemParameters, given: MarkRequest) -> ItemView:
     """Mark one item read or unread, star it or take the star away."""
-    await _reading(call, asked.id)
-    await _mark(call, [asked.id], given.read, given.starred)
-    return view(await _reading(call, asked.id))
+    await _find_reader_item(call, asked.id)
+    await _save_marks(call, [asked.id], given.read, given.starred)
+    return view_item(await _find_reader_item(call, asked.id))
 
 
-class ManyMarks(Given, frozen=True):
+class MarkManyRequest(RequestBody, frozen=True):
     ids: Annotated[list[ItemId], Meta(max_length=1000)]
     read: bool | UnsetType = UNSET
     starred: bool | UnsetType = UNSET
 
 
-class MarkedMany(Answer, frozen=True):
+class MarkedItemsView(ResponseBody, frozen=True):
     marked: Annotated[int, Meta(description="those that are yours; others are passed over")]
 
 
-@noun.post("/items/marks")
-async def mark_items(call: Call, given: ManyMarks) -> MarkedMany:
+@item_group.post("/items/marks")
+async def mark_items(call: ApiCall, given: MarkManyRequest) -> MarkedItemsView:
     """Mark or star up to a thousand items at once."""
-    return MarkedMany(marked=await _mark(call, given.ids, given.read, given.starred))
+    return MarkedItemsView(marked=await _save_marks(call, given.ids, given.read, given.starred))
 
 
-async def _mark(call: Call, ids: list[str], read: bool | UnsetType, starred: bool | UnsetType) -> int:
+async def _save_marks(call: ApiCall, ids: list[str], read: bool | UnsetType, starred: bool | UnsetType) -> int:
     if read is UNSET and starred is UNSET:
         raise InputError("Say what is to be changed: read, starred, or both.", "read")
     return await call.store.reading.mark(
         call.user.id,
-        [number(id) for id in ids],
+        [parse_item_id(id) for id in ids],
         call.now,
         read=None if isinstance(read, UnsetType) else read,
         starred=None if isinstance(starred, UnsetType) else starred,
     )
 
 
-class ReadAll(Given, frozen=True):
+class MarkAllRequest(RequestBody, frozen=True):
     feed: Id | None = None
-    query: Line | None = None
+    query: ShortText | None = None
     tag: Tag | None = None
     up_to: Annotated[ItemId, Meta(description="no item beyond this one")] | None = None
     until: Annotated[Moment, Meta(description="only what arrived before")] | None = None
 
 
-class MarkedAll(Answer, frozen=True):
+class MarkedStreamView(ResponseBody, frozen=True):
     """How many were unread, and the number by which it can be taken back."""
 
     count: int
     undo: int | None
 
 
-@noun.post("/items/read-all")
-async def mark_all_read(call: Call, given: ReadAll) -> MarkedAll:
+@item_group.post("/items/read-all")
+async def mark_all_read(call: ApiCall, given: MarkAllRequest) -> MarkedStreamView:
     """Mark a whole stream as read."""
-    which = await stream_of(call, given.feed, given.query, given.tag)
+    which = await find_stream_named(call, given.feed, given.query, given.tag)
     done = await call.store.reading.mark_all_read(
-        call.user.id, which, now=call.now, up_to=None if given.up_to is None else number(given.up_to), until=given.until
+        call.user.id,
+        which,
+        now=call.now,
+        up_to=None if given.up_to is None else parse_item_id(given.up_to),
+        until=given.until,
     )
-    return MarkedAll(count=done.count, undo=done.undo)
+    return MarkedStreamView(count=done.count, undo=done.undo)
 
 
-class Undo(Given, frozen=True):
+class UndoMarkRequest(RequestBody, frozen=True):
     undo: Id
 
 
-@noun.post("/items/undo")
-async def undo_read_all(call: Call, given: Undo) -> None:
+@item_group.post("/items/undo")
+async def undo_read_all(call: ApiCall, given: UndoMarkRequest) -> None:
     """Take a “read all” back."""
     await call.store.reading.undo(call.user.id, given.undo, call.now)

@@ -7,16 +7,16 @@ from typing import Annotated
 from msgspec import Meta
 
 from headwater.errors import NotFound
-from headwater.web.api.endpoint import Answer, Asked, Call, Noun
+from headwater.web.api.endpoint import ApiCall, EndpointGroup, Parameters, ResponseBody
 from headwater.web.api.values import Time
-from headwater.web.importing import Imported
-from headwater.web.jobs import Job
-from headwater.web.pages.comparing import Comparison
+from headwater.web.importing import ImportResult
+from headwater.web.jobs import BackgroundJob
+from headwater.web.pages.comparing import StrategyComparison
 
-noun = Noun("jobs", "Long work: imports and comparisons. A job is known until the server is restarted.")
+job_group = EndpointGroup("jobs", "Long work: imports and comparisons. A job is known until the server is restarted.")
 
 
-class JobView(Answer, frozen=True):
+class BackgroundJobView(ResponseBody, frozen=True):
     """`done` of `total` (0: not known yet), then what was imported, or a problem; what was compared grows meanwhile."""
 
     id: str
@@ -28,13 +28,13 @@ class JobView(Answer, frozen=True):
     doing: str
     started: Time
     ended: float | None
-    imported: Imported | None
-    compared: Comparison | None
+    imported: ImportResult | None
+    compared: StrategyComparison | None
     problem: str | None
 
 
-def view(job: Job) -> JobView:
-    return JobView(
+def view_job(job: BackgroundJob) -> BackgroundJobView:
+    return BackgroundJobView(
         id=job.id,
         title=job.title,
         running=job.running,
@@ -44,20 +44,20 @@ def view(job: Job) -> JobView:
         doing=job.doing,
         started=job.started,
         ended=job.ended,
-        imported=job.result if isinstance(job.result, Imported) else None,
-        compared=job.result if isinstance(job.result, Comparison) else None,
+        imported=job.result if isinstance(job.result, ImportResult) else None,
+        compared=job.result if isinstance(job.result, StrategyComparison) else None,
         problem=job.problem,
     )
 
 
-class OneJob(Asked, frozen=True):
+class JobParameters(Parameters, frozen=True):
     id: Annotated[str, Meta(min_length=1, max_length=50, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
-@noun.get("/jobs/{id}")
-async def show_job(call: Call, asked: OneJob) -> JobView:
+@job_group.get("/jobs/{id}")
+async def show_job(call: ApiCall, asked: JobParameters) -> BackgroundJobView:
     """Say how far a job is. Whoever knows its number may ask."""
-    job = call.frame.jobs.find(asked.id)
+    job = call.frame.background_jobs.find_job(asked.id)
     if job is None:
         raise NotFound("This work is over, or the server was restarted since: look whether its result is there.")
-    return view(job)
+    return view_job(job)

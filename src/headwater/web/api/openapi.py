@@ -9,21 +9,21 @@ import msgspec
 
 from headwater import __version__
 from headwater.language.messages import Message
-from headwater.web.api.endpoint import OPML, Answer, Document, Endpoint, Noun
+from headwater.web.api.endpoint import OPML, Endpoint, EndpointGroup, RawBody, ResponseBody
 
 PREFIX = "/api/v1"
 _REF = "#/components/schemas/{name}"
 
 
-class Problem(Answer, frozen=True):
+class ErrorBody(ResponseBody, frozen=True):
     """What is wrong, in a sentence; `field` is the part of the request it is about, `details` say more."""
 
     message: str
     field: str | None = None
-    details: list[Detail] | None = None
+    details: list[ErrorDetail] | None = None
 
 
-class Detail(Answer, frozen=True):
+class ErrorDetail(ResponseBody, frozen=True):
     """One mistake in a script of the query language, and where it is."""
 
     line: int
@@ -33,32 +33,34 @@ class Detail(Answer, frozen=True):
     warning: bool = False
 
 
-class Error(Answer, frozen=True):
+class ErrorResponse(ResponseBody, frozen=True):
     """Every answer of 400 and above."""
 
-    error: Problem
+    error: ErrorBody
 
 
-def details(messages: tuple[object, ...]) -> list[Detail]:
+def script_messages(messages: tuple[object, ...]) -> list[ErrorDetail]:
     """The mistakes of a script, each with its place."""
     return [
-        Detail(line=one.line, column=one.column, message=one.text, hint=one.hint, warning=one.warning)
+        ErrorDetail(line=one.line, column=one.column, message=one.text, hint=one.hint, warning=one.warning)
         for one in messages
         if isinstance(one, Message)
     ]
 
 
-def describe(nouns: Iterable[Noun], base: str) -> dict[str, Any]:
+def describe_api(nouns: Iterable[EndpointGroup], base: str) -> dict[str, Any]:
     """The whole description."""
     nouns = list(nouns)
     endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
-    types = {_key(kind): kind for endpoint in endpoints for kind in _types(endpoint)}
-    types[_key(Error)] = Error
+    types = {_type_key(kind): kind for endpoint in endpoints for kind in _list_types(endpoint)}
+    types[_type_key(ErrorResponse)] = ErrorResponse
     schemas, components = msgspec.json.schema_components(types.values(), ref_template=_REF)
     named = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, named, components)
+        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _describe_operation(
+            endpoint, named, components
+        )
     asked = {endpoint.asked.__name__ for endpoint in endpoints if endpoint.asked is not None}
     return {
         "openapi": "3.1.0",
@@ -90,41 +92,41 @@ def describe(nouns: Iterable[Noun], base: str) -> dict[str, Any]:
     }
 
 
-def _key(kind: Any) -> str:
+def _type_key(kind: Any) -> str:
     return str(kind)
 
 
-def _types(endpoint: Endpoint) -> list[Any]:
+def _list_types(endpoint: Endpoint) -> list[Any]:
     kinds = (endpoint.asked, endpoint.given, endpoint.answer)
-    return [kind for kind in kinds if kind is not None and kind is not Document]
+    return [kind for kind in kinds if kind is not None and kind is not RawBody]
 
 
-def _operation(endpoint: Endpoint, named: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+def _describe_operation(endpoint: Endpoint, named: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
         "summary": endpoint.summary,
         "tags": [endpoint.noun],
         "x-scope": endpoint.scope,
-        "responses": _responses(endpoint, named),
+        "responses": _describe_responses(endpoint, named),
     }
     if endpoint.description:
         operation["description"] = endpoint.description
     if endpoint.asked is not None:
-        operation["parameters"] = _parameters(endpoint, components[endpoint.asked.__name__])
-    if endpoint.given is Document:
+        operation["parameters"] = _describe_parameters(endpoint, components[endpoint.asked.__name__])
+    if endpoint.given is RawBody:
         content = {OPML: {"schema": {"type": "string"}}}
         operation["requestBody"] = {"required": True, "content": content}
     elif endpoint.given is not None:
-        schema = named[_key(endpoint.given)]
+        schema = named[_type_key(endpoint.given)]
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
 
 
-def _parameters(endpoint: Endpoint, schema: dict[str, Any]) -> list[dict[str, Any]]:
+def _describe_parameters(endpoint: Endpoint, schema: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for name, one in schema["properties"].items():
-        inside = name in endpoint.in_path
-        one = _not_null(one)
+        inside = name in endpoint.path_names
+        one = _drop_null(one)
         said = one.pop("description", None)
         parameter = {
             "name": name,
@@ -136,7 +138,7 @@ def _parameters(endpoint: Endpoint, schema: dict[str, Any]) -> list[dict[str, An
     return found
 
 
-def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
+def _drop_null(schema: dict[str, Any]) -> dict[str, Any]:
     """A parameter is there or it is not; there is no null in an address."""
     schema = dict(schema)
     if "anyOf" in schema:
@@ -147,21 +149,21 @@ def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, Any]:
+def _describe_responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, Any]:
     if endpoint.answer is None:
         good: dict[str, Any] = {"description": "done"}
-    elif endpoint.answer is Document:
+    elif endpoint.answer is RawBody:
         good = {"description": "the document", "content": {OPML: {"schema": {"type": "string"}}}}
     else:
-        schema = named[_key(endpoint.answer)]
+        schema = named[_type_key(endpoint.answer)]
         good = {"description": "the answer", "content": {"application/json": {"schema": schema}}}
-    bad = {"application/json": {"schema": named[_key(Error)]}}
+    bad = {"application/json": {"schema": named[_type_key(ErrorResponse)]}}
     told = {
         "400": "something in the request is wrong",
         "401": "nobody is signed in, or the token is none",
         "403": "not for this person, token or page",
     }
-    if endpoint.in_path:
+    if endpoint.path_names:
         told["404"] = "it is not here"
     if endpoint.given is not None:
         told |= {"413": "the body is too large", "415": "the body is of another kind"}

@@ -8,25 +8,27 @@ from typing import Annotated
 from msgspec import Meta
 
 from headwater.errors import NotFound
-from headwater.node.buying import what_budgets_buy
-from headwater.node.history import Past, load_history
-from headwater.node.quality import Quality, last_report
-from headwater.schedule.curve import Bought
-from headwater.web.api.access import the_node
-from headwater.web.api.endpoint import ADMIN, Answer, Asked, Call, Noun
-from headwater.web.api.jobs import JobView
-from headwater.web.api.jobs import view as view_job
-from headwater.web.api.values import Cursor, Limit, Moment, Page, Time, finite, page, place
-from headwater.web.jobs import Job
-from headwater.web.pages.comparing import Comparison, comparison
+from headwater.node.buying import estimate_quality_by_budget
+from headwater.node.history import QualityPoint, load_history
+from headwater.node.quality import QualityReport, load_last_report
+from headwater.schedule.curve import PredictedQuality
+from headwater.web.api.access import require_aggregator
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, ResponseBody
+from headwater.web.api.jobs import BackgroundJobView
+from headwater.web.api.jobs import view_job as view_job
+from headwater.web.api.values import Cursor, Limit, ListPage, Moment, Time, decode_cursor, finite_or_none, paginate
+from headwater.web.jobs import BackgroundJob
+from headwater.web.pages.comparing import StrategyComparison, replay_strategies
 
-noun = Noun("quality", "What the budget buys: completeness, freshness, delay, losing feeds; what another would.")
+quality_group = EndpointGroup(
+    "quality", "What the budget buys: completeness, freshness, delay, losing feeds; what another would."
+)
 
 
-@noun.get("/quality")
-async def show_quality(call: Call) -> Quality:
+@quality_group.get("/quality")
+async def show_quality(call: ApiCall) -> QualityReport:
     """Show the node's report of the last minute; readers see of the losing feeds those they subscribe to."""
-    report = await last_report(call.store)
+    report = await load_last_report(call.store)
     if report is None:
         raise NotFound("No node has reported yet: the first report comes after a minute.")
     if call.user.is_owner:
@@ -35,7 +37,7 @@ async def show_quality(call: Call) -> Quality:
     return replace(report, losing=tuple(one for one in report.losing if one.feed_id in mine))
 
 
-class Line(Answer, frozen=True):
+class QualityPointView(ResponseBody, frozen=True):
     """Quality at one moment; null is what was not known then. Delay is the median of the hour, lost counts it."""
 
     at: Time
@@ -48,59 +50,63 @@ class Line(Answer, frozen=True):
     lost: float | None
 
 
-def _line(one: Past) -> Line:
-    return Line(
+def _view_quality_point(one: QualityPoint) -> QualityPointView:
+    return QualityPointView(
         at=one.at,
-        completeness=finite(one.completeness),
-        freshness=finite(one.freshness),
-        delay=finite(one.delay),
-        requests=finite(one.requests),
-        budget=finite(one.budget),
-        price=finite(one.price),
-        lost=finite(one.lost),
+        completeness=finite_or_none(one.completeness),
+        freshness=finite_or_none(one.freshness),
+        delay=finite_or_none(one.delay),
+        requests=finite_or_none(one.requests),
+        budget=finite_or_none(one.budget),
+        price=finite_or_none(one.price),
+        lost=finite_or_none(one.lost),
     )
 
 
-class SeriesAsked(Asked, frozen=True):
+class QualitySeriesParameters(Parameters, frozen=True):
     limit: Limit = 1000
     cursor: Cursor | None = None
     since: Moment | None = None
 
 
-@noun.get("/quality/series")
-async def list_quality(call: Call, asked: SeriesAsked) -> Page[Line]:
+@quality_group.get("/quality/series")
+async def list_quality(call: ApiCall, asked: QualitySeriesParameters) -> ListPage[QualityPointView]:
     """List how quality went, the oldest first: each minute of the last hours, each ten minutes of two weeks."""
-    after = place(asked.cursor, float)
+    after = decode_cursor(asked.cursor, float)
     history = await load_history(call.store)
     since = asked.since if asked.since is not None else 0.0
-    lines = [one for one in history.since(since) if after is None or one.at > after[0]]
-    return page(lines[: asked.limit + 1], asked.limit, _line, lambda one: (one.at,))
+    lines = [one for one in history.list_since(since) if after is None or one.at > after[0]]
+    return paginate(lines[: asked.limit + 1], asked.limit, _view_quality_point, lambda one: (one.at,))
 
 
-class WhatIf(Asked, frozen=True):
+class WhatIfParameters(Parameters, frozen=True):
     budget: (
         Annotated[float, Meta(gt=0, le=1e9, description="requests per minute; else a curve around today's")] | None
     ) = None
 
 
-@noun.get("/quality/what-if")
-async def show_what_if(call: Call, asked: WhatIf) -> Page[Bought]:
+@quality_group.get("/quality/what-if")
+async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[PredictedQuality]:
     """Say what another budget is believed to bring; nothing while nothing is believed of the feeds."""
-    node = the_node(call)
+    node = require_aggregator(call)
     wanted = None if asked.budget is None else [asked.budget]
-    found = await what_budgets_buy(await node.sample(call.now), call.frame.settings.least_interval, wanted)
-    return Page(items=found, next=None)
+    found = await estimate_quality_by_budget(
+        await node.sample_beliefs(call.now), call.frame.settings.least_interval, wanted
+    )
+    return ListPage(items=found, next=None)
 
 
-@noun.post("/quality/comparison", ADMIN, status=202)
-async def compare_strategies(call: Call) -> JobView:
+@quality_group.post("/quality/comparison", ADMIN, status=202)
+async def compare_strategies(call: ApiCall) -> BackgroundJobView:
     """Replay this server's own history with every strategy, as a job; one at a time."""
-    running = call.frame.jobs.running("comparison")
+    running = call.frame.background_jobs.find_running("comparison")
     if running is not None:
         return view_job(running)
     budget = call.frame.status().budget_per_minute
 
-    async def work(job: Job) -> Comparison:
-        return await comparison(call.store, budget, call.now, job)
+    async def work(job: BackgroundJob) -> StrategyComparison:
+        return await replay_strategies(call.store, budget, call.now, job)
 
-    return view_job(call.frame.jobs.start("Comparing strategies", work, page="comparison", unit="strategies"))
+    return view_job(
+        call.frame.background_jobs.start("Comparing strategies", work, page="comparison", unit="strategies")
+    )

@@ -8,34 +8,36 @@ from msgspec import Meta
 
 from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import EVERY, parse
-from headwater.language.ast import Create
+from headwater.language.ast import CreateFeed
 from headwater.language.fmt import format_script
 from headwater.model import Item, QueryFeed
-from headwater.node.query_explaining import Read, explain_query, preview
-from headwater.query.access import Way
-from headwater.query.tongues import detector
-from headwater.store.values import Done, StoredHit
-from headwater.web.api.endpoint import ADMIN, Answer, Asked, Call, Given, Noun
-from headwater.web.api.feeds import Wanted
-from headwater.web.api.openapi import Detail, details
+from headwater.node.query_explaining import SourceShare, explain_query, preview_queries
+from headwater.query.access import AccessExplanation
+from headwater.query.tongues import make_language_detector
+from headwater.store.values import StatementResult, StoredHit
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
+from headwater.web.api.feeds import ArticleWish
+from headwater.web.api.openapi import ErrorDetail, script_messages
 from headwater.web.api.values import (
     Cursor,
     Id,
     Limit,
-    Line,
-    Listed,
-    Page,
-    Removed,
+    ListPage,
+    ListParameters,
+    RemovedView,
     Script,
+    ShortText,
     Time,
-    page,
-    place,
+    decode_cursor,
+    paginate,
 )
 
-noun = Noun("queries", "Standing queries, and the feeds they make. Readers see the query feeds they subscribe to.")
+query_group = EndpointGroup(
+    "queries", "Standing queries, and the feeds they make. Readers see the query feeds they subscribe to."
+)
 
 
-class QueryView(Answer, frozen=True):
+class QueryView(ResponseBody, frozen=True):
     """A query feed."""
 
     id: int
@@ -50,7 +52,7 @@ class QueryView(Answer, frozen=True):
     problem: str | None
 
 
-def view(query: QueryFeed, items: int, last: float | None) -> QueryView:
+def view_query(query: QueryFeed, items: int, last: float | None) -> QueryView:
     return QueryView(
         id=query.id,
         name=query.name,
@@ -60,12 +62,12 @@ def view(query: QueryFeed, items: int, last: float | None) -> QueryView:
         importance=query.importance,
         created=query.created,
         replaced=query.replaced,
-        live=not query.pending and query.problem is None,
+        live=not query.is_pending and query.problem is None,
         problem=query.problem,
     )
 
 
-async def find_query(call: Call, name: str) -> QueryFeed:
+async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
     """A query feed that this person may see; for readers what others have is as if it were not there."""
     if call.user.is_owner:
         return await call.store.queries.find(name)
@@ -77,10 +79,10 @@ async def find_query(call: Call, name: str) -> QueryFeed:
     return query
 
 
-@noun.get("/queries")
-async def list_queries(call: Call, asked: Listed) -> Page[QueryView]:
+@query_group.get("/queries")
+async def list_queries(call: ApiCall, asked: ListParameters) -> ListPage[QueryView]:
     """List the query feeds, in the order in which they were made."""
-    after = place(asked.cursor, int)
+    after = decode_cursor(asked.cursor, int)
     rows = await call.store.queries.some(
         after=after[0] if after else 0,
         limit=asked.limit + 1,
@@ -90,57 +92,57 @@ async def list_queries(call: Call, asked: Listed) -> Page[QueryView]:
 
     def counted(query: QueryFeed) -> QueryView:
         items, last = counts.get(query.id, (0, None))
-        return view(query, items, last)
+        return view_query(query, items, last)
 
-    return page(rows, asked.limit, counted, lambda query: (query.id,))
+    return paginate(rows, asked.limit, counted, lambda query: (query.id,))
 
 
-class Text(Given, frozen=True):
+class ScriptRequest(RequestBody, frozen=True):
     text: Script
 
 
-class Checked(Answer, frozen=True):
+class CheckedScriptView(ResponseBody, frozen=True):
     """Whether the script can be taken; what is wrong with it, and what its writer should know."""
 
     ok: bool
     statements: int
     queries: list[str]
-    messages: list[Detail]
+    messages: list[ErrorDetail]
 
 
-@noun.post("/queries/check", "read")
-async def check_script(call: Call, given: Text) -> Checked:
+@query_group.post("/queries/check", "read")
+async def check_script(call: ApiCall, given: ScriptRequest) -> CheckedScriptView:
     """Say what is wrong with a script: where, what was expected, and how to mend it."""
     catalogue = await call.store.queries.catalogue() if call.user.is_owner else None
     try:
         script = parse(given.text, catalogue)
     except QueryError as error:
-        return Checked(ok=False, statements=0, queries=[], messages=details(error.messages))
-    return Checked(
+        return CheckedScriptView(ok=False, statements=0, queries=[], messages=script_messages(error.messages))
+    return CheckedScriptView(
         ok=True,
         statements=len(script.statements),
         queries=[create.name.name for create in script.queries],
-        messages=details(script.warnings),
+        messages=script_messages(script.warnings),
     )
 
 
-class Formatted(Answer, frozen=True):
+class FormattedScriptView(ResponseBody, frozen=True):
     text: str
 
 
-@noun.post("/queries/fmt", "read")
-async def format_query(call: Call, given: Text) -> Formatted:
+@query_group.post("/queries/fmt", "read")
+async def format_query(call: ApiCall, given: ScriptRequest) -> FormattedScriptView:
     """Give a script its one form: keywords in capitals, one part a line."""
-    return Formatted(text=format_script(parse(given.text)))
+    return FormattedScriptView(text=format_script(parse(given.text)))
 
 
-class Past(Given, frozen=True):
+class PreviewRequest(RequestBody, frozen=True):
     text: Script
     days: Annotated[float, Meta(ge=0.01, le=3650, description="how far to look back")] = 7.0
     items: Annotated[int, Meta(ge=0, le=100, description="how many of the latest to show")] = 10
 
 
-class Kept(Answer, frozen=True):
+class MatchedItemView(ResponseBody, frozen=True):
     id: int | None
     feed: int
     title: str | None
@@ -148,7 +150,7 @@ class Kept(Answer, frozen=True):
     published: Time
 
 
-class Previewed(Answer, frozen=True):
+class QueryPreviewView(ResponseBody, frozen=True):
     """What a query would have kept: `kept` of `looked_at` items of its feeds."""
 
     name: str
@@ -157,79 +159,79 @@ class Previewed(Answer, frozen=True):
     days: float
     per_day: float
     sources: dict[str, int]
-    items: list[Kept]
+    items: list[MatchedItemView]
 
 
-def _kept(item: Item) -> Kept:
-    return Kept(id=item.id, feed=item.feed_id, title=item.title, link=item.link, published=item.published)
+def _view_matched_item(item: Item) -> MatchedItemView:
+    return MatchedItemView(id=item.id, feed=item.feed_id, title=item.title, link=item.link, published=item.published)
 
 
-@noun.post("/queries/preview", ADMIN)
-async def preview_script(call: Call, given: Past) -> Page[Previewed]:
+@query_group.post("/queries/preview", ADMIN)
+async def preview_script(call: ApiCall, given: PreviewRequest) -> ListPage[QueryPreviewView]:
     """Say what the query feeds of a script would have returned over the stored past; nothing is created."""
     script = parse(given.text, await call.store.queries.catalogue(), replacing=EVERY)
-    creates = [statement for statement in script.statements if isinstance(statement, Create)]
-    found = await preview(call.store, creates, given.days, call.now, detector(), given.items)
+    creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
+    found = await preview_queries(call.store, creates, given.days, call.now, make_language_detector(), given.items)
     told = [
-        Previewed(
+        QueryPreviewView(
             name=one.name,
             kept=one.kept,
             looked_at=one.looked_at,
             days=one.days,
             per_day=one.per_day,
             sources=one.sources,
-            items=[_kept(item) for item in one.latest],
+            items=[_view_matched_item(item) for item in one.latest],
         )
         for one in found
     ]
-    return Page(items=told, next=None)
+    return ListPage(items=told, next=None)
 
 
-class ScriptDone(Answer, frozen=True):
+class ScriptResultView(ResponseBody, frozen=True):
     """What each statement did: created, replaced, dropped or registered; and the numbers by which what was dropped is
     taken back."""
 
-    done: list[Done]
-    warnings: list[Detail]
+    done: list[StatementResult]
+    warnings: list[ErrorDetail]
     undo: list[int]
 
 
-@noun.post("/queries", ADMIN, status=201)
-async def run_script(call: Call, given: Text) -> ScriptDone:
+@query_group.post("/queries", ADMIN, status=201)
+async def run_script(call: ApiCall, given: ScriptRequest) -> ScriptResultView:
     """Carry out a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
     done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id)
-    return ScriptDone(done=list(done.done), warnings=details(done.warnings), undo=list(done.undo))
+    return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
 
 
-class OneQuery(Asked, frozen=True):
-    name: Line
+class QueryParameters(Parameters, frozen=True):
+    name: ShortText
 
 
-class SourceView(Answer, frozen=True):
+class QuerySourceView(ResponseBody, frozen=True):
     feed: int
     name: str
     kept: int
     offered: int
 
 
-class WholeQuery(QueryView, frozen=True):
+class FullQueryView(QueryView, frozen=True):
     """A query feed with its liveliness and what it keeps of which feeds."""
 
     recent: int
     days: float
     per_day: float
-    sources: list[SourceView]
+    sources: list[QuerySourceView]
 
 
-@noun.get("/queries/{name}")
-async def show_query(call: Call, asked: OneQuery) -> WholeQuery:
+@query_group.get("/queries/{name}")
+async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
     """Show a query feed: its definition, its statistics, its sources."""
-    query = await find_query(call, asked.name)
+    query = await find_visible_query(call, asked.name)
     statistics = await call.store.queries.statistics(query, call.now)
     origins = await call.store.queries.origins()
-    base = view(query, statistics.hits, statistics.last)
+    base = view_query(query, statistics.hits, statistics.last)
     sources = [
-        SourceView(
+        QuerySourceView(
             feed=one.feed_id,
             name=origins[one.feed_id].label if one.feed_id in origins else f"feed {one.feed_id}",
             kept=one.kept,
@@ -237,7 +239,7 @@ async def show_query(call: Call, asked: OneQuery) -> WholeQuery:
         )
         for one in await call.store.queries.sources(query.id)
     ]
-    return WholeQuery(
+    return FullQueryView(
         **{name: getattr(base, name) for name in base.__struct_fields__},
         recent=statistics.recent,
         days=statistics.days,
@@ -246,63 +248,63 @@ async def show_query(call: Call, asked: OneQuery) -> WholeQuery:
     )
 
 
-@noun.put("/queries/{name}", ADMIN)
-async def put_query(call: Call, asked: OneQuery, given: Text) -> ScriptDone:
+@query_group.put("/queries/{name}", ADMIN)
+async def put_query(call: ApiCall, asked: QueryParameters, given: ScriptRequest) -> ScriptResultView:
     """Create or replace this query feed; the script must define it and nothing else.
 
     It needs no OR REPLACE.
     """
     mine = {asked.name.casefold()}
     script = parse(given.text, await call.store.queries.catalogue(), replacing=mine)
-    named = [statement.name.name for statement in script.statements if isinstance(statement, Create)]
+    named = [statement.name.name for statement in script.statements if isinstance(statement, CreateFeed)]
     if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:
         raise InputError(f"The script must define {asked.name} and nothing else.", "text")
     done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id, replacing=mine)
-    return ScriptDone(done=list(done.done), warnings=details(done.warnings), undo=list(done.undo))
+    return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
 
 
-class DropAsked(Asked, frozen=True):
-    name: Line
+class DropQueryParameters(Parameters, frozen=True):
+    name: ShortText
     cascade: Annotated[bool, Meta(description="drop the query feeds that read it too")] = False
 
 
-class Dropped(Removed, frozen=True):
+class DroppedQueryView(RemovedView, frozen=True):
     dropped: list[str]
 
 
-@noun.delete("/queries/{name}", ADMIN)
-async def drop_query(call: Call, asked: DropAsked) -> Dropped:
+@query_group.delete("/queries/{name}", ADMIN)
+async def drop_query(call: ApiCall, asked: DropQueryParameters) -> DroppedQueryView:
     """Drop a query feed and what came of it; its sources stay."""
     gone = await call.store.queries.drop(asked.name, asked.cascade, by=call.remover)
-    return Dropped(dropped=list(gone.names), undo=gone.undo)
+    return DroppedQueryView(dropped=list(gone.names), undo=gone.undo)
 
 
-@noun.put("/queries/{name}/articles", ADMIN)
-async def want_query_articles(call: Call, asked: OneQuery, given: Wanted) -> None:
+@query_group.put("/queries/{name}/articles", ADMIN)
+async def want_query_articles(call: ApiCall, asked: QueryParameters, given: ArticleWish) -> None:
     """Fetch the pages behind the items of a query feed from now on, or no longer."""
     query = await call.store.queries.find(asked.name)
     await call.store.articles.wish("query", query.id, given.wanted)
 
 
-class QueryExplained(Answer, frozen=True):
+class QueryExplanationView(ResponseBody, frozen=True):
     """Where the items of a query feed come from, how they are found, what it costs and brings."""
 
     name: str
     reads: list[str]
     read_by: list[str]
-    access: list[Way]
-    sources: list[Read]
+    access: list[AccessExplanation]
+    sources: list[SourceShare]
     expected_per_day: float
     per_day: float
     refreshes_per_day: float
     share_of_weight: float
 
 
-@noun.get("/queries/{name}/explanation", ADMIN)
-async def explain_query_feed(call: Call, asked: OneQuery) -> QueryExplained:
+@query_group.get("/queries/{name}/explanation", ADMIN)
+async def explain_query_feed(call: ApiCall, asked: QueryParameters) -> QueryExplanationView:
     """Explain a query feed."""
     told = await explain_query(call.store, call.frame.settings, asked.name, call.now)
-    return QueryExplained(
+    return QueryExplanationView(
         name=told.query.name,
         reads=list(told.reads),
         read_by=list(told.read_by),
@@ -315,31 +317,33 @@ async def explain_query_feed(call: Call, asked: OneQuery) -> QueryExplained:
     )
 
 
-class HitsAsked(Asked, frozen=True):
-    name: Line
+class HitListParameters(Parameters, frozen=True):
+    name: ShortText
     limit: Limit = 100
     cursor: Cursor | None = None
 
 
-class HitView(Answer, frozen=True):
+class HitView(ResponseBody, frozen=True):
     """An item that came out of a query feed; `id` is its place in the stream, `related` what a join found."""
 
     id: int
-    item: Kept
+    item: MatchedItemView
     arrived: Time
     delivered: bool
     related: list[Id] | None
 
 
-def _hit(hit: StoredHit) -> HitView:
+def _view_hit(hit: StoredHit) -> HitView:
     related = None if hit.related is None else [other.id for other in hit.related if other.id is not None]
-    return HitView(id=hit.id, item=_kept(hit.item), arrived=hit.arrived, delivered=hit.fresh, related=related)
+    return HitView(
+        id=hit.id, item=_view_matched_item(hit.item), arrived=hit.arrived, delivered=hit.fresh, related=related
+    )
 
 
-@noun.get("/queries/{name}/items")
-async def list_hits(call: Call, asked: HitsAsked) -> Page[HitView]:
+@query_group.get("/queries/{name}/items")
+async def list_hits(call: ApiCall, asked: HitListParameters) -> ListPage[HitView]:
     """List what a query feed has let out, the latest first."""
-    query = await find_query(call, asked.name)
-    before = place(asked.cursor, int)
+    query = await find_visible_query(call, asked.name)
+    before = decode_cursor(asked.cursor, int)
     rows = await call.store.queries.latest(query.id, before=before[0] if before else None, limit=asked.limit + 1)
-    return page(rows, asked.limit, _hit, lambda hit: (hit.id,))
+    return paginate(rows, asked.limit, _view_hit, lambda hit: (hit.id,))

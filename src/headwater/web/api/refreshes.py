@@ -7,18 +7,29 @@ from typing import Annotated
 from msgspec import Meta
 
 from headwater.model import Refresh
-from headwater.node.explaining import Asked as Hint
-from headwater.node.explaining import Belief, Explanation, explain
-from headwater.node.pattern import pattern
-from headwater.web.api.access import see_feed, the_node
-from headwater.web.api.endpoint import Answer, Asked, Call, Noun
-from headwater.web.api.values import Cursor, Id, Limit, Moment, One, Page, Time, finite, page, place
-from headwater.web.pages.sentences import explained
+from headwater.node.explaining import FeedBelief, ScheduleExplanation, explain_feed_schedule
+from headwater.node.explaining import ServerHint as Hint
+from headwater.node.pattern import load_weekly_pattern
+from headwater.web.api.access import require_aggregator, require_visible_feed
+from headwater.web.api.endpoint import ApiCall, EndpointGroup, Parameters, ResponseBody
+from headwater.web.api.values import (
+    Cursor,
+    Id,
+    IdParameters,
+    Limit,
+    ListPage,
+    Moment,
+    Time,
+    decode_cursor,
+    finite_or_none,
+    paginate,
+)
+from headwater.web.pages.sentences import explain_schedule
 
-noun = Noun("refreshes", "What came of refreshing feeds, when they are refreshed next, and why.")
+refresh_group = EndpointGroup("refreshes", "What came of refreshing feeds, when they are refreshed next, and why.")
 
 
-class RefreshView(Answer, frozen=True):
+class RefreshView(ResponseBody, frozen=True):
     """One poll of a feed and what came of it."""
 
     at: Time
@@ -54,38 +65,38 @@ def view_refresh(one: Refresh) -> RefreshView:
     )
 
 
-@noun.post("/feeds/{id}/refresh")
-async def refresh_feed(call: Call, asked: One) -> RefreshView:
+@refresh_group.post("/feeds/{id}/refresh")
+async def refresh_feed(call: ApiCall, asked: IdParameters) -> RefreshView:
     """Refresh a feed now and say what came of it; 409 while its server wants to be left alone."""
-    await see_feed(call, asked.id)
-    settled = await the_node(call).crawler.refresh_now(asked.id)
+    await require_visible_feed(call, asked.id)
+    settled = await require_aggregator(call).crawler.request_refresh(asked.id)
     return view_refresh(settled.verdict.refresh)
 
 
-class RefreshesAsked(Asked, frozen=True):
+class RefreshListParameters(Parameters, frozen=True):
     id: Id
     limit: Limit = 100
     cursor: Cursor | None = None
     since: Moment | None = None
 
 
-@noun.get("/feeds/{id}/refreshes")
-async def list_refreshes(call: Call, asked: RefreshesAsked) -> Page[RefreshView]:
+@refresh_group.get("/feeds/{id}/refreshes")
+async def list_refreshes(call: ApiCall, asked: RefreshListParameters) -> ListPage[RefreshView]:
     """List the refreshes of a feed, the latest first."""
-    await see_feed(call, asked.id)
-    before = place(asked.cursor, float)
+    await require_visible_feed(call, asked.id)
+    before = decode_cursor(asked.cursor, float)
     rows = await call.store.refreshes(
         asked.id, since=asked.since, before=before[0] if before else None, limit=asked.limit + 1
     )
-    return page(rows, asked.limit, view_refresh, lambda one: (one.at,))
+    return paginate(rows, asked.limit, view_refresh, lambda one: (one.at,))
 
 
-class FeedExplanation(Answer, frozen=True):
+class FeedExplanationView(ResponseBody, frozen=True):
     """When and why a feed is refreshed."""
 
     sentences: list[str]
     strategy: str
-    belief: Belief | None
+    belief: FeedBelief | None
     asked: list[Hint]
     push: str
     held_until: float | None
@@ -98,30 +109,30 @@ class FeedExplanation(Answer, frozen=True):
     kinds: list[str]
 
 
-@noun.get("/feeds/{id}/explanation")
-async def explain_feed(call: Call, asked: One) -> FeedExplanation:
+@refresh_group.get("/feeds/{id}/explanation")
+async def explain_feed(call: ApiCall, asked: IdParameters) -> FeedExplanationView:
     """Say what is believed of a feed, what its server asked for, and when and why it is refreshed."""
-    await see_feed(call, asked.id)
-    told: Explanation = await explain(call.store, call.frame.settings, asked.id, call.now)
+    await require_visible_feed(call, asked.id)
+    told: ScheduleExplanation = await explain_feed_schedule(call.store, call.frame.settings, asked.id, call.now)
     refreshes = await call.store.refreshes(asked.id, limit=300)
-    return FeedExplanation(
-        sentences=list(explained(told, refreshes, call.now)),
+    return FeedExplanationView(
+        sentences=list(explain_schedule(told, refreshes, call.now)),
         strategy=told.strategy,
         belief=told.belief,
         asked=list(told.asked),
         push=told.push,
-        held_until=finite(told.held_until),
+        held_until=finite_or_none(told.held_until),
         held_by=told.held_by,
-        value=finite(told.value),
-        price=finite(told.price),
+        value=finite_or_none(told.value),
+        price=finite_or_none(told.price),
         why=told.why,
-        next_refresh=finite(told.next_refresh),
+        next_refresh=finite_or_none(told.next_refresh),
         last=view_refresh(told.last) if told.last else None,
         kinds=list(told.kinds),
     )
 
 
-class FeedPattern(Answer, frozen=True):
+class WeeklyPatternView(ResponseBody, frozen=True):
     """Items in each of the 168 hours of a week, Monday 00:00 UTC first: believed for this one, counted in the past."""
 
     believed: list[float] | None
@@ -129,11 +140,11 @@ class FeedPattern(Answer, frozen=True):
     weeks: Annotated[float, Meta(description="of the past that were counted")]
 
 
-@noun.get("/feeds/{id}/pattern")
-async def show_pattern(call: Call, asked: One) -> FeedPattern:
+@refresh_group.get("/feeds/{id}/pattern")
+async def show_pattern(call: ApiCall, asked: IdParameters) -> WeeklyPatternView:
     """Say at which hours a feed publishes."""
-    await see_feed(call, asked.id)
-    told = await explain(call.store, call.frame.settings, asked.id, call.now)
-    found = await pattern(call.store, told, call.now)
+    await require_visible_feed(call, asked.id)
+    told = await explain_feed_schedule(call.store, call.frame.settings, asked.id, call.now)
+    found = await load_weekly_pattern(call.store, told, call.now)
     believed = None if found.believed is None else list(found.believed)
-    return FeedPattern(believed=believed, counted=list(found.counted), weeks=found.weeks)
+    return WeeklyPatternView(believed=believed, counted=list(found.counted), weeks=found.weeks)

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from headwater.store.people import Removal
-from headwater.web.api.endpoint import Answer, Call, Given, Noun
-from headwater.web.api.values import Id, Page, Time
+from headwater.store.people import TrashEntry
+from headwater.web.api.endpoint import ApiCall, EndpointGroup, RequestBody, ResponseBody
+from headwater.web.api.values import Id, ListPage, Time
 
-noun = Noun("removals", "What was removed and can be taken back, for a day.")
+removal_group = EndpointGroup("removals", "What was removed and can be taken back, for a day.")
 
 
-class RemovalView(Answer, frozen=True):
+class TrashEntryView(ResponseBody, frozen=True):
     """Something that was removed; `undo` is the number by which it is taken back until `until`."""
 
     undo: int
@@ -23,33 +23,33 @@ class RemovalView(Answer, frozen=True):
     until: Time
 
 
-def view(one: Removal) -> RemovalView:
-    return RemovalView(undo=one.id, kind=one.kind, label=one.label, at=one.at, until=one.until)
+def view_removal(one: TrashEntry) -> TrashEntryView:
+    return TrashEntryView(undo=one.id, kind=one.kind, label=one.label, at=one.at, until=one.until)
 
 
-@noun.get("/removals")
-async def list_removals(call: Call) -> Page[RemovalView]:
+@removal_group.get("/removals")
+async def list_removals(call: ApiCall) -> ListPage[TrashEntryView]:
     """List what you can take back, the latest hundred first; owners also what was removed for everybody."""
     found = await call.store.removals.all(call.user.id, call.now, scopes=call.who.scopes)
-    return Page(items=[view(one) for one in found], next=None)
+    return ListPage(items=[view_removal(one) for one in found], next=None)
 
 
-class UndoRemoval(Given, frozen=True):
+class RestoreRequest(RequestBody, frozen=True):
     undo: Annotated[Id, Meta(description="the number that the removal answered")]
 
 
-class TakenBack(Answer, frozen=True):
+class RestoredView(ResponseBody, frozen=True):
     """What came back."""
 
     kind: str
     label: str
 
 
-@noun.post("/removals/undo")
-async def undo_removal(call: Call, given: UndoRemoval) -> TakenBack:
+@removal_group.post("/removals/undo")
+async def undo_removal(call: ApiCall, given: RestoreRequest) -> RestoredView:
     """Take a removal back: what was removed is as it was before.
 
     Where its name or address has been taken meanwhile, nothing is changed and the answer says by what.
     """
     back = await call.store.removals.undo(given.undo, call.user.id, call.now, scopes=call.who.scopes)
-    return TakenBack(kind=back.kind, label=back.label)
+    return RestoredView(kind=back.kind, label=back.label)

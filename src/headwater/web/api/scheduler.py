@@ -6,19 +6,21 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from headwater.cluster.node import shared
-from headwater.cluster.status import ClusterStatus, cluster_status
+from headwater.cluster.node import is_shared_database
+from headwater.cluster.status import ClusterStatus, read_cluster_status
 from headwater.errors import NotFound
-from headwater.node.aim import Aim
-from headwater.node.upcoming import upcoming
-from headwater.web.api.access import the_node
-from headwater.web.api.endpoint import ADMIN, Answer, Asked, Call, Noun
-from headwater.web.api.values import Limit, Page, Time, finite
+from headwater.node.aim import TargetOutcome
+from headwater.node.upcoming import list_upcoming
+from headwater.web.api.access import require_aggregator
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, ResponseBody
+from headwater.web.api.values import Limit, ListPage, Time, finite_or_none
 
-noun = Noun("scheduler", "What is being refreshed, within which budget, at which price, and what comes next.")
+scheduler_group = EndpointGroup(
+    "scheduler", "What is being refreshed, within which budget, at which price, and what comes next."
+)
 
 
-class SchedulerView(Answer, frozen=True):
+class SchedulerView(ResponseBody, frozen=True):
     """What goes on at this moment. The price is what a refresh must be worth to be made."""
 
     strategy: str
@@ -37,14 +39,14 @@ class SchedulerView(Answer, frozen=True):
     target: str | None
     target_reached: bool | None
     queries: int
-    aims: list[Aim]
+    aims: list[TargetOutcome]
 
 
-@noun.get("/scheduler")
-async def show_scheduler(call: Call) -> SchedulerView:
+@scheduler_group.get("/scheduler")
+async def show_scheduler(call: ApiCall) -> SchedulerView:
     """Say what goes on at this moment."""
     status = call.frame.status()
-    next_up = upcoming(call.node.crawler, call.now, 1) if call.node is not None else []
+    next_up = list_upcoming(call.node.crawler, call.now, 1) if call.node is not None else []
     return SchedulerView(
         strategy=status.strategy,
         feeds=status.feeds,
@@ -52,10 +54,10 @@ async def show_scheduler(call: Call) -> SchedulerView:
         budget_per_minute=status.budget_per_minute,
         budget_left=status.budget_left,
         spent=status.spent,
-        budget_bytes=finite(status.budget_bytes),
+        budget_bytes=finite_or_none(status.budget_bytes),
         spent_bytes=status.spent_bytes,
-        price=finite(next_up[0].price) if next_up else None,
-        next_due=finite(status.next_due),
+        price=finite_or_none(next_up[0].price) if next_up else None,
+        next_due=finite_or_none(status.next_due),
         held_hosts=status.held_hosts,
         network_away_since=status.network_away_since,
         problem=status.problem,
@@ -66,19 +68,19 @@ async def show_scheduler(call: Call) -> SchedulerView:
     )
 
 
-@noun.get("/scheduler/cluster", ADMIN)
-async def show_cluster(call: Call) -> ClusterStatus:
+@scheduler_group.get("/scheduler/cluster", ADMIN)
+async def show_cluster(call: ApiCall) -> ClusterStatus:
     """Say which machines share the work: who leads, who holds what, what waits, what is wrong."""
-    if not shared(call.frame.settings):
+    if not is_shared_database(call.frame.settings):
         raise NotFound("This server runs by itself: its database is a file.")
-    return await cluster_status(call.store)
+    return await read_cluster_status(call.store)
 
 
-class NextAsked(Asked, frozen=True):
+class UpcomingParameters(Parameters, frozen=True):
     limit: Limit = 20
 
 
-class Candidate(Answer, frozen=True):
+class UpcomingRefreshView(ResponseBody, frozen=True):
     """A feed that is to be refreshed: when, what that is worth beside the price, and why."""
 
     feed: int
@@ -90,20 +92,20 @@ class Candidate(Answer, frozen=True):
     why: str
 
 
-@noun.get("/scheduler/candidates", ADMIN)
-async def list_candidates(call: Call, asked: NextAsked) -> Page[Candidate]:
+@scheduler_group.get("/scheduler/candidates", ADMIN)
+async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[UpcomingRefreshView]:
     """List the feeds that are refreshed next, with the strategy's reasons."""
-    found = upcoming(the_node(call).crawler, call.now, asked.limit)
+    found = list_upcoming(require_aggregator(call).crawler, call.now, asked.limit)
     feeds = await call.store.feeds_by_id(one.feed_id for one in found)
-    return Page(
+    return ListPage(
         items=[
-            Candidate(
+            UpcomingRefreshView(
                 feed=one.feed_id,
                 title=feeds[one.feed_id].title,
                 url=feeds[one.feed_id].url,
                 due=one.due,
-                value=finite(one.value),
-                price=finite(one.price),
+                value=finite_or_none(one.value),
+                price=finite_or_none(one.price),
                 why=one.why,
             )
             for one in found

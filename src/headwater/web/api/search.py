@@ -7,14 +7,14 @@ from typing import Annotated
 from msgspec import Meta
 
 from headwater.errors import InputError
-from headwater.web.api.endpoint import Answer, Asked, Call, Noun
-from headwater.web.api.items import ItemView, stream_of, view
-from headwater.web.api.values import Cursor, Id, Limit, Line, Tag, cursor, place
-from headwater.web.pages.searching import search
+from headwater.web.api.endpoint import ApiCall, EndpointGroup, Parameters, ResponseBody
+from headwater.web.api.items import ItemView, find_stream_named, view_item
+from headwater.web.api.values import Cursor, Id, Limit, ShortText, Tag, decode_cursor, encode_cursor
+from headwater.web.pages.searching import run_search
 
-noun = Noun("search", "Words in what you read, or a condition of the query language.")
+search_group = EndpointGroup("search", "Words in what you read, or a condition of the query language.")
 
-Said = Annotated[
+SearchText = Annotated[
     str,
     Meta(
         min_length=1,
@@ -25,16 +25,16 @@ Said = Annotated[
 ]
 
 
-class SearchAsked(Asked, frozen=True):
-    q: Said
+class SearchParameters(Parameters, frozen=True):
+    q: SearchText
     limit: Limit = 50
     cursor: Cursor | None = None
     feed: Annotated[Id, Meta(description="only this feed; then `q` is words")] | None = None
-    query: Annotated[Line, Meta(description="only this query feed; then `q` is words")] | None = None
+    query: Annotated[ShortText, Meta(description="only this query feed; then `q` is words")] | None = None
     tag: Annotated[Tag, Meta(description="only this tag; then `q` is words")] | None = None
 
 
-class FoundItems(Answer, frozen=True):
+class SearchResultView(ResponseBody, frozen=True):
     """A page of what was found, the latest arrival first; `waiting` items were not searched yet.
 
     Where `q` was read as a query, `read_as` is its text, and it kept `kept` of `looked_at` items of the last 30 days.
@@ -48,24 +48,24 @@ class FoundItems(Answer, frozen=True):
     looked_at: int = 0
 
 
-@noun.get("/search")
-async def search_items(call: Call, asked: SearchAsked) -> FoundItems:
+@search_group.get("/search")
+async def search_items(call: ApiCall, asked: SearchParameters) -> SearchResultView:
     """Find items by their words, or by a condition of the query language."""
-    after = place(asked.cursor, int)
+    after = decode_cursor(asked.cursor, int)
     before = after[0] if after else None
     if asked.feed is None and asked.query is None and asked.tag is None:
-        found = await search(call.store, call.user.id, asked.q, call.now, before_id=before, limit=asked.limit)
+        found = await run_search(call.store, call.user.id, asked.q, call.now, before_id=before, limit=asked.limit)
         if found.said:
             raise InputError(found.said)
-        return FoundItems(
-            items=[view(one) for one in found.readings[: asked.limit]],
-            next=None if found.next_id is None else cursor(found.next_id),
+        return SearchResultView(
+            items=[view_item(one) for one in found.readings[: asked.limit]],
+            next=None if found.next_id is None else encode_cursor(found.next_id),
             waiting=found.waiting,
             read_as=found.query,
             kept=found.kept,
             looked_at=found.looked_at,
         )
-    which = await stream_of(call, asked.feed, asked.query, asked.tag)
+    which = await find_stream_named(call, asked.feed, asked.query, asked.tag)
     page, items = await call.store.reading.search(call.user.id, asked.q, which, limit=asked.limit, before_id=before)
-    more = cursor(page.items[-1].id) if page.more and page.items else None
-    return FoundItems(items=[view(one) for one in items], next=more, waiting=page.waiting)
+    more = encode_cursor(page.items[-1].id) if page.more and page.items else None
+    return SearchResultView(items=[view_item(one) for one in items], next=more, waiting=page.waiting)

@@ -8,11 +8,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from headwater import __version__
 from headwater.node.changing import CHANGEABLE
-from headwater.web.api.access import the_node
-from headwater.web.api.endpoint import ADMIN, Answer, Call, Given, Noun
-from headwater.web.api.values import Line
+from headwater.web.api.access import require_aggregator
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, RequestBody, ResponseBody
+from headwater.web.api.values import ShortText
 
-noun = Noun(
+settings_group = EndpointGroup(
     "settings",
     "What the server runs with. A change here holds at once, on every node of the database and after a restart; but "
     "what an option, the environment or headwater.toml gives (`by_hand`) wins at the next start.",
@@ -22,8 +22,8 @@ Budget = Annotated[float, Meta(gt=0, le=1e6, description="requests per minute")]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Seconds = Annotated[float, Meta(gt=0, le=1e9, description="the mean delay")]
 Days = Annotated[float, Meta(gt=0, le=1e6, description="items first seen longer ago are deleted; null keeps them")]
-Items = Annotated[int, Meta(gt=0, le=2**31, description="items beyond the newest so many of a feed are deleted")]
-Adding = Annotated[
+ItemCount = Annotated[int, Meta(gt=0, le=2**31, description="items beyond the newest so many of a feed are deleted")]
+ReaderQuotaText = Annotated[
     str,
     Meta(
         pattern="^(yes|no|[0-9]{1,9})$",
@@ -32,7 +32,7 @@ Adding = Annotated[
 ]
 
 
-class SettingsView(Answer, frozen=True):
+class SettingsView(ResponseBody, frozen=True):
     """Settings that matter while the server runs; passwords and addresses of servers are not among them."""
 
     version: str
@@ -57,11 +57,11 @@ class SettingsView(Answer, frozen=True):
     by_hand: Annotated[list[str], Meta(description="which of those that can be changed here are given at every start")]
 
 
-def view(call: Call) -> SettingsView:
+def view_settings(call: ApiCall) -> SettingsView:
     given = call.frame.settings
     return SettingsView(
         version=__version__,
-        budget=call.node.crawler.spending.cap.requests if call.node is not None else given.budget,
+        budget=call.node.crawler.budget.cap.requests if call.node is not None else given.budget,
         budget_bytes=given.budget_bytes,
         host_budget=given.host_budget,
         per_host=given.per_host,
@@ -79,39 +79,39 @@ def view(call: Call) -> SettingsView:
         public_url=given.public_url,
         time_zone=given.time_zone,
         readers_add=given.readers_add,
-        by_hand=sorted(call.node.by_hand) if call.node is not None else [],
+        by_hand=sorted(call.node.pinned_settings) if call.node is not None else [],
     )
 
 
-@noun.get("/settings", ADMIN)
-async def show_settings(call: Call) -> SettingsView:
+@settings_group.get("/settings", ADMIN)
+async def show_settings(call: ApiCall) -> SettingsView:
     """Show the settings in force."""
-    return view(call)
+    return view_settings(call)
 
 
-class SettingsChange(Given, frozen=True):
+class SettingsChange(RequestBody, frozen=True):
     """What is left out stays as it is; null takes a target or a limit away.
 
     Strategies and estimators go by the names of docs/strategies.md; those of one's own stand in headwater.toml.
     """
 
     budget: Budget | UnsetType = UNSET
-    strategy: Line | UnsetType = UNSET
-    estimator: Line | UnsetType | None = UNSET
-    objective: Line | UnsetType = UNSET
+    strategy: ShortText | UnsetType = UNSET
+    estimator: ShortText | UnsetType | None = UNSET
+    objective: ShortText | UnsetType = UNSET
     target_completeness: Share | UnsetType | None = UNSET
     target_freshness: Share | UnsetType | None = UNSET
     target_delay: Seconds | UnsetType | None = UNSET
     keep_days: Days | UnsetType | None = UNSET
-    keep_per_feed: Items | UnsetType | None = UNSET
-    readers_add: Adding | UnsetType = UNSET
+    keep_per_feed: ItemCount | UnsetType | None = UNSET
+    readers_add: ReaderQuotaText | UnsetType = UNSET
 
 
-@noun.patch("/settings", ADMIN)
-async def change_settings(call: Call, given: SettingsChange) -> SettingsView:
+@settings_group.patch("/settings", ADMIN)
+async def change_settings(call: ApiCall, given: SettingsChange) -> SettingsView:
     """Change what can be changed while the server runs."""
-    node = the_node(call)
+    node = require_aggregator(call)
     changes = {name: value for name in CHANGEABLE if (value := getattr(given, name)) is not UNSET}
     if changes:
-        await node.change(changes)
-    return view(call)
+        await node.change_settings(changes)
+    return view_settings(call)

@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Meta
 
 from headwater.errors import InputError
-from headwater.web.api.endpoint import Answer, Asked
+from headwater.web.api.endpoint import Parameters, ResponseBody
 
 T = TypeVar("T")
 
 _PLAIN = r"^[^\u0000-\u001f\u007f]*$"  # PostgreSQL takes no NUL, and no name has a line break
 Id = Annotated[int, Meta(ge=1, le=2**53 - 1, description="the number of a thing")]
-Line = Annotated[str, Meta(min_length=1, max_length=500, pattern=_PLAIN)]
+ShortText = Annotated[str, Meta(min_length=1, max_length=500, pattern=_PLAIN)]
 Tag = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
 Address = Annotated[str, Meta(min_length=1, max_length=4000, pattern=_PLAIN)]
 Script = Annotated[str, Meta(max_length=1_000_000, pattern=r"^[^\u0000]*$", description="text in the query language")]
@@ -29,42 +29,42 @@ Time = Annotated[float, Meta(description="seconds since 1970, UTC")]
 Moment = Annotated[float, Meta(ge=-1e11, le=1e11, description="seconds since 1970, UTC")]
 
 
-class Listed(Asked, frozen=True):
+class ListParameters(Parameters, frozen=True):
     """Which page of a list."""
 
     limit: Limit = 100
     cursor: Cursor | None = None
 
 
-class One(Asked, frozen=True):
+class IdParameters(Parameters, frozen=True):
     """One thing by its number."""
 
     id: Id
 
 
-class Page(Answer, Generic[T], frozen=True):
+class ListPage(ResponseBody, Generic[T], frozen=True):
     """A page of a list; `next` is the cursor of the page after it, null at the end."""
 
     items: list[T]
     next: str | None
 
 
-class Removed(Answer, frozen=True):
+class RemovedView(ResponseBody, frozen=True):
     """Something was removed; it can be taken back for a day."""
 
     undo: Annotated[int, Meta(description="the number for POST /removals/undo")]
 
 
-def cursor(*parts: Any) -> str:
+def encode_cursor(*parts: Any) -> str:
     """The place after which the next page begins, opaque to whoever passes it on.
 
-    >>> place(cursor(12.5, 3), float, int)
+    >>> decode_cursor(encode_cursor(12.5, 3), float, int)
     (12.5, 3)
     """
     return urlsafe_b64encode(msgspec.json.encode(parts)).decode()
 
 
-def place(given: str | None, *types: type) -> tuple[Any, ...] | None:
+def decode_cursor(given: str | None, *types: type) -> tuple[Any, ...] | None:
     """What stands in a cursor, None without one; InputError where it is none of ours."""
     if given is None:
         return None
@@ -78,14 +78,14 @@ def place(given: str | None, *types: type) -> tuple[Any, ...] | None:
     return found
 
 
-def page(rows: Sequence[Any], limit: int, view: Any, key: Any) -> Page[Any]:
+def paginate(rows: Sequence[Any], limit: int, view: Any, key: Any) -> ListPage[Any]:
     """A page of `limit` out of rows of which one more was asked for; `key(row)` are the parts of its cursor."""
     shown = rows[:limit]
-    return Page(
-        items=[view(row) for row in shown], next=cursor(*key(shown[-1])) if len(rows) > limit and shown else None
+    return ListPage(
+        items=[view(row) for row in shown], next=encode_cursor(*key(shown[-1])) if len(rows) > limit and shown else None
     )
 
 
-def finite(number: float | None) -> float | None:
+def finite_or_none(number: float | None) -> float | None:
     """JSON has no infinity."""
     return number if number is not None and math.isfinite(number) else None

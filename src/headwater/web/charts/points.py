@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from headwater.web.charts.svg import WIDTH, Chart, Scale, drawing, element, log_ticks, words, x_axis, y_axis
+from headwater.web.charts.svg import (
+    WIDTH,
+    Chart,
+    Scale,
+    draw_x_axis,
+    draw_y_axis,
+    log_ticks,
+    svg_document,
+    svg_element,
+    svg_text,
+)
 
-HEIGHT, LEFT, TOP, BOTTOM = 240.0, 52.0, 26.0, 36.0
+SCATTER_HEIGHT, SCATTER_LEFT, SCATTER_TOP, SCATTER_BOTTOM = 240.0, 52.0, 26.0, 36.0
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ScatterPoint:
     """One feed: what it is called, where it leads, cost and value, and whether it is saturated (a square)."""
 
     name: str
@@ -22,26 +32,26 @@ class Point:
     marked: bool = False
 
 
-def points(title: str, dots: Sequence[Point], x_unit: str, y_unit: str) -> Chart:
+def draw_scatter(title: str, dots: Sequence[ScatterPoint], x_unit: str, y_unit: str) -> Chart:
     """`dots` with positive coordinates; those at or below zero are drawn at the edge."""
     xs, ys = [dot.x for dot in dots if dot.x > 0] or [1.0], [dot.y for dot in dots if dot.y > 0] or [1.0]
-    across = Scale(min(xs) / 1.5, max(xs) * 1.5, LEFT, WIDTH - 10, log=True)
-    up = Scale(min(ys) / 1.5, max(ys) * 1.5, HEIGHT - BOTTOM, TOP, log=True)
-    parts = [words(0, 12, y_unit, class_="unit")]
-    parts += y_axis(up, log_ticks(up.low, up.high), _plain, LEFT, WIDTH - 10)
-    parts += x_axis(across, log_ticks(across.low, across.high), _plain, HEIGHT - BOTTOM)
-    parts.append(words(WIDTH - 10, HEIGHT - 3, x_unit, anchor="end", class_="unit"))
+    across = Scale(min(xs) / 1.5, max(xs) * 1.5, SCATTER_LEFT, WIDTH - 10, log=True)
+    up = Scale(min(ys) / 1.5, max(ys) * 1.5, SCATTER_HEIGHT - SCATTER_BOTTOM, SCATTER_TOP, log=True)
+    parts = [svg_text(0, 12, y_unit, class_="unit")]
+    parts += draw_y_axis(up, log_ticks(up.low, up.high), _format_plain, SCATTER_LEFT, WIDTH - 10)
+    parts += draw_x_axis(across, log_ticks(across.low, across.high), _format_plain, SCATTER_HEIGHT - SCATTER_BOTTOM)
+    parts.append(svg_text(WIDTH - 10, SCATTER_HEIGHT - 3, x_unit, anchor="end", class_="unit"))
     for dot in dots:
         x, y = across(dot.x), up(dot.y)
-        said = element("title", escape(f"{dot.name}: {dot.x:.3g} {x_unit}, {dot.y:.3g} {y_unit}"))
+        said = svg_element("title", escape(f"{dot.name}: {dot.x:.3g} {x_unit}, {dot.y:.3g} {y_unit}"))
         if dot.marked:
-            mark = element("rect", said, x=x - 4, y=y - 4, width=8, height=8, class_="saturated")
+            mark = svg_element("rect", said, x=x - 4, y=y - 4, width=8, height=8, class_="saturated")
         else:
-            mark = element("circle", said, cx=x, cy=y, r=3.5, class_="point")
+            mark = svg_element("circle", said, cx=x, cy=y, r=3.5, class_="point")
         parts.append(mark)
     rows = tuple((dot.name, f"{dot.x:.3g}", f"{dot.y:.3g}", "yes" if dot.marked else "") for dot in dots)
-    return Chart(title, drawing(HEIGHT, parts, title), ("feed", x_unit, y_unit, "saturated"), rows)
+    return Chart(title, svg_document(SCATTER_HEIGHT, parts, title), ("feed", x_unit, y_unit, "saturated"), rows)
 
 
-def _plain(value: float) -> str:
+def _format_plain(value: float) -> str:
     return f"{value:g}"

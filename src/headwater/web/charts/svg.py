@@ -24,27 +24,29 @@ class Chart:
     rows: tuple[tuple[str, ...], ...]
 
 
-def element(name: str, inside: str = "", **attributes: Any) -> str:
+def svg_element(name: str, inside: str = "", **attributes: Any) -> str:
     """One element; `class_` is class, `stroke_width` is stroke-width, None is left out."""
     said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_attribute_text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
     return f"<{name}{said}>{inside}</{name}>"
 
 
-def _value(value: Any) -> str:
+def _attribute_text(value: Any) -> str:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else escape(str(value))
 
 
-def words(x: float, y: float, text: str, *, anchor: str = "start", class_: str = "") -> str:
-    return element(
+def svg_text(x: float, y: float, text: str, *, anchor: str = "start", class_: str = "") -> str:
+    return svg_element(
         "text", escape(text), x=x, y=y, text_anchor=None if anchor == "start" else anchor, class_=class_ or None
     )
 
 
-def drawing(height: float, parts: Iterable[str], title: str, *, class_: str = "chart", width: float = WIDTH) -> Markup:
+def svg_document(
+    height: float, parts: Iterable[str], title: str, *, class_: str = "chart", width: float = WIDTH
+) -> Markup:
     label = escape(title)
     head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}" class="{class_}">'
     return Markup(head + "".join(parts) + "</svg>")
@@ -69,10 +71,10 @@ class Scale:
         return self.start + (self.end - self.start) * min(max(share, 0.0), 1.0)
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
+def linear_ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers between.
 
-    >>> ticks(0.0, 9.3), ticks(0.97, 1.0, 3)
+    >>> linear_ticks(0.0, 9.3), linear_ticks(0.97, 1.0, 3)
     ([0.0, 2.0, 4.0, 6.0, 8.0], [0.97, 0.98, 0.99, 1.0])
     """
     if not high > low:
@@ -94,24 +96,26 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [10.0**k for k in range(first, last + 1, step)]
 
 
-def y_axis(scale: Scale, marks: Sequence[float], say: Callable[[float], str], left: float, right: float) -> list[str]:
+def draw_y_axis(
+    scale: Scale, marks: Sequence[float], say: Callable[[float], str], left: float, right: float
+) -> list[str]:
     """Grid lines with their numbers at the left."""
     parts = []
     for mark in marks:
         y = scale(mark)
-        parts.append(element("line", x1=left, x2=right, y1=y, y2=y, class_="grid"))
-        parts.append(words(left - 6, y + 4, say(mark), anchor="end"))
+        parts.append(svg_element("line", x1=left, x2=right, y1=y, y2=y, class_="grid"))
+        parts.append(svg_text(left - 6, y + 4, say(mark), anchor="end"))
     return parts
 
 
-def x_axis(scale: Scale, marks: Sequence[float], say: Callable[[float], str], bottom: float) -> list[str]:
-    parts = [element("line", x1=scale.start, x2=scale.end, y1=bottom, y2=bottom, class_="axis")]
+def draw_x_axis(scale: Scale, marks: Sequence[float], say: Callable[[float], str], bottom: float) -> list[str]:
+    parts = [svg_element("line", x1=scale.start, x2=scale.end, y1=bottom, y2=bottom, class_="axis")]
     for mark in marks:
         x = scale(mark)
-        parts.append(element("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="axis"))
-        parts.append(words(x, bottom + 17, say(mark), anchor="middle"))
+        parts.append(svg_element("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="axis"))
+        parts.append(svg_text(x, bottom + 17, say(mark), anchor="middle"))
     return parts
 
 
-def path(points: Sequence[tuple[float, float]]) -> str:
+def svg_path(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points) if points else ""

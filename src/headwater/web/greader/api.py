@@ -23,25 +23,25 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from headwater.credentials import digest
+from headwater.credentials import hash_secret
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
 from headwater.store.people import READ, WRITE, User
 from headwater.store.store import Store
-from headwater.web.allowance import Allowance
-from headwater.web.forms import Refused
-from headwater.web.frame import Add
-from headwater.web.greader.asking import LONGEST, Given, read_body
-from headwater.web.session import scopes_of
-from headwater.web.signing_in import Door, TooSoon, Wrong
+from headwater.web.allowance import ReaderQuota
+from headwater.web.forms import RequestRefused
+from headwater.web.frame import AddFeed
+from headwater.web.greader.asking import LARGEST_FORM, FormFields, read_body
+from headwater.web.session import user_scopes
+from headwater.web.signing_in import PasswordLogin, TooManyAttempts, WrongPassword
 
 PREFIXES = ("", "/api/greader.php")
 API = "/reader/api/0"
 CLIENT = "client"
-MANY = 2000  # parts of an answer that hold others up
-NAMELESS = 1 << 16  # bytes of a form without the header: Liferea 1.14 sends its token as T, and fifty ids
+LARGE_ANSWER = 2000  # parts of an answer that hold others up
+ANONYMOUS_PATHS = 1 << 16  # bytes of a form without the header: Liferea 1.14 sends its token as T, and fifty ids
 
 
-class Stranger(HeadwaterError):
+class Unauthorized(HeadwaterError):
     """No token, or one that is not known; `bad_token` where the T token is the wrong one."""
 
     def __init__(self, message: str = "Unauthorized!", bad_token: bool = False) -> None:
@@ -50,39 +50,39 @@ class Stranger(HeadwaterError):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class GReaderCall:
     """A request of somebody we know."""
 
     request: Request
-    given: Given
+    given: FormFields
     user: User
     scopes: frozenset[str]
     secret: str
     body: bytes = b""  # where it is no form
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[GReaderCall], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
-class Shared:
+class GReaderContext:
     """What all parts of the API use."""
 
     store: Store
-    door: Door
-    add: Add
+    door: PasswordLogin
+    add: AddFeed
     base: str
-    allowance: Allowance
+    allowance: ReaderQuota
 
     def now(self) -> float:
-        return self.door.visitors.clock()
+        return self.door.authenticator.clock()
 
 
-class Api:
+class GReaderRouter:
     """Recognises callers and turns errors into what clients understand."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+    def __init__(self, shared: GReaderContext) -> None:
+        self._context = shared
 
     def routes(
         self, path: str, handler: Handler, *, changes: bool = False, prefix: str = API, body: int = 0
@@ -91,82 +91,82 @@ class Api:
 
         `body` is how many bytes are taken where what is sent is no form.
         """
-        endpoint = self._answering(handler, changes, body)
+        endpoint = self._wrap_handler(handler, changes, body)
         methods = ["POST"] if changes else ["GET", "POST"]
         return [Route(f"{before}{prefix}{path}", endpoint, methods=methods) for before in PREFIXES]
 
-    def _answering(self, handler: Handler, changes: bool, body: int) -> Callable[[Request], Awaitable[Response]]:
+    def _wrap_handler(self, handler: Handler, changes: bool, body: int) -> Callable[[Request], Awaitable[Response]]:
         @functools.wraps(handler)
         async def answer(request: Request) -> Response:
             try:
-                call = await self._call(request, changes, body)
+                call = await self._identify_call(request, changes, body)
                 return await handler(call)
-            except Stranger as error:
+            except Unauthorized as error:
                 headers = {"X-Reader-Google-Bad-Token": "true"} if error.bad_token else {}
-                return said(str(error), 401, {"WWW-Authenticate": "GoogleLogin", **headers})
-            except Refused as error:
-                return said(str(error), error.status)
+                return text_response(str(error), 401, {"WWW-Authenticate": "GoogleLogin", **headers})
+            except RequestRefused as error:
+                return text_response(str(error), error.status)
             except NotFound as error:
-                return said(str(error), 404)
+                return text_response(str(error), 404)
             except StoreError:
                 raise
             except InputError as error:
-                return said(str(error), 400)
+                return text_response(str(error), 400)
 
         return answer
 
-    async def _call(self, request: Request, changes: bool, body: int) -> Call:
-        secret = auth_of(request)
+    async def _identify_call(self, request: Request, changes: bool, body: int) -> GReaderCall:
+        secret = read_auth_token(request)
         nameless = secret is None and request.method == "POST" and not body
-        given = await Given.of(request, 0 if body else NAMELESS if nameless else LONGEST)
-        secret = given.get("T") if nameless else secret
+        given = await FormFields.read_from(request, 0 if body else ANONYMOUS_PATHS if nameless else LARGEST_FORM)
+        secret = given.first_value("T") if nameless else secret
         if not secret:
-            raise Stranger
-        user, scopes = await self._known(secret, request.headers.get("authorization", "")[:7].lower() == "bearer ")
+            raise Unauthorized
+        user, scopes = await self._find_user(secret, request.headers.get("authorization", "")[:7].lower() == "bearer ")
         if (WRITE if changes else READ) not in scopes:
-            raise Refused("This token may not do this.", 403)
-        token = given.get("T")
-        if changes and token and not nameless and not hmac.compare_digest(token.encode(), short_token(secret).encode()):
-            raise Stranger("The token is too old: ask for a new one.", bad_token=True)
+            raise RequestRefused("This token may not do this.", 403)
+        token = given.first_value("T")
+        if changes and token and not nameless and not hmac.compare_digest(token.encode(), edit_token(secret).encode()):
+            raise Unauthorized("The token is too old: ask for a new one.", bad_token=True)
         raw = await read_body(request, body) if body else b""
-        return Call(request, given, user, scopes, secret, raw)
+        return GReaderCall(request, given, user, scopes, secret, raw)
 
-    async def _known(self, secret: str, bearer: bool) -> tuple[User, frozenset[str]]:
+    async def _find_user(self, secret: str, bearer: bool) -> tuple[User, frozenset[str]]:
         """Who has this session, or this API token; a bearer mostly has the latter."""
         for token in (bearer, not bearer):
             if not token:
-                found = await self._shared.door.visitors.by_session(secret, CLIENT)
+                found = await self._context.door.authenticator.identify_by_session(secret, CLIENT)
                 if found is not None:
-                    return found.user, scopes_of(found.user)
-            elif owned := await self._shared.store.accounts.token_user(digest(secret)):
-                return owned[0], scopes_of(owned[0]) & set(owned[1].scopes)
-        raise Stranger
+                    return found.user, user_scopes(found.user)
+            elif owned := await self._context.store.accounts.token_user(hash_secret(secret)):
+                return owned[0], user_scopes(owned[0]) & set(owned[1].scopes)
+        raise Unauthorized
 
     async def login(self, request: Request) -> Response:
         """`SID=`, `LSID=` and `Auth=` for a name (Email) and a password or API token (Passwd)."""
         try:
-            given = await Given.of(request, 1 << 14)
-            name, password = given.get("Email") or "", given.get("Passwd") or ""
-            user = await self._shared.door.enter(request, name, password, by_token=True)
-        except TooSoon as error:
-            return said("Error=ServiceUnavailable", 429, {"Retry-After": str(error.seconds)})
-        except Wrong:
-            return said("Error=BadAuthentication", 403)
-        except Refused as error:
-            return said(str(error), error.status)
+            given = await FormFields.read_from(request, 1 << 14)
+            name, password = given.first_value("Email") or "", given.first_value("Passwd") or ""
+            user = await self._context.door.check_password(request, name, password, by_token=True)
+        except TooManyAttempts as error:
+            return text_response("Error=ServiceUnavailable", 429, {"Retry-After": str(error.seconds)})
+        except WrongPassword:
+            return text_response("Error=BadAuthentication", 403)
+        except RequestRefused as error:
+            return text_response(str(error), error.status)
         except StoreError:
             raise
         except InputError as error:
-            return said(str(error), 400)
-        label = request.headers.get("user-agent") or given.get("client") or ""
-        auth = await self._shared.door.visitors.begin(user, CLIENT, label)
+            return text_response(str(error), 400)
+        label = request.headers.get("user-agent") or given.first_value("client") or ""
+        auth = await self._context.door.authenticator.start_session(user, CLIENT, label)
         values = {"SID": auth, "LSID": auth, "Auth": auth}
-        if given.get("output") == "json":
-            return answered(values)
-        return said("".join(f"{key}={value}\n" for key, value in values.items()))
+        if given.first_value("output") == "json":
+            return json_response(values)
+        return text_response("".join(f"{key}={value}\n" for key, value in values.items()))
 
 
-def auth_of(request: Request) -> str | None:
+def read_auth_token(request: Request) -> str | None:
     """The token of the Authorization header, in Google's way or as a bearer."""
     scheme, _, rest = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -177,29 +177,29 @@ def auth_of(request: Request) -> str | None:
     return value.strip().strip('"') or None if key.strip().lower() == "auth" else None
 
 
-def short_token(secret: str) -> str:
+def edit_token(secret: str) -> str:
     """The T token that belongs to a session: 57 characters, as FreshRSS has it."""
     return hashlib.sha256(b"T token of " + secret.encode()).hexdigest()[:57]
 
 
-def said(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def text_response(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return PlainTextResponse(text, status, headers)
 
 
-def ok() -> Response:
-    return said("OK")
+def ok_response() -> Response:
+    return text_response("OK")
 
 
-async def beside(make: Callable[[], Response], parts: int) -> Response:
+async def in_thread_if_large(make: Callable[[], Response], parts: int) -> Response:
     """An answer of so many parts: those of thousands are made beside what others ask for meanwhile."""
-    return await asyncio.to_thread(make) if parts > MANY else make()
+    return await asyncio.to_thread(make) if parts > LARGE_ANSWER else make()
 
 
-def answered(value: Any) -> Response:
+def json_response(value: Any) -> Response:
     return Response(orjson.dumps(value), media_type="application/json; charset=utf-8")
 
 
-def conditional(call: Call, value: Any) -> Response:
+def json_with_etag(call: GReaderCall, value: Any) -> Response:
     """200 with an ETag, or 304 and nothing for who has it already."""
     body = orjson.dumps(value)
     etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'

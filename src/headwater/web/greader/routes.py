@@ -9,53 +9,53 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headwater.store.store import Store
-from headwater.web.allowance import Allowance
-from headwater.web.frame import Add
-from headwater.web.greader.api import PREFIXES, Api, Call, Shared, answered, said
-from headwater.web.greader.streams import StreamPart
-from headwater.web.greader.subscriptions import LONGEST_LIST, SubscriptionPart
-from headwater.web.signing_in import Door
+from headwater.web.allowance import ReaderQuota
+from headwater.web.frame import AddFeed
+from headwater.web.greader.api import PREFIXES, GReaderCall, GReaderContext, GReaderRouter, json_response, text_response
+from headwater.web.greader.streams import StreamHandlers
+from headwater.web.greader.subscriptions import LONGEST_LIST, SubscriptionHandlers
+from headwater.web.signing_in import PasswordLogin
 
 
-def routes(store: Store, door: Door, add: Add, base: str, allowance: Allowance) -> list[BaseRoute]:
-    shared = Shared(store, door, add, base.rstrip("/"), allowance)
-    api, lists, streams = Api(shared), SubscriptionPart(shared), StreamPart(shared)
+def routes(store: Store, door: PasswordLogin, add: AddFeed, base: str, allowance: ReaderQuota) -> list[BaseRoute]:
+    shared = GReaderContext(store, door, add, base.rstrip("/"), allowance)
+    api, lists, streams = GReaderRouter(shared), SubscriptionHandlers(shared), StreamHandlers(shared)
     parts: list[Sequence[BaseRoute]] = [
         [Route(f"{before}/accounts/ClientLogin", api.login, methods=["GET", "POST"]) for before in PREFIXES],
-        [Route(f"{PREFIXES[1]}{path}", _here, methods=["GET"]) for path in ("", "/")],
-        api.routes("/token", lists.token),
-        api.routes("/user-info", lists.user_info),
-        api.routes("/subscription/list", lists.listed),
-        api.routes("/subscription/edit", lists.edit, changes=True),
-        api.routes("/subscription/quickadd", lists.quickadd, changes=True),
-        api.routes("/subscription/import", lists.import_, changes=True, body=LONGEST_LIST),
-        api.routes("/subscription/export", lists.export),
-        api.routes("/tag/list", lists.tags),
+        [Route(f"{PREFIXES[1]}{path}", _show_greeting, methods=["GET"]) for path in ("", "/")],
+        api.routes("/token", lists.show_token),
+        api.routes("/user-info", lists.show_user_info),
+        api.routes("/subscription/list", lists.list_subscriptions),
+        api.routes("/subscription/edit", lists.edit_subscription, changes=True),
+        api.routes("/subscription/quickadd", lists.quick_add, changes=True),
+        api.routes("/subscription/import", lists.import_opml, changes=True, body=LONGEST_LIST),
+        api.routes("/subscription/export", lists.export_opml),
+        api.routes("/tag/list", lists.list_tags),
         api.routes("/rename-tag", lists.rename_tag, changes=True),
         api.routes("/disable-tag", lists.disable_tag, changes=True),
-        api.routes("/unread-count", streams.unread_count),
-        api.routes("/stream/items/ids", streams.item_ids),
-        api.routes("/stream/items/contents", streams.items),
-        api.routes("/stream/contents", streams.contents),
-        api.routes("/stream/contents/", streams.contents),
-        api.routes("/stream/contents/{stream:path}", streams.contents),
+        api.routes("/unread-count", streams.count_unread),
+        api.routes("/stream/items/ids", streams.list_item_ids),
+        api.routes("/stream/items/contents", streams.show_items),
+        api.routes("/stream/contents", streams.show_contents),
+        api.routes("/stream/contents/", streams.show_contents),
+        api.routes("/stream/contents/{stream:path}", streams.show_contents),
         api.routes("/edit-tag", streams.edit_tag, changes=True),
-        api.routes("/mark-all-as-read", streams.mark_all, changes=True),
-        api.routes("/preference/list", _preferences),
-        api.routes("/preference/stream/list", _stream_preferences),
-        api.routes("/{stream:path}", streams.atom, prefix="/reader/atom"),
+        api.routes("/mark-all-as-read", streams.mark_all_read, changes=True),
+        api.routes("/preference/list", _list_preferences),
+        api.routes("/preference/stream/list", _list_stream_preferences),
+        api.routes("/{stream:path}", streams.show_atom, prefix="/reader/atom"),
     ]
     return [route for part in parts for route in part]
 
 
-async def _here(request: Request) -> Response:
+async def _show_greeting(request: Request) -> Response:
     """What a person sees who looks whether the address of the API is right."""
-    return said("This is a Google Reader API. Give this address to a reader, with your name and password.")
+    return text_response("This is a Google Reader API. Give this address to a reader, with your name and password.")
 
 
-async def _preferences(call: Call) -> Response:
-    return answered({"prefs": []})
+async def _list_preferences(call: GReaderCall) -> Response:
+    return json_response({"prefs": []})
 
 
-async def _stream_preferences(call: Call) -> Response:
-    return answered({"streamprefs": {}})
+async def _list_stream_preferences(call: GReaderCall) -> Response:
+    return json_response({"streamprefs": {}})

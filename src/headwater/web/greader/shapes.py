@@ -9,35 +9,35 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from headwater.store.people import HIT, Counts, Subscription
-from headwater.store.shown import Shown
-from headwater.store.subscribing import number
-from headwater.web.greader.ids import LABEL, LONG, READ, READING_LIST, STARRED, feed_stream
+from headwater.store.people import HIT_ID_OFFSET, Subscription, UnreadCounts
+from headwater.store.shown import ShownItem
+from headwater.store.subscribing import subscription_number
+from headwater.web.greader.ids import LABEL_PREFIX, LONG_PREFIX, READ, READING_LIST, STARRED, feed_stream_id
 
 _BITS = (1 << 64) - 1
 _PLAIN = re.compile(r"https?://[a-zA-Z0-9.:-]+(?=[/?#]|\Z)")
 Subscriptions = Mapping[int, Subscription]  # by the number of the feed, or HIT + that of the query feed
 
 
-def subscription(one: Subscription, base: str) -> dict[str, Any]:
+def shape_subscription(one: Subscription, base: str) -> dict[str, Any]:
     url = one.url if one.feed_id is not None else f"{base}{one.url}.atom"
     site = one.link or (url if one.feed_id is not None else f"{base}{one.url}.html")
     return {
-        "id": feed_stream(one.feed_id, one.query_id),
+        "id": feed_stream_id(one.feed_id, one.query_id),
         "title": one.title,
-        "categories": [{"id": LABEL + tag, "label": tag, "type": "folder"} for tag in one.tags],
+        "categories": [{"id": LABEL_PREFIX + tag, "label": tag, "type": "folder"} for tag in one.tags],
         "url": url,
         "htmlUrl": site,
-        "iconUrl": icon(site),
-        "sortid": f"{number(one) & 0xFFFFFFFF:08X}",
+        "iconUrl": icon_url(site),
+        "sortid": f"{subscription_number(one) & 0xFFFFFFFF:08X}",
         "firstitemmsec": str(int(one.added * 1000)),
     }
 
 
-def icon(site: str) -> str:
+def icon_url(site: str) -> str:
     """Where a site has its icon by custom; clients fetch it or not.
 
-    >>> icon("https://a.example/blog?x"), icon("nothing")
+    >>> icon_url("https://a.example/blog?x"), icon_url("nothing")
     ('https://a.example/favicon.ico', '')
     """
     if (plain := _PLAIN.match(site)) is not None:  # nearly all: three times as fast
@@ -49,22 +49,22 @@ def icon(site: str) -> str:
     return f"{parts.scheme}://{parts.netloc}/favicon.ico" if parts.scheme in ("http", "https") else ""
 
 
-class Items:
+class ItemShaper:
     """Items as a client wants them; what all items of a feed have in common is made once."""
 
     def __init__(self, subscriptions: Subscriptions, base: str) -> None:
         self._subscriptions = subscriptions
         self._base = base
-        self._of_feed: dict[int, tuple[dict[str, str], list[str], str]] = {}
+        self._feed_fields: dict[int, tuple[dict[str, str], list[str], str]] = {}
 
-    def __call__(self, one: Shown) -> dict[str, Any]:
-        of = HIT + one.query_id if one.query_id is not None else one.feed_id
-        origin, categories, site = self._of_feed.get(of) or self._common(of)
+    def __call__(self, one: ShownItem) -> dict[str, Any]:
+        of = HIT_ID_OFFSET + one.query_id if one.query_id is not None else one.feed_id
+        origin, categories, site = self._feed_fields.get(of) or self._shape_feed_fields(of)
         if one.read or one.starred:
             categories = [*categories, *([READ] if one.read else ()), *([STARRED] if one.starred else ())]
         href = one.link or site
         shown: dict[str, Any] = {
-            "id": f"{LONG}{one.id & _BITS:016x}",
+            "id": f"{LONG_PREFIX}{one.id & _BITS:016x}",
             "crawlTimeMsec": str(int(one.arrived * 1000)),
             "timestampUsec": str(int(one.arrived * 1e6)),
             "published": int(one.published),
@@ -78,35 +78,35 @@ class Items:
             "origin": origin,
         }
         if one.enclosures:
-            shown["enclosure"] = [_enclosure(*each) for each in orjson.loads(one.enclosures)]
+            shown["enclosure"] = [_shape_enclosure(*each) for each in orjson.loads(one.enclosures)]
         return shown
 
-    def _common(self, of: int) -> tuple[dict[str, str], list[str], str]:
+    def _shape_feed_fields(self, of: int) -> tuple[dict[str, str], list[str], str]:
         one = self._subscriptions.get(of)
         if one is None:  # starred, and no longer subscribed
             made = ({"streamId": f"feed/{of}", "title": "", "htmlUrl": ""}, [READING_LIST], self._base)
         else:
-            shaped = subscription(one, self._base)
+            shaped = shape_subscription(one, self._base)
             origin = {"streamId": shaped["id"], "title": one.title, "htmlUrl": shaped["htmlUrl"]}
-            made = (origin, [READING_LIST, *(LABEL + tag for tag in one.tags)], shaped["htmlUrl"])
-        self._of_feed[of] = made
+            made = (origin, [READING_LIST, *(LABEL_PREFIX + tag for tag in one.tags)], shaped["htmlUrl"])
+        self._feed_fields[of] = made
         return made
 
 
-def _enclosure(url: str, type: str | None, length: int | None) -> dict[str, Any]:
+def _shape_enclosure(url: str, type: str | None, length: int | None) -> dict[str, Any]:
     return {"href": url, "type": type or "application/octet-stream", **({} if length is None else {"length": length})}
 
 
-def tags(labels: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"id": STARRED}, *({"id": LABEL + tag, "type": "folder"} for tag in sorted(labels))]
+def shape_tags(labels: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"id": STARRED}, *({"id": LABEL_PREFIX + tag, "type": "folder"} for tag in sorted(labels))]
 
 
-def counts(found: Counts) -> dict[str, Any]:
+def shape_unread_counts(found: UnreadCounts) -> dict[str, Any]:
     """The reading list counts what all the streams show: an item of a feed also for each query feed that shows it."""
     shown = [
-        *((feed_stream(id, None), each) for id, each in found.feeds.items()),
-        *((feed_stream(None, id), each) for id, each in found.queries.items()),
-        *((LABEL + tag, each) for tag, each in found.tags.items()),
+        *((feed_stream_id(id, None), each) for id, each in found.feeds.items()),
+        *((feed_stream_id(None, id), each) for id, each in found.queries.items()),
+        *((LABEL_PREFIX + tag, each) for tag, each in found.tags.items()),
     ]
     every = [*found.feeds.values(), *found.queries.values()]
     total = sum(each.count for each in every)

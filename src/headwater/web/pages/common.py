@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.errors import NotFound
-from headwater.web.frame import THEMES, Frame, as_json, back, wants_json
+from headwater.web.frame import THEMES, Site, json_response, redirect_inside, wants_json
 
 KEYS = (
     ("j k", "next item, previous item"),
@@ -28,10 +28,10 @@ KEYS = (
 YEAR = 31_536_000
 
 
-def routes(frame: Frame) -> list[Route]:
+def routes(frame: Site) -> list[Route]:
     async def theme(request: Request) -> Response:
-        form = await frame.forms.read(request)
-        response = back(request, form.get("to", "/"))
+        form = await frame.forms.read_form(request)
+        response = redirect_inside(request, form.get("to", "/"))
         chosen = form.get("theme", "")
         if chosen in THEMES:
             response.set_cookie("theme", chosen, max_age=YEAR, samesite="lax", httponly=True)
@@ -41,19 +41,19 @@ def routes(frame: Frame) -> list[Route]:
 
     async def keys(request: Request) -> Response:
         if request.headers.get("x-part") == "keys":
-            return frame.bare("keys_list.html", request=request, known=KEYS, part=True)
-        return frame.page(request, "keys.html", known=KEYS, part=False)
+            return frame.render_part("keys_list.html", request=request, known=KEYS, part=True)
+        return frame.render_page(request, "keys.html", known=KEYS, part=False)
 
     async def job(request: Request) -> Response:
-        found = frame.jobs.find(request.path_params["job_id"])
+        found = frame.background_jobs.find_job(request.path_params["job_id"])
         if found is None:
             raise NotFound("This work is over, or the server was restarted since: look whether its result is there.")
         if wants_json(request):
             told = {"running": found.running, "done": found.done, "total": found.total, "doing": found.doing}
-            return as_json(told | {"part": found.result is not None})
+            return json_response(told | {"part": found.result is not None})
         if request.headers.get("x-part") == "result" and found.result is not None:
-            return frame.bare(f"job_{found.page}.html", request=request, job=found)
-        return frame.page(request, "job.html", job=found)
+            return frame.render_part(f"job_{found.page}.html", request=request, job=found)
+        return frame.render_page(request, "job.html", job=found)
 
     return [
         Route("/theme", theme, methods=["POST"]),

@@ -7,79 +7,81 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.errors import HeadwaterError, InputError, StoreError
-from headwater.fetch.discover import Candidate, discover
-from headwater.web.forms import Refused
-from headwater.web.frame import Frame
-from headwater.web.joining import join
-from headwater.web.pages.notes import Note, said, then, wrong
-from headwater.web.pages.suggestions import suggestions
-from headwater.web.session import current
+from headwater.fetch.discover import FeedCandidate, discover_candidates
+from headwater.web.forms import RequestRefused
+from headwater.web.frame import Site
+from headwater.web.joining import join_feed
+from headwater.web.pages.notes import FlashMessage, make_field_error, read_flash, redirect_with_flash
+from headwater.web.pages.suggestions import suggest_feeds
+from headwater.web.session import require_user
 
-SAID = {"subscribed": "The feed is among yours now."}
+FLASH = {"subscribed": "The feed is among yours now."}
 
 
-class Discover:
+class DiscoverPages:
     """The page, and its forms."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Site) -> None:
         self._frame = frame
 
-    async def show(self, request: Request) -> Response:
-        return await self._page(request, note=said(request, SAID))
+    async def show_discover(self, request: Request) -> Response:
+        return await self._render_discover(request, note=read_flash(request, FLASH))
 
-    async def find(self, request: Request) -> Response:
+    async def find_feeds(self, request: Request) -> Response:
         """Which feeds an address has: one is added at once, of several somebody chooses."""
-        frame, user = self._frame, await current(request, "write")
-        form = await frame.forms.read(request)
+        frame, user = self._frame, await require_user(request, "write")
+        form = await frame.forms.read_form(request)
         address = form.get("address", "").strip()
         try:
             if not address:
                 raise InputError("No address was given: paste the address of a feed, or of a page that has one.")
-            await frame.allowance.check(user, [address])
+            await frame.reader_quota.check_additions(user, [address])
             if frame.node is not None and request.url.path == "/discover":
-                found = await discover(frame.node.scout, address)
+                found = await discover_candidates(frame.node.scout, address)
                 if len(found) > 1:
-                    return await self._page(request, candidates=found, address=address)
+                    return await self._render_discover(request, candidates=found, address=address)
                 address = found[0].url
-            added = await frame.add(address, user.id)
+            added = await frame.add_feed(address, user.id)
         except StoreError:
             raise
         except HeadwaterError as error:
-            status = error.status if isinstance(error, Refused) else 400
-            return await self._page(request, note=wrong(error, form, "address"), address=address, status=status)
-        return then(f"/read/feed/{added.feed.id}")
+            status = error.status if isinstance(error, RequestRefused) else 400
+            return await self._render_discover(
+                request, note=make_field_error(error, form, "address"), address=address, status=status
+            )
+        return redirect_with_flash(f"/read/feed/{added.feed.id}")
 
-    async def subscribe(self, request: Request) -> Response:
+    async def subscribe_to_feed(self, request: Request) -> Response:
         """To a feed that is here already."""
-        frame, user = self._frame, await current(request, "write")
-        form = await frame.forms.read(request)
+        frame, user = self._frame, await require_user(request, "write")
+        form = await frame.forms.read_form(request)
         feed = await frame.store.feed(form.get("feed", "")[:20] or "0")
-        await join(frame.store, user, feed.id, frame.clock())
-        return then("/discover", said="subscribed")
+        await join_feed(frame.store, user, feed.id, frame.clock())
+        return redirect_with_flash("/discover", said="subscribed")
 
-    async def _page(
+    async def _render_discover(
         self,
         request: Request,
         *,
-        candidates: list[Candidate] | None = None,
+        candidates: list[FeedCandidate] | None = None,
         address: str = "",
-        note: Note | None = None,
+        note: FlashMessage | None = None,
         status: int = 200,
     ) -> Response:
-        user = await current(request)
+        user = await require_user(request)
         values = {"candidates": candidates, "address": address, "note": note}
-        return self._frame.page(
-            request, "discover.html", status, page=await suggestions(self._frame, user.id), **values
+        return self._frame.render_page(
+            request, "discover.html", status, page=await suggest_feeds(self._frame, user.id), **values
         )
 
     def routes(self) -> list[Route]:
         return [
-            Route("/discover", self.show),
-            Route("/discover", self.find, methods=["POST"]),
-            Route("/discover/add", self.find, methods=["POST"]),
-            Route("/discover/subscribe", self.subscribe, methods=["POST"]),
+            Route("/discover", self.show_discover),
+            Route("/discover", self.find_feeds, methods=["POST"]),
+            Route("/discover/add", self.find_feeds, methods=["POST"]),
+            Route("/discover/subscribe", self.subscribe_to_feed, methods=["POST"]),
         ]
 
 
-def routes(frame: Frame) -> list[Route]:
-    return Discover(frame).routes()
+def routes(frame: Site) -> list[Route]:
+    return DiscoverPages(frame).routes()

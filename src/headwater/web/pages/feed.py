@@ -9,25 +9,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headwater.errors import HeadwaterError, Held, InputError, NotFound, StoreError
+from headwater.errors import HeadwaterError, InputError, NotFound, RefreshHeld, StoreError
 from headwater.estimate.base import WEEK
 from headwater.model import Ending, Feed, Refresh
-from headwater.node.explaining import Explanation, explain
-from headwater.node.pattern import pattern
+from headwater.node.explaining import ScheduleExplanation, explain_feed_schedule
+from headwater.node.pattern import load_weekly_pattern
 from headwater.settings import Settings
 from headwater.store.people import Remover, User
 from headwater.store.store import Store
-from headwater.web.charts.heat import DAYS, heat_map
-from headwater.web.charts.strip import strip
+from headwater.web.charts.heat import DAYS, draw_heat_map
+from headwater.web.charts.strip import draw_refresh_strip
 from headwater.web.charts.svg import Chart
-from headwater.web.frame import Frame, back, brief, integer
-from headwater.web.pages.notes import Note, said, then, wrong
-from headwater.web.pages.sentences import explained
-from headwater.web.session import current
-from headwater.when import exactly, relative
+from headwater.web.frame import Site, format_brief, parse_integer, redirect_inside
+from headwater.web.pages.notes import FlashMessage, make_field_error, read_flash, redirect_with_flash
+from headwater.web.pages.sentences import explain_schedule
+from headwater.web.session import require_user
+from headwater.when import format_relative, format_time
 
-SHOWN = 300  # refreshes in the strip
-SAID = {
+SHOWN_REFRESHES = 300  # refreshes in the strip
+FLASH = {
     "added": "The feed was added and its first items are here.",
     "known": "The feed was there already.",
     "paused": "The feed is paused: it is not refreshed until you resume it.",
@@ -50,7 +50,7 @@ SAID = {
 class FeedPage:
     """Everything on the page of one feed; charts are None where there is nothing to draw yet."""
 
-    told: Explanation
+    told: ScheduleExplanation
     sentences: tuple[str, ...]
     pattern: Chart | None
     strip: Chart | None
@@ -64,17 +64,17 @@ class FeedPage:
         return self.told.feed
 
 
-async def look(store: Store, settings: Settings, feed_id: int, now: float) -> FeedPage:
+async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: float) -> FeedPage:
     """Gather the page; NotFound where there is no such feed."""
-    told = await explain(store, settings, feed_id, now)
-    refreshes = await store.refreshes(feed_id, since=now - WEEK, limit=SHOWN)
+    told = await explain_feed_schedule(store, settings, feed_id, now)
+    refreshes = await store.refreshes(feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
     sources = [one.query_id for one in await store.queries.sources() if one.feed_id == feed_id and one.kept]
     names = await store.queries.names(sources)
     return FeedPage(
         told=told,
-        sentences=explained(told, refreshes, now),
-        pattern=await _pattern(store, told, now),
-        strip=_strip(refreshes[::-1], now),
+        sentences=explain_schedule(told, refreshes, now),
+        pattern=await _draw_pattern(store, told, now),
+        strip=_draw_refreshes(refreshes[::-1], now),
         refreshes=tuple(refreshes[:20]),
         items=await store.count_items(feed_id),
         alike=tuple(await store.pages.alike(feed_id)),
@@ -82,14 +82,14 @@ async def look(store: Store, settings: Settings, feed_id: int, now: float) -> Fe
     )
 
 
-async def _pattern(store: Store, told: Explanation, now: float) -> Chart | None:
-    found = await pattern(store, told, now)
+async def _draw_pattern(store: Store, told: ScheduleExplanation, now: float) -> Chart | None:
+    found = await load_weekly_pattern(store, told, now)
     if found.believed is None:
         return None
-    return heat_map(_finding(found.believed), found.believed, found.counted, found.weeks)
+    return draw_heat_map(_describe_pattern(found.believed), found.believed, found.counted, found.weeks)
 
 
-def _finding(believed: tuple[float, ...]) -> str:
+def _describe_pattern(believed: tuple[float, ...]) -> str:
     """What the pattern shows, in a sentence."""
     total = sum(believed)
     if total <= 0:
@@ -99,91 +99,93 @@ def _finding(believed: tuple[float, ...]) -> str:
     share = sum(hours[(busiest + k) % 24] for k in range(6)) / total
     days = [sum(believed[24 * d : 24 * d + 24]) for d in range(7)]
     if share < 0.35 and max(days) < 1.6 * total / 7:
-        return f"About {brief(total)} items a week, at any hour"
+        return f"About {format_brief(total)} items a week, at any hour"
     if share < 0.35:
-        return f"About {brief(total)} items a week, most on {DAYS[days.index(max(days))]}"
-    return (
-        f"About {brief(total)} items a week, {share:.0%} of them between {busiest}:00 and {(busiest + 6) % 24}:00 UTC"
-    )
+        return f"About {format_brief(total)} items a week, most on {DAYS[days.index(max(days))]}"
+    return f"About {format_brief(total)} items a week, {share:.0%} of them between {busiest}:00 and {(busiest + 6) % 24}:00 UTC"
 
 
-def _strip(refreshes: list[Refresh], now: float) -> Chart | None:
+def _draw_refreshes(refreshes: list[Refresh], now: float) -> Chart | None:
     if not refreshes:
         return None
     new, lost = sum(one.new for one in refreshes), sum(one.lost for one in refreshes)
     failed = sum(not one.ending.ok for one in refreshes)
     same = sum(one.ending is Ending.UNCHANGED for one in refreshes)
-    title = f"{_count(len(refreshes), 'refresh', 'refreshes')} brought {_count(new, 'item', 'items')}"
+    title = f"{_format_count(len(refreshes), 'refresh', 'refreshes')} brought {_format_count(new, 'item', 'items')}"
     title += f", about {lost:.0f} were lost" if lost >= 0.5 else ", none was lost"
     if failed:
         title += f", {failed} failed"
     elif same > len(refreshes) / 2:
         title += f"; {same} found nothing changed"
-    return strip(title, refreshes, refreshes[0].at, max(now, refreshes[-1].at))
+    return draw_refresh_strip(title, refreshes, refreshes[0].at, max(now, refreshes[-1].at))
 
 
-def _count(number: int, one: str, many: str) -> str:
+def _format_count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-OWN = ("refresh", "unsubscribe")  # what everybody may do who reads the feed
+READER_ACTIONS = ("refresh", "unsubscribe")  # what everybody may do who reads the feed
 # Which field of its form each deed goes by.
-FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url", "merge": "other"}
+ACTION_FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url", "merge": "other"}
 
 
-def routes(frame: Frame) -> list[Route]:
+def routes(frame: Site) -> list[Route]:
     async def show(request: Request) -> Response:
-        return await _show(frame, request, said(request, SAID))
+        return await _render_feed(frame, request, read_flash(request, FLASH))
 
     async def change(request: Request) -> Response:
-        feed_id = integer(request.path_params["feed_id"], 0) or 0
-        form = await frame.forms.read(request)
-        user = await current(request, "write" if form.get("do") in OWN else "admin")
-        await _only_theirs(frame, user, feed_id)
+        feed_id = parse_integer(request.path_params["feed_id"], 0) or 0
+        form = await frame.forms.read_form(request)
+        user = await require_user(request, "write" if form.get("do") in READER_ACTIONS else "admin")
+        await _require_visible(frame, user, feed_id)
         by = Remover(user.id, frame.clock())
         try:
             if form.get("do") == "remove":
-                return then("/feeds", said="removed", undo=await frame.store.remove_feed(feed_id, by=by))
+                return redirect_with_flash("/feeds", said="removed", undo=await frame.store.remove_feed(feed_id, by=by))
             if form.get("do") == "unsubscribe":
                 undo = await frame.store.reading.unsubscribe(user.id, feed_id, by=by)
-                return then("/feeds", said="unsubscribed", undo=undo)
+                return redirect_with_flash("/feeds", said="unsubscribed", undo=undo)
             if form.get("do") == "merge":
-                return then(f"/feed/{feed_id}", said="merged", undo=await _merge(frame, feed_id, form, by))
-            done = await act(frame, feed_id, form)
+                return redirect_with_flash(
+                    f"/feed/{feed_id}", said="merged", undo=await _merge_feeds(frame, feed_id, form, by)
+                )
+            done = await change_feed(frame, feed_id, form)
         except (StoreError, NotFound):
             raise
         except HeadwaterError as error:
-            return await _show(frame, request, wrong(error, form, FIELDS.get(form.get("do", ""), "")), 400)
+            return await _render_feed(
+                frame, request, make_field_error(error, form, ACTION_FIELDS.get(form.get("do", ""), "")), 400
+            )
         if form.get("to"):
-            return back(request, form["to"])
-        return then(f"/feed/{feed_id}", said=done)
+            return redirect_inside(request, form["to"])
+        return redirect_with_flash(f"/feed/{feed_id}", said=done)
 
     return [Route("/feed/{feed_id}", show), Route("/feed/{feed_id}", change, methods=["POST"])]
 
 
-async def _show(frame: Frame, request: Request, note: Note | None, status: int = 200) -> Response:
-    feed_id = integer(request.path_params["feed_id"])
+async def _render_feed(frame: Site, request: Request, note: FlashMessage | None, status: int = 200) -> Response:
+    feed_id = parse_integer(request.path_params["feed_id"])
     if feed_id is None:
         raise NotFound("There is no such feed: the number in the address is none.")
-    user = await current(request)
-    await _only_theirs(frame, user, feed_id)
-    page = await look(frame.store, frame.settings, feed_id, frame.clock())
+    user = await require_user(request)
+    await _require_visible(frame, user, feed_id)
+    page = await load_feed_page(frame.store, frame.settings, feed_id, frame.clock())
     mine = await frame.store.reading.subscription(user.id, feed_id=feed_id)
     values = {"can_refresh": frame.node is not None, "may_change": user.is_owner, "subscribed": mine is not None}
-    return frame.page(request, "feed.html", status, page=page, note=note, **values)
+    return frame.render_page(request, "feed.html", status, page=page, note=note, **values)
 
 
-async def _only_theirs(frame: Frame, user: User, feed_id: int) -> None:
+async def _require_visible(frame: Site, user: User, feed_id: int) -> None:
     """Owners see every feed of the server, readers those they read; NotFound for others, as if they were not there."""
     if not user.is_owner and await frame.store.reading.subscription(user.id, feed_id=feed_id) is None:
         raise NotFound(f"There is no feed {feed_id}.")
 
 
-async def act(frame: Frame, feed_id: int, form: dict[str, str]) -> str:
+async def change_feed(frame: Site, feed_id: int, form: dict[str, str]) -> str:
     """Do what a form of the page asks; the key of the sentence that says so."""
     store, what = frame.store, form.get("do", "")
     if what == "refresh":
-        return await _refresh(frame, feed_id)
+        return await _refresh_feed(frame, feed_id)
     for name, (key, read) in CHANGES.items():
         if what == name:
             await store.update_feed(feed_id, **read(form))
@@ -191,27 +193,27 @@ async def act(frame: Frame, feed_id: int, form: dict[str, str]) -> str:
     raise InputError("The form does not say what is to be done: load the page again.")
 
 
-async def _merge(frame: Frame, feed_id: int, form: dict[str, str], by: Remover) -> int:
+async def _merge_feeds(frame: Site, feed_id: int, form: dict[str, str], by: Remover) -> int:
     """The other feed becomes a part of this one; the number by which it becomes itself again."""
-    other = integer(form.get("other"))
+    other = parse_integer(form.get("other"))
     if other is None:
         raise InputError("Choose the feed that this one is to be merged with.")
     _, undo = await frame.store.pages.merge(feed_id, other, by=by)
     return undo
 
 
-async def _refresh(frame: Frame, feed_id: int) -> str:
+async def _refresh_feed(frame: Site, feed_id: int) -> str:
     if frame.node is None:
         return "alone"
     try:
-        await frame.node.crawler.refresh_now(feed_id)
-    except Held as held:
+        await frame.node.crawler.request_refresh(feed_id)
+    except RefreshHeld as held:
         now = frame.clock()
-        raise InputError(f"{held} Until {exactly(held.until)}, {relative(held.until, now)}.") from held
+        raise InputError(f"{held} Until {format_time(held.until)}, {format_relative(held.until, now)}.") from held
     return "refreshed"
 
 
-def _weight(form: dict[str, str]) -> dict[str, object]:
+def _parse_weight(form: dict[str, str]) -> dict[str, object]:
     try:
         weight = float(form.get("weight", ""))
     except ValueError as error:
@@ -221,29 +223,29 @@ def _weight(form: dict[str, str]) -> dict[str, object]:
     return {"weight": weight}
 
 
-def _tags(form: dict[str, str]) -> dict[str, object]:
+def _parse_tags(form: dict[str, str]) -> dict[str, object]:
     tags = tuple(dict.fromkeys(tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()))
     if len(tags) > 20 or any(len(tag) > 100 for tag in tags):
         raise InputError("A feed has at most 20 tags of 100 letters each.")
     return {"tags": tags}
 
 
-def _url(form: dict[str, str]) -> dict[str, object]:
+def _parse_url(form: dict[str, str]) -> dict[str, object]:
     url = form.get("url", "").strip()
     if not url.lower().startswith(("http://", "https://")):
         raise InputError(f"“{url[:200]}” is no web address: it should begin with https:// or http://.")
     return {"url": url}
 
 
-def _title(form: dict[str, str]) -> dict[str, object]:
+def _parse_title(form: dict[str, str]) -> dict[str, object]:
     return {"title": form.get("title", "").strip()[:500] or None}
 
 
 CHANGES: dict[str, tuple[str, Callable[[dict[str, str]], dict[str, object]]]] = {
     "pause": ("paused", lambda form: {"paused": True}),
     "resume": ("resumed", lambda form: {"paused": False}),
-    "weigh": ("weighed", _weight),
-    "tag": ("tagged", _tags),
-    "move": ("moved", _url),
-    "rename": ("renamed", _title),
+    "weigh": ("weighed", _parse_weight),
+    "tag": ("tagged", _parse_tags),
+    "move": ("moved", _parse_url),
+    "rename": ("renamed", _parse_title),
 }

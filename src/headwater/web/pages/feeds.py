@@ -11,16 +11,16 @@ from starlette.routing import Route
 
 from headwater.errors import HeadwaterError, InputError, StoreError
 from headwater.model import Ending
-from headwater.store.page_store import STATES, FeedRow, Which
+from headwater.store.page_store import FEED_STATES, FeedFilter, FeedOverview
 from headwater.store.store import Store
-from headwater.web.forms import Refused
-from headwater.web.frame import Frame, back, integer
-from headwater.web.pages.notes import said, then, wrong
-from headwater.web.session import current
+from headwater.web.forms import RequestRefused
+from headwater.web.frame import Site, parse_integer, redirect_inside
+from headwater.web.pages.notes import make_field_error, read_flash, redirect_with_flash
+from headwater.web.session import require_user
 
-SIZE = 100
-TAGS = 500  # offered in the field for tags
-SAID = {
+PAGE_SIZE = 100
+SHOWN_TAGS = 500  # offered in the field for tags
+FLASH = {
     "removed": "The feed and its items are removed.",
     "unsubscribed": "You no longer subscribe to the feed; what you starred stays.",
     "known": "The feed was there already.",
@@ -28,8 +28,8 @@ SAID = {
 
 
 @dataclass(frozen=True, slots=True)
-class FeedsPage:
-    rows: tuple[FeedRow, ...]
+class FeedListPage:
+    rows: tuple[FeedOverview, ...]
     total: int
     tags: tuple[str, ...]
     find: str
@@ -37,22 +37,22 @@ class FeedsPage:
     state: str
     before: str | None
     more: str | None
-    size: int = SIZE
+    size: int = PAGE_SIZE
 
 
-async def look(
+async def load_feed_list(
     store: Store, find: str = "", tag: str = "", state: str = "", after: int = 0, subscriber: int | None = None
-) -> FeedsPage:
+) -> FeedListPage:
     """`state` is one of STATES or how the last refresh ended ("timeout"); `subscriber` sees only what they read."""
     ending = next((one for one in Ending if one.value == state and not one.ok), None)
-    which = Which(tag or None, find or None, state if state in STATES else None, ending, subscriber)
-    found = await store.pages.feeds(which, after=after, limit=SIZE + 1)
+    which = FeedFilter(tag or None, find or None, state if state in FEED_STATES else None, ending, subscriber)
+    found = await store.pages.feeds(which, after=after, limit=PAGE_SIZE + 1)
     wish = {"find": find, "tag": tag, "state": state}
-    more = f"/feeds?{urlencode(wish | {'after': found[SIZE - 1].feed.id})}" if len(found) > SIZE else None
-    return FeedsPage(
-        tuple(found[:SIZE]),
+    more = f"/feeds?{urlencode(wish | {'after': found[PAGE_SIZE - 1].feed.id})}" if len(found) > PAGE_SIZE else None
+    return FeedListPage(
+        tuple(found[:PAGE_SIZE]),
         await store.count_feeds(),
-        tuple(name for name, _ in (await store.tags())[:TAGS]),
+        tuple(name for name, _ in (await store.tags())[:SHOWN_TAGS]),
         find,
         tag,
         state,
@@ -61,42 +61,42 @@ async def look(
     )
 
 
-def routes(frame: Frame) -> list[Route]:
+def routes(frame: Site) -> list[Route]:
     async def show(request: Request) -> Response:
         query = request.query_params
-        page = await look(
+        page = await load_feed_list(
             frame.store,
             query.get("find", "")[:200],
             query.get("tag", "")[:100],
             query.get("state", "")[:20],
-            integer(query.get("after"), 0) or 0,
-            subscriber=await _reader(request),
+            parse_integer(query.get("after"), 0) or 0,
+            subscriber=await _visible_to(request),
         )
-        states = dict.fromkeys((*STATES, *([page.state] if page.state else [])))
-        return frame.page(request, "feeds.html", page=page, states=states, note=said(request, SAID))
+        states = dict.fromkeys((*FEED_STATES, *([page.state] if page.state else [])))
+        return frame.render_page(request, "feeds.html", page=page, states=states, note=read_flash(request, FLASH))
 
     async def add(request: Request) -> Response:
-        form = await frame.forms.read(request)
+        form = await frame.forms.read_form(request)
         address = form.get("address", "").strip()
         try:
             if not address:
                 raise InputError("No address was given: paste the address of a feed, or of a page that has one.")
-            added = await frame.add(address, (await current(request, "write")).id)
+            added = await frame.add_feed(address, (await require_user(request, "write")).id)
         except StoreError:
             raise
         except HeadwaterError as error:
-            page = await look(frame.store, subscriber=await _reader(request))
-            note = wrong(error, form, "address")
-            status = error.status if isinstance(error, Refused) else 400
-            return frame.page(request, "feeds.html", status, page=page, states=STATES, note=note)
+            page = await load_feed_list(frame.store, subscriber=await _visible_to(request))
+            note = make_field_error(error, form, "address")
+            status = error.status if isinstance(error, RequestRefused) else 400
+            return frame.render_page(request, "feeds.html", status, page=page, states=FEED_STATES, note=note)
         if form.get("to"):
-            return back(request, form["to"])
-        return then(f"/feed/{added.feed.id}", said="added" if added.created else "known")
+            return redirect_inside(request, form["to"])
+        return redirect_with_flash(f"/feed/{added.feed.id}", said="added" if added.created else "known")
 
     return [Route("/feeds", show), Route("/feeds", add, methods=["POST"])]
 
 
-async def _reader(request: Request) -> int | None:
+async def _visible_to(request: Request) -> int | None:
     """Whose feeds are listed: owners see all of them."""
-    user = await current(request)
+    user = await require_user(request)
     return None if user.is_owner else user.id

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.formats.urls import normalise
-from headwater.query.words import words
-from headwater.store.people import Reading
+from headwater.formats.urls import normalise_url
+from headwater.query.words import split_words
+from headwater.store.people import ReaderItem
 
-LONG = 4  # words that a title needs: “Correction” is no story
+LONG_TITLE = 4  # words that a title needs: “Correction” is no story
 
 
-def folded(readings: Sequence[Reading]) -> list[tuple[Reading, tuple[Reading, ...]]]:
+def fold_duplicates(readings: Sequence[ReaderItem]) -> list[tuple[ReaderItem, tuple[ReaderItem, ...]]]:
     """Rows in their order, each with the others that tell the same, of other feeds."""
     first: dict[object, int] = {}
-    rows: list[tuple[Reading, list[Reading]]] = []
+    rows: list[tuple[ReaderItem, list[ReaderItem]]] = []
     for one in readings:
-        keys = _keys(one)
+        keys = _story_keys(one)
         place = next((first[key] for key in keys if key in first), None)
-        if place is not None and _other_feed(rows[place], one):
+        if place is not None and _is_other_feed(rows[place], one):
             rows[place][1].append(one)
         else:
             place = len(rows)
@@ -28,15 +28,15 @@ def folded(readings: Sequence[Reading]) -> list[tuple[Reading, tuple[Reading, ..
     return [(one, tuple(others)) for one, others in rows]
 
 
-def _other_feed(row: tuple[Reading, list[Reading]], one: Reading) -> bool:
+def _is_other_feed(row: tuple[ReaderItem, list[ReaderItem]], one: ReaderItem) -> bool:
     return all(one.item.feed_id != known.item.feed_id for known in (row[0], *row[1]))
 
 
-def _keys(one: Reading) -> list[object]:
+def _story_keys(one: ReaderItem) -> list[object]:
     keys: list[object] = []
     if one.item.link:
-        keys.append(("link", normalise(one.item.link)))
-    title = tuple(words(one.item.title or ""))
-    if len(title) >= LONG:
+        keys.append(("link", normalise_url(one.item.link)))
+    title = tuple(split_words(one.item.title or ""))
+    if len(title) >= LONG_TITLE:
         keys.append(("title", title))
     return keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headwater.model import Ending
 
 # Why feeds fail, in a few words, and what a person can do about it.
-CAUSES: dict[Ending, tuple[str, str]] = {
+FAILURE_ADVICE: dict[Ending, tuple[str, str]] = {
     Ending.GONE: (
         "Gone for good (410)",
         "Their publishers ended them. Remove them; what they brought can stay if you pause them instead.",

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from headwater.errors import InputError, QueryError
 from headwater.language import Message, parse
-from headwater.language.ast import Create
-from headwater.node.query_explaining import preview
-from headwater.query.tongues import detector
-from headwater.store.people import Reading
+from headwater.language.ast import CreateFeed
+from headwater.node.query_explaining import preview_queries
+from headwater.query.tongues import make_language_detector
+from headwater.store.people import ReaderItem
 from headwater.store.store import Store
 
-DAYS = 30.0
-MOST = 200
+QUERY_DAYS = 30.0
+MOST_MATCHES = 200
 # What nobody types who looks for words: a field of the language and what can stand behind it.
-_LOOKS = re.compile(
+_QUERY_SHAPE = re.compile(
     r"\b(ITEM|TITLE|CONTENT|CATEGORY|AUTHOR|LINK|LANGUAGE|ENCLOSURE|SOURCE)\s+(CONTAINS|MATCHES|SIMILAR|IN|NEAR|IS)\b"
     r"|\b(TITLE|CATEGORY|AUTHOR|LINK|LANGUAGE|SOURCE)\s*!?=|\bSIZE\s*[<>=]|\bHAS\s+[A-Z]+|\b(PUBLISHED|UPDATED)\s+(IN|[<>])"
     r"|^\s*(CREATE|RETURN|FROM)\s"
@@ -24,10 +24,10 @@ _LOOKS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchResult:
     """What was found. `query` is the text of the query that the words were read as, `problem` why they were not."""
 
-    readings: tuple[Reading, ...]
+    readings: tuple[ReaderItem, ...]
     query: str | None = None
     kept: int = 0
     looked_at: int = 0
@@ -37,15 +37,15 @@ class Search:
     waiting: int = 0
 
 
-def as_query(said: str) -> str | None:
+def parse_as_query(said: str) -> str | None:
     """The words as a script, if they look like the language.
 
-    >>> as_query('TITLE CONTAINS "ice"')
+    >>> parse_as_query('TITLE CONTAINS "ice"')
     'CREATE FEED Search AS RETURN ALL WHERE TITLE CONTAINS "ice"'
-    >>> as_query("what the title contains") is None
+    >>> parse_as_query("what the title contains") is None
     True
     """
-    if not _LOOKS.search(said):
+    if not _QUERY_SHAPE.search(said):
         return None
     begin = said.lstrip().split(None, 1)[0].upper() if said.strip() else ""
     if begin == "CREATE":
@@ -57,28 +57,32 @@ def as_query(said: str) -> str | None:
     )
 
 
-async def search(store: Store, user_id: int, said: str, now: float, *, before_id: int | None, limit: int) -> Search:
+async def run_search(
+    store: Store, user_id: int, said: str, now: float, *, before_id: int | None, limit: int
+) -> SearchResult:
     """Over what the person reads."""
-    script, problem = as_query(said), None
+    script, problem = parse_as_query(said), None
     if script is not None:
         try:
             found = parse(script, await store.queries.catalogue())
-            creates = [one for one in found.statements if isinstance(one, Create)][:1]
+            creates = [one for one in found.statements if isinstance(one, CreateFeed)][:1]
             if creates:
-                return await _by_query(store, user_id, script, creates, now)
+                return await _search_by_query(store, user_id, script, creates, now)
         except QueryError as error:
             problem = next((one for one in error.messages if isinstance(one, Message)), None)
     try:
         page, readings = await store.reading.search(user_id, said, limit=limit, before_id=before_id)
     except InputError as error:
-        return Search((), said=str(error), problem=problem)
+        return SearchResult((), said=str(error), problem=problem)
     following = readings[-1].item.id if page.more and readings else None
-    return Search(tuple(readings), problem=problem, next_id=following, waiting=page.waiting)
+    return SearchResult(tuple(readings), problem=problem, next_id=following, waiting=page.waiting)
 
 
-async def _by_query(store: Store, user_id: int, script: str, creates: list[Create], now: float) -> Search:
-    (found,) = await preview(store, creates, DAYS, now, detector(), MOST)
+async def _search_by_query(
+    store: Store, user_id: int, script: str, creates: list[CreateFeed], now: float
+) -> SearchResult:
+    (found,) = await preview_queries(store, creates, QUERY_DAYS, now, make_language_detector(), MOST_MATCHES)
     # A query sees all feeds of the server; a person only what they read.
     ids = [item.id for item in found.latest if item.id is not None]
     readings = await store.reading.items(user_id, ids)
-    return Search(tuple(readings), script, found.kept, found.looked_at)
+    return SearchResult(tuple(readings), script, found.kept, found.looked_at)

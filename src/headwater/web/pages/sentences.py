@@ -6,25 +6,31 @@ import itertools
 from collections.abc import Sequence
 
 from headwater.model import Refresh
-from headwater.node.explaining import Explanation
-from headwater.when import exactly, relative, span
+from headwater.node.explaining import ScheduleExplanation
+from headwater.when import format_duration, format_relative, format_time
 
 DAY = 86_400.0
 
 
-def explained(told: Explanation, refreshes: Sequence[Refresh], now: float) -> tuple[str, ...]:
+def explain_schedule(told: ScheduleExplanation, refreshes: Sequence[Refresh], now: float) -> tuple[str, ...]:
     """`refreshes` are the latest, newest first."""
-    lines = [_rhythm(refreshes), _next(told, now), *_hints(told), told.push, _loss(told, refreshes)]
+    lines = [
+        _explain_rhythm(refreshes),
+        _explain_next(told, now),
+        *_explain_hints(told),
+        told.push,
+        _explain_loss(told, refreshes),
+    ]
     if told.kinds:
         lines.append(f"It is a special kind of feed: {', '.join(told.kinds)}.")
     return tuple(line for line in lines if line)
 
 
-def _rhythm(refreshes: Sequence[Refresh]) -> str:
+def _explain_rhythm(refreshes: Sequence[Refresh]) -> str:
     """How often it has been refreshed lately, by day and by night where that differs.
 
     >>> from headwater.model import Ending
-    >>> _rhythm([Refresh(1, 6 * 3600 - 600 * k, Ending.CHANGED) for k in range(4)])
+    >>> _explain_rhythm([Refresh(1, 6 * 3600 - 600 * k, Ending.CHANGED) for k in range(4)])
     'Refreshed about every 10 min.'
     """
     if len(refreshes) < 2:
@@ -35,25 +41,27 @@ def _rhythm(refreshes: Sequence[Refresh]) -> str:
     if len(day) >= 3 and len(night) >= 3:
         by_day, by_night = day[len(day) // 2], night[len(night) // 2]
         if max(by_day, by_night) > 1.5 * min(by_day, by_night):
-            return f"Refreshed about every {span(by_day)} by day and every {span(by_night)} by night (UTC)."
+            return f"Refreshed about every {format_duration(by_day)} by day and every {format_duration(by_night)} by night (UTC)."
     middle = sorted(gap for _, gap in gaps)[len(gaps) // 2]
-    return f"Refreshed about every {span(middle)}."
+    return f"Refreshed about every {format_duration(middle)}."
 
 
-def _next(told: Explanation, now: float) -> str:
+def _explain_next(told: ScheduleExplanation, now: float) -> str:
     if told.feed.gone_since is not None:
-        return f"Its server said {relative(told.feed.gone_since, now)} that it is gone for good (410)."
+        return f"Its server said {format_relative(told.feed.gone_since, now)} that it is gone for good (410)."
     if told.feed.paused:
         return "It is paused, so there is no next refresh."
     if told.next_refresh is None:
         return "There is no next refresh planned."
     soon = told.next_refresh <= now + 1
-    said = "The next one is due now" if soon else f"The next is planned about {exactly(told.next_refresh)[11:16]} UTC"
+    said = (
+        "The next one is due now" if soon else f"The next is planned about {format_time(told.next_refresh)[11:16]} UTC"
+    )
     if not soon:
-        said += f", {relative(told.next_refresh, now)}"
+        said += f", {format_relative(told.next_refresh, now)}"
     if told.held_until is not None and told.held_by:
         earlier = told.next_refresh - told.held_until > 1
-        return f"{said}{f'; not within the next {span(told.held_until - now)}' if earlier else ''}: {told.held_by}."
+        return f"{said}{f'; not within the next {format_duration(told.held_until - now)}' if earlier else ''}: {told.held_by}."
     if told.value is not None and told.price is not None:
         scale, unit = (1440, " item-minutes of waiting") if told.strategy == "value" else (1, "")
         worth = f"a refresh is worth {scale * told.value:.2g}{unit} now and costs {scale * told.price:.2g}"
@@ -62,13 +70,13 @@ def _next(told: Explanation, now: float) -> str:
     return f"{said}: {told.why}." if told.why else f"{said}."
 
 
-def _hints(told: Explanation) -> list[str]:
+def _explain_hints(told: ScheduleExplanation) -> list[str]:
     if not told.asked:
         return ["The server asks for nothing in particular."]
     return [f"The server asks by {one.hint} for {one.value}: {one.effect}." for one in told.asked]
 
 
-def _loss(told: Explanation, refreshes: Sequence[Refresh]) -> str:
+def _explain_loss(told: ScheduleExplanation, refreshes: Sequence[Refresh]) -> str:
     lost = sum(one.lost for one in refreshes)
     said = ""
     if lost >= 0.5:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.model import Feed, Item, Refresh
-from headwater.node.crawler import Status
+from headwater.node.crawler import CrawlStatus
 from headwater.store.store import Store
-from headwater.store.values import Summary
-from headwater.web.frame import web_address
+from headwater.store.values import ActivitySummary
+from headwater.web.frame import followable_link
 
-NEWEST = 12
+NEWEST_ITEMS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class StatusPage:
     """Everything on the page. `feeds` has the feeds that rows mention; removed ones are missing there."""
 
-    summary: Summary
-    status: Status
+    summary: ActivitySummary
+    status: CrawlStatus
     refreshes: tuple[Refresh, ...]
     newest: tuple[Item, ...]
     feeds: dict[int, Feed]
@@ -39,11 +39,11 @@ class StatusPage:
 
     def feed_link(self, feed_id: int) -> str | None:
         feed = self.feeds.get(feed_id)
-        return web_address(feed.link or feed.url) if feed else None
+        return followable_link(feed.link or feed.url) if feed else None
 
 
-async def look(store: Store, status: Status, now: float) -> StatusPage:
+async def load_status_page(store: Store, status: CrawlStatus, now: float) -> StatusPage:
     summary = await store.summary(now)
-    newest = tuple(await store.items(before=now, limit=NEWEST))
+    newest = tuple(await store.items(before=now, limit=NEWEST_ITEMS))
     mentioned = {refresh.feed_id for refresh in summary.last} | {item.feed_id for item in newest}
     return StatusPage(summary, status, summary.last, newest, await store.pages.by_ids(mentioned))

@@ -9,16 +9,16 @@ from itertools import islice
 from urllib.parse import quote
 
 from headwater.errors import NotFound
-from headwater.store.people import Counts, Stream, Subscription
+from headwater.store.people import Stream, Subscription, UnreadCounts
 from headwater.store.store import Store
-from headwater.web.frame import integer
+from headwater.web.frame import parse_integer
 
-MANY = 200  # feeds, and query feeds, listed at once; more are found by their lists
-LONG, KEPT = 2000, 30.0  # subscriptions that are kept for a while, and for how long
+MOST_LISTED = 200  # feeds, and query feeds, listed at once; more are found by their lists
+LONG_LIST, CACHE_SECONDS = 2000, 30.0  # subscriptions that are kept for a while, and for how long
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SidebarLine:
     """One line: a title, where it leads, how many are unread."""
 
     title: str
@@ -30,8 +30,8 @@ class Place:
 class Folder:
     """A tag and its feeds."""
 
-    place: Place
-    feeds: tuple[Place, ...]
+    place: SidebarLine
+    feeds: tuple[SidebarLine, ...]
     opened: bool
 
 
@@ -39,16 +39,16 @@ class Folder:
 class Sidebar:
     total: int
     starred: int
-    queries: tuple[Place, ...]
+    queries: tuple[SidebarLine, ...]
     folders: tuple[Folder, ...]
-    loose: tuple[Place, ...]  # feeds without a tag
+    loose: tuple[SidebarLine, ...]  # feeds without a tag
     left_out: int
     queries_left_out: int
     subscribed: int
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class OpenStream:
     """The stream that is read: by its address below /read, and what the store calls it."""
 
     path: str
@@ -59,7 +59,7 @@ class Where:
     starred: bool = False
 
 
-class Mine:
+class ReaderFeeds:
     """What somebody reads, as the pages look at it."""
 
     def __init__(self, subscriptions: Sequence[Subscription]) -> None:
@@ -71,10 +71,10 @@ class Mine:
     def __len__(self) -> int:
         return len(self.feeds) + len(self.queries)
 
-    def title(self, feed_id: int) -> str:
+    def feed_title(self, feed_id: int) -> str:
         return self.feeds[feed_id].title if feed_id in self.feeds else "another feed"
 
-    def first(self, most: int, counts: Counts) -> list[Subscription]:
+    def choose_feeds(self, most: int, counts: UnreadCounts) -> list[Subscription]:
         """Feeds by title; of more than `most` so many, those with something to read before the others."""
         if len(self.by_title) <= most:
             return self.by_title
@@ -83,36 +83,36 @@ class Mine:
         return found + list(islice(others, most - len(found)))
 
 
-class Subscribed:
+class SubscriptionCache:
     """What people read; long lists are kept for half a minute, since gathering 40,000 takes longer than a page may."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        self._kept: dict[int, tuple[float, Mine]] = {}
+        self._cached: dict[int, tuple[float, ReaderFeeds]] = {}
 
-    async def of(self, user_id: int, *, has: str = "") -> Mine:
+    async def load_feeds(self, user_id: int, *, has: str = "") -> ReaderFeeds:
         """The subscriptions of a person; anew where the feed numbered `has` is not among those that were kept."""
-        kept = self._kept.get(user_id)
-        if kept is not None and kept[0] > self._clock() and (not has or integer(has) in kept[1].feeds):
+        kept = self._cached.get(user_id)
+        if kept is not None and kept[0] > self._clock() and (not has or parse_integer(has) in kept[1].feeds):
             return kept[1]
         found = await self._store.reading.subscriptions(user_id)
-        self._kept.pop(user_id, None)
-        if len(found) <= LONG:
-            return Mine(found)
-        mine = await asyncio.to_thread(Mine, found)
-        self._kept[user_id] = (self._clock() + KEPT, mine)
+        self._cached.pop(user_id, None)
+        if len(found) <= LONG_LIST:
+            return ReaderFeeds(found)
+        mine = await asyncio.to_thread(ReaderFeeds, found)
+        self._cached[user_id] = (self._clock() + CACHE_SECONDS, mine)
         return mine
 
 
-async def sidebar(store: Store, user_id: int, mine: Mine, at: str) -> Sidebar:
+async def load_sidebar(store: Store, user_id: int, mine: ReaderFeeds, at: str) -> Sidebar:
     """Gather it; `at` is the path of the stream that is open, whose folder is shown open."""
     counts = await store.reading.counts(user_id)
-    shown = mine.first(MANY, counts)
-    by_tag: dict[str, list[Place]] = {}
+    shown = mine.choose_feeds(MOST_LISTED, counts)
+    by_tag: dict[str, list[SidebarLine]] = {}
     loose = []
     for one in shown:
-        place = Place(one.title, f"/read/feed/{one.feed_id}", _unread(counts, one))
+        place = SidebarLine(one.title, f"/read/feed/{one.feed_id}", _unread_of(counts, one))
         for tag in one.tags:
             by_tag.setdefault(tag, []).append(place)
         if not one.tags:
@@ -123,12 +123,13 @@ async def sidebar(store: Store, user_id: int, mine: Mine, at: str) -> Sidebar:
         inside = tuple(by_tag.get(tag, ()))
         unread = counts.tags[tag].count if tag in counts.tags else 0
         opened = at == path or any(place.path == at for place in inside) or len(mine.feeds) <= 12
-        folders.append(Folder(Place(tag, path, unread), inside, opened))
+        folders.append(Folder(SidebarLine(tag, path, unread), inside, opened))
     asked = mine.queries
-    if len(asked) > MANY:
-        asked = sorted(asked, key=lambda one: _unread(counts, one) == 0)
+    if len(asked) > MOST_LISTED:
+        asked = sorted(asked, key=lambda one: _unread_of(counts, one) == 0)
     queries = tuple(
-        Place(one.title, query_path(one.url.removeprefix("/feeds/")), _unread(counts, one)) for one in asked[:MANY]
+        SidebarLine(one.title, query_path(one.url.removeprefix("/feeds/")), _unread_of(counts, one))
+        for one in asked[:MOST_LISTED]
     )
     return Sidebar(
         counts.total,
@@ -142,7 +143,7 @@ async def sidebar(store: Store, user_id: int, mine: Mine, at: str) -> Sidebar:
     )
 
 
-async def unread(store: Store, user_id: int, feeds: Collection[int]) -> dict[str, int]:
+async def count_unread_by_path(store: Store, user_id: int, feeds: Collection[int]) -> dict[str, int]:
     """What stands behind each line of the sidebar, with these feeds, now: by its path; lines without a number are left
     out."""
     counts = await store.reading.counts(user_id)
@@ -165,22 +166,22 @@ def query_path(name: str) -> str:
     return f"/read/query/{quote(name, safe='')}"
 
 
-def _unread(counts: Counts, one: Subscription) -> int:
+def _unread_of(counts: UnreadCounts, one: Subscription) -> int:
     found = counts.feeds.get(one.feed_id) if one.feed_id is not None else counts.queries.get(one.query_id or 0)
     return found.count if found else 0
 
 
-async def where(store: Store, mine: Mine, kind: str, key: str) -> Where:
+async def find_stream(store: Store, mine: ReaderFeeds, kind: str, key: str) -> OpenStream:
     """The stream of an address; NotFound if there is none that this person reads."""
     if kind == "all":
-        return Where("/read/all", "All items", Stream())
+        return OpenStream("/read/all", "All items", Stream())
     if kind == "starred":
-        return Where("/read/starred", "Starred", Stream(), "starred", starred=True)
+        return OpenStream("/read/starred", "Starred", Stream(), "starred", starred=True)
     if kind == "tag":
-        return Where(tag_path(key), key, Stream(tag=key), "tag", key)
-    if kind == "feed" and (number := integer(key)) in mine.feeds:
-        return Where(f"/read/feed/{number}", mine.title(number), Stream(feed=number), "feed", str(number))
+        return OpenStream(tag_path(key), key, Stream(tag=key), "tag", key)
+    if kind == "feed" and (number := parse_integer(key)) in mine.feeds:
+        return OpenStream(f"/read/feed/{number}", mine.feed_title(number), Stream(feed=number), "feed", str(number))
     if kind == "query":
         query = await store.queries.find(key)
-        return Where(query_path(query.name), query.name, Stream(query=query.id), "query", query.name)
+        return OpenStream(query_path(query.name), query.name, Stream(query=query.id), "query", query.name)
     raise NotFound("You do not read this. Look among your feeds at the left.")

@@ -8,14 +8,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from headwater.model import Feed, Item
-from headwater.query.rising import Topic, rising
+from headwater.query.rising import TrendingTopic, find_rising_topics
 from headwater.store.store import Store
-from headwater.store.suggesting import site_of
-from headwater.web.frame import Frame
+from headwater.store.suggesting import parse_site
+from headwater.web.frame import Site
 
 DAY = 86_400.0
-DAYS = 6.0  # before today, that a topic is compared with
-EACH = 10
+COMPARED_DAYS = 6.0  # before today, that a topic is compared with
+MOST_SUGGESTED = 10
 _LINK = re.compile(r'href="(https?://[^"/?#]+)', re.IGNORECASE)
 
 
@@ -28,7 +28,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkedSite:
     """A site that your items link to, and that none of your feeds comes from."""
 
     site: str
@@ -37,22 +37,24 @@ class Linked:
 
 
 @dataclass(frozen=True, slots=True)
-class Risen:
-    topic: Topic
+class RisingTopic:
+    topic: TrendingTopic
     items: tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
     also: tuple[Suggestion, ...]
-    linked: tuple[Linked, ...]
+    linked: tuple[LinkedSite, ...]
     popular: tuple[Suggestion, ...]
-    rising: tuple[Risen, ...]
+    rising: tuple[RisingTopic, ...]
 
 
-async def suggestions(frame: Frame, user_id: int) -> Suggestions:
+async def suggest_feeds(frame: Site, user_id: int) -> Suggestions:
     """Those for one person, which may be some minutes old; what they have subscribed to since is left out."""
-    found: Suggestions = await frame.kept.of("discover", user_id, lambda: look(frame.store, user_id, frame.clock()))
+    found: Suggestions = await frame.timed_cache.get_or_gather(
+        "discover", user_id, lambda: gather_suggestions(frame.store, user_id, frame.clock())
+    )
     mine = await frame.store.reading.among(user_id, [one.feed.id for one in (*found.also, *found.popular)])
     if not mine:
         return found
@@ -60,30 +62,35 @@ async def suggestions(frame: Frame, user_id: int) -> Suggestions:
     return replace(found, also=also, popular=popular)
 
 
-async def look(store: Store, user_id: int, now: float) -> Suggestions:
-    also, popular = await store.pages.also_read(user_id, EACH), await store.pages.popular(user_id, EACH)
+async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggestions:
+    also, popular = (
+        await store.pages.also_read(user_id, MOST_SUGGESTED),
+        await store.pages.popular(user_id, MOST_SUGGESTED),
+    )
     feeds = await store.pages.by_ids(
         {id for one in also for id in (one.feed_id, one.because)} | {id for id, _ in popular}
     )
     suggested = [
-        Suggestion(feeds[one.feed_id], f"{one.both} of {one.readers} who read {_name(feeds[one.because])} also read it")
+        Suggestion(
+            feeds[one.feed_id], f"{one.both} of {one.readers} who read {_feed_name(feeds[one.because])} also read it"
+        )
         for one in also
         if one.feed_id in feeds and one.because in feeds
     ]
     here = {one.feed.id for one in suggested}
     liked = [Suggestion(feeds[id], f"{number} people here read it") for id, number in popular if id in feeds]
-    titles = await store.pages.titles(user_id, now - (DAYS + 1) * DAY)
-    topics = await asyncio.to_thread(rising, titles, now, DAYS, EACH)
+    titles = await store.pages.titles(user_id, now - (COMPARED_DAYS + 1) * DAY)
+    topics = await asyncio.to_thread(find_rising_topics, titles, now, COMPARED_DAYS, MOST_SUGGESTED)
     items = {one.id: one for one in await store.queries.items([id for topic in topics for id in topic.items[:3]])}
     return Suggestions(
         tuple(suggested),
-        tuple(await linked(store, user_id)),
+        tuple(await find_linked_sites(store, user_id)),
         tuple(one for one in liked if one.feed.id not in here),
-        tuple(Risen(topic, tuple(items[id] for id in topic.items[:3] if id in items)) for topic in topics),
+        tuple(RisingTopic(topic, tuple(items[id] for id in topic.items[:3] if id in items)) for topic in topics),
     )
 
 
-async def linked(store: Store, user_id: int) -> list[Linked]:
+async def find_linked_sites(store: Store, user_id: int) -> list[LinkedSite]:
     """Sites that the latest items link to, most often first; a feed's own site and one that you read do not count."""
     texts = await store.pages.texts(user_id)
     if not texts:
@@ -93,12 +100,14 @@ async def linked(store: Store, user_id: int) -> list[Linked]:
     feeds: dict[str, set[int]] = {}
     for feed_id, text in texts:
         for found in {match[1].lower() for match in _LINK.finditer(text)}:
-            site = site_of(found)
+            site = parse_site(found)
             if site and site not in mine:
                 times[site] += 1
                 feeds.setdefault(site, set()).add(feed_id)
-    return [Linked(site, number, len(feeds[site])) for site, number in times.most_common(EACH) if number > 1]
+    return [
+        LinkedSite(site, number, len(feeds[site])) for site, number in times.most_common(MOST_SUGGESTED) if number > 1
+    ]
 
 
-def _name(feed: Feed) -> str:
+def _feed_name(feed: Feed) -> str:
     return feed.title or feed.url
