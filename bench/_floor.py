@@ -25,9 +25,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.credentials import hash_secret
-from headwater.store.sqlite import READERS
-from headwater.store.words import parse_search, to_fts5_query, to_tsquery
-from headwater.web.greader.ids import LABEL_PREFIX, READ, READING_LIST, format_item_id
+from headwater.store.content.search_terms import parse_search, to_fts5_query, to_tsquery
+from headwater.store.database.sqlite import READERS
+from headwater.web.greader.stream_ids import LABEL_PREFIX, READ, READING_LIST, format_item_id
 
 Statement = tuple[Any, ...]  # its text, then its values
 

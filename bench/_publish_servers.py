@@ -25,10 +25,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.model import Document, Ending, Entry, Item, Known, Refresh, Verdict
-from headwater.node.deciding import CrawlStatus
+from headwater.node.crawl.scheduler import CrawlStatus
 from headwater.node.node import Node
-from headwater.node.processor import QueryProcessor
-from headwater.node.pushing import PushService
+from headwater.node.queries.processor import QueryProcessor
+from headwater.node.websub.push_service import PushService
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, WebSubLease

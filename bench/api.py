@@ -30,14 +30,14 @@ import uvicorn
 from bench import _floor
 from bench._floor import Floor
 from bench.store import Text, verdict
-from headwater.cluster.servers import postgres_server
+from headwater.cluster.demo.servers import postgres_server
 from headwater.credentials import hash_secret
-from headwater.node.crawler import CrawlStatus
+from headwater.node.crawl.crawler import CrawlStatus
 from headwater.store.people import Stream, StreamQuery
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
-from headwater.web.greader.ids import READ, READING_LIST
+from headwater.web.greader.stream_ids import READ, READING_LIST
 
 NOW = 1_700_000_000.0
 STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)

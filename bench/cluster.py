@@ -30,21 +30,21 @@ from sqlalchemy import Connection, func, select, text, update
 from structlog.testing import capture_logs
 
 from bench.refresh import farm
-from headwater.cluster.by_nats import NatsJobSender, find_carrier
-from headwater.cluster.by_postgres import PostgresJobSender
-from headwater.cluster.leading import Leader
-from headwater.cluster.link import connect_nats
-from headwater.cluster.messages import Job
-from headwater.cluster.partition import PARTITIONS
-from headwater.cluster.servers import NatsServer, nats_server, postgres_server
-from headwater.cluster.status import read_cluster_status
-from headwater.cluster.streams import NatsStreams, consumer_name
-from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.cluster_status import read_cluster_status
+from headwater.cluster.demo.servers import NatsServer, nats_server, postgres_server
+from headwater.cluster.leader import Leader
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.leases.partitions import PARTITIONS
+from headwater.cluster.transport.nats_connection import connect_nats
+from headwater.cluster.transport.nats_dispatch import NatsJobSender, find_carrier
+from headwater.cluster.transport.nats_streams import NatsStreams, consumer_name
+from headwater.cluster.transport.postgres_transport import PostgresJobSender
+from headwater.cluster.transport.wire_messages import Job
 from headwater.settings import Settings
-from headwater.store import jobs, leases
-from headwater.store.state import bump_revision
+from headwater.store import cluster_jobs, cluster_leases
+from headwater.store.saved_state import bump_revision
+from headwater.store.schema.feed_tables import checkpoint, feed_state, index_queue, outbox, refresh
 from headwater.store.store import Store
-from headwater.store.tables import checkpoint, feed_state, index_queue, outbox, refresh
 from headwater.store.values import NewFeed
 
 HOSTS = 64
@@ -108,8 +108,8 @@ async def jobs_by_postgres(store: Store, number: int) -> dict[str, float]:
     began = time.perf_counter()
     left = number
     while left:
-        rows = await store.write_one(jobs.claim_jobs, range(256), 500, 600.0)
-        await store.write(jobs.delete_jobs, [row.feed_id for row in rows])
+        rows = await store.write_one(cluster_jobs.claim_jobs, range(256), 500, 600.0)
+        await store.write(cluster_jobs.delete_jobs, [row.feed_id for row in rows])
         left -= len(rows)
     return {"offer": number / offered, "take": number / (time.perf_counter() - began)}
 
@@ -244,7 +244,7 @@ async def _has_made(store: Store, goal: int) -> bool:
 
 async def _has_learned(store: Store, cluster: bool) -> bool:
     """Else the controller would learn, after it was told that all are due, that they are not."""
-    return not cluster or await store.read(jobs.count_lessons) == 0
+    return not cluster or await store.read(cluster_jobs.count_lessons) == 0
 
 
 async def _all_followed(store: Store) -> bool:
@@ -370,7 +370,7 @@ async def take_over(url: str, feeds: int) -> tuple[float, float]:
         await store.write(_fill, await store.count_feeds(), feeds)
         given = Settings(strategy="value")
         leader = Leader(store, given, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
-        held = await store.write(leases.acquire_lease, "controller", f"bench{feeds}", 600.0)
+        held = await store.write(cluster_leases.acquire_lease, "controller", f"bench{feeds}", 600.0)
         assert held is not None
         over, began = asyncio.Event(), time.process_time()
         leading = asyncio.create_task(leader.run_term(held, over))
@@ -382,7 +382,7 @@ async def take_over(url: str, feeds: int) -> tuple[float, float]:
         took, used = leader.takeover_seconds, time.process_time() - began
         over.set()
         await leading
-        await store.write(leases.release_lease, held)
+        await store.write(cluster_leases.release_lease, held)
     assert took is not None
     return took, used
 

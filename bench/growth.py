@@ -28,12 +28,12 @@ from sqlalchemy import Connection
 
 from bench.refresh import CONCURRENCY, cpu, farm
 from headwater.model import Ending
-from headwater.node import upkeep
+from headwater.node import maintenance
+from headwater.node.crawl.refresher import StoredRefresh
 from headwater.node.node import Node
-from headwater.node.process import freeze_startup_objects
-from headwater.node.refresher import StoredRefresh
+from headwater.node.process_memory import freeze_startup_objects
 from headwater.settings import Settings
-from headwater.store.known import hash_identity
+from headwater.store.content.feed_state import hash_identity
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -150,7 +150,7 @@ def _forget(connection: Connection, feed_ids: Sequence[int]) -> None:
 
 async def run(base: str, sizes: Sequence[Size], sample: int, rounds: int, folder: Path) -> dict[str, float]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    upkeep.INDEX_SECONDS = 1e9  # words are indexed behind the refreshes
+    maintenance.INDEX_SECONDS = 1e9  # words are indexed behind the refreshes
     async with AsyncExitStack() as opened:
         running: list[tuple[Grown, Node]] = []
         for number, size in enumerate(sizes):

@@ -18,9 +18,8 @@ from headwater.language import parse
 from headwater.language.ast import Field
 from headwater.model import Item
 from headwater.query import Engine
-from headwater.query.compare import fields_match
-from headwater.query.similar import WordFrequencies
-from headwater.query.text import AnalysedItem, Origin
+from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.items.similarity import WordFrequencies, fields_match
 
 BLOG = Origin("blog", "http://blog.example/feed")
 CHANGED = 0.2  # of the words of a copy

@@ -13,13 +13,13 @@ import time
 
 import numpy as np
 
-from headwater.estimate.base import DAY
-from headwater.lab.replay import ReplaySettings, replay_trace
-from headwater.lab.scores import score_replay
-from headwater.lab.traces import Trace
-from headwater.schedule.base import IntervalStrategy
-from headwater.schedule.fix import Fix1d
-from headwater.schedule.value import Value
+from headwater.estimate.estimator import DAY
+from headwater.lab.simulation.replay import ReplaySettings, replay_trace
+from headwater.lab.simulation.scores import score_replay
+from headwater.lab.traces.trace import Trace
+from headwater.schedule.strategies.learned_interval import Fix1d
+from headwater.schedule.strategy import IntervalStrategy
+from headwater.schedule.value.value import Value
 
 DAYS, PER_DAY = 28, 4.0
 

@@ -22,15 +22,15 @@ from time import perf_counter, process_time
 from typing import Any
 
 from bench._workload import NEWS, Workload, written
-from headwater.estimate.compiled import NUMBA_AVAILABLE
 from headwater.language import parse
 from headwater.language.ast import CreateFeed, Field
-from headwater.language.normal import list_sources
+from headwater.language.normal_form import list_sources
 from headwater.model import Item
+from headwater.numba_support import NUMBA_AVAILABLE
 from headwater.query import Engine
-from headwater.query.predicate import compile_matcher
-from headwater.query.similar import WordFrequencies
-from headwater.query.text import AnalysedItem
+from headwater.query.index.matchers import compile_matcher
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.similarity import WordFrequencies
 
 CHUNK = 10
 TRIED = 2_000  # adds and drops that are timed one by one

@@ -111,15 +111,15 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     import structlog
     from sqlalchemy import update
 
-    from headwater.node import upkeep
+    from headwater.node import maintenance
     from headwater.node.node import Node
-    from headwater.node.process import freeze_startup_objects
+    from headwater.node.process_memory import freeze_startup_objects
     from headwater.settings import Settings
-    from headwater.store.tables import feed_state
+    from headwater.store.schema.feed_tables import feed_state
     from headwater.store.values import NewFeed
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    upkeep.INDEX_SECONDS = 1e9  # indexing has a measurement of its own
+    maintenance.INDEX_SECONDS = 1e9  # indexing has a measurement of its own
     settled: set[int] = set()
     done = asyncio.Event()
 

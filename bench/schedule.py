@@ -17,15 +17,13 @@ from statistics import median
 
 import numpy as np
 
-from headwater.estimate.base import DAY, HOUR, WEEK, Bools
-from headwater.estimate.periodic import PeriodicRate
-from headwater.schedule.advarss import AdvaRSS
-from headwater.schedule.base import Budget, Strategy, Table
-from headwater.schedule.manners import PolitenessFacts, find_candidates
-from headwater.schedule.only_tau import OnlyTau
-from headwater.schedule.top_utility import TopUtility
-from headwater.schedule.two_steps import TwoSteps
-from headwater.schedule.value import Value
+from headwater.estimate.estimator import DAY, HOUR, WEEK, Bools
+from headwater.estimate.models.smoothing import PeriodicRate
+from headwater.schedule.politeness.rules import PolitenessFacts, find_candidates
+from headwater.schedule.strategies.advarss import AdvaRSS
+from headwater.schedule.strategies.two_steps import OnlyTau, TopUtility, TwoSteps
+from headwater.schedule.strategy import Budget, Strategy, Table
+from headwater.schedule.value.value import Value
 
 SIZES = (10_000, 100_000, 1_000_000)
 NOW = 20_000 * DAY + 12_345.0

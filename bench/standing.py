@@ -28,9 +28,9 @@ from sqlalchemy import Connection, update
 
 from bench._workload import Workload
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
-from headwater.node.processor import CONSUMER
+from headwater.node.queries.processor import CONSUMER
+from headwater.store.schema.feed_tables import query_feed
 from headwater.store.store import Store
-from headwater.store.tables import query_feed
 from headwater.store.values import NewFeed
 
 SCRIPT = 10_000  # statements of one script

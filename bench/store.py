@@ -19,10 +19,10 @@ from statistics import median
 from typing import Any
 
 from headwater.model import Ending, Item, Known, Refresh, Validators, Verdict
-from headwater.store.items import item_to_row
+from headwater.store.content.items import item_to_row
+from headwater.store.content.search_terms import list_index_words
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.store.words import list_index_words
 
 NOW = 1_700_000_000.0
 BATCH = 50  # verdicts per transaction, as the node groups them

@@ -16,9 +16,9 @@ from sqlalchemy import URL
 
 import isolation
 from databases import PostgresServer, copy_blank, postgres_server, sqlite_url
-from headwater.lab.farm.server import Farm
-from headwater.store.migrate import HEAD
-from headwater.store.sqlite import Sqlite
+from headwater.farm.farm import Farm
+from headwater.store.database.migrate import HEAD
+from headwater.store.database.sqlite import Sqlite
 
 collect_ignore_glob = ["*conftest.py"]  # doctests are collected from modules; these have none and share one name
 

@@ -41,7 +41,10 @@ def draw_in_a_new_process(folder: Path, modules: str, *options: str) -> str:
 def test_examples_are_the_same_in_every_process_whatever_was_imported_before(tmp_path: Path) -> None:
     first = draw_in_a_new_process(tmp_path / "one", "headwater.model")
     assert len(first.splitlines()) >= 100
-    assert draw_in_a_new_process(tmp_path / "two", "headwater.formats.names, headwater.schedule.base") == first
+    assert (
+        draw_in_a_new_process(tmp_path / "two", "headwater.formats.parse.element_names, headwater.schedule.strategy")
+        == first
+    )
 
 
 def test_a_soak_draws_by_its_seed(tmp_path: Path) -> None:

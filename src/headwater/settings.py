@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from headwater.errors import SettingsError
 
 if TYPE_CHECKING:
-    from headwater.schedule.target import QualityTarget
+    from headwater.schedule.quality.least_budget import QualityTarget
 
 # Settings that the scheduler has to judge. Where none is given it need not be loaded: numpy and fifty strategies.
 _SCHEDULING_FIELDS = frozenset(
@@ -143,10 +143,10 @@ class Settings(BaseSettings):
         return self
 
     def _check_scheduling(self) -> None:
-        from headwater.estimate.base import MINUTE
+        from headwater.estimate.estimator import MINUTE
         from headwater.schedule.budget import RequestCap
-        from headwater.schedule.objective import parse_objective
-        from headwater.schedule.pace import HostRate
+        from headwater.schedule.politeness.host_rate import HostRate
+        from headwater.schedule.value.objective import parse_objective
 
         try:
             RequestCap(self.budget, None if self.budget_bytes is None else MINUTE * self.budget_bytes)
@@ -182,7 +182,7 @@ class Settings(BaseSettings):
         aims = (self.target_completeness, self.target_freshness, self.target_delay)
         if all(aim is None for aim in aims):
             return None
-        from headwater.schedule.target import QualityTarget
+        from headwater.schedule.quality.least_budget import QualityTarget
 
         return QualityTarget(*aims)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from headwater.cli.common import add_command, current_settings, make_group, wants_json
+from headwater.cli.console.command import add_command, current_settings, make_group, wants_json
 
 
 @pytest.fixture

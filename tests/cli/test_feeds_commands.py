@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headwater.cli import feeds
-from headwater.cli.subscriptions import ImportStopped, import_feeds
+from headwater.cli.commands import feeds
+from headwater.cli.commands.opml import ImportStopped, import_feeds
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

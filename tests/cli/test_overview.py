@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import headwater
 from headwater import __version__
-from headwater.cli import common
+from headwater.cli.console import command
 from headwater.cli.main import SUMMARIES, build_app, main
 
 
@@ -45,9 +45,9 @@ def test_the_version_is_json_where_that_is_asked_for() -> None:
 
 def test_a_sentence_with_brackets_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(common, "err", Console(file=screen, force_terminal=True, no_color=True, soft_wrap=True))
+    monkeypatch.setattr(command, "err", Console(file=screen, force_terminal=True, no_color=True, soft_wrap=True))
     with pytest.raises(SystemExit):
-        common.fail("There is no feed [/b] here, nor [bold].")
+        command.fail("There is no feed [/b] here, nor [bold].")
     assert screen.getvalue().strip() == "error: There is no feed [/b] here, nor [bold]."
 
 
@@ -79,9 +79,9 @@ def test_for_machines_wrong_words_are_json_too(words: list[str], named: str, mon
 
 
 def test_what_is_stopped_says_so() -> None:
-    app = common.make_group("a")
+    app = command.make_group("a")
 
-    @common.add_command(app)
+    @command.add_command(app)
     def long() -> None:
         raise KeyboardInterrupt
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.node.quality import REPORT, VERSION, LosingFeed, QualityReport
-from headwater.schedule.quality import DelaySummary, TallyPeriod
+from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
+from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

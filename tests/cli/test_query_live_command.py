@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.query_live import _describe_sources
-from headwater.node.processor import QueryProcessor
-from headwater.store import kept_settings
+from headwater.cli.commands.queries import _describe_sources
+from headwater.node.queries.processor import QueryProcessor
+from headwater.store import saved_state
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import a_verdict, an_item
@@ -103,7 +103,7 @@ def test_a_preview_of_a_query_that_is_there_says_what_its_new_definition_would_b
 def test_explaining_goes_by_the_strategy_that_was_chosen_on_the_page(headwater, stored: str) -> None:
     async def choose() -> None:
         async with await Store.open(stored) as store:
-            await store.write(kept_settings.save_changed_settings, {"strategy": "uniform"}, time.time())
+            await store.write(saved_state.save_changed_settings, {"strategy": "uniform"}, time.time())
 
     assert headwater("feeds", "explain", "iris", "--json").json["strategy"] == "value"
     asyncio.run(choose())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from headwater.cli.refreshing import refresh_many
+from headwater.cli.commands.bulk_refresh import refresh_many
 from headwater.fetch.client import Fetcher
-from headwater.node.refresher import Refresher
+from headwater.node.crawl.refresher import Refresher
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -15,7 +15,7 @@ from headwater.store.values import NewFeed
 async def test_servers_that_are_all_silent_are_not_blamed_unless_they_were_named(
     farm, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("headwater.cli.refreshing.CHUNK", 4)
+    monkeypatch.setattr("headwater.cli.commands.bulk_refresh.CHUNK", 4)
     made = await farm(feeds=10, hosts=5, speed=1, hints=False)
     async with await Store.open(f"sqlite:///{tmp_path}/db") as store, Fetcher(allow_private=True) as client:
         await store.add_feeds([NewFeed(made.url(k)) for k in range(10)], time.time())

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from headwater.cluster.carried import encode_result
-from headwater.cluster.link import connect_nats
-from headwater.cluster.messages import FetchResult, Job
-from headwater.cluster.partition import partition_of
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.roles import ROLES
-from headwater.cluster.streams import NatsStreams
-from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.transport.codec import encode_result
+from headwater.cluster.transport.nats_connection import connect_nats
+from headwater.cluster.transport.nats_streams import NatsStreams
+from headwater.cluster.transport.wire_messages import FetchResult, Job
 from headwater.model import Document, Ending, Entry, Outcome
 from headwater.settings import Settings
 from headwater.store.store import Store

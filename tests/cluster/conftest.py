@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from databases import PostgresServer
-from headwater.cluster.servers import NatsServer, nats_server
+from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.store.store import Store
 
 _NUMBERS = itertools.count()

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headwater.cluster.asking import LeasedFetch
-from headwater.cluster.messages import Grant, Job
-from headwater.cluster.partition import partition_of
-from headwater.cluster.tenancy import Holdings
-from headwater.cluster.timing import boot_clock
+from headwater.cluster.leased_fetch import LeasedFetch
+from headwater.cluster.leases.holdings import Holdings
+from headwater.cluster.leases.lease_clock import boot_clock
+from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.transport.wire_messages import Grant, Job
 from headwater.fetch.client import Fetcher
 
 URL = "http://127.0.0.1:9/feed"

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from cluster_in_process import all_matched, roles, settings, streams_at
 
-from headwater.cluster.carried import decode_results
-from headwater.cluster.leading import JOBS_PER_FETCH
-from headwater.cluster.reckoning import audit_run
-from headwater.cluster.servers import NatsServer
-from headwater.cluster.streams import NatsStreams
-from headwater.store import leases
+from headwater.cluster.demo.audit import audit_run
+from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.leader import JOBS_PER_FETCH
+from headwater.cluster.transport.codec import decode_results
+from headwater.cluster.transport.nats_streams import NatsStreams
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -69,7 +69,7 @@ async def test_however_many_take_the_lead_over_while_nobody_stores_no_more_is_fe
 
         async def signs_of_leading(name: str) -> float | None:
             """When it last said how many jobs are in flight, which only a leader does."""
-            here = {one.name: one for one in await store.read(leases.list_members, 60.0)}
+            here = {one.name: one for one in await store.read(cluster_leases.list_members, 60.0)}
             leads = name in here and "in_flight" in msgspec.json.decode(here[name].info)["counts"]
             return here[name].seen if leads else None
 

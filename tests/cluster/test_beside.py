@@ -12,13 +12,13 @@ from cluster_in_process import roles, settings
 from typer.testing import CliRunner
 
 from headwater.cli.main import build_app
-from headwater.cluster import beside
-from headwater.cluster.beside import open_cluster_fetch
-from headwater.cluster.node import SharedNode
-from headwater.cluster.servers import NatsServer
+from headwater.cluster import cluster_fetch
+from headwater.cluster.cluster_fetch import open_cluster_fetch
+from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.shared_node import SharedNode
 from headwater.errors import ClusterError
-from headwater.fetch.errand import RemoteRequest
-from headwater.store import leases
+from headwater.fetch.http.remote_session import RemoteRequest
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -69,8 +69,8 @@ async def test_where_there_is_no_terminal_a_command_asks_itself(url: str, store:
     given = settings(database=url)
     async with open_cluster_fetch(given, store) as errands:
         assert errands is None
-    await store.write(leases.acquire_lease, "cluster", "postgresql", 60.0)
-    await store.write(leases.record_heartbeat, "c", "controller", '{"name": "c", "role": "controller"}')
+    await store.write(cluster_leases.acquire_lease, "cluster", "postgresql", 60.0)
+    await store.write(cluster_leases.record_heartbeat, "c", "controller", '{"name": "c", "role": "controller"}')
     async with open_cluster_fetch(given, store) as errands:
         assert errands is None
 
@@ -78,16 +78,16 @@ async def test_where_there_is_no_terminal_a_command_asks_itself(url: str, store:
 async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_sentences(
     url: str, store: Store, nats: NatsServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.cluster.errands.PATIENCE", 0.3)
-    await store.write(leases.acquire_lease, "cluster", "postgresql", 60.0)
-    await store.write(leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal"}')
+    monkeypatch.setattr("headwater.cluster.transport.proxied_requests.PATIENCE", 0.3)
+    await store.write(cluster_leases.acquire_lease, "cluster", "postgresql", 60.0)
+    await store.write(cluster_leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal"}')
     async with open_cluster_fetch(settings(database=url), store) as errands:
         assert errands is not None
         with pytest.raises(ClusterError, match=r"No terminal has asked one\.example"):
             await errands(RemoteRequest("https://one.example/", {}))
-    await store.write(leases.acquire_lease, "cluster", "postgresql", 0.0)
-    await store.write(leases.acquire_lease, "cluster", "another", 60.0)
-    monkeypatch.setattr(beside, "CONNECT_SECONDS", 0.1)
+    await store.write(cluster_leases.acquire_lease, "cluster", "postgresql", 0.0)
+    await store.write(cluster_leases.acquire_lease, "cluster", "another", 60.0)
+    monkeypatch.setattr(cluster_fetch, "CONNECT_SECONDS", 0.1)
     for address, said in ((nats.url, "has no streams of the cluster"), ("nats://127.0.0.1:9", "cannot be reached")):
         with pytest.raises(ClusterError, match=said):
             async with open_cluster_fetch(settings(database=url, nats=address, nats_prefix=prefix), store):

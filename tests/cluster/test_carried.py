@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from cluster_in_process import result
 
-from headwater.cluster.carried import SHORTENED, decode_results, encode_results
-from headwater.cluster.messages import FetchResult
+from headwater.cluster.transport.codec import SHORTENED, decode_results, encode_results
+from headwater.cluster.transport.wire_messages import FetchResult
 from headwater.model import Entry
 
 URL = "https://one.example/feed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.cli.cluster_demo import DemoPlan, run_demo
+from headwater.cli.commands.cluster_demo import DemoPlan, run_demo
 
 
 @pytest.mark.soak

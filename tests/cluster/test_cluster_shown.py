@@ -16,11 +16,11 @@ from cluster_in_process import settings
 from typer.testing import CliRunner
 
 from headwater.cli.main import build_app
-from headwater.cluster import told
-from headwater.cluster.node import SharedNode
-from headwater.cluster.status import read_cluster_status
-from headwater.node.buying import BUDGET_FACTORS, estimate_quality_by_budget
-from headwater.store import leases
+from headwater.cluster import leader_state
+from headwater.cluster.cluster_status import read_cluster_status
+from headwater.cluster.shared_node import SharedNode
+from headwater.node.quality.belief_sample import BUDGET_FACTORS, estimate_quality_by_budget
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
@@ -39,7 +39,7 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
 
         await eventually(running, "it leads, holds everything and has stored")
         assert node.leader.dispatcher is not None
-        await told.save_belief_sample(store, node.leader.dispatcher)  # else once a minute
+        await leader_state.save_belief_sample(store, node.leader.dispatcher)  # else once a minute
         bought = await estimate_quality_by_budget(await node.sample_beliefs(time.time()), 1.0)
         assert [one.completeness for one in bought] == sorted(one.completeness for one in bought)
         assert len(bought) == len(BUDGET_FACTORS)
@@ -75,7 +75,7 @@ async def test_problems_are_told_in_sentences(store: Store) -> None:
     assert found.leader is None
     assert any("Nobody leads" in one for one in found.problems)
     await store.write(
-        leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal", "problem": "It is stuck."}'
+        cluster_leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal", "problem": "It is stuck."}'
     )
     found = await read_cluster_status(store)
     assert "t: It is stuck." in found.problems

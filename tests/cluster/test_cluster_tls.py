@@ -16,9 +16,9 @@ import trustme
 from cluster_in_process import all_matched, roles, settings
 from structlog.testing import capture_logs
 
-from headwater.cluster.link import connect_nats, redact_address
+from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.roles import ROLES
-from headwater.cluster.servers import NatsServer, nats_server
+from headwater.cluster.transport.nats_connection import connect_nats, redact_address
 from headwater.errors import ClusterError, StoreError
 from headwater.store.store import Store
 from headwater.store.values import NewFeed

@@ -8,18 +8,18 @@ import time
 import msgspec
 from cluster_in_process import roles, settings
 
-from headwater.cluster.errands import NatsRequestProxy, encode_reply, make_timeout_reply
-from headwater.cluster.messages import Job, encode, read_reply
-from headwater.cluster.node import SharedNode
-from headwater.cluster.servers import NatsServer
+from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.shared_node import SharedNode
+from headwater.cluster.transport.proxied_requests import NatsRequestProxy, encode_reply, make_timeout_reply
+from headwater.cluster.transport.wire_messages import Job, encode, read_reply
 from headwater.cluster.web_node import WebNode
-from headwater.fetch.discover import discover_candidates
-from headwater.fetch.errand import RemoteReply, RemoteRequest
-from headwater.lab.farm.faults import Fault
+from headwater.farm.faults import Fault
+from headwater.fetch.discovery import discover_candidates
+from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Ending
-from headwater.node.adding import add_feed_from_address
+from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
-from headwater.store import leases
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -94,7 +94,7 @@ async def test_the_articles_behind_items_are_fetched_by_the_terminals(
 
 
 async def errands(store: Store) -> bool:
-    infos = [msgspec.json.decode(one.info) for one in await store.read(leases.list_members, 60.0)]
+    infos = [msgspec.json.decode(one.info) for one in await store.read(cluster_leases.list_members, 60.0)]
     return any(info["counts"].get("errands", 0) > 0 for info in infos)
 
 
@@ -114,7 +114,7 @@ async def test_where_no_terminal_answers_a_sentence_says_so(monkeypatch) -> None
     async def offer(jobs: list[Job]) -> None:
         offered.extend(jobs)
 
-    monkeypatch.setattr("headwater.cluster.errands.PATIENCE", 0.01)
+    monkeypatch.setattr("headwater.cluster.transport.proxied_requests.PATIENCE", 0.01)
     hop = RemoteRequest("https://one.example/feed", {})
     assert await NatsRequestProxy(Deaf(), offer).proxy_request(hop) == make_timeout_reply(hop)
     assert "one.example" in make_timeout_reply(hop).message

@@ -13,28 +13,28 @@ from cluster_in_process import LEASE, all_matched, publish, result, roles, setti
 from sqlalchemy import Connection, text
 
 from databases import PostgresServer
-from headwater.cluster import sharing
-from headwater.cluster.by_nats import NatsJobSender, find_carrier, publish_jobs
-from headwater.cluster.by_postgres import PostgresJobSender
-from headwater.cluster.carried import decode_results, encode_results
-from headwater.cluster.controller import ClusterDispatcher
-from headwater.cluster.hands import OnSafe, ReceivedJob
-from headwater.cluster.hands_by_nats import NatsJobReceiver
-from headwater.cluster.leading import Leader
-from headwater.cluster.messages import EPOCH_SHIFT, FetchResult, Grant, Job, read_lessons
-from headwater.cluster.partition import partition_of
-from headwater.cluster.reckoning import audit_run
-from headwater.cluster.servers import NatsServer, nats_server
-from headwater.cluster.storer import ClusterIngest
-from headwater.cluster.streams import consumer_name
-from headwater.cluster.terminal import FetchPool
-from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.cluster_dispatcher import ClusterDispatcher
+from headwater.cluster.cluster_ingest import ClusterIngest
+from headwater.cluster.demo.audit import audit_run
+from headwater.cluster.demo.servers import NatsServer, nats_server
+from headwater.cluster.fetch_pool import FetchPool
+from headwater.cluster.leader import Leader
+from headwater.cluster.leases import partitions
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.transport.codec import decode_results, encode_results
+from headwater.cluster.transport.nats_dispatch import NatsJobSender, find_carrier, publish_jobs
+from headwater.cluster.transport.nats_streams import consumer_name
+from headwater.cluster.transport.nats_terminal import NatsJobReceiver
+from headwater.cluster.transport.postgres_transport import PostgresJobSender
+from headwater.cluster.transport.terminal_ports import OnSafe, ReceivedJob
+from headwater.cluster.transport.wire_messages import EPOCH_SHIFT, FetchResult, Grant, Job, read_lessons
 from headwater.errors import ClusterError, LeaseLost
+from headwater.farm.faults import Fault
 from headwater.fetch.client import Fetcher
-from headwater.lab.farm.faults import Fault
-from headwater.node.courtesy import Politeness
-from headwater.node.setting_up import build_configured_strategy, make_budget_account
-from headwater.store import jobs, leases
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -54,16 +54,18 @@ async def a_feed(store: Store, url: str = "https://one.example/feed") -> int:
 async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(store: Store) -> None:
     url = "https://one.example/feed"
     feed = await a_feed(store, url)
-    await store.write(sharing.create_partition_leases)
-    await store.write(leases.acquire_free_leases, sharing.LEASE_PREFIX, "hung", 256, -1.0)  # epoch 1, run out at once
-    await store.write(leases.acquire_free_leases, sharing.LEASE_PREFIX, "other", 256, 60.0)  # epoch 2
+    await store.write(partitions.create_partition_leases)
+    await store.write(
+        cluster_leases.acquire_free_leases, partitions.LEASE_PREFIX, "hung", 256, -1.0
+    )  # epoch 1, run out at once
+    await store.write(cluster_leases.acquire_free_leases, partitions.LEASE_PREFIX, "other", 256, 60.0)  # epoch 2
     storer = ClusterIngest(store, manners())
     await storer.save_results([result(feed, url, 2_000.0, "b", "c", epoch=2, terminal="other")])
     after = (await store.known([feed]))[feed]
     await storer.save_results([result(feed, url, 1_000.0, "a", "b", epoch=1, terminal="hung")])
     assert {one.identity for one in await store.items(feed_id=feed)} == {"a", "b", "c"}
     assert (await store.known([feed]))[feed] == after
-    taught = [one for body in await store.write(jobs.take_lessons, 10) for one in read_lessons(body)]
+    taught = [one for body in await store.write(cluster_jobs.take_lessons, 10) for one in read_lessons(body)]
     assert [one.late for one in taught] == [False, True]
     assert len(await store.refreshes(feed)) == 2  # every fetch has its record
 
@@ -221,16 +223,16 @@ async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_par
 
 
 async def test_a_greeting_that_is_answered_late_lets_nothing_go_that_was_taken_anew(store: Store) -> None:
-    await store.write(sharing.create_partition_leases)
-    first = (await store.write(sharing.share_partitions, "t", 1, {}, LEASE)).partitions
+    await store.write(partitions.create_partition_leases)
+    first = (await store.write(partitions.share_partitions, "t", 1, {}, LEASE)).partitions
     late = {7: first[7]}  # it has drained this one and says so, but nobody answers, so it says so again
-    again = (await store.write(sharing.share_partitions, "t", 1, late, LEASE)).partitions
+    again = (await store.write(partitions.share_partitions, "t", 1, late, LEASE)).partitions
     assert again[7] == first[7] + 1
-    await store.write(sharing.share_partitions, "t", 1, late, LEASE)
+    await store.write(partitions.share_partitions, "t", 1, late, LEASE)
     await store.write(
-        sharing.release_partitions, "t", first
+        partitions.release_partitions, "t", first
     )  # and the farewell of the process before it, of the same name
-    other = (await store.write(sharing.share_partitions, "other", 2, {}, LEASE)).partitions
+    other = (await store.write(partitions.share_partitions, "other", 2, {}, LEASE)).partitions
     assert 7 not in other
     assert set(other) <= first.keys() - {7}
 
@@ -277,7 +279,7 @@ async def test_a_wrong_clock_of_a_terminal_is_corrected_by_the_databases(farm) -
 # controllers
 
 
-def controller(store: Store, held: leases.ClusterLease, capacity: int = 100) -> ClusterDispatcher:
+def controller(store: Store, held: cluster_leases.ClusterLease, capacity: int = 100) -> ClusterDispatcher:
     given = settings()
     return ClusterDispatcher(
         store.fenced(held),
@@ -293,42 +295,42 @@ def controller(store: Store, held: leases.ClusterLease, capacity: int = 100) -> 
 
 async def test_of_two_controllers_the_old_one_is_refused_everywhere(store: Store) -> None:
     await a_feed(store)
-    old = await store.write(leases.acquire_lease, "controller", "old", -1.0)
+    old = await store.write(cluster_leases.acquire_lease, "controller", "old", -1.0)
     assert old is not None
     first = controller(store, old)
     await first.load_feeds()
-    new = await store.write(leases.acquire_lease, "controller", "new", 60.0)
+    new = await store.write(cluster_leases.acquire_lease, "controller", "new", 60.0)
     assert new is not None
     with pytest.raises(LeaseLost):
         await first.step()
-    assert await store.read(jobs.count_jobs) == 0
+    assert await store.read(cluster_jobs.count_jobs) == 0
     second = controller(store, new)
     await second.load_feeds()
     assert await second.step()
-    assert await store.read(jobs.count_jobs) == 1
+    assert await store.read(cluster_jobs.count_jobs) == 1
 
 
 async def test_a_job_of_which_nothing_was_heard_is_due_again_and_its_feed_is_refused_only_while_it_waits(
     store: Store,
 ) -> None:
     feed = await a_feed(store)
-    held = await store.write(leases.acquire_lease, "controller", "c", 60.0)
+    held = await store.write(cluster_leases.acquire_lease, "controller", "c", 60.0)
     assert held is not None
     works = controller(store, held)
     await works.load_feeds()
     await works.step()
     assert list(works.in_flight) == [feed]
-    await store.write(jobs.delete_jobs, [feed])  # as if the broker had been wiped
+    await store.write(cluster_jobs.delete_jobs, [feed])  # as if the broker had been wiped
     assert not await works.step()
     works.in_flight[feed].deadline = 0.0
     assert await works.step()
     assert works.counts["expired"] == 1
-    assert await store.read(jobs.count_jobs) == 1
-    await store.write(jobs.delete_jobs, [feed])
+    assert await store.read(cluster_jobs.count_jobs) == 1
+    await store.write(cluster_jobs.delete_jobs, [feed])
     works.recheck_in_flight()  # where one knows that the broker was wiped, nothing is waited for
     assert await works.step()
     assert works.counts["expired"] == 1
-    assert await store.read(jobs.count_jobs) == 1
+    assert await store.read(cluster_jobs.count_jobs) == 1
 
 
 async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_again_when_it_was_put_down(
@@ -336,15 +338,15 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
 ) -> None:
     urls = [f"https://site{k}.example/feed" for k in range(4)]
     await store.add_feeds([NewFeed(url) for url in urls], time.time())
-    old = await store.write(leases.acquire_lease, "controller", "old", 60.0)
+    old = await store.write(cluster_leases.acquire_lease, "controller", "old", 60.0)
     assert old is not None
     first = controller(store, old, capacity=3)
     await first.load_feeds()
     await first.step()
-    assert await store.read(jobs.list_queued_feeds) == set(first.in_flight)
+    assert await store.read(cluster_jobs.list_queued_feeds) == set(first.in_flight)
     assert len(first.in_flight) == 3
-    await store.write(leases.release_lease, old)
-    new = await store.write(leases.acquire_lease, "controller", "new", 60.0)
+    await store.write(cluster_leases.release_lease, old)
+    new = await store.write(cluster_leases.acquire_lease, "controller", "new", 60.0)
     assert new is not None
     second = controller(store, new, capacity=3)
     await second.load_feeds()
@@ -357,10 +359,10 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
     assert await second.step()  # the fourth takes its place
     assert second.counts["learned"] == 1
     assert one not in second.in_flight
-    await store.write(jobs.delete_jobs, [two])  # as a terminal puts down an old controller's job
+    await store.write(cluster_jobs.delete_jobs, [two])  # as a terminal puts down an old controller's job
     assert await second.step()
     assert second.counts["expired"] == 0
-    assert await store.read(jobs.list_queued_feeds) == second.in_flight.keys()
+    assert await store.read(cluster_jobs.list_queued_feeds) == second.in_flight.keys()
     assert two in second.in_flight
     assert three in second.in_flight
 
@@ -375,7 +377,7 @@ async def test_who_takes_over_has_learned_what_was_not_saved(store: Store, event
         await storer.save_results([result(feed, url, now - 3000 + 100 * n, *shown)])
     given = settings(database="postgresql://unused")
     leader = Leader(store, given, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
-    held = await store.write(leases.acquire_lease, "controller", "c", 60.0)
+    held = await store.write(cluster_leases.acquire_lease, "controller", "c", 60.0)
     assert held is not None
     over = asyncio.Event()
     leading = asyncio.create_task(leader.run_term(held, over))
@@ -400,7 +402,7 @@ async def test_while_the_database_is_away_results_wait_and_are_stored_when_it_is
     async with streams_at(nats.url, prefix) as streams, roles(given, "storer") as running:
 
         async def joined() -> bool:
-            return bool(await store.read(leases.list_members, 60.0))
+            return bool(await store.read(cluster_leases.list_members, 60.0))
 
         await eventually(joined, "the storer has joined")
         postgres._admin(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
@@ -439,7 +441,7 @@ async def test_a_full_disk_is_said_and_waited_for(
         await publish(streams, result(feed, "https://one.example/feed", 1_000.0, "a", "b"))
 
         async def said() -> bool:
-            infos = [one.info for one in await store.read(leases.list_members, 60.0)]
+            infos = [one.info for one in await store.read(cluster_leases.list_members, 60.0)]
             return any("disk of PostgreSQL" in info for info in infos)
 
         await eventually(said, "the member says so")
@@ -466,11 +468,12 @@ async def test_a_message_that_nobody_can_read_is_put_aside_with_its_body(
 
         async def aside() -> bool:
             return (
-                bool(await store.read(jobs.list_quarantined_messages)) and await streams.count_waiting("RESULTS") == 0
+                bool(await store.read(cluster_jobs.list_quarantined_messages))
+                and await streams.count_waiting("RESULTS") == 0
             )
 
         await eventually(aside, "it is put aside")
-        [(_, subject, problem, body)] = await store.read(jobs.list_quarantined_messages)
+        [(_, subject, problem, body)] = await store.read(cluster_jobs.list_quarantined_messages)
         assert (subject, body) == ("res.7", b"\xff poison")
         assert "cannot be read" in problem
         assert await store.count_items() == 1  # the others are stored
@@ -490,11 +493,12 @@ async def test_one_result_that_nobody_can_store_does_not_keep_the_others_of_its_
 
         async def aside() -> bool:
             return (
-                bool(await store.read(jobs.list_quarantined_messages)) and await streams.count_waiting("RESULTS") == 0
+                bool(await store.read(cluster_jobs.list_quarantined_messages))
+                and await streams.count_waiting("RESULTS") == 0
             )
 
         await eventually(aside, "it is put aside")
-        [(_, _, problem, kept)] = await store.read(jobs.list_quarantined_messages)
+        [(_, _, problem, kept)] = await store.read(cluster_jobs.list_quarantined_messages)
         assert f"Feed {feed}: KeyError(9999)" in problem
         assert decode_results(kept) == [bad]
         assert await store.count_items() == 1
@@ -511,7 +515,9 @@ async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blo
         assert await outgoing.send_jobs([job]) == set()
         assert await outgoing.send_jobs([job]) == set()  # the second refusal: NATS has given it up, or nobody is there
         assert await outgoing.send_jobs([job]) == {1}
-        assert [subject for _, subject, _, _ in await store.read(jobs.list_quarantined_messages)] == ["jobs.3.1"]
+        assert [subject for _, subject, _, _ in await store.read(cluster_jobs.list_quarantined_messages)] == [
+            "jobs.3.1"
+        ]
 
 
 async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(

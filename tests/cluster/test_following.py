@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 from cluster_in_process import streams_at
 
+from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.items import PIECE, RELAY, Announced, Followed, Relay, pieces, read_announced
-from headwater.cluster.messages import encode
-from headwater.cluster.servers import NatsServer
-from headwater.cluster.streams import NatsStreams
+from headwater.cluster.transport.nats_streams import NatsStreams
+from headwater.cluster.transport.wire_messages import encode
 from headwater.model import Feed
-from headwater.store import leases
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import OutboxEntry
 from store_samples import NOW, a_verdict, an_item, one_feed
@@ -27,7 +27,7 @@ async def more(store: Store, feed: Feed, first: int, last: int) -> None:
 @asynccontextmanager
 async def relaying(streams: NatsStreams, store: Store) -> AsyncIterator[None]:
     """The outbox goes to the stream while the block runs."""
-    held = await store.write(leases.acquire_lease, RELAY, "test", 600.0)
+    held = await store.write(cluster_leases.acquire_lease, RELAY, "test", 600.0)
     assert held is not None
     over = asyncio.Event()
     running = asyncio.create_task(Relay(streams, store).run(held, over))

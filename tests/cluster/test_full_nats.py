@@ -11,17 +11,17 @@ from cluster_in_process import LEASE, all_matched, roles, settings, streams_at
 from full_disks import fill, needs_root, small_disk
 from structlog.testing import capture_logs
 
-from headwater.cluster import acks
-from headwater.cluster import streams as cluster_streams
-from headwater.cluster.by_nats import find_carrier
-from headwater.cluster.link import connect_nats
-from headwater.cluster.reckoning import audit_run
-from headwater.cluster.refusals import JetStreamRefusal, explain_refusal
+from headwater.cluster.cluster_status import read_cluster_status
+from headwater.cluster.demo.audit import audit_run
+from headwater.cluster.demo.servers import nats_server
+from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.roles import ROLES
-from headwater.cluster.servers import nats_server
-from headwater.cluster.status import read_cluster_status
-from headwater.cluster.streams import NatsStreams
-from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.transport import nats_publisher
+from headwater.cluster.transport import nats_streams as cluster_streams
+from headwater.cluster.transport.nats_connection import connect_nats
+from headwater.cluster.transport.nats_dispatch import find_carrier
+from headwater.cluster.transport.nats_errors import JetStreamRefusal, explain_refusal
+from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.errors import ClusterError
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -84,7 +84,7 @@ def test_only_a_second_message_for_a_subject_is_no_trouble() -> None:
 async def test_a_disk_that_is_really_full_is_said_and_all_goes_on_when_there_is_space_and_nats_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acks, "ACK_SECONDS", 2.0)
+    monkeypatch.setattr(nats_publisher, "ACK_SECONDS", 2.0)
     with small_disk(tmp_path / "disk", 16) as disk, nats_server(disk) as broker:
         async with streams_at(broker.url, "") as streams:
             await streams.ensure_streams("a cluster")

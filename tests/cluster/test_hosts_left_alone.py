@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 import pytest
 from cluster_in_process import roles, settings
 
-from headwater.cli.cluster_demo import PAUSE, DemoPlan, run_demo
-from headwater.cluster.node import SharedNode
-from headwater.cluster.reckoning import find_closest_requests
-from headwater.cluster.servers import NatsServer
-from headwater.cluster.status import read_cluster_status
+from headwater.cli.commands.cluster_demo import PAUSE, DemoPlan, run_demo
+from headwater.cluster.cluster_status import read_cluster_status
+from headwater.cluster.demo.audit import find_closest_requests
+from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.shared_node import SharedNode
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

@@ -10,9 +10,9 @@ import pytest
 from cluster_in_process import LEASE, roles, settings
 from cluster_processes import processes
 
-from headwater.cluster.reckoning import audit_run
-from headwater.cluster.servers import NatsServer
-from headwater.store import leases
+from headwater.cluster.demo.audit import audit_run
+from headwater.cluster.demo.servers import NatsServer
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -26,8 +26,10 @@ async def test_a_terminal_that_sleeps_and_wakes_makes_no_storm_and_no_host_sees_
     await store.add_feeds([NewFeed(made.url(k)) for k in range(40)], time.time())
 
     async def held(name: str) -> int:
-        now = await store.read(leases.read_database_time)
-        return sum(one.holder == name and one.until > now for one in await store.read(leases.list_leases, "partition/"))
+        now = await store.read(cluster_leases.read_database_time)
+        return sum(
+            one.holder == name and one.until > now for one in await store.read(cluster_leases.list_leases, "partition/")
+        )
 
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     with processes(NATS=nats.url, NATS_PREFIX=prefix, CLUSTER_LEASE=LEASE) as running:

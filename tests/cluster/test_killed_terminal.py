@@ -8,7 +8,7 @@ from collections import Counter
 from cluster_in_process import LEASE, roles, settings
 from cluster_processes import processes
 
-from headwater.cluster.servers import NatsServer
+from headwater.cluster.demo.servers import NatsServer
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

@@ -12,14 +12,14 @@ import structlog
 from cluster_in_process import roles, settings
 from cluster_processes import Processes, processes
 
-from headwater.cluster.leading import CONTROLLER
-from headwater.cluster.link import connect_nats
-from headwater.cluster.messages import read_job
-from headwater.cluster.seat import ASK_DELAY, Election
-from headwater.cluster.servers import NatsServer
-from headwater.cluster.status import read_cluster_status
-from headwater.cluster.timing import LeaseTiming
-from headwater.store import leases
+from headwater.cluster.cluster_status import read_cluster_status
+from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.leader import CONTROLLER
+from headwater.cluster.leases.election import ASK_DELAY, Election
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.transport.nats_connection import connect_nats
+from headwater.cluster.transport.wire_messages import read_job
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -70,11 +70,11 @@ async def killed(running: Processes, leads, seen: dict[int, float], eventually) 
 
 async def test_the_lead_passes_on_when_the_lease_of_who_fell_silent_ends(store: Store) -> None:
     seconds, stop = 4.0, asyncio.Event()
-    silent = await store.write(leases.acquire_lease, CONTROLLER, "silent", seconds)  # and it never renews
+    silent = await store.write(cluster_leases.acquire_lease, CONTROLLER, "silent", seconds)  # and it never renews
     assert silent is not None
-    taken: list[leases.ClusterLease] = []
+    taken: list[cluster_leases.ClusterLease] = []
 
-    async def work(held: leases.ClusterLease, over: asyncio.Event) -> None:
+    async def work(held: cluster_leases.ClusterLease, over: asyncio.Event) -> None:
         taken.append(held)
         stop.set()
 
@@ -85,9 +85,9 @@ async def test_the_lead_passes_on_when_the_lease_of_who_fell_silent_ends(store: 
 
 async def test_who_stands_by_asks_no_later_than_a_lease_may_end(store: Store) -> None:
     seat = Election(store, CONTROLLER, "other", 60.0)
-    assert await store.write(leases.acquire_lease, CONTROLLER, "silent", 60.0) is not None
+    assert await store.write(cluster_leases.acquire_lease, CONTROLLER, "silent", 60.0) is not None
     assert await seat._seconds_until_free() == 12.0
-    assert await store.write(leases.acquire_lease, CONTROLLER, "silent", 1.0) is not None
+    assert await store.write(cluster_leases.acquire_lease, CONTROLLER, "silent", 1.0) is not None
     assert 0 < await seat._seconds_until_free() <= 1.0 + ASK_DELAY
 
 

@@ -8,46 +8,46 @@ from typing import Any
 
 import pytest
 
-from headwater.cluster import sharing
-from headwater.cluster.by_postgres import PostgresJobReceiver, PostgresJobSender
-from headwater.cluster.hands import ReceivedJob
-from headwater.cluster.messages import Job
-from headwater.cluster.seat import Election
-from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.leases import partitions
+from headwater.cluster.leases.election import Election
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.transport.postgres_transport import PostgresJobReceiver, PostgresJobSender
+from headwater.cluster.transport.terminal_ports import ReceivedJob
+from headwater.cluster.transport.wire_messages import Job
 from headwater.errors import LeaseLost, StoreError
-from headwater.store import leases
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
 
 async def test_a_lease_has_one_holder_until_it_ends_and_its_epoch_grows_with_each(store: Store) -> None:
-    first = await store.write(leases.acquire_lease, "controller", "a", 60.0)
+    first = await store.write(cluster_leases.acquire_lease, "controller", "a", 60.0)
     assert first is not None
     assert first.epoch == 1
-    assert await store.write(leases.acquire_lease, "controller", "b", 60.0) is None
-    again = await store.write(leases.acquire_lease, "controller", "a", 60.0)
+    assert await store.write(cluster_leases.acquire_lease, "controller", "b", 60.0) is None
+    again = await store.write(cluster_leases.acquire_lease, "controller", "a", 60.0)
     assert again is not None
     assert again.epoch == 1  # its own: nothing has passed to another
-    await store.write(leases.release_lease, again)
-    second = await store.write(leases.acquire_lease, "controller", "b", 60.0)
+    await store.write(cluster_leases.release_lease, again)
+    second = await store.write(cluster_leases.acquire_lease, "controller", "b", 60.0)
     assert second is not None
     assert second.epoch == 2
-    assert await store.write(leases.renew_lease, first, 60.0) is None
+    assert await store.write(cluster_leases.renew_lease, first, 60.0) is None
 
 
 async def test_a_lease_that_ran_out_can_still_be_renewed_while_nobody_wants_it(store: Store) -> None:
-    held = await store.write(leases.acquire_lease, "controller", "a", -1.0)
+    held = await store.write(cluster_leases.acquire_lease, "controller", "a", -1.0)
     assert held is not None
-    assert await store.write(leases.renew_lease, held, 60.0) is not None
-    assert await store.write(leases.acquire_lease, "controller", "b", 60.0) is None
+    assert await store.write(cluster_leases.renew_lease, held, 60.0) is not None
+    assert await store.write(cluster_leases.acquire_lease, "controller", "b", 60.0) is None
 
 
 async def test_a_write_under_an_old_epoch_is_refused_and_leaves_nothing(store: Store) -> None:
-    old = await store.write(leases.acquire_lease, "controller", "a", -1.0)
+    old = await store.write(cluster_leases.acquire_lease, "controller", "a", -1.0)
     assert old is not None
     fenced = store.fenced(old)
     await fenced.add_feeds([NewFeed("https://example.org/1")], time.time())
-    assert await store.write(leases.acquire_lease, "controller", "b", 60.0) is not None
+    assert await store.write(cluster_leases.acquire_lease, "controller", "b", 60.0) is not None
     with pytest.raises(LeaseLost, match="passed to another"):
         await fenced.add_feeds([NewFeed("https://example.org/2")], time.time())
     with pytest.raises(LeaseLost):
@@ -57,27 +57,27 @@ async def test_a_write_under_an_old_epoch_is_refused_and_leaves_nothing(store: S
 
 
 async def test_who_takes_over_waits_for_a_write_that_has_begun_but_the_holder_may_renew(store: Store) -> None:
-    held = await store.write(leases.acquire_lease, "controller", "a", -1.0)
+    held = await store.write(cluster_leases.acquire_lease, "controller", "a", -1.0)
     assert held is not None
     async with store.fenced(held).transaction() as transaction:
-        await asyncio.wait_for(store.write(leases.renew_lease, held, -1.0), 5)
-        taking = asyncio.create_task(store.write(leases.acquire_lease, "controller", "b", 60.0))
+        await asyncio.wait_for(store.write(cluster_leases.renew_lease, held, -1.0), 5)
+        taking = asyncio.create_task(store.write(cluster_leases.acquire_lease, "controller", "b", 60.0))
         await asyncio.sleep(0.3)
         assert not taking.done()
-        await transaction.run(leases.record_heartbeat, "a", "controller", "{}")
+        await transaction.run(cluster_leases.record_heartbeat, "a", "controller", "{}")
     assert (await asyncio.wait_for(taking, 10)) is not None
-    assert [one.name for one in await store.read(leases.list_members, 60.0)] == ["a"]
+    assert [one.name for one in await store.read(cluster_leases.list_members, 60.0)] == ["a"]
 
 
 async def test_partitions_are_taken_once_however_many_reach_for_them(store: Store) -> None:
     names = [f"partition/{p:03}" for p in range(256)]
-    await store.write(leases.prepare_leases, names)
+    await store.write(cluster_leases.prepare_leases, names)
     taken = await asyncio.gather(
-        *(store.write(leases.acquire_free_leases, "partition/", f"t{k}", 86, 60.0) for k in range(4))
+        *(store.write(cluster_leases.acquire_free_leases, "partition/", f"t{k}", 86, 60.0) for k in range(4))
     )
     assert sorted(name for some in taken for name in some) == sorted(set().union(*taken))
-    await store.write(leases.acquire_free_leases, "partition/", "t9", 256, 60.0)
-    held = await store.read(leases.list_leases, "partition/")
+    await store.write(cluster_leases.acquire_free_leases, "partition/", "t9", 256, 60.0)
+    held = await store.read(cluster_leases.list_leases, "partition/")
     assert len(held) == 256
     assert all(one.epoch == 1 for one in held)
 
@@ -108,7 +108,7 @@ async def test_who_could_not_renew_in_time_goes_on_as_it_was_if_nobody_wanted_th
     database, epochs, stop = Away(store), [], asyncio.Event()
     seat = Election(database, "controller", "a", 1.0)  # type: ignore[arg-type]
 
-    async def work(held: leases.ClusterLease, over: asyncio.Event) -> None:
+    async def work(held: cluster_leases.ClusterLease, over: asyncio.Event) -> None:
         epochs.append(held.epoch)
         await over.wait()
 
@@ -121,8 +121,8 @@ async def test_who_could_not_renew_in_time_goes_on_as_it_was_if_nobody_wanted_th
     await eventually(lambda: seat.is_valid, "it has the seat again")
     assert epochs == [1]
     database.away = True
-    assert await store.write(leases.release_lease, seat.lease) is None
-    assert await store.write(leases.acquire_lease, "controller", "b", 60.0) is not None
+    assert await store.write(cluster_leases.release_lease, seat.lease) is None
+    assert await store.write(cluster_leases.acquire_lease, "controller", "b", 60.0) is not None
     database.away = False
     await eventually(lambda: seat.lease is None, "another has taken it: it is over at once")
     stop.set()
@@ -131,10 +131,10 @@ async def test_who_could_not_renew_in_time_goes_on_as_it_was_if_nobody_wanted_th
 
 
 async def test_who_joins_lacks_a_share_until_others_have_let_theirs_go(store: Store) -> None:
-    await store.write(sharing.create_partition_leases)
+    await store.write(partitions.create_partition_leases)
 
-    async def tend(name: str, members: int, drained: dict[int, int]) -> sharing.PartitionShare:
-        return await store.write(sharing.share_partitions, name, members, drained, 60.0)
+    async def tend(name: str, members: int, drained: dict[int, int]) -> partitions.PartitionShare:
+        return await store.write(partitions.share_partitions, name, members, drained, 60.0)
 
     first = await tend("a", 1, {})
     assert (len(first.partitions), first.surplus, first.lacking) == (256, (), False)
@@ -145,12 +145,12 @@ async def test_who_joins_lacks_a_share_until_others_have_let_theirs_go(store: St
     await tend("a", 3, {p: first.partitions[p] for p in first.surplus})
     second, third = await tend("b", 3, {}), await tend("c", 3, {})
     assert [(len(one.partitions), one.lacking) for one in (second, third)] == [(86, False), (84, False)]
-    kept = await store.write(sharing.keep_partitions, "b", [min(second.partitions)], {}, 60.0)
+    kept = await store.write(partitions.keep_partitions, "b", [min(second.partitions)], {}, 60.0)
     assert len(kept.surplus) == 85
 
 
 async def test_a_node_takes_at_once_what_it_has_offered_itself(store: Store, monkeypatch) -> None:
-    monkeypatch.setattr("headwater.cluster.by_postgres.LOOK", 3600.0)
+    monkeypatch.setattr("headwater.cluster.transport.postgres_transport.LOOK", 3600.0)
     came: asyncio.Queue[int] = asyncio.Queue()
 
     class Holder:

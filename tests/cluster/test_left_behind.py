@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from cluster_in_process import streams_at
 
-from headwater.cli.cluster_demo import DemoPlan, _keep_logs, _make_verdict, _wait_until_idle
-from headwater.cluster.left import StreamBacklog, list_backlog
-from headwater.cluster.reckoning import RunAudit
-from headwater.cluster.servers import NatsServer, nats_server
-from headwater.cluster.streams import STORER_CONSUMER
+from headwater.cli.commands.cluster_demo import DemoPlan, _keep_logs, _make_verdict, _wait_until_idle
+from headwater.cluster.demo.audit import RunAudit
+from headwater.cluster.demo.servers import NatsServer, nats_server
+from headwater.cluster.transport.nats_streams import STORER_CONSUMER, StreamBacklog, list_backlog
 from headwater.errors import ClusterError
 from headwater.store.store import Store
 
@@ -40,7 +39,7 @@ async def test_what_is_left_is_told_by_stream_and_consumer(nats: NatsServer, pre
 async def test_a_run_that_does_not_come_to_rest_says_what_is_left_and_where_the_logs_are(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.cli.cluster_demo.PATIENCE", 1.5)
+    monkeypatch.setattr("headwater.cli.commands.cluster_demo.PATIENCE", 1.5)
     with nats_server(tmp_path) as broker:
         async with streams_at(broker.url, "", "us") as streams:
             await streams.context.publish("res.7", b"that no storer takes")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nats.js.api import StreamConfig
 
-from headwater.cluster.by_nats import NatsJobSender
-from headwater.cluster.link import connect_nats
-from headwater.cluster.streams import IDENTITY_KEY, STORER_CONSUMER, NatsStreams
-from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.transport.nats_connection import connect_nats
+from headwater.cluster.transport.nats_dispatch import NatsJobSender
+from headwater.cluster.transport.nats_streams import IDENTITY_KEY, STORER_CONSUMER, NatsStreams
 from headwater.store.store import Store
 
 

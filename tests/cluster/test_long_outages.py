@@ -24,9 +24,9 @@ from cluster_in_process import all_matched
 from cluster_processes import Processes, processes
 from full_disks import fill, needs_root, small_disk
 
-from headwater.cluster.reckoning import audit_run
-from headwater.cluster.servers import NatsServer, nats_server
-from headwater.lab.farm.server import Farm
+from headwater.cluster.demo.audit import audit_run
+from headwater.cluster.demo.servers import NatsServer, nats_server
+from headwater.farm.farm import Farm
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

@@ -13,15 +13,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.cluster import messages
-from headwater.cluster.carried import decode_results, encode_results
 from headwater.cluster.items import Announced, read_announced
-from headwater.cluster.messages import FetchResult, Grant, Hello, Job, MemberReport, ProxiedRequest, StoredLesson
 from headwater.cluster.out import read_batch
-from headwater.fetch.errand import RemoteReply, RemoteRequest
-from headwater.fetch.journey import Handover
+from headwater.cluster.transport import wire_messages
+from headwater.cluster.transport.codec import decode_results, encode_results
+from headwater.cluster.transport.wire_messages import (
+    FetchResult,
+    Grant,
+    Hello,
+    Job,
+    MemberReport,
+    ProxiedRequest,
+    StoredLesson,
+)
+from headwater.fetch.http.redirects import Handover
+from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Document, Enclosure, Ending, Entry, Hints, Item, Known, Outcome, Refresh, Source, Validators
-from headwater.node.learning import Lesson
+from headwater.node.crawl.lessons import Lesson
 from headwater.store.values import Delivery, OutboxEntry
 
 KEPT = Path(__file__).with_name("messages_kept.json")
@@ -58,10 +66,10 @@ ITEM = Item(7, "tag:1", "0a", "Täglich & neu", "https://one.example/1", 1_000.0
 DELIVERY = Delivery(1, 2, "News", 3, 4, "email", "ann@example.org", 5.0, 6.0, "failed", "b", 2, 7.0, "later")
 
 SAMPLES: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
-    "a job": (JOB, messages.read_job),
+    "a job": (JOB, wire_messages.read_job),
     "a job handed on": (
         Job(7, 8, 9, URL, "moved", way=Handover(URL, "https://two.example/", 1.0, 0.5, True, 1, 10, 0.25)),
-        messages.read_job,
+        wire_messages.read_job,
     ),
     "an errand": (
         Job(
@@ -72,15 +80,18 @@ SAMPLES: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
             "a person asks",
             errand=ProxiedRequest(RemoteRequest(URL, {"Accept": "*/*"}, 5.0, 1 << 20, True), "_INBOX.x"),
         ),
-        messages.read_job,
+        wire_messages.read_job,
     ),
     "results": ([RESULT], decode_results),
     "results, compressed": ([RESULT] * 60, decode_results),
-    "what is learned": ([StoredLesson(5, LESSON, True, True)], messages.read_lessons),
-    "an answer": (RemoteReply(200, (("ETag", '"a"'),), b"body", 9, 0.5, None, "", None), messages.read_reply),
-    "a failure": (RemoteReply(None, ending=Ending.THROTTLED, message="not now", retry_after=60.0), messages.read_reply),
-    "a greeting": (Hello(REPORT, {1: 2}, True), messages.read_hello),
-    "partitions": (Grant({1: 2}, (1,), 60.0, 5, 2_000.0, "slow", True), messages.read_grant),
+    "what is learned": ([StoredLesson(5, LESSON, True, True)], wire_messages.read_lessons),
+    "an answer": (RemoteReply(200, (("ETag", '"a"'),), b"body", 9, 0.5, None, "", None), wire_messages.read_reply),
+    "a failure": (
+        RemoteReply(None, ending=Ending.THROTTLED, message="not now", retry_after=60.0),
+        wire_messages.read_reply,
+    ),
+    "a greeting": (Hello(REPORT, {1: 2}, True), wire_messages.read_hello),
+    "partitions": (Grant({1: 2}, (1,), 60.0, 5, 2_000.0, "slow", True), wire_messages.read_grant),
     "an item": ([Announced(OutboxEntry(11, "new", ITEM, 2_000.0), 10)], read_announced),  # alone, once
     "deliveries": ([DELIVERY], read_batch),
 }
@@ -91,7 +102,7 @@ def written(name: str) -> bytes:
     if name.startswith("results"):
         [(_, body)] = encode_results(value, 1 << 20)
         return body
-    return messages.encode(value)
+    return wire_messages.encode(value)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -116,7 +127,7 @@ def test_a_field_that_a_later_version_sends_is_no_hindrance(name: str) -> None:
     value, read = SAMPLES[name]
     if name == "an errand":
         value = Job(-3, 8, 0, URL, "a person asks", errand=ProxiedRequest(RemoteRequest(URL, {}), "_INBOX.x"))
-    body = messages.encode(value)
+    body = wire_messages.encode(value)
     assert read(msgspec.msgpack.encode(_with_more(msgspec.msgpack.decode(body)))) == value
 
 

@@ -10,19 +10,19 @@ import pytest
 from cluster_in_process import roles, settings, streams_at
 
 from headwater.cluster import roles as cluster_roles
-from headwater.cluster.leading import load_leader_status
-from headwater.cluster.messages import Job
-from headwater.cluster.node import SharedNode
-from headwater.cluster.outage import TerminalOutage
-from headwater.cluster.partition import partition_of
-from headwater.cluster.servers import NatsServer
-from headwater.cluster.status import MemberStatus, read_cluster_status
-from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.cluster_status import MemberStatus, read_cluster_status
+from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.leader import load_leader_status
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.shared_node import SharedNode
+from headwater.cluster.terminal_outage import TerminalOutage
+from headwater.cluster.transport.wire_messages import Job
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Outcome
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.cluster_metrics import ClusterCollector
+from headwater.web.metrics import ClusterCollector
 
 FEEDS = 12
 WINDOW = 100  # so many items that a burst in the farm's hurried time does not look like dates made at the request

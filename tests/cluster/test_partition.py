@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from headwater.cluster.partition import PARTITIONS, partition_of, partition_of_domain
+from headwater.cluster.leases.partitions import PARTITIONS, partition_of, partition_of_domain
 
 GOLDEN = {
     "https://example.org/feed": 181,

@@ -13,10 +13,10 @@ import pytest
 from cluster_in_process import all_matched, roles, settings
 from structlog.testing import capture_logs
 
-from headwater.cluster.link import connect_nats
-from headwater.cluster.servers import NatsServer, nats_server
+from headwater.cluster.demo.servers import NatsServer, nats_server
+from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.web_node import WebNode
-from headwater.fetch.discover import discover_candidates
+from headwater.fetch.discovery import discover_candidates
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

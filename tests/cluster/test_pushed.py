@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 from cluster_in_process import result
 
-from headwater.cluster import pushed, sharing
-from headwater.cluster.messages import FetchResult
-from headwater.cluster.storer import ClusterIngest
-from headwater.node.courtesy import Politeness
-from headwater.schedule.manners import SAFETY_POLL
+from headwater.cluster.cluster_ingest import ClusterIngest
+from headwater.cluster.leases import partitions
+from headwater.cluster.transport.wire_messages import FetchResult
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.websub import hub_watch
+from headwater.schedule.politeness.rules import SAFETY_POLL
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, WebSubLease
 
@@ -30,21 +31,21 @@ async def test_a_pushed_feed_is_asked_seldom_until_its_hub_ends(store: Store) ->
     urls = ["https://pushed.example/feed", "https://other.example/feed"]
     now = time.time()
     one, other = [added.feed.id for added in await store.add_feeds([NewFeed(url) for url in urls], now)]
-    await store.write(sharing.create_partition_leases)
+    await store.write(partitions.create_partition_leases)
     courtesy = Politeness(np.random.default_rng(1), least=1.0)
     storer = ClusterIngest(store, courtesy)
     await storer.save_results([with_hub(result(one, urls[0], now - 10, "a"), HUB)])
     await store.subscriptions.add([WebSubLease(one, "key", HUB, urls[0], "secret", due=now)])
     assert await store.subscriptions.claim(now, now + 600, now + 600)
     assert await store.subscriptions.confirm("key", urls[0], now, now + 1000, now + 800) == one
-    assert await pushed.follow_pushed_feeds(store, courtesy) == set()
+    assert await hub_watch.follow_pushed_feeds(store, courtesy) == set()
     both = [result(feed, url, now, "a") for feed, url in zip((one, other), urls, strict=True)]
     await storer.save_results([with_hub(one, HUB) for one in both])
     known = await store.known([one, other])
     assert (known[one].next_refresh or 0) >= now + SAFETY_POLL
     assert (known[other].next_refresh or 0) < now + SAFETY_POLL / 2
     await store.subscriptions.end(one, "silent", "It did not push.", now + 1000)
-    assert await pushed.follow_pushed_feeds(store, courtesy) == {one}  # whoever decides reconsiders it
+    assert await hub_watch.follow_pushed_feeds(store, courtesy) == {one}  # whoever decides reconsiders it
     assert courtesy.pushed_feeds == set()
 
 
@@ -52,7 +53,7 @@ async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_store
     url, now = "https://pushed.example/feed", time.time()
     [added] = await store.add_feeds([NewFeed(url)], now)
     feed = added.feed.id
-    await store.write(sharing.create_partition_leases)
+    await store.write(partitions.create_partition_leases)
     courtesy = Politeness(np.random.default_rng(1), least=1.0)
     storer = ClusterIngest(store, courtesy)
     await storer.save_results([with_hub(result(feed, url, now - 20_000, "a"), HUB)])

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from databases import sqlite_url
-from headwater.cluster.reckoning import RunAudit, audit_run, describe_overlaps
+from headwater.cluster.demo.audit import RunAudit, audit_run, describe_overlaps
+from headwater.farm.farm import Farm
+from headwater.farm.request_log import LoggedRequest, RequestLog
 from headwater.formats import read
-from headwater.lab.farm.log import LoggedRequest, RequestLog
-from headwater.lab.farm.server import Farm
 from headwater.model import Ending, Outcome
 from headwater.novelty import judge
 from headwater.store.store import Store

@@ -12,14 +12,14 @@ import pytest
 from cluster_in_process import LEASE, roles, settings, streams_at
 
 from headwater.cluster import membership
-from headwater.cluster.by_nats import find_carrier
-from headwater.cluster.link import connect_nats, redact_address
+from headwater.cluster.cluster_status import read_cluster_status
+from headwater.cluster.demo.servers import NatsServer, nats_server
+from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.membership import Membership
-from headwater.cluster.node import SharedNode
 from headwater.cluster.roles import ROLES
-from headwater.cluster.servers import NatsServer, nats_server
-from headwater.cluster.status import read_cluster_status
-from headwater.cluster.timing import LeaseTiming
+from headwater.cluster.shared_node import SharedNode
+from headwater.cluster.transport.nats_connection import connect_nats, redact_address
+from headwater.cluster.transport.nats_dispatch import find_carrier
 from headwater.errors import ClusterError, SettingsError, StoreError
 from headwater.store.store import Store
 

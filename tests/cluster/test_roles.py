@@ -8,9 +8,9 @@ import pytest
 from cluster_in_process import all_matched
 from cluster_processes import processes
 
-from headwater.cluster.reckoning import audit_run
-from headwater.cluster.servers import NatsServer
-from headwater.store import leases
+from headwater.cluster.demo.audit import audit_run
+from headwater.cluster.demo.servers import NatsServer
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -37,7 +37,7 @@ async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_
         running.start("processor2", "processor", DATABASE=url)
 
         async def all_there() -> bool:
-            return len(await store.read(leases.list_members, 9.0)) >= 8
+            return len(await store.read(cluster_leases.list_members, 9.0)) >= 8
 
         await eventually(all_there, "everybody has joined")
         for name in ("terminal1", "controller1", "storer1", "processor1"):

@@ -13,10 +13,10 @@ from cluster_in_process import all_matched, roles, settings, streams_at
 from cluster_processes import processes
 from sqlalchemy import text
 
-from headwater.cluster.messages import encode, read_grant
-from headwater.cluster.reckoning import audit_run
-from headwater.cluster.servers import NatsServer
-from headwater.store.migrate import HEAD
+from headwater.cluster.demo.audit import audit_run
+from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.transport.wire_messages import encode, read_grant
+from headwater.store.database.migrate import HEAD
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

@@ -13,13 +13,13 @@ from cluster_in_process import roles, settings
 from sqlalchemy import Connection, select
 
 from databases import PostgresServer, sqlite_url
-from headwater.cluster.node import SharedNode
-from headwater.cluster.servers import NatsServer
+from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.shared_node import SharedNode
 from headwater.cluster.web_node import WebNode
-from headwater.lab.farm.server import Farm
+from headwater.farm.farm import Farm
 from headwater.node.node import Node
-from headwater.store.publish_tables import delivery
-from headwater.store.tables import feed, hit, item
+from headwater.store.schema.feed_tables import feed, hit, item
+from headwater.store.schema.publication_tables import delivery
 from headwater.store.values import NewFeed
 
 FEEDS = 8

@@ -7,8 +7,8 @@ import time
 from cluster_in_process import LEASE, all_matched
 from cluster_processes import processes
 
-from headwater.cluster.reckoning import audit_run
-from headwater.store import leases
+from headwater.cluster.demo.audit import audit_run
+from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -21,8 +21,8 @@ async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_o
     await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
 
     async def partitions() -> dict[str, int]:
-        now = await store.read(leases.read_database_time)
-        held = [one.holder for one in await store.read(leases.list_leases, "partition/") if one.until > now]
+        now = await store.read(cluster_leases.read_database_time)
+        held = [one.holder for one in await store.read(cluster_leases.list_leases, "partition/") if one.until > now]
         return {name: held.count(name) for name in set(held)}
 
     with processes(DATABASE=url, CLUSTER_LEASE=LEASE) as running:
@@ -35,14 +35,14 @@ async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_o
         await eventually(balanced, "each has half of the partitions")
         asked = len(made.log)
         await eventually(lambda: len(made.log) > asked + 8, "feeds are refreshed")
-        leader = (await store.read(leases.list_leases, "controller"))[0].holder
+        leader = (await store.read(cluster_leases.list_leases, "controller"))[0].holder
         other = "b" if leader == "a" else "a"
         running.kill(leader)
 
         async def took_over() -> bool:
             return (
                 await partitions() == {other: 256}
-                and (await store.read(leases.list_leases, "controller"))[0].holder == other
+                and (await store.read(cluster_leases.list_leases, "controller"))[0].holder == other
             )
 
         await eventually(took_over, "the other has everything and leads")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cluster_in_process import LEASE, settings
 
-from headwater.cluster.node import SharedNode
+from headwater.cluster.shared_node import SharedNode
 from headwater.errors import SettingsError
 from headwater.settings import Settings
 

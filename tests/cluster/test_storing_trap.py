@@ -9,10 +9,10 @@ import killed_storer
 import pytest
 from cluster_in_process import publish, result, roles, settings, streams_at
 
-from headwater.cluster.by_nats import find_carrier
+from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.items import Followed
 from headwater.cluster.membership import Membership
-from headwater.cluster.servers import NatsServer
+from headwater.cluster.transport.nats_dispatch import find_carrier
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.cluster.messages import Grant
-from headwater.cluster.tenancy import Holdings
+from headwater.cluster.leases.holdings import Holdings
+from headwater.cluster.transport.wire_messages import Grant
 
 LEASE, FETCH, PAUSE = 6.0, 3.0, 1.0
 P = 7  # any partition

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import StrategyError
 from headwater.estimate import ESTIMATORS
-from headwater.estimate.base import DAY, HOUR, Estimator, Ragged
+from headwater.estimate.estimator import DAY, HOUR, Estimator, Ragged
 
 EPOCH = 20_000 * DAY + 5 * HOUR
 FEEDS = 6

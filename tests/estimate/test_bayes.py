@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from headwater.estimate.base import DAY, Ragged
-from headwater.estimate.bayes import Bayes, expect_given_at_least
-from headwater.estimate.rhythm import WeekRhythm, to_own_time
+from headwater.estimate.estimator import DAY, Ragged
+from headwater.estimate.models.bayes import Bayes, expect_given_at_least
+from headwater.estimate.models.week_rhythm import WeekRhythm, to_own_time
 
 ROW, NO, YES = np.array([0]), np.array([False]), np.array([True])
 

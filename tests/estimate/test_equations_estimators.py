@@ -7,20 +7,14 @@ import pytest
 from scipy import stats
 
 from headwater.errors import SettingsError
-from headwater.estimate.base import DAY, HOUR, Ragged
-from headwater.estimate.hourly import HourlyRate
-from headwater.estimate.hybrid import HybridRate
-from headwater.estimate.kmeans import kmeans
-from headwater.estimate.learned_once import LearnedOnce, compute_mean_gap
-from headwater.estimate.learner import estimate_first_rate
-from headwater.estimate.likelihood import Likelihood, log_likelihood_gradient, maximise_likelihood
-from headwater.estimate.moving_average import MovingAverage
-from headwater.estimate.pattern import ClusterPattern
-from headwater.estimate.periodic import PeriodicRate
+from headwater.estimate.clustering import kmeans
+from headwater.estimate.estimator import DAY, HOUR, Ragged, estimate_first_rate
+from headwater.estimate.models.cluster_pattern import ClusterPattern
+from headwater.estimate.models.hour_histogram import HourlyRate, PostRate
+from headwater.estimate.models.likelihood import Likelihood, log_likelihood_gradient, maximise_likelihood
+from headwater.estimate.models.mean_gap import LearnedOnce, MovingAverage, compute_mean_gap
+from headwater.estimate.models.smoothing import AdaptiveSmoothing, HybridRate, PeriodicRate, SingleRate
 from headwater.estimate.poisson import expect_shown, poisson_pmf, poisson_tail
-from headwater.estimate.post_rate import PostRate
-from headwater.estimate.single import SingleRate
-from headwater.estimate.smoothed import AdaptiveSmoothing
 
 ROW, NO = np.array([0]), np.array([False])
 

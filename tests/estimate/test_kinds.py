@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.estimate.base import DAY, HOUR, MINUTE
-from headwater.estimate.kinds import (
+from headwater.estimate.estimator import DAY, HOUR, MINUTE
+from headwater.novelty.feed_kinds import (
     CLOCK_TOLERANCE,
     EARLIEST,
     FeedKind,

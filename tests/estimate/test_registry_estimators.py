@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import SettingsError
 from headwater.estimate import ESTIMATORS, load
-from headwater.estimate.single import SingleRate
+from headwater.estimate.models.smoothing import SingleRate
 
 
 def test_every_name_leads_to_its_class() -> None:
@@ -16,7 +16,7 @@ def test_every_name_leads_to_its_class() -> None:
 
 
 def test_an_own_estimator_is_loaded_by_module_and_name() -> None:
-    assert load("headwater.estimate.single:Single") is SingleRate
+    assert load("headwater.estimate.models.smoothing:Single") is SingleRate
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ def test_an_own_estimator_is_loaded_by_module_and_name() -> None:
         ("singel", "Did you mean single"),
         ("???", "Known are: "),
         ("no.such.module:Name", "cannot be imported"),
-        ("headwater.estimate.single:Nothing", "has no Nothing"),
-        ("headwater.estimate.base:Ragged", "is no Estimator"),
+        ("headwater.estimate.models.smoothing:Nothing", "has no Nothing"),
+        ("headwater.estimate.estimator:Ragged", "is no Estimator"),
     ],
 )
 def test_a_wrong_name_is_answered_with_what_to_do(spec: str, says: str) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.estimate import ESTIMATORS
-from headwater.estimate.base import DAY, Estimator, Ragged
+from headwater.estimate.estimator import DAY, Estimator, Ragged
 
 LONGEST = 31 * DAY
 AT_ONCE = sorted(name for name, kind in ESTIMATORS.items() if kind.time_until is not Estimator.time_until)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.fetch.deadlines import Deadlines
+from headwater.fetch.http.deadlines import Deadlines
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hostile import HostileServer, answer, feed, redirect
 
 from headwater.errors import AddressError, InputError, NotAFeed, Unreachable
 from headwater.fetch.client import Fetcher
-from headwater.fetch.discover import FeedCandidate, discover_candidates
+from headwater.fetch.discovery import FeedCandidate, discover_candidates
 
 ATOM = b'<feed xmlns="http://www.w3.org/2005/Atom"><title>Atom</title><id>urn:x</id></feed>'
 JSON = b'{"version": "https://jsonfeed.org/version/1.1", "title": "Json", "items": []}'

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.fetch.client import Fetcher
-from headwater.fetch.hosts import HostGate, HostSlots, registered_domain
+from headwater.fetch.http.host_gate import HostGate, HostSlots, registered_domain
 
 
 @pytest.mark.parametrize(

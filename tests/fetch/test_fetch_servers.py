@@ -19,8 +19,8 @@ from hostile import RSS, HostileServer, Request, answer, feed, read_titles, redi
 
 from headwater.errors import Unreachable
 from headwater.fetch.client import Fetcher
-from headwater.fetch.encodings import decode_body
-from headwater.fetch.journey import MAX_REDIRECTS
+from headwater.fetch.http.content_encoding import decode_body
+from headwater.fetch.http.redirects import MAX_REDIRECTS
 from headwater.model import Ending, Validators
 
 OLD = Validators('"old"')

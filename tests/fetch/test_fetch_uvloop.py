@@ -14,7 +14,7 @@ import uvloop
 from hostile import HostileServer, read_titles
 
 from headwater.fetch.client import Fetcher
-from headwater.fetch.reader import DocumentReader
+from headwater.fetch.reading.document_reader import DocumentReader
 from headwater.formats import read
 
 Scenario = Callable[..., Awaitable[None]]

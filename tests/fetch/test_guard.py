@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import AddressError
 from headwater.fetch.client import Fetcher
-from headwater.fetch.guard import REFUSAL, AddressBlocked, AddressGuard, is_public, parse_literal_address
+from headwater.fetch.http.address_guard import REFUSAL, AddressBlocked, AddressGuard, is_public, parse_literal_address
 from headwater.model import Ending
 
 PRIVATE = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.fetch.links import FeedCandidate, read_page_links
+from headwater.fetch.page_links import FeedCandidate, read_page_links
 
 PAGE = """<!doctype html><html><head><title> The  Daily
  Page </title><base href="/blog/">

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.fetch.push import add_header_links, has_valid_signature
+from headwater.fetch.http.headers import add_header_links, has_valid_signature
 from headwater.model import Document
 
 OWN = Document("atom", hub=("https://hub.example/own",), self="https://example.org/own")

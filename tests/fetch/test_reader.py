@@ -16,7 +16,7 @@ from misbehaviour import misbehave
 
 from headwater.errors import NotAFeed
 from headwater.fetch.client import Fetcher
-from headwater.fetch.reader import LARGE, DocumentReader, is_heavy
+from headwater.fetch.reading.document_reader import LARGE, DocumentReader, is_heavy
 from headwater.formats import read
 from headwater.model import Ending
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headwater.formats.dates import parse_date
+from headwater.formats.values.dates import parse_date
 
 
 def utc(*parts: int) -> float:

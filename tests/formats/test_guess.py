@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.formats import read
-from headwater.formats.guess import guess_encoding
+from headwater.formats.values.encodings import guess_encoding
 
 SENTENCES = {
     "euc_jp": "今日は港に大きな船が着きました。明日は雨になるそうです。",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.formats.html import HtmlCleaner, get_nh3_cleaner
+from headwater.formats.values.html import HtmlCleaner, get_nh3_cleaner
 
 BASE = "https://example.org/a/feed?x=1"
 

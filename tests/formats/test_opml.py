@@ -12,7 +12,7 @@ from lxml import etree
 
 from headwater.errors import InputError
 from headwater.formats.opml import Outline, read_opml
-from headwater.formats.text import replace_forbidden
+from headwater.formats.values.text import replace_forbidden
 from headwater.formats.write import write_opml
 
 LIST = b"""<?xml version="1.0"?><opml version="1.1"><head><title>Mine</title></head><body>

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.formats.urls import normalise_url
+from headwater.formats.values.links import normalise_url
 
 
 @pytest.mark.parametrize(

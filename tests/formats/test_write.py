@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from headwater.formats import read_to_keep as read
-from headwater.formats.text import replace_forbidden
+from headwater.formats.values.text import replace_forbidden
 from headwater.formats.write import write_atom, write_json, write_rss
 from headwater.model import Document, Enclosure, Entry, Hints, Source
 

@@ -6,7 +6,7 @@ holds, because then `docs/lab.md` tells something that is no longer so.
 
 from __future__ import annotations
 
-from headwater.lab.experiments.base import ExperimentResult
+from headwater.lab.experiment import ExperimentResult
 
 Known = dict[str, str]  # the statement as it is printed, and why it does not hold
 

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.lab.cycles import CycleSettings, CycleWorld, draw_cycle_world, make_rng, make_trace_world, run_cycles
-from headwater.lab.traces import Trace
-from headwater.schedule.base import Bools, Budget, Choice, Observed, Strategy, Table
+from headwater.lab.simulation.cycles import (
+    CycleSettings,
+    CycleWorld,
+    draw_cycle_world,
+    make_rng,
+    make_trace_world,
+    run_cycles,
+)
+from headwater.lab.traces.trace import Trace
+from headwater.schedule.strategy import Bools, Budget, Choice, Observed, Strategy, Table
 
 SMALL = CycleSettings(feeds=7, window=4, warmup=5, measured=12)
 

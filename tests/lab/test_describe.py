@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from headwater.errors import QueryError, TraceError
-from headwater.estimate.base import DAY
-from headwater.lab import activity, habits, powerlaw, topics
-from headwater.lab.clusters import cluster_patterns, hour_shares
-from headwater.lab.conditions import compile_condition
-from headwater.lab.cycles import make_rng
-from headwater.lab.describe import describe_trace
-from headwater.lab.traces import Trace, load_trace
-from headwater.lab.worlds import SIX_SHAPES, WorldSettings, draw_world, join_times
+from headwater.estimate.estimator import DAY
+from headwater.lab.description import activity, description, publication_habits
+from headwater.lab.description.description import cluster_patterns, describe_trace, hour_shares
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.traces import trace_queries
+from headwater.lab.traces.synthetic_world import SIX_SHAPES, WorldSettings, draw_world, join_times
+from headwater.lab.traces.trace import Trace, load_trace
+from headwater.lab.traces.trace_queries import compile_condition
 
 HOUR = 3600.0
 
@@ -83,10 +83,10 @@ def test_the_exponent_of_a_power_law_is_found_by_likelihood(exponent: float) -> 
     support = np.arange(1, 1001)
     chance = support**-exponent / (support**-exponent).sum()
     counts = make_rng(3).choice(support, 8000, p=chance)
-    law = powerlaw.fit_power_law(counts)
+    law = description.fit_power_law(counts)
     assert law is not None
     assert law.likelihood == pytest.approx(exponent, abs=0.05)
-    assert powerlaw.fit_power_law(np.array([1, 2, 3])) is None
+    assert description.fit_power_law(np.array([1, 2, 3])) is None
 
 
 def test_habits_are_named_by_their_rules() -> None:
@@ -98,20 +98,20 @@ def test_habits_are_named_by_their_rules() -> None:
         "sliced": [day * DAY + minute * 1200 for day in range(200) for minute in range(9)],
         "chunked": [day * DAY + second for day in range(0, 200, 2) for second in range(5)],
     }
-    named = habits.classify_habits(Trace.from_lists([sorted(times) for times in feeds.values()]))
-    assert [habits.HABITS[k] for k in named] == list(feeds)
+    named = publication_habits.classify_habits(Trace.from_lists([sorted(times) for times in feeds.values()]))
+    assert [publication_habits.HABITS[k] for k in named] == list(feeds)
 
 
 def test_a_feed_that_gives_old_titles_new_dates_is_written_on_the_fly() -> None:
     times = list(np.arange(0, 40) * HOUR)
     trace = titled([times], [f"item {k % 4}" for k in range(40)], [""] * 40)
-    assert habits.HABITS[habits.classify_habits(trace)[0]] == "on-the-fly"
+    assert publication_habits.HABITS[publication_habits.classify_habits(trace)[0]] == "on-the-fly"
 
 
 def test_subjects_come_from_names_and_categories() -> None:
     trace = titled([[1.0, 2.0], [3.0], [4.0]], ["a", "b", "c", "d"], ["Sport;Health", "", "money market", ""])
     trace = Trace(("x", "y", "the climate blog"), trace.offsets, trace.times, trace.titles, trace.categories)
-    found = topics.find_subjects(trace)
+    found = trace_queries.find_subjects(trace)
     assert {name: which.tolist() for name, which in found.items() if which.any()} == {
         "sport": [True, False, False],
         "health": [True, False, False],
@@ -122,13 +122,13 @@ def test_subjects_come_from_names_and_categories() -> None:
 
 def test_a_standing_query_gives_every_feed_its_selectivity() -> None:
     trace = titled([[1.0, 2.0, 3.0, 4.0], [5.0], []], ["Rain today", "sun", "rain; again", "x", "train"], [""] * 5)
-    kept = topics.match_items(trace, topics.KeywordQuery.from_words("RAIN"))
+    kept = trace_queries.match_items(trace, trace_queries.KeywordQuery.from_words("RAIN"))
     assert kept.tolist() == [True, False, True, False, False]
-    assert topics.share_matched(trace, kept).tolist() == [0.5, 0.0, 0.0]
+    assert trace_queries.share_matched(trace, kept).tolist() == [0.5, 0.0, 0.0]
     with pytest.raises(TraceError, match="neither titles nor categories"):
-        topics.match_items(Trace.from_lists([[1.0]]), topics.KeywordQuery.from_words("rain"))
+        trace_queries.match_items(Trace.from_lists([[1.0]]), trace_queries.KeywordQuery.from_words("rain"))
     with pytest.raises(TraceError, match="without words"):
-        topics.KeywordQuery.from_words(" ")
+        trace_queries.KeywordQuery.from_words(" ")
 
 
 def test_duplicates_within_a_feed_and_across_feeds_are_counted_apart() -> None:
@@ -180,7 +180,7 @@ def test_a_real_trace_is_described(shared_data: Path) -> None:
 
 def test_conditions_of_the_query_language_choose_items_of_a_trace() -> None:
     trace = titled([[1.0, 2.0, 3.0]], ["Rain in Spain", "sun", "Stormy"], ["", "weather; rain", "sport"])
-    kept = topics.match_items(trace, compile_condition('TITLE CONTAINS "rain" OR CATEGORY = "rain"'))
+    kept = trace_queries.match_items(trace, compile_condition('TITLE CONTAINS "rain" OR CATEGORY = "rain"'))
     assert kept.tolist() == [True, True, False]
     with pytest.raises(QueryError):
         compile_condition("TITLE CONTAINS")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.estimate.fixed import FixedRate
-from headwater.lab.cycles import make_rng
-from headwater.lab.estimation import (
+from headwater.estimate.models.fixed import FixedRate
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.simulation.estimator_error import (
     CYCLE_SECONDS,
     CYCLES_PER_DAY,
     average_day,

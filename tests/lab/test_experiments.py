@@ -12,8 +12,8 @@ import pytest
 from findings import ON_NEWS, SYNTHETIC, surprises
 
 from headwater.errors import TraceError
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, ignore_progress
 from headwater.lab.experiments import MODULES, load_experiment, two_steps
-from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, ignore_progress
 from headwater.lab.report import ReportSection, render_report, run_section
 
 

@@ -14,9 +14,9 @@ import pytest
 from multidict import CIMultiDictProxy
 
 from headwater.errors import InputError
-from headwater.lab.farm.server import Farm
-from headwater.lab.farm.world import BLOCK, compute_postings
-from headwater.lab.shapes import DAY
+from headwater.farm.farm import Farm
+from headwater.farm.timeline import BLOCK, compute_postings
+from headwater.lab.traces.daily_shapes import DAY
 
 Start = Callable[..., Awaitable[Farm]]
 NOON = 1_800_014_400.0  # a standing wall clock; any moment would do

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import feedparser
 import pytest
 
+from headwater.farm.farm import Farm
 from headwater.formats import read
-from headwater.lab.farm.server import Farm
 
 NOON = 1_800_014_400.0
 

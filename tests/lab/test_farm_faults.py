@@ -16,8 +16,8 @@ import pytest
 import zstandard
 
 from headwater.errors import InputError
-from headwater.lab.farm.faults import KINDS, MIXED, Fault, parse_faults
-from headwater.lab.farm.server import Farm
+from headwater.farm.farm import Farm
+from headwater.farm.faults import KINDS, MIXED, Fault, parse_faults
 
 Start = Callable[..., Awaitable[Farm]]
 LIMIT = 8 << 20

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.lab.farm.words import TOPICS, make_text
-from headwater.lab.farm.world import BLOCK, RATES, FarmTimeline, compute_postings, make_profile
-from headwater.lab.shapes import DAY
+from headwater.farm.sample_text import TOPICS, make_text
+from headwater.farm.timeline import BLOCK, RATES, FarmTimeline, compute_postings, make_profile
+from headwater.lab.traces.daily_shapes import DAY
 
 moments = st.floats(0, 3 * BLOCK)
 seeds = st.integers(0, 2**40)

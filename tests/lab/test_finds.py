@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.lab.cycles import make_rng
-from headwater.lab.finds import find_next_poll, score_finds
-from headwater.lab.replay import ReplaySettings, replay_trace
-from headwater.lab.traces import Trace
-from headwater.lab.worlds import MONDAY, WorldSettings, draw_world
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.simulation.replay import ReplaySettings, replay_trace
+from headwater.lab.simulation.scores import find_next_poll, score_finds
+from headwater.lab.traces.synthetic_world import MONDAY, WorldSettings, draw_world
+from headwater.lab.traces.trace import Trace
 from headwater.schedule import STRATEGIES
 
 WHOLE = ReplaySettings(window=2, history_days=0, warmup_days=0)

@@ -86,8 +86,8 @@ def test_an_option_the_experiment_has_no_use_for_is_taken_and_said_in_the_notes(
 
 
 OWN = """
-from headwater.schedule.fix import Fix1d
-from headwater.schedule.uniform import Uniform
+from headwater.schedule.strategies.learned_interval import Fix1d
+from headwater.schedule.strategies.round_robin import Uniform
 
 class Mine(Fix1d):
     name = "mine"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.lab.cycles import make_rng
-from headwater.lab.network import (
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.simulation.query_network import (
     NetworkTree,
     grow_by_place,
     grow_by_profile,

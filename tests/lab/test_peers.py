@@ -10,17 +10,17 @@ import pytest
 from pyarrow import parquet
 
 from headwater.errors import NotFound, TraceError
-from headwater.estimate.base import DAY
-from headwater.lab import equal, limits
-from headwater.lab.cycles import CycleSettings
-from headwater.lab.equal import choose_knob, replay_at_cost, sample_by_activity
+from headwater.estimate.estimator import DAY
+from headwater.lab.experiment import ExperimentResult, LabSettings, ignore_progress
 from headwater.lab.experiments import load_experiment, peers
-from headwater.lab.experiments.base import ExperimentResult, LabSettings, ignore_progress
-from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, check_bounds, run_world
-from headwater.lab.experiments.limit_plot import draw_figure
-from headwater.lab.replay import ReplaySettings
-from headwater.lab.traces import Trace, load_trace
-from headwater.schedule.mediacloud import MediaCloud
+from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, check_bounds, draw_figure, run_world
+from headwater.lab.simulation import bounds as limits
+from headwater.lab.simulation import equal_cost
+from headwater.lab.simulation.cycles import CycleSettings
+from headwater.lab.simulation.equal_cost import choose_knob, replay_at_cost, sample_by_activity
+from headwater.lab.simulation.replay import ReplaySettings
+from headwater.lab.traces.trace import Trace, load_trace
+from headwater.schedule.strategies.peer_rules import MediaCloud
 
 FIELDS = {
     "strategy",
@@ -125,7 +125,7 @@ def test_a_sample_has_slow_and_busy_feeds_as_the_whole() -> None:
 
 @pytest.mark.parametrize("name", ["open_loop", "value", "miniflux_entry_frequency"])
 def test_constants_are_first_sought_on_a_sample_of_a_large_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equal, "SAMPLE_REFRESHES", 500)
+    monkeypatch.setattr(equal_cost, "SAMPLE_REFRESHES", 500)
     rng = np.random.default_rng(4)
     trace = Trace.from_lists([np.sort(rng.uniform(0, 30 * DAY, k % 40 + 1)).tolist() for k in range(210)])
     fitted = replay_at_cost(

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import TraceError
-from headwater.estimate.base import DAY, Bools
-from headwater.lab.cycles import make_rng
-from headwater.lab.polling import simulate_polling
+from headwater.estimate.estimator import DAY, Bools
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.simulation.lossless_polling import simulate_polling
 from headwater.lab.strategies import make
-from headwater.lab.worlds import WorldSettings, draw_world
-from headwater.schedule.base import Budget, Choice, Observed, Strategy, Table
+from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
+from headwater.schedule.strategy import Budget, Choice, Observed, Strategy, Table
 
 
 class Diary(Strategy):

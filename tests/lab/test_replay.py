@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import TraceError
-from headwater.estimate.base import DAY, Floats
-from headwater.lab.cycles import make_rng
-from headwater.lab.replay import SHORTEST_INTERVAL, Replay, ReplaySettings, replay_trace
-from headwater.lab.scores import score_replay
-from headwater.lab.traces import Trace
-from headwater.lab.worlds import WorldSettings
-from headwater.lab.worlds import draw_world as draw_world
+from headwater.estimate.estimator import DAY, Floats
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.simulation.replay import SHORTEST_INTERVAL, Replay, ReplaySettings, replay_trace
+from headwater.lab.simulation.scores import score_replay
+from headwater.lab.traces.synthetic_world import WorldSettings
+from headwater.lab.traces.synthetic_world import draw_world as draw_world
+from headwater.lab.traces.trace import Trace
 from headwater.schedule import STRATEGIES
-from headwater.schedule.base import Budget, IntervalStrategy, Observed, Table
-from headwater.schedule.uniform import Uniform
+from headwater.schedule.strategies.round_robin import Uniform
+from headwater.schedule.strategy import Budget, IntervalStrategy, Observed, Table
 
 
 class Adaptive(IntervalStrategy):

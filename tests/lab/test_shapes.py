@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.lab import shapes
-from headwater.lab.shapes import DAY, Array
+from headwater.lab.traces import daily_shapes
+from headwater.lab.traces.daily_shapes import DAY, Array
 
 FAMILIES = {
-    "uniform": shapes.uniform_shape(),
-    "peaks": shapes.peak_shape(),
-    "peaks over midnight": shapes.peak_shape(at=(0.0,), width=3.0, floor=0.2),
-    "waves": shapes.wave_shape(),
-    "blended": shapes.blend_shape(shapes.peak_shape(), 0.5),
+    "uniform": daily_shapes.uniform_shape(),
+    "peaks": daily_shapes.peak_shape(),
+    "peaks over midnight": daily_shapes.peak_shape(at=(0.0,), width=3.0, floor=0.2),
+    "waves": daily_shapes.wave_shape(),
+    "blended": daily_shapes.blend_shape(daily_shapes.peak_shape(), 0.5),
 }
 
 
@@ -29,7 +29,7 @@ def test_every_shape_has_mean_one_and_is_never_negative(shape: Array) -> None:
 def test_times_follow_the_shape_slot_by_slot(shape: Array) -> None:
     rng = np.random.default_rng(7)
     days = 400
-    times = shapes.draw_poisson_times(rng, 100 / DAY, shape, 0.0, days * DAY)
+    times = daily_shapes.draw_poisson_times(rng, 100 / DAY, shape, 0.0, days * DAY)
     counts = np.bincount((times % DAY // (DAY / len(shape))).astype(int), minlength=len(shape))
     wanted = 100 * days * shape / len(shape)
     assert (counts[shape == 0] == 0).all()  # silent hours are silent
@@ -45,16 +45,16 @@ def test_times_are_sorted_and_inside_their_interval(
     seed: int, start: float, span: float, name: str, rate: float
 ) -> None:
     low, high = start * DAY, (start + span) * DAY
-    times = shapes.draw_poisson_times(np.random.default_rng(seed), rate / DAY, FAMILIES[name], low, high)
+    times = daily_shapes.draw_poisson_times(np.random.default_rng(seed), rate / DAY, FAMILIES[name], low, high)
     assert (np.diff(times) >= 0).all()
     assert ((times >= low) & (times < high)).all()
 
 
 def test_the_number_of_times_varies_as_a_poisson_process_does() -> None:
     rng = np.random.default_rng(3)
-    shape = shapes.wave_shape()
-    counts = [len(shapes.draw_poisson_times(rng, 20 / DAY, shape, 0.25 * DAY, 0.75 * DAY)) for _ in range(4000)]
-    wanted = shapes.expect_items(20 / DAY, shape, 0.25 * DAY, 0.75 * DAY)
+    shape = daily_shapes.wave_shape()
+    counts = [len(daily_shapes.draw_poisson_times(rng, 20 / DAY, shape, 0.25 * DAY, 0.75 * DAY)) for _ in range(4000)]
+    wanted = daily_shapes.expect_items(20 / DAY, shape, 0.25 * DAY, 0.75 * DAY)
     assert np.mean(counts) == pytest.approx(wanted, rel=0.03)
     assert np.var(counts) == pytest.approx(wanted, rel=0.1)
 
@@ -63,13 +63,13 @@ def test_the_number_of_times_varies_as_a_poisson_process_does() -> None:
 def test_expectations_add_up(a: float, b: float, c: float, name: str) -> None:
     a, b, c = sorted((a * DAY, b * DAY, c * DAY))
     shape = FAMILIES[name]
-    parts = shapes.expect_items(1e-3, shape, a, b) + shapes.expect_items(1e-3, shape, b, c)
-    assert parts == pytest.approx(shapes.expect_items(1e-3, shape, a, c), abs=1e-6)
+    parts = daily_shapes.expect_items(1e-3, shape, a, b) + daily_shapes.expect_items(1e-3, shape, b, c)
+    assert parts == pytest.approx(daily_shapes.expect_items(1e-3, shape, a, c), abs=1e-6)
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.78, 1.0, 2.0])
 def test_rates_have_the_power_law_asked_for(exponent: float) -> None:
-    rates = shapes.draw_power_law(np.random.default_rng(1), 200_000, 1.0, 1000.0, exponent)
+    rates = daily_shapes.draw_power_law(np.random.default_rng(1), 200_000, 1.0, 1000.0, exponent)
     assert rates.min() >= 1
     assert rates.max() <= 1000 * (1 + 1e-9)
     edges = np.geomspace(1, 1000, 13)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import SettingsError, TraceError
-from headwater.lab.experiments.base import LabSettings
+from headwater.lab.experiment import LabSettings
 from headwater.lab.sweep import SweepJob, run_jobs
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from headwater.errors import TraceError
-from headwater.lab.traces import Trace, load_trace
+from headwater.lab.traces.trace import Trace, load_trace
 
 GOOD = {
     "source": ["b", "a", "b", "c"],

@@ -48,9 +48,9 @@ from headwater.language.ast import (
     TargetClause,
     TimeUnit,
 )
-from headwater.language.clauses import SETTABLE_FIELDS
-from headwater.language.instants import parse_instant
-from headwater.language.lexer import KEYWORDS
+from headwater.language.parsing.clauses import SETTABLE_FIELDS
+from headwater.language.parsing.lexer import KEYWORDS
+from headwater.times import parse_instant
 
 TEXT = st.sampled_from([field for field in Field if field.is_text])
 DATE = st.sampled_from([Field.PUBLISHED, Field.UPDATED])

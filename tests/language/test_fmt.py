@@ -7,9 +7,9 @@ from random_scripts import predicates, statements
 
 from headwater.language import parse
 from headwater.language.ast import Condition, CreateFeed, FeedName, Query, Script, Statement
-from headwater.language.fmt import format_condition, format_script
-from headwater.language.messages import Diagnostics
-from headwater.language.parser import parse_statements
+from headwater.language.diagnostics import Diagnostics
+from headwater.language.formatter import format_condition, format_script
+from headwater.language.parsing.statements import parse_statements
 
 
 def reread(text: str) -> tuple[Statement, ...]:

@@ -10,8 +10,8 @@ from random_scripts import statements
 from headwater.errors import QueryError
 from headwater.language import Catalogue, Message, parse
 from headwater.language.ast import Script, Statement
-from headwater.language.fmt import format_script
-from headwater.language.lexer import KEYWORDS
+from headwater.language.formatter import format_script
+from headwater.language.parsing.lexer import KEYWORDS
 
 pieces = st.sampled_from(
     [

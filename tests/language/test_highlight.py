@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from headwater.language import Catalogue, parse
 from headwater.language.examples import GALLERY
-from headwater.language.fmt import format_script
-from headwater.language.highlight import SPAN_KINDS, highlight_script
+from headwater.language.formatter import format_script
+from headwater.language.highlighter import SPAN_KINDS, highlight_script
 
 
 def coloured(text: str) -> list[tuple[str, str]]:

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from headwater.language import Catalogue, parse
-from headwater.language.clauses import PLACEHOLDERS
-from headwater.language.cursor import ALL_FIELDS, CLAUSE_KEYWORDS
-from headwater.language.fmt import format_script
+from headwater.language.formatter import format_script
+from headwater.language.parsing.clauses import PLACEHOLDERS
+from headwater.language.parsing.cursor import ALL_FIELDS, CLAUSE_KEYWORDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "language.md").read_text()
 BLOCKS = re.findall(r"```headwater\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -13,8 +13,8 @@ from random_scripts import queries
 
 from headwater.language import parse, reread
 from headwater.language.ast import CreateFeed, FeedName, Query, Script
-from headwater.language.fmt import format_script
-from headwater.language.packed import VERSION, pack_statement, unpack_statement
+from headwater.language.binary_form import VERSION, pack_statement, unpack_statement
+from headwater.language.formatter import format_script
 
 WORKED = (Path(__file__).parent.parent / "query" / "worked.hw").read_text()
 

@@ -7,7 +7,7 @@ import random
 from multiprocessing.connection import Connection
 
 from headwater.model import Feed
-from headwater.node.processor import QueryProcessor
+from headwater.node.queries.processor import QueryProcessor
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headwater.model import Feed, Item
-from headwater.node.processor import QueryProcessor
+from headwater.node.queries.processor import QueryProcessor
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, StoredHit
 from store_samples import NOW, a_verdict, an_item

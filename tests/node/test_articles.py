@@ -13,8 +13,8 @@ import pytest
 from headwater.fetch.client import Fetcher
 from headwater.fetch.robots import Robots
 from headwater.model import Feed, Item
-from headwater.node.articles import ArticleFetcher, enqueue_articles_of_hits
-from headwater.node.processor import QueryProcessor
+from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
+from headwater.node.queries.processor import QueryProcessor
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item, one_feed
 

@@ -8,15 +8,15 @@ import time
 import numpy as np
 import pytest
 
-from headwater.estimate.base import DAY
+from headwater.estimate.estimator import DAY
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Known, Refresh
-from headwater.node.adding import add_feed_from_address
-from headwater.node.learning import Lesson, replay_refreshes, teach_strategy
+from headwater.node.crawl.feed_table import FeedTable
+from headwater.node.crawl.lessons import Lesson, replay_refreshes, teach_strategy
+from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
-from headwater.node.roster import FeedTable
 from headwater.schedule import STRATEGIES
-from headwater.schedule.base import Strategy
+from headwater.schedule.strategy import Strategy
 from headwater.store.store import Store
 from headwater.store.values import ScheduleRow
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwater.model import Ending, Known, Refresh, Validators, Verdict
-from headwater.node.courtesy import Politeness
+from headwater.node.crawl.politeness import Politeness
 
 URL = "http://a.example.org/1"
 

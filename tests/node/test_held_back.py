@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.model import Known, Validators
-from headwater.node.explaining import explain_feed_schedule
+from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.settings import Settings
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, one_feed

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.node.kept_settings import OPTIONS, load_effective_settings, save_options
+from headwater.node.live_settings import OPTIONS, load_effective_settings, save_options
 from headwater.node.node import Node
 from headwater.settings import Settings
-from headwater.store import state
+from headwater.store import saved_state
 from headwater.store.store import Store
 
 CHANGES = {"keep_days": 30.0, "objective": "delay", "readers_add": "7"}
@@ -81,5 +81,5 @@ async def test_word_of_the_options_is_left_again_only_when_they_are_others(given
     async with await Store.open(settings.database_url) as store:
         for now, told in ((1.0, 60.0), (2.0, 60.0), (3.0, 90.0), (4.0, 90.0), (5.0, 60.0)):
             await save_options(store, settings.model_copy(update={"budget": told}), now)
-            saved.append(await store.read(state.find_save_time, OPTIONS))
+            saved.append(await store.read(saved_state.find_save_time, OPTIONS))
     assert saved == [1.0, 1.0, 3.0, 3.0, 5.0]

@@ -8,15 +8,22 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.node.courtesy import Politeness
-from headwater.node.history import STATE_NAME as HISTORY
-from headwater.node.history import QualityHistory, load_history
-from headwater.node.memory import HOSTS, STRATEGY, VERSION, align_rows, load_host_state, load_snapshot
-from headwater.node.packed_arrays import pack_arrays
-from headwater.node.quality import REPORT, load_last_report
-from headwater.node.roster import FeedTable
-from headwater.schedule.base import IntervalStrategy, Observed, Table
-from headwater.schedule.fix import Fix1h
+from headwater.node.crawl.feed_table import FeedTable
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.snapshot import (
+    HOSTS,
+    STRATEGY,
+    VERSION,
+    align_rows,
+    load_host_state,
+    load_snapshot,
+    pack_arrays,
+)
+from headwater.node.quality.quality_history import STATE_NAME as HISTORY
+from headwater.node.quality.quality_history import QualityHistory, load_history
+from headwater.node.quality.quality_report import REPORT, load_last_report
+from headwater.schedule.strategies.learned_interval import Fix1h
+from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 from headwater.store.store import Store
 
 

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from headwater.errors import RefreshHeld
-from headwater.lab.farm.faults import Fault
+from headwater.farm.faults import Fault
 from headwater.model import Ending
 from headwater.node.node import Node
-from headwater.store import compacting
+from headwater.store.readers import mark_compaction
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import SOMEBODY, a_verdict, an_item, one_feed
@@ -54,7 +54,7 @@ async def test_a_restart_asks_for_nothing_that_is_not_due(farm, given, eventuall
 
 
 async def test_upkeep_says_what_people_have_read_with_fewer_marks(given, monkeypatch) -> None:
-    monkeypatch.setattr(compacting, "MANY_READ", 2)
+    monkeypatch.setattr(mark_compaction, "MANY_READ", 2)
     async with Node(given()) as node:
         feed = await one_feed(node.store, "https://127.0.0.1:1/")
         await node.store.save([a_verdict(feed, *(an_item(feed.id, name) for name in "abcdef"))])

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater.estimate.base import DAY, HOUR
+from headwater.estimate.estimator import DAY, HOUR
 from headwater.fetch.client import Fetcher
-from headwater.lab.replay import ReplaySettings, _Publishers
-from headwater.lab.traces import Trace
+from headwater.lab.simulation.replay import ReplaySettings, _Publishers
+from headwater.lab.traces.trace import Trace
 from headwater.model import Document, Ending, Entry, Outcome, Refresh
-from headwater.node.courtesy import Politeness
-from headwater.node.crawler import Crawler
-from headwater.node.refresher import Fetched, Refresher
-from headwater.node.spending import BudgetAccount
-from headwater.schedule.base import Budget
+from headwater.node.crawl.crawler import Crawler
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.refresher import Fetched, Refresher
+from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
-from headwater.schedule.build import build_strategy
+from headwater.schedule.registry import build_strategy
+from headwater.schedule.strategy import Budget
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

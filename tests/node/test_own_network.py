@@ -8,9 +8,9 @@ from dataclasses import replace
 from test_restart_and_clock import SteppingClock, crawl, settled
 
 from headwater.model import Ending, Known, Outcome
-from headwater.node.own_network import PROBE_SECONDS, NetworkOutage
-from headwater.node.refresher import Fetched
-from headwater.schedule.manners import BACK_OFF
+from headwater.node.crawl.network_outage import PROBE_SECONDS, NetworkOutage
+from headwater.node.crawl.refresher import Fetched
+from headwater.schedule.politeness.rules import BACK_OFF
 
 NOW = 1_000_000.0
 

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, update
 
 from headwater.errors import InputError, QueryError
 from headwater.model import QueryFeed
-from headwater.node import definitions
-from headwater.query.text import AnalysedItem
-from headwater.store.tables import query_feed
+from headwater.node.queries import definitions
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.store.schema.feed_tables import query_feed
 from headwater.store.values import NewFeed, OutboxEntry, StoredHit
 from store_samples import NOW, SOMEBODY
 

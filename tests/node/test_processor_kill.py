@@ -12,14 +12,14 @@ import killed_processor
 import pytest
 from sqlalchemy import Connection, select
 
-from headwater.node.processor import QueryProcessor
+from headwater.node.queries.processor import QueryProcessor
+from headwater.store.schema.feed_tables import hit, item, outbox
 from headwater.store.store import Store
-from headwater.store.tables import hit, item, outbox
 from headwater.store.values import NewFeed
 from store_samples import NOW
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["headwater.node.processor", "asyncpg", "sqlalchemy.dialects.postgresql.asyncpg"])
+FORKS.set_forkserver_preload(["headwater.node.queries.processor", "asyncpg", "sqlalchemy.dialects.postgresql.asyncpg"])
 
 
 def run_and_kill(url: str, round: int, feed_ids: list[int], wait: float) -> None:

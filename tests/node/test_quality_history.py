@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from headwater.node.history import QualityHistory, QualityPoint, load_history, save_history
+from headwater.node.quality.quality_history import QualityHistory, QualityPoint, load_history, save_history
 from headwater.store.store import Store
 
 DAY = 86_400.0

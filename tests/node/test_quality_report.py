@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from headwater.errors import SettingsError
-from headwater.estimate.base import DAY
+from headwater.estimate.estimator import DAY
 from headwater.model import Ending, Refresh, Verdict
-from headwater.node import memory
+from headwater.node.crawl import snapshot
+from headwater.node.crawl.feed_table import FeedTable
+from headwater.node.crawl.strategy_setup import build_configured_strategy
 from headwater.node.node import Node
-from headwater.node.quality import load_last_report, measure_delays
-from headwater.node.roster import FeedTable
-from headwater.node.setting_up import build_configured_strategy
-from headwater.node.targets import estimate_least_budget
-from headwater.schedule.base import Budget, Choice, Observed, Table
-from headwater.schedule.target import QualityTarget, find_least_budget
-from headwater.schedule.uniform import Uniform
+from headwater.node.quality.quality_report import load_last_report, measure_delays
+from headwater.node.quality.targets import estimate_least_budget
+from headwater.schedule.quality.least_budget import QualityTarget, find_least_budget
+from headwater.schedule.strategies.round_robin import Uniform
+from headwater.schedule.strategy import Budget, Choice, Observed, Table
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -195,9 +195,9 @@ async def test_saved_state_of_another_version_is_put_aside_with_a_sentence(given
         strategy.resize(1)
         async with Node(settings) as node:
             await node.maintenance.save_state()
-        assert await memory.load_snapshot(store, roster, strategy)
+        assert await snapshot.load_snapshot(store, roster, strategy)
         monkeypatch.setattr(type(strategy), "version", 99)
-        assert not await memory.load_snapshot(store, roster, strategy)
+        assert not await snapshot.load_snapshot(store, roster, strategy)
         said = capsys.readouterr().out
         assert "strategy_state_put_aside" in said
         assert "start it afresh" in said

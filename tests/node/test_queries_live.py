@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from headwater.node.node import Node
-from headwater.node.wants import MIN_WEIGHT
+from headwater.node.queries.demand import MIN_WEIGHT
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import SOMEBODY

@@ -7,17 +7,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headwater.estimate.base import Floats
+from headwater.estimate.estimator import Floats
 from headwater.language import parse
 from headwater.language.ast import CreateFeed
 from headwater.model import Item
-from headwater.node.targets import plan_query_targets
-from headwater.node.wants import MIN_WEIGHT, DemandModel, estimate_selectivity
+from headwater.node.quality.targets import plan_query_targets
+from headwater.node.queries.demand import MIN_WEIGHT, DemandModel, estimate_selectivity
 from headwater.query import Engine
-from headwater.query.scope import SourceScope
-from headwater.query.text import Origin
+from headwater.query.items.analysed_item import Origin
+from headwater.query.source_scope import SourceScope
 from headwater.schedule import load as load_strategy
-from headwater.schedule.base import Budget, Observed, Strategy, Table
+from headwater.schedule.strategy import Budget, Observed, Strategy, Table
 from headwater.store.values import Selectivity
 
 HOUR, DAY = 3600.0, 86_400.0

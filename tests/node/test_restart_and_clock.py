@@ -9,12 +9,12 @@ import numpy as np
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Refresh, Verdict
-from headwater.node.courtesy import Politeness
-from headwater.node.crawler import Crawler
+from headwater.node.crawl.crawler import Crawler
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.spending import BudgetAccount
 from headwater.node.node import Node
-from headwater.node.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
-from headwater.schedule.fix import Fix1h
+from headwater.schedule.strategies.learned_interval import Fix1h
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.node.courtesy import Politeness
-from headwater.node.deciding import Scheduler
-from headwater.node.roster import FeedTable
-from headwater.node.setting_up import make_budget_account
-from headwater.node.wants import Demand
+from headwater.node.crawl.feed_table import FeedTable
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.crawl.strategy_setup import make_budget_account
+from headwater.node.queries.demand import Demand
 from headwater.schedule import STRATEGIES
 from headwater.settings import Settings
 from headwater.store.store import Store

@@ -11,14 +11,13 @@ import pytest
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Outcome
-from headwater.node.courtesy import Politeness
-from headwater.node.crawler import Crawler
+from headwater.node.crawl.crawler import Crawler
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.spending import BudgetAccount
 from headwater.node.node import Node
-from headwater.node.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
-from headwater.schedule.pace import HostRate
-from headwater.schedule.reference import Reference
-from headwater.schedule.uniform import Uniform
+from headwater.schedule.politeness.host_rate import HostRate
+from headwater.schedule.strategies.round_robin import Reference, Uniform
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Feed
-from headwater.node.processor import QueryProcessor
-from headwater.publish.deliver import Deliverer
-from headwater.publish.duties import DeliveryPlanner
-from headwater.publish.sinks import DeliveryMessage, MailSink, Sink, WebhookSink
+from headwater.node.queries.processor import QueryProcessor
+from headwater.publish.delivery.deliverer import Deliverer
+from headwater.publish.delivery.delivery_planner import DeliveryPlanner
+from headwater.publish.delivery.sinks import DeliveryMessage, MailSink, Sink, WebhookSink
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item
 

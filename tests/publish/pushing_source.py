@@ -18,7 +18,7 @@ import uvicorn
 from publish_server import served
 
 from headwater.node.node import Node
-from headwater.node.pushing import PushService
+from headwater.node.websub.push_service import PushService
 from headwater.settings import Settings
 from headwater.web.app import create_app
 

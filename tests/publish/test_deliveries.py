@@ -27,16 +27,22 @@ from moody_receivers import hooks, mail_server
 from headwater.fetch.client import Fetcher
 from headwater.language.ast import Duration, EveryClause, TimeUnit
 from headwater.model import Feed
-from headwater.node.processor import QueryProcessor
-from headwater.publish.deliver import Deliverer
-from headwater.publish.duties import DeliveryPlanner, next_digest_time
-from headwater.publish.sinks import MailSink, NotificationSink, WebhookSink
+from headwater.node.queries.processor import QueryProcessor
+from headwater.publish.delivery.deliverer import Deliverer
+from headwater.publish.delivery.delivery_planner import DeliveryPlanner, next_digest_time
+from headwater.publish.delivery.sinks import MailSink, NotificationSink, WebhookSink
 from headwater.store.store import Store
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(  # or every child spends seconds on importing everything anew
-    ["headwater.node.processor", "headwater.publish.deliver", "headwater.store.postgres", "aiosmtplib", "asyncpg"]
+    [
+        "headwater.node.queries.processor",
+        "headwater.publish.delivery.deliverer",
+        "headwater.store.database.postgres",
+        "aiosmtplib",
+        "asyncpg",
+    ]
 )
 
 
@@ -113,7 +119,7 @@ async def odd_server(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) 
 async def test_sinks_that_redirect_stall_or_never_end_are_tried_again_and_hold_nobody_up(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.publish.sinks.TIMEOUT", 0.5)
+    monkeypatch.setattr("headwater.publish.delivery.sinks.TIMEOUT", 0.5)
     sent = 0
 
     async def stall(writer: asyncio.StreamWriter) -> None:

@@ -16,9 +16,9 @@ from test_published_queries import arrive, lava
 
 from headwater.fetch.client import Fetcher
 from headwater.formats import read
-from headwater.publish import cache, hub
-from headwater.publish.cache import DocumentCache
-from headwater.publish.hub import WebSubHub
+from headwater.publish import document_cache, websub_hub
+from headwater.publish.document_cache import DocumentCache
+from headwater.publish.websub_hub import WebSubHub
 from headwater.store.store import Store
 from headwater.web.app import create_app
 from store_samples import NOW, SOMEBODY
@@ -204,7 +204,7 @@ async def test_subscribing_again_replaces_and_a_refusal_leaves_what_was(bench: B
         bench.now += 3600
         await bench.subscribed(subscriber, secret="new")
         (one,) = await store.hub.subscribers()
-        assert one.until == bench.now + hub.LONGEST_LEASE
+        assert one.until == bench.now + websub_hub.LONGEST_LEASE
         subscriber.agree = False
         await bench.subscribed(subscriber, secret="forged")
         await arrive(store, processor, feed, "fresh lava")
@@ -286,7 +286,7 @@ async def test_a_dead_callback_is_given_up_after_twelve_attempts(bench: Bench, s
         for _ in range(20):
             await bench.work()
             bench.now += 6 * 3600
-        assert len(subscriber.got) == hub.SEND_ATTEMPTS
+        assert len(subscriber.got) == websub_hub.SEND_ATTEMPTS
         assert await store.hub.counts() == (0, 0)
 
 
@@ -330,7 +330,7 @@ async def test_a_private_topic_needs_its_token_and_ends_with_it(bench: Bench, st
         await bench.work()
         assert read(subscriber.got[0][1]).self == f"{TOPIC}?token=t0ken"
         await store.publishing.revoke("/feeds/Lava", by=SOMEBODY)
-        await asyncio.sleep(cache.CHECK_SECONDS)
+        await asyncio.sleep(document_cache.CHECK_SECONDS)
         await arrive(store, processor, feed, "secret lava")
         await bench.work()
         await bench.work()

@@ -12,11 +12,11 @@ from validity import problems
 
 from headwater.formats import read
 from headwater.formats.opml import read_opml
-from headwater.publish import cache
+from headwater.publish import document_cache
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item, one_feed
 
-CHANGED = cache.CHECK_SECONDS + 0.05  # seconds after which a change is seen
+CHANGED = document_cache.CHECK_SECONDS + 0.05  # seconds after which a change is seen
 
 
 async def filled(store: Store, count: int = 3) -> object:
@@ -167,7 +167,7 @@ async def test_a_delta_has_only_what_is_new_and_only_for_those_who_ask(store: St
 
 
 async def test_archive_pages_hold_the_whole_past_once(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "PAGE_ITEMS", 5)
+    monkeypatch.setattr(document_cache, "PAGE_ITEMS", 5)
     await filled(store, 73)
     address, seen = "/tags/news.atom", []
     head = read((await ask(address)).content)
@@ -218,14 +218,14 @@ async def test_an_item_that_came_on_two_ways_is_shown_once(store: Store, ask) ->
 async def test_many_readers_cost_one_reading(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(store)
     rendered = 0
-    original = cache.render_document
+    original = document_cache.render_document
 
     def counting(document):  # type: ignore[no-untyped-def]
         nonlocal rendered
         rendered += 1
         return original(document)
 
-    monkeypatch.setattr(cache, "render_document", counting)
+    monkeypatch.setattr(document_cache, "render_document", counting)
     answers = await asyncio.gather(*(ask("/tags/news.rss") for _ in range(50)))
     assert {answer.status_code for answer in answers} == {200}
     assert rendered == 1
@@ -233,7 +233,7 @@ async def test_many_readers_cost_one_reading(store: Store, ask, monkeypatch: pyt
 
 async def test_the_zipped_bytes_are_the_same_each_time(store: Store) -> None:
     await filled(store)
-    one, two = cache.DocumentCache(store, BASE), cache.DocumentCache(store, BASE)
+    one, two = document_cache.DocumentCache(store, BASE), document_cache.DocumentCache(store, BASE)
     first, second = (
         await one.load_document(("/tags/news", "rss", None, None)),
         await two.load_document(("/tags/news", "rss", None, None)),
@@ -249,7 +249,7 @@ async def test_what_changes_while_somebody_looks_is_seen_by_the_next(
 ) -> None:
     feed = await one_feed(store, tags=("news",))
     await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/old"))])
-    documents = cache.DocumentCache(store, BASE)
+    documents = document_cache.DocumentCache(store, BASE)
     assert await documents.find_document("/tags/news", "json", None, None) is not None
     documents.expire()
     ask_version, read_it, may_tell = store.publishing.version, asyncio.Event(), asyncio.Event()

@@ -12,12 +12,12 @@ from publish_server import BASE, Asker
 
 from headwater.formats import read
 from headwater.model import Feed
-from headwater.node.processor import QueryProcessor
-from headwater.publish import cache
+from headwater.node.queries.processor import QueryProcessor
+from headwater.publish import document_cache
 from headwater.store.store import Store
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
-CHANGED = cache.CHECK_SECONDS + 0.05
+CHANGED = document_cache.CHECK_SECONDS + 0.05
 
 
 async def lava(store: Store, count: int = 3, keep: int = 50) -> tuple[Feed, QueryProcessor]:
@@ -46,7 +46,7 @@ async def arrive(store: Store, processor: QueryProcessor, feed: Feed, *titles: s
 async def test_a_query_feed_shows_its_window_and_pages_have_its_past(
     store: Store, ask: Asker, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "PAGE_ITEMS", 4)
+    monkeypatch.setattr(document_cache, "PAGE_ITEMS", 4)
     await lava(store, 10, keep=3)
     document = read((await ask(f"/feeds/Lava.{suffix}")).content)
     assert [item.title for item in document.items] == ["lava 9", "lava 8", "lava 7"]
@@ -73,7 +73,7 @@ async def test_a_query_feed_changes_when_a_hit_comes_and_only_then(store: Store,
 async def test_links_inside_a_private_document_carry_the_token(
     store: Store, ask: Asker, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "PAGE_ITEMS", 2)
+    monkeypatch.setattr(document_cache, "PAGE_ITEMS", 2)
     await lava(store, 5, keep=2)
     await store.publishing.set_private("/feeds/Lava", True)
     for token in (b"mine", b"yours"):
@@ -168,7 +168,7 @@ async def test_a_wrong_event_id_is_refused(store: Store, ask: Asker, last: str) 
 
 
 async def test_silence_is_filled_with_heartbeats(store: Store) -> None:
-    from headwater.publish.live import LiveEvents
+    from headwater.publish.live_events import LiveEvents
 
     await lava(store)
     live = LiveEvents(store)

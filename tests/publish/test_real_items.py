@@ -19,7 +19,7 @@ from headwater.errors import InputError
 from headwater.formats import read_to_keep as read
 from headwater.model import Ending, Entry, Feed, Item, Known, Outcome
 from headwater.novelty import judge
-from headwater.publish.documents import DocumentPlace, compose_document, render_document, to_entries
+from headwater.publish.published_documents import DocumentPlace, compose_document, render_document, to_entries
 
 NOW = 1_800_000_000.0
 EVERY = 6  # document; the soak takes all

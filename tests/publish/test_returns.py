@@ -8,9 +8,9 @@ import pytest
 
 from headwater.formats import read
 from headwater.model import Feed, Item, Source
-from headwater.node.processor import QueryProcessor
-from headwater.publish.cache import DocumentCache
-from headwater.publish.documents import to_entry
+from headwater.node.queries.processor import QueryProcessor
+from headwater.publish.document_cache import DocumentCache
+from headwater.publish.published_documents import to_entry
 from headwater.store.store import Store
 from store_samples import NOW, a_verdict, an_item, one_feed
 

@@ -16,12 +16,12 @@ from pushing_source import Source, running, source, until
 
 from headwater.formats import read
 from headwater.model import Feed, Known
-from headwater.node.explaining import explain_feed_schedule
 from headwater.node.node import Node
-from headwater.node.pushing import PushService
-from headwater.node.subscribing import WebSubClient
+from headwater.node.quality.feed_explanation import explain_feed_schedule
+from headwater.node.websub.push_service import PushService
+from headwater.node.websub.websub_client import WebSubClient
 from headwater.store.values import NewFeed, WebSubLease
-from headwater.web.websub import LONGEST_PUSH
+from headwater.web.published.websub_endpoints import LONGEST_PUSH
 from store_samples import SOMEBODY
 
 

@@ -16,16 +16,16 @@ from test_deliveries import arrive, prepared, until_done
 
 from headwater.errors import InputError, NotAFeed
 from headwater.model import Entry, Source
-from headwater.publish.deliver import Deliverer
-from headwater.publish.notifying import send_notification, start_notifiers
-from headwater.publish.sinks import MailSink
-from headwater.publish.templates import (
+from headwater.publish.delivery.deliverer import Deliverer
+from headwater.publish.delivery.delivery_templates import (
     DeliveryTemplate,
     render_in_worker,
     render_template,
     start_renderers,
     validate_template,
 )
+from headwater.publish.delivery.notification_worker import send_notification, start_notifiers
+from headwater.publish.delivery.sinks import MailSink
 from headwater.store.store import Store
 
 ITEM = Entry("urn:x:1", "https://example.org/1", "Lava & ash", 1e9, source=Source("https://example.org/f", "Volcanoes"))

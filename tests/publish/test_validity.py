@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from validity import problems
 
-from headwater.formats.text import to_one_line
+from headwater.formats.values.text import to_one_line
 from headwater.model import Enclosure, Feed, Item, Source
-from headwater.publish.documents import DocumentPlace, compose_document, render_document, to_entries
+from headwater.publish.published_documents import DocumentPlace, compose_document, render_document, to_entries
 
 RSS = (
     '<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel><title>t</title><link>https://e.org/</link>'

@@ -11,7 +11,7 @@ from tables import BLOG, FEEDS, LAB, NEWS, NOON
 from headwater.language import Catalogue, parse
 from headwater.language.ast import CreateFeed, Query
 from headwater.model import Enclosure, Item
-from headwater.query.text import Origin
+from headwater.query.items.analysed_item import Origin
 
 WORDS = ["iceland", "volcano", "volcanoes", "ash", "cloud", "Éruption", "eruption", "lava", "Oslo", "火山", "42", "the"]
 LONE = Origin(None, "http://lone.example/rss", registered=False)

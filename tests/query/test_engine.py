@@ -13,7 +13,7 @@ from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import parse
 from headwater.query import Arrival, Engine
 from headwater.query import engine as engine_module
-from headwater.query.text import Origin
+from headwater.query.items.analysed_item import Origin
 
 
 def named(engine: Engine, *given: object, **facts: object) -> set[str]:

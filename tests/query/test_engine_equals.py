@@ -15,17 +15,18 @@ from random_streams import Queries, arrivals
 from tables import NEWS
 from tables import item as sample
 
-from headwater.cli.table import read_item_table
+from headwater.cli.console.item_table import read_item_table
 from headwater.language import parse
 from headwater.language.ast import CreateFeed, DropFeed, FeedName, Script
 from headwater.model import Item
-from headwater.query import Arrival, Engine, Hit, postings
+from headwater.query import Arrival, Engine, Hit
 from headwater.query import engine as engine_module
-from headwater.query.document import Emission
+from headwater.query.dry_run import DryRun
+from headwater.query.index import postings
+from headwater.query.items.analysed_item import Origin
+from headwater.query.items.tokens import split_words
 from headwater.query.meaning import ReferenceEvaluator
-from headwater.query.text import Origin
-from headwater.query.trial import DryRun
-from headwater.query.words import split_words
+from headwater.query.query_document import Emission
 
 WORKED = (Path(__file__).parent / "worked.hw").read_text()
 

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from headwater.cli.table import read_item_table
+from headwater.cli.console.item_table import read_item_table
 from headwater.language import parse
 from headwater.query.meaning import ReferenceEvaluator
 

@@ -24,12 +24,12 @@ from headwater.language.ast import (
     Script,
     SourceIs,
 )
-from headwater.language.logic import is_contradiction, is_tautology
+from headwater.language.contradictions import is_contradiction, is_tautology
 from headwater.model import Item
+from headwater.query.index.matchers import compile_matcher
+from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.items.similarity import WordFrequencies
 from headwater.query.meaning import ReferenceEvaluator
-from headwater.query.predicate import compile_matcher
-from headwater.query.similar import WordFrequencies
-from headwater.query.text import AnalysedItem, Origin
 
 RELAXED = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 origins = st.sampled_from(ORIGINS)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.language import parse
-from headwater.query.marking import SearchedWords, find_present_words, list_searched_words, mark_words
-from headwater.query.words import split_words
+from headwater.query.items.tokens import split_words
+from headwater.query.matched_words import SearchedWords, find_present_words, list_searched_words, mark_words
 
 
 def needles_of(condition: str) -> list[str]:

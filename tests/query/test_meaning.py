@@ -9,7 +9,7 @@ from tables import BLOG, DAY, FEEDS, LAB, NEWS, NOON, arrive, ids, item, meaning
 
 from headwater.errors import NotFound, QueryError
 from headwater.language import parse
-from headwater.query.text import Origin
+from headwater.query.items.analysed_item import Origin
 
 # unions, filters, variables
 

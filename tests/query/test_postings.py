@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.query import postings
-from headwater.query.postings import ABSENT, EITHER, NAMED, PHRASE, RULE, Postings
+from headwater.query.index import postings
+from headwater.query.index.postings import ABSENT, EITHER, NAMED, PHRASE, RULE, Postings
 
 WORDS = ["ash", "cloud", "iceland", "lava", "oslo", "@nblog"]
 ENTRIES = st.lists(

@@ -8,9 +8,9 @@ import pytest
 from tables import BLOG, DAY, NEWS, NOON, photo, seen
 
 from headwater.language import parse
-from headwater.query.predicate import compile_matcher
-from headwater.query.similar import WordFrequencies
-from headwater.query.text import AnalysedItem
+from headwater.query.index.matchers import compile_matcher
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.similarity import WordFrequencies
 
 
 def holds(condition: str, item: AnalysedItem) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.query.words import fold_text, fold_value, join_words, search_key, split_words, strip_markup
+from headwater.query.items.tokens import fold_text, fold_value, join_words, search_key, split_words, strip_markup
 
 VARIANTS = "\u034f\u180b\u180c\u180d\u180f" + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.schedule.aims import QueryTarget, QueryTargetPlan, meet_query_targets
-from headwater.schedule.target import QualityTarget
+from headwater.schedule.quality.least_budget import QualityTarget
+from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets
 
 FEEDS = 60
 RATES, WINDOWS, WEIGHTS = np.full(FEEDS, 0.001), np.full(FEEDS, 30.0), np.ones(FEEDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench.schedule import main
 
-from headwater.estimate.periodic import PeriodicRate
+from headwater.estimate.models.smoothing import PeriodicRate
 
 
 def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:

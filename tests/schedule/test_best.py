@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.schedule.base import Budget, Table, take_best, take_first
+from headwater.schedule.strategy import Budget, Table, take_best, take_first
 
 
 def one_by_one(value: list[float], host: list[int], room: list[int], most: int) -> list[int]:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from headwater.errors import SettingsError
-from headwater.estimate.single import SingleRate
-from headwater.schedule.base import Budget, Choice, Table
-from headwater.schedule.build import build_strategy
-from headwater.schedule.fallback import GuardedStrategy
-from headwater.schedule.fix import Fix1h
-from headwater.schedule.objective import NAMED_OBJECTIVES, Objective, parse_objective
-from headwater.schedule.uniform import Uniform
+from headwater.estimate.models.smoothing import SingleRate
+from headwater.schedule.guarded import GuardedStrategy
+from headwater.schedule.registry import build_strategy
+from headwater.schedule.strategies.learned_interval import Fix1h
+from headwater.schedule.strategies.round_robin import Uniform
+from headwater.schedule.strategy import Budget, Choice, Table
+from headwater.schedule.value.objective import NAMED_OBJECTIVES, Objective, parse_objective
 
 
 class Nameless(Uniform):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.schedule.curve import quality_by_budget
+from headwater.schedule.quality.what_if import quality_by_budget
 
 FEEDS = st.lists(st.tuples(st.floats(1e-7, 1e-2), st.integers(1, 100), st.floats(0.1, 10.0)), min_size=1, max_size=12)
 

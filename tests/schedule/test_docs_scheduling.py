@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headwater.estimate import ESTIMATORS
 from headwater.schedule import STRATEGIES
-from headwater.schedule.manners import Reason
+from headwater.schedule.politeness.rules import Reason
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -6,34 +6,36 @@ import numpy as np
 import pytest
 
 from headwater.errors import SettingsError
-from headwater.estimate.base import DAY, HOUR, MINUTE, Ragged
-from headwater.estimate.fixed import FixedRate
-from headwater.estimate.periodic import PeriodicRate
+from headwater.estimate.estimator import DAY, HOUR, MINUTE, Ragged
+from headwater.estimate.models.fixed import FixedRate
+from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.schedule import STRATEGIES, load
-from headwater.schedule.advarss import AdvaRSS
-from headwater.schedule.base import Budget, IntervalStrategy, Observed, Table
-from headwater.schedule.commafeed import CommaFeed
-from headwater.schedule.frequencies import allocate_for_age, allocate_for_delay, allocate_for_freshness
-from headwater.schedule.mediacloud import MediaCloud
-from headwater.schedule.miniflux import Miniflux
-from headwater.schedule.miniflux_entry_frequency import MinifluxEntryFrequency
-from headwater.schedule.newsblur import NewsBlur
-from headwater.schedule.only_tau import OnlyTau
-from headwater.schedule.reader import LemonReader
-from headwater.schedule.retrieval import Retrieval
-from headwater.schedule.retrieval_times import (
+from headwater.schedule.strategies.advarss import AdvaRSS
+from headwater.schedule.strategies.peer_rules import (
+    CommaFeed,
+    LemonReader,
+    MediaCloud,
+    Miniflux,
+    MinifluxEntryFrequency,
+    NewsBlur,
+    StormCrawler,
+)
+from headwater.schedule.strategies.resource_allocation import (
+    allocate_for_age,
+    allocate_for_delay,
+    allocate_for_freshness,
+)
+from headwater.schedule.strategies.retrieval_schedule import (
     PostingCurve,
+    Retrieval,
     plan_retrieval_times,
     refine_times,
     search_times,
     spread_many_times,
 )
-from headwater.schedule.stormcrawler import StormCrawler
-from headwater.schedule.threshold import adjust_threshold
-from headwater.schedule.top_utility import TopUtility
-from headwater.schedule.two_steps import TwoSteps
-from headwater.schedule.utility import compute_utility
-from headwater.schedule.worth import combine_query_weights
+from headwater.schedule.strategies.two_steps import OnlyTau, TopUtility, TwoSteps, adjust_threshold, compute_utility
+from headwater.schedule.strategy import Budget, IntervalStrategy, Observed, Table
+from headwater.schedule.weights import combine_query_weights
 
 ROW = np.array([0])
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater.schedule.base import Budget, Choice, Observed, Table
-from headwater.schedule.fallback import GuardedStrategy
-from headwater.schedule.top_utility import TopUtility
-from headwater.schedule.uniform import Uniform
+from headwater.schedule.guarded import GuardedStrategy
+from headwater.schedule.strategies.round_robin import Uniform
+from headwater.schedule.strategies.two_steps import TopUtility
+from headwater.schedule.strategy import Budget, Choice, Observed, Table
 
 
 def returning(answer: Callable[[], Any]) -> type[Uniform]:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from headwater.estimate.base import DAY, HOUR, WEEK
-from headwater.schedule.hosts import GAP, LONGEST_GAP, PROBE, HostState, RetryAfterScope, note_answer, note_refusal
+from headwater.estimate.estimator import DAY, HOUR, WEEK
+from headwater.schedule.politeness.host_backoff import (
+    GAP,
+    LONGEST_GAP,
+    PROBE,
+    HostState,
+    RetryAfterScope,
+    note_answer,
+    note_refusal,
+)
 
 
 def test_the_first_refusal_holds_the_feed_and_lets_another_probe() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.estimate.base import DAY, HOUR
+from headwater.estimate.estimator import DAY, HOUR
 from headwater.model import Hints, Known, Validators
-from headwater.schedule.manners import (
+from headwater.schedule.politeness.rules import (
     LEAST_INTERVAL,
     SAFETY_POLL,
     PolitenessFacts,

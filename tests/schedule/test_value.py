@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.estimate.base import DAY, Ragged
-from headwater.estimate.bayes import Bayes
-from headwater.lab.equal import choose_knob, price_knob, replay_at_cost
-from headwater.lab.replay import ReplaySettings, replay_trace
-from headwater.lab.scores import score_replay
-from headwater.lab.traces import Trace, load_trace
-from headwater.schedule.base import Budget, Observed, Table
-from headwater.schedule.miniflux_entry_frequency import MinifluxEntryFrequency
-from headwater.schedule.plan import PlanTask, plan_next_refresh
-from headwater.schedule.price import PriceControl, price_for_budget, steer_price
-from headwater.schedule.uniform import Uniform
-from headwater.schedule.value import Value
+from headwater.estimate.estimator import DAY, Ragged
+from headwater.estimate.models.bayes import Bayes
+from headwater.lab.simulation.equal_cost import choose_knob, price_knob, replay_at_cost
+from headwater.lab.simulation.replay import ReplaySettings, replay_trace
+from headwater.lab.simulation.scores import score_replay
+from headwater.lab.traces.trace import Trace, load_trace
+from headwater.schedule.strategies.peer_rules import MinifluxEntryFrequency
+from headwater.schedule.strategies.round_robin import Uniform
+from headwater.schedule.strategy import Budget, Observed, Table
+from headwater.schedule.value.price import PriceControl, price_for_budget, steer_price
+from headwater.schedule.value.refresh_plan import PlanTask, plan_next_refresh
+from headwater.schedule.value.value import Value
 
 
 def task(feeds: int = 40, seed: int = 1) -> PlanTask:

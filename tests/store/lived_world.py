@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from headwater.node.processor import QueryProcessor
+from headwater.node.queries.processor import QueryProcessor
 from headwater.store.people import ApiToken, Remover, User
-from headwater.store.schema import metadata
+from headwater.store.schema.all_tables import metadata
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import NOW, a_verdict, an_item

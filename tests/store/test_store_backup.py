@@ -16,10 +16,10 @@ from sqlalchemy import Connection, inspect, select, text
 
 from databases import PostgresServer
 from headwater.errors import HeadwaterError, InputError, StoreError
-from headwater.store import tables
-from headwater.store.backup_file import FORMAT, Manifest, open_backup_reader, open_backup_writer
-from headwater.store.migrate import HEAD
-from headwater.store.restoring import restore_backup
+from headwater.store.database.migrate import HEAD
+from headwater.store.maintenance.backup_file import FORMAT, Manifest, open_backup_reader, open_backup_writer
+from headwater.store.maintenance.backup_restore import restore_backup
+from headwater.store.schema import feed_tables
 from headwater.store.store import Store
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -41,7 +41,7 @@ async def filled(url: str, items: int = 30) -> None:
         await store.save_state("odd", 3, bytes(range(256)), NOW)
         await store.index()
         async with store.transaction() as transaction:
-            endless = tables.feed_state.update().values(next_refresh=float("inf"))
+            endless = feed_tables.feed_state.update().values(next_refresh=float("inf"))
             await transaction.run(lambda connection: connection.execute(endless))
 
 
@@ -60,7 +60,7 @@ async def everything(url: str) -> dict[str, list[tuple[Any, ...]]]:
     def rows(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
         return {
             name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
-            for name, table in tables.metadata.tables.items()
+            for name, table in feed_tables.metadata.tables.items()
             if name != "unindexed"
         }
 

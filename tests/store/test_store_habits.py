@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.store.habits import DENSE, FAR, NEAR, WIDE, ReaderHabits
+from headwater.store.readers.habits import DENSE, FAR, NEAR, WIDE, ReaderHabits
 
 
 def test_a_look_begins_where_enough_was_found_the_last_time() -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import InputError, NotFound
-from headwater.store import search as searching
+from headwater.store.content import search as searching
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import NOW, a_verdict, an_item, one_feed

@@ -14,8 +14,8 @@ import killed_writer
 import pytest
 from sqlalchemy import Connection, select
 
+from headwater.store.schema.feed_tables import index_queue, item, outbox, seen_identity
 from headwater.store.store import Store
-from headwater.store.tables import index_queue, item, outbox, seen_identity
 from headwater.store.values import NewFeed
 from store_samples import NOW
 

@@ -19,10 +19,10 @@ from sqlalchemy import Connection, inspect, text
 
 from databases import PostgresServer, sqlite_url
 from headwater.errors import StoreError
-from headwater.store.migrate import HEAD
-from headwater.store.schema import metadata
+from headwater.store.database.migrate import HEAD
+from headwater.store.schema.all_tables import metadata
+from headwater.store.schema.feed_tables import postgres_metadata
 from headwater.store.store import Store
-from headwater.store.tables import postgres_metadata
 from store_samples import one_feed
 
 pytestmark = pytest.mark.migrates

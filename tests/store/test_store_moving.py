@@ -9,8 +9,8 @@ import pytest
 
 from databases import PostgresServer, sqlite_url
 from headwater.errors import InputError, StoreError
-from headwater.store import moving
-from headwater.store.moving import copy_database
+from headwater.store.maintenance import database_copy
+from headwater.store.maintenance.database_copy import copy_database
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from store_samples import NOW, a_verdict, an_item
@@ -66,7 +66,7 @@ async def moved_ids(url: str) -> list[int]:
 
 async def test_a_move_that_was_broken_off_goes_on_where_it_stopped(two, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = two
-    monkeypatch.setattr(moving, "PIECE", 100)
+    monkeypatch.setattr(database_copy, "PIECE", 100)
     await fill(source, 100)
 
     def breaks(what: str, done: int, total: int) -> None:
@@ -111,19 +111,19 @@ async def test_a_source_that_changes_meanwhile_is_noticed_and_the_target_emptied
                 pending.append(other.update_feed(1, title="changed"))
 
         pending: list = []
-        original = moving._compare_databases
+        original = database_copy._compare_databases
 
         async def compare(*given):
             for one in pending:
                 await one
             return await original(*given)
 
-        moving._compare_databases = compare
+        database_copy._compare_databases = compare
         try:
             with pytest.raises(StoreError, match="feed differs"):
                 await copy_database(source, target, time.time(), change)
         finally:
-            moving._compare_databases = original
+            database_copy._compare_databases = original
     moved = await copy_database(source, target, time.time(), quiet)
     assert moved.rows["feed"] == 5
 

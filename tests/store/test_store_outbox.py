@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Connection, text
 
 from headwater.errors import StoreError
-from headwater.store import outbox as boxes
+from headwater.store.content import outbox as boxes
+from headwater.store.schema.feed_tables import saved_state
 from headwater.store.store import Store
-from headwater.store.tables import saved_state
 from store_samples import NOW, a_verdict, an_item, one_feed
 
 

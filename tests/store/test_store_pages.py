@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
-from headwater.store.page_store import FeedFilter
+from headwater.store.content.feed_overview import FeedFilter
 from headwater.store.people import Stream
 from headwater.store.store import Store
 from headwater.store.values import NewFeed

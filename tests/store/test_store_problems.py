@@ -197,7 +197,7 @@ async def test_a_database_that_is_not_on_the_server_is_said_so(postgres: Postgre
 
 
 async def test_an_old_server_is_refused(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.store.postgres.OLDEST", 99)
+    monkeypatch.setattr("headwater.store.database.postgres.OLDEST", 99)
     with pytest.raises(StoreError, match="Headwater needs 99 or newer"):
         await Store.open(postgres.url("postgres"))
 

@@ -20,9 +20,11 @@ from sqlalchemy.util import await_only
 from databases import PostgresServer, sqlite_url
 from headwater.errors import InputError, NotFound
 from headwater.model import Verdict
-from headwater.store import compacting, outbox, positions, sql
-from headwater.store.habits import DENSE, FAR, NEAR, LookStep, ReaderHabits
+from headwater.store.content import outbox
+from headwater.store.database import dialect
 from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery, Subscription, User
+from headwater.store.readers import mark_compaction, read_positions
+from headwater.store.readers.habits import DENSE, FAR, NEAR, LookStep, ReaderHabits
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, RetentionPolicy, SavedRefresh
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
@@ -183,9 +185,9 @@ async def test_streams_and_counts_say_what_was_marked(
     """With few items near by, the ways that are taken where wanted items are rare; with positions that count as far
     back, as mixed, and as near."""
     monkeypatch.setattr(store.reading, "_habits", ReaderHabits(steps=steps))
-    monkeypatch.setattr(positions, "NEAR_ITEMS", line)
-    monkeypatch.setattr(positions, "ITEMS_PER_FEED", each)
-    monkeypatch.setattr(compacting, "WORTH_MOVING", 5)
+    monkeypatch.setattr(read_positions, "NEAR_ITEMS", line)
+    monkeypatch.setattr(read_positions, "ITEMS_PER_FEED", each)
+    monkeypatch.setattr(mark_compaction, "WORTH_MOVING", 5)
     user, oracle = await lived_in(store, seed=steps[-1].least)
     dice = random.Random(5)
     undos: list[tuple[int, set[int]]] = []
@@ -218,7 +220,7 @@ async def test_streams_and_counts_say_what_was_marked(
         await live_on(store, user, oracle, turn, dice)
         await agree(store, user, oracle)
     assert undos
-    monkeypatch.setattr(compacting, "MANY_READ", 2)
+    monkeypatch.setattr(mark_compaction, "MANY_READ", 2)
     assert await store.reading.compact(NOW + 1e9) > 0
     await agree(store, user, oracle)
     assert await store.reading.compact(NOW + 1e9) == 0
@@ -242,7 +244,7 @@ async def test_an_unread_item_that_gets_another_date_stands_where_that_puts_it(s
 async def test_positions_of_what_is_read_go_to_the_newest_item_of_all(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compacting, "WORTH_MOVING", 0)
+    monkeypatch.setattr(mark_compaction, "WORTH_MOVING", 0)
     quiet, lively = [one.feed for one in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
     await store.save([a_verdict(quiet, an_item(quiet.id, "old")), a_verdict(lively, an_item(lively.id, "new"))])
     user = await store.accounts.owner()
@@ -278,7 +280,7 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
 ) -> None:
     """In PostgreSQL transactions end in any order: an item may appear before others that are there already."""
     store = on_postgres
-    monkeypatch.setattr(compacting, "WORTH_MOVING", 0)
+    monkeypatch.setattr(mark_compaction, "WORTH_MOVING", 0)
     one, two = [each.feed for each in await store.add_feeds([NewFeed(f"https://{n}.example/") for n in "ab"], NOW)]
     await store.save([a_verdict(one, an_item(one.id, "old"))])
     user = await store.accounts.owner()
@@ -303,7 +305,7 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
 async def test_postgres_keeps_the_plan_of_a_list(on_postgres: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning one takes longer than answering; with limits that it does not know it would plan for every question."""
     store = on_postgres
-    monkeypatch.setattr(positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
+    monkeypatch.setattr(read_positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
     feed = await one_feed(store)
     await store.save([a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(200)))])
     user = await store.accounts.owner()
@@ -500,13 +502,13 @@ async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(
 ) -> None:
     """Each costs more than its answer there."""
     store = on_postgres
-    monkeypatch.setattr(positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
+    monkeypatch.setattr(read_positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
     user, oracle = await lived_in(store, seed=1)
     some = sorted(oracle.feed_of)[:20]
     while await store.index(1000):
         pass
     asked: list[str] = []
-    by_hand, by_sqlalchemy = sql.execute_postgres, Connection.execute
+    by_hand, by_sqlalchemy = dialect.execute_postgres, Connection.execute
 
     def by_the_driver(connection: Connection, statement: str, given: Sequence[Any]) -> Sequence[Any]:
         asked.append(statement)
@@ -516,7 +518,7 @@ async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(
         asked.append(str(statement))
         return by_sqlalchemy(self, statement, *args, **more)
 
-    monkeypatch.setattr(sql, "execute_postgres", by_the_driver)
+    monkeypatch.setattr(dialect, "execute_postgres", by_the_driver)
     monkeypatch.setattr(Connection, "execute", otherwise)
     unread = StreamQuery(unread=True, limit=10, by_arrival=True, queries=True)
     for most, work in (

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, func, select
 
 from databases import PostgresServer
 from headwater.errors import InputError, NotFound
-from headwater.store import kept_rows
-from headwater.store.moving import copy_database
+from headwater.store.maintenance import trash_rows
+from headwater.store.maintenance.database_copy import copy_database
 from headwater.store.people import Remover
-from headwater.store.removed_tables import removal, removed
+from headwater.store.schema.trash_tables import removal, removed
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, RetentionPolicy
 from store_samples import NOW, SOMEBODY, a_verdict, an_item
@@ -51,7 +51,7 @@ async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(wor
 async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trace(
     store: Store, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_rows, "PIECE_ROWS", 3)  # so that most tables are kept in several pieces
+    monkeypatch.setattr(trash_rows, "PIECE_ROWS", 3)  # so that most tables are kept in several pieces
     world = await lived_world(store, seed)
     before = await everything(store)
     undo = []

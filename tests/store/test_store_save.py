@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Connection
 
 from headwater.model import Enclosure, Ending, Hints, Known, Validators
-from headwater.store import known, save
+from headwater.store.content import feed_state, verdicts
 from headwater.store.store import Store
 from store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -248,12 +248,12 @@ async def test_what_a_batch_looks_up_is_found_by_keys_and_never_by_reading_a_tab
     async with await Store.open(f"sqlite:///{tmp_path / 'hw.sqlite'}") as store:
         feeds = [await one_feed(store), await one_feed(store, "https://other.org/")]
         await store.save([a_verdict(feed, an_item(feed.id)) for feed in feeds])
-        await store.write(traced, known.find_seen_identities, {feed.id: ["a", "b"] for feed in feeds})
+        await store.write(traced, feed_state.find_seen_identities, {feed.id: ["a", "b"] for feed in feeds})
         later = [
             a_verdict(feed, an_item(feed.id, "new"), at=NOW + 60, updated=(an_item(feed.id, content_hash="other"),))
             for feed in feeds
         ]
-        await store.write(traced, save.save_batch, later)
+        await store.write(traced, verdicts.save_batch, later)
         found = await store.write(scans)
     assert any("FROM seen" in one for one in said)
     assert any("INTO item " in one for one in said)

@@ -9,16 +9,16 @@ import hashlib
 
 import numpy as np
 
+from headwater.farm.farm import Farm
 from headwater.formats import read
-from headwater.lab.farm.server import Farm
 from headwater.model import Ending, Known, Outcome, Validators
-from headwater.node import memory
-from headwater.node.courtesy import Politeness
-from headwater.node.deciding import Scheduler
-from headwater.node.learning import make_lesson
-from headwater.node.quality import QualityMonitor
-from headwater.node.refresher import Fetched, Refresher
-from headwater.node.setting_up import build_configured_strategy, make_budget_account
+from headwater.node.crawl import snapshot
+from headwater.node.crawl.lessons import make_lesson
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.refresher import Fetched, Refresher
+from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.node.quality.quality_report import QualityMonitor
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -75,7 +75,7 @@ async def live(
         if number % 4 == 0 or number > steps - 10:
             report = await watch.make_report(at)
             await watch.save(at, report)
-    await memory.save_snapshot(store, decider.feed_table, decider.strategy, courtesy, now)
+    await snapshot.save_snapshot(store, decider.feed_table, decider.strategy, courtesy, now)
     while await store.index():
         pass
     return farm

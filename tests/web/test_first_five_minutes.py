@@ -12,8 +12,8 @@ from pathlib import Path
 import uvicorn
 from playwright.async_api import Browser, expect
 
-from headwater.cli.serve import _make_adder
-from headwater.lab.farm.server import Farm
+from headwater.cli.commands.serve import _make_adder
+from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings
 from headwater.web.app import create_app

@@ -29,11 +29,11 @@ from headwater.credentials import hash_password, hash_secret
 from headwater.errors import InputError
 from headwater.formats import read
 from headwater.model import Enclosure
-from headwater.node.processor import QueryProcessor
+from headwater.node.queries.processor import QueryProcessor
 from headwater.store.people import HIT_ID_OFFSET
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.greader import ids
+from headwater.web.greader import stream_ids
 from store_samples import a_verdict, an_item
 
 NOW = 1_800_000_000.0
@@ -94,16 +94,16 @@ async def test_the_whole_api_is_also_where_freshrss_has_it(client: Client) -> No
 @settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_every_form_of_an_id_is_read_back(number: int) -> None:
-    for form in (ids.format_item_id(number), ids.format_item_id(number).rpartition("/")[2]):
-        assert ids.parse_item_id(form) == number
+    for form in (stream_ids.format_item_id(number), stream_ids.format_item_id(number).rpartition("/")[2]):
+        assert stream_ids.parse_item_id(form) == number
     if len(str(number)) != 16:  # sixteen digits are read as hexadecimal
-        assert ids.parse_item_id(str(number)) == number
+        assert stream_ids.parse_item_id(str(number)) == number
 
 
 @settings(deadline=None)
 @given(st.text(max_size=40))
 def test_anything_else_is_refused_with_a_sentence(text: str) -> None:
-    for reading in (ids.parse_item_id, ids.parse_stream, ids.parse_label):
+    for reading in (stream_ids.parse_item_id, stream_ids.parse_stream, stream_ids.parse_label):
         with suppress(InputError):  # and nothing else
             reading(text)
 
@@ -178,11 +178,11 @@ async def test_netnewswire_synchronises(client: Client) -> None:
     assert await client.all_ids(s=STARRED, n=1000) == []
     fresh = await client.all_ids(s=READING_LIST, n=1000, ot=int(NOW) - 850)
     assert len(fresh) == 6
-    items = await client.contents([f"{ids.LONG_PREFIX}{int(id):016x}" for id in unread[:5]])
+    items = await client.contents([f"{stream_ids.LONG_PREFIX}{int(id):016x}" for id in unread[:5]])
     assert [item.number for item in items] == [int(id) for id in unread[:5]]
     assert all(item.summary.content for item in items)
     token = await client.token()
-    fields = [("T", token), ("a", READ), *(("i", f"{ids.LONG_PREFIX}{int(id):016x}") for id in unread[:3])]
+    fields = [("T", token), ("a", READ), *(("i", f"{stream_ids.LONG_PREFIX}{int(id):016x}") for id in unread[:3])]
     assert await client.post("edit-tag", fields) == "OK"
     assert set(await client.all_ids(s=READING_LIST, n=1000, xt=READ)) == set(unread[3:])
     assert await client.post("edit-tag", [("T", token), ("a", STARRED), ("i", unread[0])]) == "OK"

@@ -10,7 +10,7 @@ from headwater.errors import HeadwaterError
 from headwater.model import Enclosure, Ending, Refresh
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.articles import clean_for_page
+from headwater.web.shared.article_html import clean_for_page
 from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from headwater.web import kept
-from headwater.web.kept import TimedCache
+from headwater.web import site
+from headwater.web.site import TimedCache
 
 
 async def test_many_who_ask_at_once_get_one_gathering_and_a_failure_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kept, "QUICK", 0.001)
+    monkeypatch.setattr(site, "QUICK", 0.001)
     answers, gathered = TimedCache(), 0
 
     async def gather() -> int:
@@ -56,9 +56,9 @@ async def test_what_is_quickly_gathered_is_new_each_time() -> None:
 
 
 async def test_no_more_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "PEOPLE", 2)
-    monkeypatch.setattr(kept, "QUICK", 0.0)
-    monkeypatch.setattr(kept, "TIMES", 1e9)
+    monkeypatch.setattr(site, "PEOPLE", 2)
+    monkeypatch.setattr(site, "QUICK", 0.0)
+    monkeypatch.setattr(site, "TIMES", 1e9)
     answers, gathered = TimedCache(), iter(range(9))
 
     async def gather() -> int:

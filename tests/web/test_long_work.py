@@ -12,9 +12,9 @@ from playwright.async_api import Browser, expect
 
 from headwater.errors import InputError
 from headwater.store.store import Store
-from headwater.web.jobs import BackgroundJob, BackgroundJobs
-from headwater.web.pages import comparing
-from headwater.web.pages.comparing import load_last_comparison, replay_strategies
+from headwater.web.shared import strategy_comparison
+from headwater.web.shared.background_jobs import BackgroundJob, BackgroundJobs
+from headwater.web.shared.strategy_comparison import load_last_comparison, replay_strategies
 
 Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
@@ -23,7 +23,7 @@ NOW = 1_800_000_000.0
 async def test_strategies_are_compared_on_the_stored_history(
     lived_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparing, "COMPARED_STRATEGIES", ("round_robin", "freshrss"))
+    monkeypatch.setattr(strategy_comparison, "COMPARED_STRATEGIES", ("round_robin", "freshrss"))
     job = BackgroundJob("1", "Comparing", "strategies", NOW, "comparison")
     found = await replay_strategies(lived_store, 0.2, NOW, job)
     assert [row.strategy for row in found.rows] == ["round_robin", "freshrss"]
@@ -38,7 +38,7 @@ async def test_strategies_that_are_through_are_shown_while_others_are_not(
     lived_site: Start, lived_store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of them comes quickly; the page has it before all are through, and later without asking again."""
-    monkeypatch.setattr(comparing, "COMPARED_STRATEGIES", ("round_robin", "freshrss", "two_steps"))
+    monkeypatch.setattr(strategy_comparison, "COMPARED_STRATEGIES", ("round_robin", "freshrss", "two_steps"))
     base = await lived_site()
     page = await (await browser.new_context()).new_page()
     errors: list[str] = []

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from headwater.credentials import hash_password
+from headwater.farm.farm import Farm
 from headwater.fetch.client import Fetcher
-from headwater.lab.farm.server import Farm
-from headwater.node.adding import add_feed_from_address
-from headwater.node.processor import QueryProcessor
+from headwater.node.new_feed import add_feed_from_address
+from headwater.node.queries.processor import QueryProcessor
 from headwater.store.people import HIT_ID_OFFSET, Stream
 from headwater.store.store import Store
 

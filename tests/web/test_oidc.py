@@ -21,8 +21,8 @@ from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.settings import load_settings
 from headwater.store.store import Store
-from headwater.web.oidc import OidcClient, OidcProvider, effective_port
-from headwater.web.session import AccessSettings
+from headwater.web.auth.authentication import AccessSettings
+from headwater.web.auth.oidc import OidcClient, OidcProvider, effective_port
 
 Start = Callable[..., Awaitable[str]]
 

@@ -16,7 +16,7 @@ from headwater.errors import InputError
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.images import PictureProxy, picture_type
+from headwater.web.shared.article_html import PictureProxy, picture_type
 from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]

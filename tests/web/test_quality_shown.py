@@ -11,15 +11,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from headwater.node.crawler import CrawlStatus
-from headwater.node.history import QualityPoint
-from headwater.node.quality import REPORT, VERSION, LosingFeed, QualityReport
-from headwater.schedule.quality import DelaySummary, TallyPeriod
+from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.quality.quality_history import QualityPoint
+from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
+from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.metrics import render_metrics
-from headwater.web.pages.quality import _draw_price
+from headwater.web.pages.quality_page import _draw_price
 
 HOUR = TallyPeriod(60, 1000, 9, 1.0, 0.9, DelaySummary(9, 100.0, 60.0, 300.0))
 QUALITY = QualityReport(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from headwater.errors import InputError, QueryError
 from headwater.language import parse
 from headwater.language.ast import CreateFeed
-from headwater.web.pages.editor import highlight_query
-from headwater.web.pages.writing import build_query
+from headwater.web.pages.query_builder import build_query
+from headwater.web.pages.query_editor_page import highlight_query
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=30)
 FORM = st.fixed_dictionaries(

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Route, expect
 
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
-from headwater.web.pages.streams import count_unread_by_path
+from headwater.web.pages.sidebar import count_unread_by_path
 from store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]

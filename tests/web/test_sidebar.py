@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headwater.store.people import Subscription, UnreadCount, UnreadCounts
-from headwater.web.pages.streams import ReaderFeeds
+from headwater.web.pages.sidebar import ReaderFeeds
 
 
 def a_subscription(id: int, title: str) -> Subscription:

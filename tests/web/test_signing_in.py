@@ -15,13 +15,13 @@ from starlette.routing import Route
 
 from headwater.credentials import hash_password, hash_secret
 from headwater.errors import StoreError
-from headwater.node.crawler import CrawlStatus
+from headwater.node.crawl.crawler import CrawlStatus
 from headwater.store.people import User
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
-from headwater.web.peers import TrustedProxyHeaders
-from headwater.web.session import COOKIE, AccessSettings, require_user, safe_return_path
+from headwater.web.auth.authentication import COOKIE, AccessSettings, require_user, safe_return_path
+from headwater.web.auth.client_address import TrustedProxyHeaders
 from store_samples import SOMEBODY
 
 NOW = 1_800_000_000.0

@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from headwater.errors import SettingsError
 from headwater.settings import load_settings
-from headwater.web.peers import TrustedProxyHeaders
+from headwater.web.auth.client_address import TrustedProxyHeaders
 from headwater.web.tls import Certificate, list_own_names, load_certificate
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")

@@ -15,34 +15,34 @@ from importlib import import_module
 import typer
 
 from headwater import __version__
-from headwater.cli.common import EXIT_STOPPED, add_command, fail, make_group, out, print_json, wants_json
+from headwater.cli.console.command import EXIT_STOPPED, add_command, fail, make_group, out, print_json, wants_json
 from headwater.errors import HeadwaterError
 
 # Each module has a function `register(app)` that adds its commands.
 COMMANDS = {
-    "feeds": "headwater.cli.feeds",
-    "read": "headwater.cli.read",
-    "serve": "headwater.cli.serve",
-    "demo": "headwater.cli.serve",
-    "quality": "headwater.cli.quality",
-    "query": "headwater.cli.query_live",
-    "publish": "headwater.cli.publish",
-    "deliveries": "headwater.cli.deliveries",
-    "users": "headwater.cli.users",
-    "removed": "headwater.cli.removed",
-    "export": "headwater.cli.export",
-    "backup": "headwater.cli.backup",
-    "restore": "headwater.cli.backup",
-    "lab": "headwater.cli.lab",
-    "farm": "headwater.cli.farm",
-    "cluster": "headwater.cli.cluster",
-    "db": "headwater.cli.db",
-    "web": "headwater.cli.serve",
-    "controller": "headwater.cli.roles",
-    "terminal": "headwater.cli.roles",
-    "storer": "headwater.cli.roles",
-    "processor": "headwater.cli.roles",
-    "publisher": "headwater.cli.roles",
+    "feeds": "headwater.cli.commands.feeds",
+    "read": "headwater.cli.commands.read",
+    "serve": "headwater.cli.commands.serve",
+    "demo": "headwater.cli.commands.serve",
+    "quality": "headwater.cli.commands.quality",
+    "query": "headwater.cli.commands.queries",
+    "publish": "headwater.cli.commands.publish",
+    "deliveries": "headwater.cli.commands.deliveries",
+    "users": "headwater.cli.commands.users",
+    "removed": "headwater.cli.commands.trash",
+    "export": "headwater.cli.commands.export",
+    "backup": "headwater.cli.commands.database",
+    "restore": "headwater.cli.commands.database",
+    "lab": "headwater.cli.commands.lab",
+    "farm": "headwater.cli.commands.farm",
+    "cluster": "headwater.cli.commands.cluster",
+    "db": "headwater.cli.commands.database_move",
+    "web": "headwater.cli.commands.serve",
+    "controller": "headwater.cli.commands.roles",
+    "terminal": "headwater.cli.commands.roles",
+    "storer": "headwater.cli.commands.roles",
+    "processor": "headwater.cli.commands.roles",
+    "publisher": "headwater.cli.commands.roles",
 }
 
 # What each of them says of itself, so that an overview need not load them all.

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from headwater.cluster.messages import encode
-from headwater.cluster.pulling import pull_messages
-from headwater.cluster.seat import pause
-from headwater.cluster.streams import KINDS, NatsStreams
-from headwater.publish.deliver import LEASE, Deliverer
-from headwater.store.leases import ClusterLease
+from headwater.cluster.leases.election import pause
+from headwater.cluster.transport.nats_streams import KINDS, NatsStreams
+from headwater.cluster.transport.pull_consumer import pull_messages
+from headwater.cluster.transport.wire_messages import encode
+from headwater.publish.delivery.deliverer import LEASE, Deliverer
+from headwater.store.cluster_leases import ClusterLease
 from headwater.store.store import Store
 from headwater.store.values import Delivery
 

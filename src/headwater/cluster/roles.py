@@ -16,41 +16,40 @@ from typing import Any, TypeVar
 import numpy as np
 import structlog
 
-from headwater.cluster import pushed, sharing
-from headwater.cluster.by_nats import NatsJobSender, PartitionDesk, find_carrier, publish_jobs
-from headwater.cluster.errands import NatsRequestProxy
-from headwater.cluster.fetchers import RequestProxy, make_fetcher
-from headwater.cluster.hands_by_nats import NatsJobReceiver, NatsPartitionSource, NatsResultSender
-from headwater.cluster.identity import LocalMember
+from headwater.cluster.cluster_ingest import ClusterIngest
+from headwater.cluster.elected_articles import ARTICLES, make_article_work
+from headwater.cluster.fetch_pool import FetchPool
+from headwater.cluster.fetcher_setup import RequestProxy, make_fetcher
 from headwater.cluster.items import RELAY, Followed, Relay
-from headwater.cluster.leading import CONTROLLER, Leader
-from headwater.cluster.link import connect_nats
-from headwater.cluster.membership import Membership
-from headwater.cluster.node import PROCESSOR
+from headwater.cluster.leader import CONTROLLER, Leader
+from headwater.cluster.leases import partitions
+from headwater.cluster.leases.election import Election
+from headwater.cluster.leases.lease_clock import LeaseTiming, boot_clock
+from headwater.cluster.membership import LocalMember, Membership, send_heartbeats
 from headwater.cluster.out import DISPATCHER, Dispatch, Publisher
-from headwater.cluster.reading_articles import ARTICLES, make_article_work
-from headwater.cluster.refusals import NatsUnavailable
-from headwater.cluster.seat import Election
-from headwater.cluster.staying import send_heartbeats
-from headwater.cluster.storer import ClusterIngest
-from headwater.cluster.storing import NatsIngest
-from headwater.cluster.streams import BUFFERS, NatsStreams
-from headwater.cluster.terminal import FetchPool
-from headwater.cluster.timing import LeaseTiming, boot_clock
+from headwater.cluster.shared_node import PROCESSOR
+from headwater.cluster.transport.nats_connection import connect_nats
+from headwater.cluster.transport.nats_dispatch import NatsJobSender, PartitionDesk, find_carrier, publish_jobs
+from headwater.cluster.transport.nats_errors import NatsUnavailable
+from headwater.cluster.transport.nats_ingest import NatsIngest
+from headwater.cluster.transport.nats_streams import BUFFERS, NatsStreams
+from headwater.cluster.transport.nats_terminal import NatsJobReceiver, NatsPartitionSource, NatsResultSender
+from headwater.cluster.transport.proxied_requests import NatsRequestProxy
 from headwater.errors import ClusterError, HeadwaterError, SettingsError, StoreError
-from headwater.node import kept_settings
-from headwater.node.articles import enqueue_articles_of_hits
-from headwater.node.courtesy import Politeness
-from headwater.node.delivering import make_deliverer
-from headwater.node.processor import QueryProcessor
-from headwater.node.upkeep import run_every
-from headwater.publish.duties import DeliveryPlanner
-from headwater.query.tongues import make_language_detector
+from headwater.node import live_settings
+from headwater.node.article_fetcher import enqueue_articles_of_hits
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.deliverer_setup import make_deliverer
+from headwater.node.maintenance import run_every
+from headwater.node.queries.processor import QueryProcessor
+from headwater.node.websub import hub_watch
+from headwater.publish.delivery.delivery_planner import DeliveryPlanner
+from headwater.query.items.language_detection import make_language_detector
 from headwater.settings import Settings
-from headwater.store.leases import ClusterLease
-from headwater.store.problems import may_pass
+from headwater.store.cluster_leases import ClusterLease
+from headwater.store.database.driver_errors import may_pass
 from headwater.store.store import Store
-from headwater.when import parse_time_zone
+from headwater.times import parse_time_zone
 
 T = TypeVar("T")
 MAX_WAIT = 60.0  # seconds of the longest pause before a database that is away is given up
@@ -130,7 +129,7 @@ async def run_controller(settings: Settings, stop: asyncio.Event) -> None:
     """Decides, if it leads; else stands by."""
     identity = LocalMember(settings, "controller")
     async with join_cluster(settings, identity) as here:
-        await here.store.write(sharing.create_partition_leases)
+        await here.store.write(partitions.create_partition_leases)
         seat = Election(here.store, CONTROLLER, identity.name, here.timing.leader_seconds)
         waiting: dict[str, int] = {}
 
@@ -171,7 +170,7 @@ async def run_controller(settings: Settings, stop: asyncio.Event) -> None:
 
         identity.counts = counts
         identity.problems.append(problem)
-        following = asyncio.create_task(run_every(kept_settings.POLL_SECONDS, leader.follow_settings, stop))
+        following = asyncio.create_task(run_every(live_settings.POLL_SECONDS, leader.follow_settings, stop))
         await seat.run(leader.run_term, stop)
         await following
 
@@ -220,7 +219,7 @@ async def run_storer(settings: Settings, stop: asyncio.Event) -> None:
 
         with suppress(HeadwaterError):  # the database may be away again already; it is looked again soon
             await writes.follow_hubs()
-        hubs = run_every(pushed.POLL_SECONDS, writes.follow_hubs, stop)
+        hubs = run_every(hub_watch.POLL_SECONDS, writes.follow_hubs, stop)
         await asyncio.gather(storing.run(stop), seat.run(relay.run, stop), hubs)
 
 

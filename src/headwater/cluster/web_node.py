@@ -11,29 +11,29 @@ from typing import Any, Self
 import numpy as np
 import structlog
 
-from headwater.cluster.by_nats import NatsJobSender
-from headwater.cluster.by_postgres import PostgresJobSender
-from headwater.cluster.controller import JobSender
-from headwater.cluster.errands import PostgresRequestProxy
-from headwater.cluster.fetchers import RequestProxy, make_fetcher
-from headwater.cluster.identity import LocalMember
-from headwater.cluster.leading import load_leader_status
-from headwater.cluster.node import join_postgres
+from headwater.cluster.cluster_dispatcher import JobSender
+from headwater.cluster.fetcher_setup import RequestProxy, make_fetcher
+from headwater.cluster.leader import load_leader_status
+from headwater.cluster.leader_state import load_belief_sample
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.membership import LocalMember
+from headwater.cluster.remote_crawl import RemoteCrawl
 from headwater.cluster.roles import join_cluster, make_request_proxy
-from headwater.cluster.timing import LeaseTiming
-from headwater.cluster.told import load_belief_sample
-from headwater.cluster.wishing import RemoteCrawl
-from headwater.node.buying import BeliefSample
-from headwater.node.courtesy import Politeness
-from headwater.node.crawler import CrawlStatus
-from headwater.node.delivering import make_deliverer
-from headwater.node.kept_settings import POLL_SECONDS, LiveSettings
+from headwater.cluster.shared_node import join_postgres
+from headwater.cluster.transport.nats_dispatch import NatsJobSender
+from headwater.cluster.transport.postgres_transport import PostgresJobSender
+from headwater.cluster.transport.proxied_requests import PostgresRequestProxy
+from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.strategy_setup import build_configured_strategy
+from headwater.node.deliverer_setup import make_deliverer
+from headwater.node.live_settings import POLL_SECONDS, LiveSettings
+from headwater.node.maintenance import run_every
 from headwater.node.node import Node
-from headwater.node.processor import QueryProcessor
-from headwater.node.setting_up import build_configured_strategy
-from headwater.node.upkeep import run_every
-from headwater.publish.live import LiveEvents
-from headwater.schedule.base import Strategy
+from headwater.node.quality.belief_sample import BeliefSample
+from headwater.node.queries.processor import QueryProcessor
+from headwater.publish.live_events import LiveEvents
+from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.store import Store
 

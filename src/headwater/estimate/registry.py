@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, TypeVar
 
-from headwater.estimate.base import Estimator
-from headwater.estimate.bayes import Bayes
-from headwater.estimate.fixed import FixedRate
-from headwater.estimate.hourly import HourlyRate
-from headwater.estimate.hybrid import HybridRate
-from headwater.estimate.learned_once import LearnedOnce
-from headwater.estimate.likelihood import Likelihood
-from headwater.estimate.moving_average import MovingAverage
-from headwater.estimate.named import find_class, index_by_name
-from headwater.estimate.pattern import ClusterPattern
-from headwater.estimate.periodic import PeriodicRate
-from headwater.estimate.post_rate import PostRate
-from headwater.estimate.single import SingleRate
-from headwater.estimate.smoothed import AdaptiveSmoothing
+from headwater.errors import SettingsError
+from headwater.estimate.estimator import Estimator, FeedColumns
+from headwater.estimate.models.bayes import Bayes
+from headwater.estimate.models.cluster_pattern import ClusterPattern
+from headwater.estimate.models.fixed import FixedRate
+from headwater.estimate.models.hour_histogram import HourlyRate, PostRate
+from headwater.estimate.models.likelihood import Likelihood
+from headwater.estimate.models.mean_gap import LearnedOnce, MovingAverage
+from headwater.estimate.models.smoothing import AdaptiveSmoothing, HybridRate, PeriodicRate, SingleRate
+
+Class = TypeVar("Class", bound=FeedColumns)
+
+
+def index_by_name(classes: Iterable[type[Class]]) -> Mapping[str, type[Class]]:
+    """A read-only mapping from each class's `name`."""
+    return MappingProxyType({kind.name: kind for kind in classes})
+
+
+def find_class(spec: str, known: Mapping[str, type[Class]], base: type[Any], noun: str) -> type[Class]:
+    """The class that `spec` names; a wrong name gets the nearest right ones as answer."""
+    if ":" in spec:
+        return _import_class(spec, base, noun)
+    if spec in known:
+        return known[spec]
+    near = get_close_matches(spec, known, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known are: {', '.join(sorted(known))}."
+    raise SettingsError(f"There is no {noun} called “{spec}”. {hint} Your own is named package.module:Name.")
+
+
+def _import_class(spec: str, base: type[Any], noun: str) -> type[Any]:
+    module, _, name = spec.partition(":")
+    try:
+        kind = getattr(import_module(module), name)
+    except ImportError as error:
+        raise SettingsError(f"The {noun} “{spec}” cannot be imported: {error}.") from error
+    except AttributeError as error:
+        raise SettingsError(f"The module {module} has no {name}, so the {noun} “{spec}” cannot be used.") from error
+    except Exception as error:  # a person's own module may fail in any way while it is imported
+        raise SettingsError(f"The module {module} of the {noun} “{spec}” failed while imported: {error}.") from error
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise SettingsError(f"“{spec}” is no {base.__name__}: derive it from {base.__module__}.{base.__name__}.")
+    return kind
+
 
 ESTIMATORS: Mapping[str, type[Estimator]] = index_by_name(
     [

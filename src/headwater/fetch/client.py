@@ -18,23 +18,23 @@ from aiohttp import hdrs
 
 import headwater
 from headwater.errors import AddressError, NotAFeed, Unreachable
-from headwater.fetch import errand
-from headwater.fetch.encodings import BodyDamaged, BodyTooLarge, decode_body
-from headwater.fetch.errand import RemoteReply, RemoteRequest, RemoteSession
-from headwater.fetch.etiquette import (
+from headwater.fetch.http import remote_session
+from headwater.fetch.http.address_guard import WEB_PORTS, AddressGuard, Lookup, resolve_host
+from headwater.fetch.http.content_encoding import BodyDamaged, BodyTooLarge, decode_body
+from headwater.fetch.http.guarded_session import FetchFailure, GuardedSession, HttpReply, RequestLimits
+from headwater.fetch.http.headers import (
     A_IM,
+    add_header_links,
     build_conditions,
     compute_freshness,
     merge_validators,
     parse_retry_after,
     read_validators,
 )
-from headwater.fetch.guard import WEB_PORTS, AddressGuard, Lookup, resolve_host
-from headwater.fetch.hosts import HostGate
-from headwater.fetch.journey import FetchProgress, Handover, NotOurHost, RedirectFollower
-from headwater.fetch.push import add_header_links
-from headwater.fetch.reader import DocumentReader, ReadFunction
-from headwater.fetch.transport import FetchFailure, GuardedSession, HttpReply, RequestLimits
+from headwater.fetch.http.host_gate import HostGate
+from headwater.fetch.http.redirects import FetchProgress, Handover, NotOurHost, RedirectFollower
+from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest, RemoteSession
+from headwater.fetch.reading.document_reader import DocumentReader, ReadFunction
 from headwater.formats import read_to_keep
 from headwater.model import Document, Ending, Outcome, Validators
 
@@ -178,7 +178,7 @@ class Fetcher:
 
     async def run_request(self, hop: RemoteRequest) -> RemoteReply:
         """An errand for another process; whatever comes of it is an answer."""
-        return await errand.run_remote_request(self._session, hop)
+        return await remote_session.run_remote_request(self._session, hop)
 
     async def get(self, url: str, *, accept: str = "*/*", max_bytes: int | None = None) -> Page:
         """Fetch a page, following redirects; any status is an answer, no answer raises (AddressError, Unreachable)."""

@@ -4,6 +4,6 @@
 `headwater.formats.opml` handles lists of feeds.
 """
 
-from headwater.formats.reader import read, read_to_keep
+from headwater.formats.sniff import read, read_to_keep
 
 __all__ = ["read", "read_to_keep"]

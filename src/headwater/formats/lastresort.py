@@ -13,11 +13,11 @@ from typing import Any
 import feedparser  # type: ignore[import-untyped]
 
 from headwater.errors import NotAFeed
-from headwater.formats.html import HtmlCleaner
-from headwater.formats.links import resolve_url
-from headwater.formats.media import parse_size
-from headwater.formats.people import drop_duplicates, extract_names
-from headwater.formats.text import html_to_text, replace_forbidden
+from headwater.formats.values.enclosures import parse_size
+from headwater.formats.values.html import HtmlCleaner
+from headwater.formats.values.links import resolve_url
+from headwater.formats.values.people import drop_duplicates, extract_names
+from headwater.formats.values.text import html_to_text, replace_forbidden
 from headwater.model import Document, Enclosure, Entry
 
 

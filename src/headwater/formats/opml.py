@@ -14,10 +14,10 @@ from xml.parsers import expat
 from lxml import etree
 
 from headwater.errors import InputError
-from headwater.formats import encoding
-from headwater.formats.links import is_web_url
-from headwater.formats.text import html_to_text
-from headwater.formats.xml import parse_with_recovery, repair_xml, strip_prolog
+from headwater.formats.parse.xml_tree import parse_with_recovery, repair_xml, strip_prolog
+from headwater.formats.values import encodings
+from headwater.formats.values.links import is_web_url
+from headwater.formats.values.text import html_to_text
 
 # A quotation mark inside an attribute: not after `=`, and not where the next attribute or the end of the tag follows.
 _INNER_QUOTE = re.compile(r"""(?<!=)"(?!\s+[\w:.\-]+\s*=\s*["']|\s*[/?]?>)""")
@@ -66,7 +66,7 @@ def read_opml(body: bytes) -> FeedList:
     """The feeds of an OPML list, or of plain text with an address on each line; raises InputError when it is none."""
     if not body.strip():
         raise InputError("The OPML file is empty.")
-    text, _codec, problem = encoding.decode_document(body, encoding.find_declared_encoding(body))
+    text, _codec, problem = encodings.decode_document(body, encodings.find_declared_encoding(body))
     if "<" not in text[:10_000] and (lines := _read_address_lines(text)) is not None:
         return lines.build_list((problem,) if problem else ())
     text = strip_prolog(text)

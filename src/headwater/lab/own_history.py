@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.errors import TraceError
-from headwater.estimate.base import DAY, Floats, Rows
-from headwater.lab.traces import Trace
+from headwater.estimate.estimator import DAY, Floats, Rows
+from headwater.lab.traces.trace import Trace
 
 COMPARED_STRATEGIES = (
     "round_robin",
@@ -60,7 +60,7 @@ def sample_feeds(trace: Trace, per_day: float) -> Trace:
     """As many of the feeds as can be replayed while somebody waits; slow and busy ones as all have them."""
     if trace.feeds * trace.days * per_day <= MOST_REFRESHES:
         return trace
-    from headwater.lab.equal import sample_by_activity
+    from headwater.lab.simulation.equal_cost import sample_by_activity
 
     return sample_by_activity(trace, max(int(MOST_REFRESHES / (trace.days * per_day)), FEWEST_FEEDS))
 
@@ -68,10 +68,10 @@ def sample_feeds(trace: Trace, per_day: float) -> Trace:
 def compare_strategy(trace: Trace, name: str, per_day: float) -> ComparisonRow:
     """One strategy at `per_day` refreshes per feed and day; a third of the time is history and warm-up."""
     # Imported here: a server that shows rows need not load the simulator.
-    from headwater.lab.equal import replay_at_cost
     from headwater.lab.experiments.peers import make_knob
-    from headwater.lab.replay import ReplaySettings
-    from headwater.lab.scores import score_replay
+    from headwater.lab.simulation.equal_cost import replay_at_cost
+    from headwater.lab.simulation.replay import ReplaySettings
+    from headwater.lab.simulation.scores import score_replay
 
     protocol = ReplaySettings(history_days=trace.days * 0.1, warmup_days=trace.days * 0.25)
     fitted = replay_at_cost(make_knob(name, trace, protocol, per_day), trace, protocol, per_day)

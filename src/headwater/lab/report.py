@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from headwater import __version__
 from headwater.errors import HeadwaterError, TraceError
-from headwater.lab.experiments.base import Experiment, ExperimentResult, LabSettings, Progress
-from headwater.lab.measures import HIDDEN_COLUMNS, describe_measure, format_value
+from headwater.lab.experiment import Experiment, ExperimentResult, LabSettings, Progress
+from headwater.lab.tables import HIDDEN_COLUMNS, describe_measure, format_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from typing import Any
 
 from headwater.errors import NotFound, SettingsError
 from headwater.schedule import STRATEGIES, load
-from headwater.schedule.base import Strategy
+from headwater.schedule.strategy import Strategy
 
 
 def check_names(names: Sequence[str], among: Sequence[str] | None = None) -> tuple[str, ...]:

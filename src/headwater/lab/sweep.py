@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import SettingsError
-from headwater.lab.experiments.base import LabSettings, Progress, ignore_progress
+from headwater.lab.experiment import LabSettings, Progress, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 
 from headwater.language.ast import CreateFeed, Script
-from headwater.language.check import EVERY, Catalogue, Checker
-from headwater.language.messages import Diagnostics, Message
-from headwater.language.parser import parse_statements
+from headwater.language.checker import EVERY, Catalogue, Checker
+from headwater.language.diagnostics import Diagnostics, Message
+from headwater.language.parsing.statements import parse_statements
 
 __all__ = ["EVERY", "Catalogue", "Message", "Script", "parse", "reread"]
 

@@ -15,45 +15,328 @@ Everything is imported from here; conditions are made in `conditions`, the value
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import ClassVar, TypeAlias
+from functools import cache
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from headwater.language.conditions import (
-    TRUE,
-    And,
-    Atom,
-    Condition,
-    Contains,
-    DateIn,
-    DateIs,
-    Equals,
-    FeedAddress,
-    FeedName,
-    Has,
-    Matches,
-    Near,
-    Not,
-    Or,
-    Scoped,
-    Similar,
-    SizeIs,
-    SourceIs,
-    conjoin_conditions,
+import msgspec
+
+
+class SyntaxNode(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False, omit_defaults=True):
+    """`aside` names the fields that take no part in what it means: where it stands, how it was spelled."""
+
+    ignored_fields: ClassVar[frozenset[str]] = frozenset({"pos", "listed", "comments", "warnings"})
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        meant = _meaning_getter(type(self))
+        return meant(self) == meant(other)
+
+    def __hash__(self) -> int:
+        return hash(_meaning_getter(type(self))(self))
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in _meaningful_fields(type(self)))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _meaningful_fields(kind: type[SyntaxNode]) -> tuple[str, ...]:
+    return tuple(name for name in kind.__struct_fields__ if name not in kind.ignored_fields)
+
+
+@cache
+def _meaning_getter(kind: type[SyntaxNode]) -> Callable[[Any], tuple[Any, ...]]:
+    """From a value to what is compared; the class is part of it, so that hashes of different ones differ."""
+    return attrgetter("__class__", *_meaningful_fields(kind))
+
+
+class Position(NamedTuple):
+    """A place in the text; line and column count from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+NOWHERE = Position(0, 0)
+
+
+class Field(StrEnum):
+    """What a condition can look at. ARRIVAL exists in ORDER BY only."""
+
+    __hash__ = str.__hash__  # Enum's own is a Python function, and fields are the keys of every analysed item
+
+    ITEM = "ITEM"
+    TITLE = "TITLE"
+    CONTENT = "CONTENT"
+    DESCRIPTION = "DESCRIPTION"
+    AUTHOR = "AUTHOR"
+    CATEGORY = "CATEGORY"
+    LINK = "LINK"
+    LANGUAGE = "LANGUAGE"
+    ENCLOSURE = "ENCLOSURE"
+    PUBLISHED = "PUBLISHED"
+    UPDATED = "UPDATED"
+    SIZE = "SIZE"
+    SOURCE = "SOURCE"
+    ARRIVAL = "ARRIVAL"
+
+    @property
+    def is_text(self) -> bool:
+        return self in TEXT_FIELDS
+
+    @property
+    def is_date(self) -> bool:
+        return self in DATE_FIELDS
+
+    @property
+    def value_kind(self) -> str:
+        """What kind of value it holds; only values of one kind can be equal."""
+        return "text" if self.is_text else "date" if self.is_date else str(self)
+
+
+TEXT_FIELDS = frozenset(
+    {
+        Field.ITEM,
+        Field.TITLE,
+        Field.CONTENT,
+        Field.DESCRIPTION,
+        Field.AUTHOR,
+        Field.CATEGORY,
+        Field.LINK,
+        Field.LANGUAGE,
+        Field.ENCLOSURE,
+    }
 )
-from headwater.language.said import SyntaxNode
-from headwater.language.values import (
-    DATE_FIELDS,
-    NOWHERE,
-    TEXT_FIELDS,
-    ComparisonOperator,
-    Duration,
-    Field,
-    Instant,
-    LastWindow,
-    Position,
-    RelativeInstant,
-    TimeUnit,
-)
+DATE_FIELDS = frozenset({Field.PUBLISHED, Field.UPDATED})
+
+
+class TimeUnit(StrEnum):
+    SECOND = "SECOND"
+    MINUTE = "MINUTE"
+    HOUR = "HOUR"
+    DAY = "DAY"
+    WEEK = "WEEK"
+    MONTH = "MONTH"
+
+    @property
+    def seconds(self) -> int:
+        """A month is thirty days."""
+        return _UNIT_SECONDS[self]
+
+
+_UNIT_SECONDS = {
+    TimeUnit.SECOND: 1,
+    TimeUnit.MINUTE: 60,
+    TimeUnit.HOUR: 3_600,
+    TimeUnit.DAY: 86_400,
+    TimeUnit.WEEK: 604_800,
+    TimeUnit.MONTH: 2_592_000,
+}
+
+
+class ComparisonOperator(StrEnum):
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+class LastWindow(SyntaxNode, frozen=True):
+    """LAST n of something: n items when `unit` is None, else a span of time."""
+
+    count: int
+    unit: TimeUnit | None = None
+
+    @property
+    def seconds(self) -> int | None:
+        return None if self.unit is None else self.count * self.unit.seconds
+
+
+class Instant(SyntaxNode, frozen=True):
+    """A date as written: "2024-03-01" or "2024-03-01T08:00Z"; `epoch` is what it means."""
+
+    ignored_fields: ClassVar[frozenset[str]] = frozenset({"text"})
+
+    text: str
+    epoch: float
+
+
+class RelativeInstant(SyntaxNode, frozen=True):
+    """NOW, or NOW - n units; evaluated when an item arrives."""
+
+    count: int = 0
+    unit: TimeUnit | None = None
+
+    @property
+    def seconds(self) -> int:
+        return 0 if self.unit is None else self.count * self.unit.seconds
+
+
+class Duration(SyntaxNode, frozen=True):
+    count: int
+    unit: TimeUnit
+
+    @property
+    def seconds(self) -> int:
+        return self.count * self.unit.seconds
+
+
+class FeedAddress(SyntaxNode, frozen=True):
+    """A feed by its http(s) address."""
+
+    url: str
+    pos: Position = NOWHERE
+
+
+class FeedName(SyntaxNode, frozen=True):
+    """A registered feed or a query feed. Names are compared without regard to case: use `key`."""
+
+    name: str
+    pos: Position = NOWHERE
+
+    @property
+    def key(self) -> str:
+        return self.name.casefold()
+
+
+class And(SyntaxNode, frozen=True):
+    """All of `parts`; with none, TRUE (which no script can write)."""
+
+    parts: tuple[Condition, ...]
+    pos: Position = NOWHERE
+
+
+class Or(SyntaxNode, frozen=True):
+    parts: tuple[Condition, ...]
+    pos: Position = NOWHERE
+
+
+class Not(SyntaxNode, frozen=True):
+    part: Condition
+    pos: Position = NOWHERE
+
+
+class Scoped(SyntaxNode, frozen=True):
+    """$var[part]: only a top-level conjunct of WHERE, restricts the branch or join called `var` and no other."""
+
+    var: str
+    part: Condition
+    pos: Position = NOWHERE
+
+
+class Contains(SyntaxNode, frozen=True):
+    """text CONTAINS: any of `values` (all of them if `all`); a value is a word or phrase, `*` at its end a prefix.
+
+    `exact` compares letters as they stand, without folding case and accents. `listed` remembers ANY (…)/ALL (…).
+    """
+
+    field: Field
+    values: tuple[str, ...]
+    all: bool = False
+    exact: bool = False
+    pos: Position = NOWHERE
+    listed: bool = False
+
+
+class Near(SyntaxNode, frozen=True):
+    """Both phrases in one field value, at most `distance` word positions apart, in either order."""
+
+    field: Field
+    left: str
+    distance: int
+    right: str
+    pos: Position = NOWHERE
+
+
+class Equals(SyntaxNode, frozen=True):
+    """text = / != / IN: the whole value, folded. `negated` is NOT of the whole. `listed` remembers IN (…)."""
+
+    field: Field
+    values: tuple[str, ...]
+    all: bool = False
+    negated: bool = False
+    pos: Position = NOWHERE
+    listed: bool = False
+
+
+class Matches(SyntaxNode, frozen=True):
+    """text MATCHES /pattern/: RE2, searched in the text as it stands, without markup."""
+
+    field: Field
+    pattern: str
+    ignore_case: bool = False
+    pos: Position = NOWHERE
+
+
+class Similar(SyntaxNode, frozen=True):
+    """text SIMILAR TO "…" AT at: cosine of tf-idf."""
+
+    field: Field
+    text: str
+    at: float = 0.5
+    pos: Position = NOWHERE
+
+
+class DateIs(SyntaxNode, frozen=True):
+    """PUBLISHED or UPDATED compared with an instant."""
+
+    field: Field
+    cmp: ComparisonOperator
+    when: Instant | RelativeInstant
+    pos: Position = NOWHERE
+
+
+class DateIn(SyntaxNode, frozen=True):
+    """PUBLISHED or UPDATED IN LAST span, seen from the arrival of the item. The window is always a span of time."""
+
+    field: Field
+    window: LastWindow
+    pos: Position = NOWHERE
+
+
+class SizeIs(SyntaxNode, frozen=True):
+    cmp: ComparisonOperator
+    number: float
+    pos: Position = NOWHERE
+
+
+class Has(SyntaxNode, frozen=True):
+    field: Field
+    pos: Position = NOWHERE
+
+
+class SourceIs(SyntaxNode, frozen=True):
+    """SOURCE = / != / IN: the item comes from one of these feeds. `listed` remembers IN (…)."""
+
+    sources: tuple[FeedName | FeedAddress, ...]
+    negated: bool = False
+    pos: Position = NOWHERE
+    listed: bool = False
+
+
+Atom: TypeAlias = Contains | Near | Equals | Matches | Similar | DateIs | DateIn | SizeIs | Has | SourceIs
+Condition: TypeAlias = And | Or | Not | Scoped | Atom
+
+TRUE = And(())
+
+
+def conjoin_conditions(parts: Iterable[Condition | None]) -> Condition:
+    """All of the parts that are there, as one flat predicate.
+
+    >>> conjoin_conditions([None, Has(Field.LINK)])
+    Has(field=<Field.LINK: 'LINK'>)
+    """
+    flat: list[Condition] = []
+    for part in parts:
+        if part is not None:
+            flat.extend(part.parts if isinstance(part, And) else (part,))
+    return flat[0] if len(flat) == 1 else And(tuple(flat))
+
 
 __all__ = [
     "DATE_FIELDS",

@@ -16,26 +16,25 @@ import numpy as np
 import structlog
 
 from headwater.fetch.client import Fetcher
-from headwater.node.articles import ArticleFetcher, enqueue_articles_of_hits
-from headwater.node.buying import BeliefSample, sample_beliefs
-from headwater.node.changing import check_changes
-from headwater.node.courtesy import Politeness
-from headwater.node.crawler import Crawler, CrawlStatus
-from headwater.node.delivering import make_deliverer
-from headwater.node.kept_settings import POLL_SECONDS, LiveSettings
-from headwater.node.processor import HitWriter, QueryProcessor
-from headwater.node.refresher import StoredRefresh
-from headwater.node.setting_up import build_configured_strategy, make_budget_account
-from headwater.node.upkeep import Maintenance, run_every
-from headwater.publish.deliver import Deliverer
-from headwater.publish.duties import DeliveryPlanner
-from headwater.publish.live import LiveEvents
-from headwater.query.tongues import make_language_detector
-from headwater.schedule.base import Strategy
+from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
+from headwater.node.crawl.crawler import Crawler, CrawlStatus
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.refresher import StoredRefresh
+from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.node.deliverer_setup import make_deliverer
+from headwater.node.live_settings import POLL_SECONDS, LiveSettings, check_changes
+from headwater.node.maintenance import Maintenance, run_every
+from headwater.node.quality.belief_sample import BeliefSample, sample_beliefs
+from headwater.node.queries.processor import HitWriter, QueryProcessor
+from headwater.publish.delivery.deliverer import Deliverer
+from headwater.publish.delivery.delivery_planner import DeliveryPlanner
+from headwater.publish.live_events import LiveEvents
+from headwater.query.items.language_detection import make_language_detector
+from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import StoredHit
-from headwater.when import parse_time_zone
+from headwater.times import parse_time_zone
 
 log = structlog.get_logger()
 

@@ -4,8 +4,8 @@ A refresh is judged in two steps, because only the store knows items that left t
 identities it should be asked for, `judge` decides.
 """
 
-from headwater.novelty.identity import identify_items
-from headwater.novelty.judging import find_unknown_identities, judge
+from headwater.novelty.item_identity import identify_items
+from headwater.novelty.judgement import find_unknown_identities, judge
 from headwater.novelty.loss import estimate_lost_items
 
 __all__ = ["estimate_lost_items", "find_unknown_identities", "identify_items", "judge"]

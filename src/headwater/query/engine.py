@@ -14,18 +14,25 @@ from dataclasses import replace
 from headwater.language import parse
 from headwater.language.ast import CreateFeed, DropFeed, RegisterFeed, Statement
 from headwater.model import Item
-from headwater.query import features, state
-from headwater.query.features import OriginFeatures
-from headwater.query.filling import BackfillPass
+from headwater.query.feeds import engine_snapshot
+from headwater.query.feeds.item_pass import BackfillPass, ItemPass
+from headwater.query.feeds.query_feeds import QueryFeeds
+from headwater.query.feeds.recent_items import (
+    MAX_ITEMS,
+    CallerMemory,
+    EngineMemory,
+    ItemMemory,
+    RecentItem,
+    RecentItems,
+)
 from headwater.query.hits import Arrival, Hit, Hits, MatchFailure
-from headwater.query.index import ConditionIndex
-from headwater.query.origins import apply_registrations
-from headwater.query.passing import ItemPass
-from headwater.query.recent import MAX_ITEMS, CallerMemory, EngineMemory, ItemMemory, RecentItem, RecentItems
-from headwater.query.shares import FeatureShares
-from headwater.query.similar import WordFrequencies
-from headwater.query.standing import QueryFeeds
-from headwater.query.text import AnalysedItem, LanguageDetector, Origin
+from headwater.query.index import features
+from headwater.query.index.access_path import FeatureShares
+from headwater.query.index.condition_index import ConditionIndex
+from headwater.query.index.features import OriginFeatures
+from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector, Origin
+from headwater.query.items.origin import apply_registrations
+from headwater.query.items.similarity import WordFrequencies
 
 RETUNE_INTERVAL = 256  # items between two looks at where conditions are posted
 CACHED_ORIGINS = 10_000  # origins whose features are kept ready
@@ -197,8 +204,8 @@ class Engine:
     def save(self) -> bytes:
         """What must survive a restart besides the queries: windows of joins and DISTINCT, frequencies of words, recent
         items. Its size is bounded by the windows."""
-        return state.save_snapshot(self._query_feeds, self._recent, self._frequencies, self._shares)
+        return engine_snapshot.save_snapshot(self._query_feeds, self._recent, self._frequencies, self._shares)
 
     def load(self, saved: bytes) -> None:
         """Take up what `save` gave, after the queries have been added; a query that changed since starts afresh."""
-        state.load_snapshot(saved, self._query_feeds, self._recent, self._frequencies, self._shares)
+        engine_snapshot.load_snapshot(saved, self._query_feeds, self._recent, self._frequencies, self._shares)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from headwater.errors import NotFound
-from headwater.formats.urls import normalise_url
+from headwater.formats.values.links import normalise_url
 from headwater.language.ast import (
     DEFAULT_DISTINCT_WINDOW,
     AllSources,
@@ -28,15 +28,14 @@ from headwater.language.ast import (
     Statement,
     TaggedSources,
 )
-from headwater.language.normal import QuerySource, list_join_sources, list_read_feeds, list_sources
+from headwater.language.normal_form import QuerySource, list_join_sources, list_read_feeds, list_sources
 from headwater.model import Item
-from headwater.query.compare import fields_match
-from headwater.query.document import Emission, ItemKey, select_items
-from headwater.query.origins import apply_registrations
-from headwater.query.predicate import Matcher, compile_matcher
-from headwater.query.rewrite import rewrite_item
-from headwater.query.similar import WordFrequencies
-from headwater.query.text import AnalysedItem, LanguageDetector, Origin
+from headwater.query.feeds.templates import rewrite_item
+from headwater.query.index.matchers import Matcher, compile_matcher
+from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector, Origin
+from headwater.query.items.origin import apply_registrations
+from headwater.query.items.similarity import WordFrequencies, fields_match
+from headwater.query.query_document import Emission, ItemKey, select_items
 
 
 @dataclass(slots=True)

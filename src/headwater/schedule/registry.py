@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
-from headwater.estimate.named import find_class, index_by_name
-from headwater.schedule.adaptive_ttl import AdaptiveTTL
-from headwater.schedule.advarss import AdvaRSS
-from headwater.schedule.allocation import Allocation
-from headwater.schedule.base import Strategy
-from headwater.schedule.cgm_age import CgmAge
-from headwater.schedule.cgm_freshness import CgmFreshness
-from headwater.schedule.combined import Combined
-from headwater.schedule.commafeed import CommaFeed
-from headwater.schedule.fix import Fix1d, Fix1h
-from headwater.schedule.fix_learned import FixLearned
-from headwater.schedule.freshrss import FreshRSS
-from headwater.schedule.mediacloud import MediaCloud
-from headwater.schedule.min_delay import MinDelay
-from headwater.schedule.miniflux import Miniflux
-from headwater.schedule.miniflux_entry_frequency import MinifluxEntryFrequency
-from headwater.schedule.moving_average import MovingAverageInterval
-from headwater.schedule.newsblur import NewsBlur
-from headwater.schedule.only_sat import OnlySat
-from headwater.schedule.only_tau import OnlyTau
-from headwater.schedule.post_rate import PostRateInterval
-from headwater.schedule.reader import LemonReader
-from headwater.schedule.reference import Reference
-from headwater.schedule.retrieval import Retrieval
-from headwater.schedule.round_robin import RoundRobin
-from headwater.schedule.stormcrawler import StormCrawler
-from headwater.schedule.top_utility import TopUtility
-from headwater.schedule.two_steps import TwoSteps
-from headwater.schedule.uniform import Uniform
-from headwater.schedule.value import Value
-from headwater.schedule.value_index import ValueIndex
+from headwater.errors import HeadwaterError, SettingsError
+from headwater.estimate import load as load_estimator
+from headwater.estimate.estimator import Estimator
+from headwater.estimate.registry import find_class, index_by_name
+from headwater.schedule.guarded import GuardedStrategy
+from headwater.schedule.strategies.adaptive_ttl import AdaptiveTTL
+from headwater.schedule.strategies.advarss import AdvaRSS, MinDelay
+from headwater.schedule.strategies.learned_interval import (
+    Fix1d,
+    Fix1h,
+    FixLearned,
+    MovingAverageInterval,
+    PostRateInterval,
+)
+from headwater.schedule.strategies.peer_rules import (
+    CommaFeed,
+    FreshRSS,
+    LemonReader,
+    MediaCloud,
+    Miniflux,
+    MinifluxEntryFrequency,
+    NewsBlur,
+    StormCrawler,
+)
+from headwater.schedule.strategies.resource_allocation import Allocation, CgmAge, CgmFreshness
+from headwater.schedule.strategies.retrieval_schedule import Combined, Retrieval
+from headwater.schedule.strategies.round_robin import Reference, RoundRobin, Uniform
+from headwater.schedule.strategies.two_steps import OnlySat, OnlyTau, TopUtility, TwoSteps
+from headwater.schedule.strategy import Strategy
+from headwater.schedule.value.objective import Objective
+from headwater.schedule.value.value import Value
+from headwater.schedule.value.value_index import ValueIndex
 
 STRATEGIES: Mapping[str, type[Strategy]] = index_by_name(
     [
@@ -75,3 +79,51 @@ STRATEGIES: Mapping[str, type[Strategy]] = index_by_name(
 def load(spec: str) -> type[Strategy]:
     """The strategy called `spec`, or a person's own as `package.module:Name`."""
     return find_class(spec, STRATEGIES, Strategy, "strategy")
+
+
+def build_strategy(strategy: str, estimator: str | None = None, objective: Objective | None = None) -> Strategy:
+    """The strategy of these names; whatever does not fit together is a SettingsError.
+
+    >>> build_strategy("two_steps", "periodic").estimator.name
+    'periodic'
+    """
+    kind = load(strategy)
+    takes = inspect.signature(kind).parameters
+    options: dict[str, Any] = {}
+    if estimator is not None:
+        if "estimator" not in takes:
+            raise SettingsError(f"The strategy {strategy} has no use for an estimator: leave {estimator} out.")
+        chosen, wanted = load_estimator(estimator), _find_accepted_estimators(kind)
+        if not issubclass(chosen, wanted):
+            names = " or ".join(str(getattr(one, "name", one.__name__)) for one in wanted)
+            raise SettingsError(f"The strategy {strategy} understands no estimator but {names}, so not {estimator}.")
+        options["estimator"] = _instantiate(chosen, estimator, "estimator", {})
+    if objective is not None:
+        if not takes.keys() >= objective.strategy_options().keys():
+            raise SettingsError(f"The strategy {strategy} has no dial, so it cannot have an objective; value has one.")
+        options |= objective.strategy_options()
+    made = _instantiate(kind, strategy, "strategy", options)
+    own = STRATEGIES.get(made.name) is not kind or (estimator is not None and ":" in estimator)
+    return GuardedStrategy(made) if own else made
+
+
+def _find_accepted_estimators(kind: type[Strategy]) -> tuple[type, ...]:
+    """The estimators a strategy can use, by the annotation of its option: most take any, some only their own kind."""
+    try:
+        wanted = get_type_hints(kind.__init__).get("estimator", Estimator)
+    except (NameError, TypeError):  # a person's own annotations may name what is not there
+        return (Estimator,)
+    kinds = tuple(one for one in get_args(wanted) or (wanted,) if isinstance(one, type) and one is not NoneType)
+    return kinds or (Estimator,)
+
+
+def _instantiate(kind: type[Any], spec: str, noun: str, options: dict[str, Any]) -> Any:
+    if not isinstance(getattr(kind, "name", None), str):
+        raise SettingsError(f"The {noun} “{spec}” has no name: give its class one, name = “…”.")
+    try:
+        return kind(0, **options)
+    except HeadwaterError:
+        raise
+    except Exception as error:  # a person's own class may fail in any way
+        what = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"The {noun} “{spec}” cannot be made ({what}).") from error

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from headwater.store import accounts, removing
-from headwater.store.database import Database
+from headwater.store.database.database import Database
+from headwater.store.maintenance import trash
 from headwater.store.people import READER, ApiToken, Remover, Session, User
+from headwater.store.readers import accounts
 
 
 class AccountStore:
@@ -52,7 +53,7 @@ class AccountStore:
 
         It is kept, but for its sessions: the number by which it is taken back.
         """
-        return await self._database.write(removing.move_user_to_trash, user_id, by)
+        return await self._database.write(trash.move_user_to_trash, user_id, by)
 
     # sessions
 
@@ -94,4 +95,4 @@ class AccountStore:
 
     async def revoke_token(self, user_id: int, token_id: int, *, by: Remover) -> int:
         """The number by which it is taken back; NotFound also where it is somebody else's."""
-        return await self._database.write(removing.move_api_token_to_trash, user_id, token_id, by)
+        return await self._database.write(trash.move_api_token_to_trash, user_id, token_id, by)

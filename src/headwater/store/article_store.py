@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.store import articles
-from headwater.store.database import Database
+from headwater.store.content import articles
+from headwater.store.database.database import Database
 from headwater.store.values import Article, OutboxEntry
 
 

@@ -12,13 +12,15 @@ from sqlalchemy import Connection, select
 
 from headwater.language.ast import DEFAULT_KEEP_WINDOW, Field, Query
 from headwater.model import Item, QueryFeed
-from headwater.query.document import Emission, select_items
-from headwater.query.text import AnalysedItem, Origin
-from headwater.store import feeds, hits, items, queries, scripts, shares, state
-from headwater.store.database import Database
+from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.query_document import Emission, select_items
+from headwater.store import saved_state
+from headwater.store.content import feeds, items
+from headwater.store.database.database import Database
+from headwater.store.database.dialect import chunks
 from headwater.store.people import Remover
-from headwater.store.sql import chunks
-from headwater.store.tables import feed, item
+from headwater.store.queries import hits, query_feeds, query_scripts, selectivity
+from headwater.store.schema.feed_tables import feed, item
 from headwater.store.values import DroppedQueries, QueryStatistics, ScriptResult, Selectivity, ShowingQueries, StoredHit
 
 CHUNK = 1000
@@ -43,7 +45,7 @@ class QueryStore:
         it creates or replaces go by that person's time zone. Query feeds of `replacing` (folded names, or EVERY) are
         replaced also without OR REPLACE.
         """
-        return await self._database.write(scripts.run_script, script, now, subscriber, replacing)
+        return await self._database.write(query_scripts.run_script, script, now, subscriber, replacing)
 
     async def drop(self, name: str, cascade: bool = False, *, by: Remover) -> DroppedQueries:
         """Drop a query feed and what came of it; InputError names those that read it, unless `cascade` drops them too.
@@ -51,42 +53,42 @@ class QueryStore:
         Feeds that were here only for its sake are no longer refreshed; what they brought stays. It is kept, to be
         taken back.
         """
-        return await self._database.write(scripts.drop_query_feed, name, cascade, by)
+        return await self._database.write(query_scripts.drop_query_feed, name, cascade, by)
 
     async def all(self) -> list[QueryFeed]:
         """In the order in which they were made."""
-        return await self._database.read(queries.list_all_query_feeds)
+        return await self._database.read(query_feeds.list_all_query_feeds)
 
     async def since(self, revision: int, known: Set[int]) -> tuple[list[QueryFeed], set[int]]:
         """What has been made or replaced beyond a revision, and which of the `known` ids are no more."""
-        return await self._database.read(queries.list_changed_query_feeds, revision, known)
+        return await self._database.read(query_feeds.list_changed_query_feeds, revision, known)
 
     async def some(self, *, after: int = 0, limit: int = 100, subscriber: int | None = None) -> list[QueryFeed]:
         """Those beyond the id `after`, in the order in which they were made; `subscriber` is a user who reads them."""
-        return await self._database.read(queries.list_query_feeds, after, limit, subscriber)
+        return await self._database.read(query_feeds.list_query_feeds, after, limit, subscriber)
 
     async def find(self, name: str) -> QueryFeed:
         """Without regard to case; NotFound suggests what might have been meant."""
-        return await self._database.read(queries.find_query_feed, name)
+        return await self._database.read(query_feeds.find_query_feed, name)
 
     async def names(self, ids: Collection[int]) -> dict[int, str]:
         """What these are called, by id; those that are not there are left out."""
-        return await self._database.read(queries.find_query_names, ids)
+        return await self._database.read(query_feeds.find_query_names, ids)
 
     async def readers(self, name: str) -> list[QueryFeed]:
         """Query feeds that read this one (or this source), directly or through others."""
-        return await self._database.read(queries.find_dependents, [name])
+        return await self._database.read(query_feeds.find_dependents, [name])
 
     async def count(self) -> int:
-        return await self._database.read(queries.count_query_feeds)
+        return await self._database.read(query_feeds.count_query_feeds)
 
-    async def catalogue(self) -> queries.StoredCatalogue:
+    async def catalogue(self) -> query_feeds.StoredCatalogue:
         """Everything that a query can name, for `language.parse`."""
-        return await self._database.read(queries.load_catalogue)
+        return await self._database.read(query_feeds.load_catalogue)
 
     async def revisions(self) -> tuple[int, int]:
         """Counters of changes, of feeds and of queries."""
-        return await self._database.read(state.read_revisions)
+        return await self._database.read(saved_state.read_revisions)
 
     async def origins(self) -> dict[int, Origin]:
         """Where the items of each feed come from, as queries see it."""
@@ -109,7 +111,7 @@ class QueryStore:
     async def document(self, query: QueryFeed, now: float) -> list[StoredHit]:
         """What the feed's document shows at `now`: the window of KEEP, arranged by ORDER BY."""
         return await self._database.read(
-            list_document_hits, query.id, queries.read_running_definition(query).query, now
+            list_document_hits, query.id, query_feeds.read_running_definition(query).query, now
         )
 
     async def emitted(self, item_ids: Collection[int]) -> dict[int, ShowingQueries]:
@@ -133,15 +135,15 @@ class QueryStore:
 
     async def sources(self, query_id: int | None = None) -> list[Selectivity]:
         """What a query feed (all of them: None) has kept of which feeds; feeds without any kept item are left out."""
-        return await self._database.read(shares.list_selectivity, query_id)
+        return await self._database.read(selectivity.list_selectivity, query_id)
 
     async def offers(self) -> dict[int, int]:
         """How many items of each feed have been offered to queries."""
-        return await self._database.read(shares.load_offered_counts)
+        return await self._database.read(selectivity.load_offered_counts)
 
     async def implicit(self) -> set[int]:
         """Feeds that are here only because queries give their addresses."""
-        return await self._database.read(queries.list_implicit_feeds)
+        return await self._database.read(query_feeds.list_implicit_feeds)
 
     async def activity(self, since: float) -> dict[int, tuple[int, int]]:
         """Per feed how many refreshes and how many new items there have been; feeds without either are left out."""
@@ -171,7 +173,7 @@ def load_item_origins(connection: Connection, feed_ids: Collection[int] | None) 
         query = query.where(feed.c.id.in_(sorted(feed_ids)))
     rows = connection.execute(query).all()
     tags = feeds.find_feed_tags(connection, [row.id for row in rows] if some else None)
-    implicit = queries.list_implicit_feeds(connection)
+    implicit = query_feeds.list_implicit_feeds(connection)
     return {id: Origin(name, url, tags.get(id, ()), id not in implicit) for id, name, url in rows}
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from headwater.store import compacting, finding, marks, reading, removing, search, shown, streams, subscribing
-from headwater.store.database import Database
-from headwater.store.habits import ReaderHabits
+from headwater.store.content import search
+from headwater.store.database.database import Database
+from headwater.store.database.dialect import last_visible_item_id
+from headwater.store.maintenance import trash
 from headwater.store.people import (
     MarkedRead,
     ReaderItem,
@@ -22,8 +23,10 @@ from headwater.store.people import (
     Subscription,
     UnreadCounts,
 )
-from headwater.store.sql import last_visible_item_id
-from headwater.store.stream_items import StreamPosition
+from headwater.store.readers import mark_compaction, marks, reader_items, reader_search, shown_items, streams
+from headwater.store.readers import subscriptions as subscribing
+from headwater.store.readers.habits import ReaderHabits
+from headwater.store.readers.stream_items import StreamPosition
 from headwater.store.values import SearchPage
 
 ALL = Stream()
@@ -86,11 +89,11 @@ class ReadingStore:
 
         The number by which it is taken back.
         """
-        return await self._database.write(removing.move_subscription_to_trash, user_id, feed_id, by)
+        return await self._database.write(trash.move_subscription_to_trash, user_id, feed_id, by)
 
     async def unsubscribe_query(self, user_id: int, query_id: int, *, by: Remover) -> int:
         """The query feed itself stays. The number by which it is taken back."""
-        return await self._database.write(removing.move_query_subscription_to_trash, user_id, query_id, by)
+        return await self._database.write(trash.move_query_subscription_to_trash, user_id, query_id, by)
 
     async def retitle(
         self, user_id: int, title: str | None, *, feed_id: int | None = None, query_id: int | None = None
@@ -119,7 +122,7 @@ class ReadingStore:
 
     async def remove_tag(self, user_id: int, tag: str, *, by: Remover) -> int:
         """Take a tag off everything; the number by which that is taken back. NotFound if nothing has it."""
-        return await self._database.write(removing.move_tag_to_trash, user_id, tag, by)
+        return await self._database.write(trash.move_tag_to_trash, user_id, tag, by)
 
     async def subscribers(self, feed_ids: Collection[int]) -> dict[int, int]:
         """How many people read each of these feeds."""
@@ -147,9 +150,9 @@ class ReadingStore:
         queries: bool = False,
     ) -> StreamPage:
         """A page of what a person reads; `people.Part` says what the options mean. `limit` is 1 to 10,000."""
-        limit = max(1, min(limit, reading.MOST_ITEMS))
+        limit = max(1, min(limit, reader_items.MOST_ITEMS))
         part = StreamQuery(unread, starred, since, until, before, limit, oldest_first, by_arrival, queries)
-        return await self._database.read(reading.list_reader_items, user_id, which, part, self._habits)
+        return await self._database.read(reader_items.list_reader_items, user_id, which, part, self._habits)
 
     async def places(self, user_id: int, which: Stream, part: StreamQuery) -> list[StreamPosition]:
         """(time, id) of a part of a stream; one more than its limit, where there are more."""
@@ -157,35 +160,35 @@ class ReadingStore:
             streams.list_stream_positions, user_id, which, replace(part, limit=max(1, part.limit))
         )
 
-    async def page(self, user_id: int, which: Stream, part: StreamQuery) -> shown.ShownPage:
+    async def page(self, user_id: int, which: Stream, part: StreamQuery) -> shown_items.ShownPage:
         """Like `stream`, with what an API shows of each item and the subscriptions they belong to."""
-        bounded = replace(part, limit=max(1, min(part.limit, reading.MOST_ITEMS)))
-        return await self._database.read(shown.list_shown_items, user_id, which, bounded, self._habits)
+        bounded = replace(part, limit=max(1, min(part.limit, reader_items.MOST_ITEMS)))
+        return await self._database.read(shown_items.list_shown_items, user_id, which, bounded, self._habits)
 
-    async def chosen(self, user_id: int, ids: Sequence[int]) -> shown.ShownPage:
+    async def chosen(self, user_id: int, ids: Sequence[int]) -> shown_items.ShownPage:
         """Like `items`, with what an API shows of each."""
-        return await self._database.read(shown.find_shown_items, user_id, ids)
+        return await self._database.read(shown_items.find_shown_items, user_id, ids)
 
     async def items(self, user_id: int, ids: Iterable[int]) -> list[ReaderItem]:
         """Those of these that the person may see, in the order given; ids of items, or of places in query feeds."""
-        return await self._database.read(reading.find_reader_items, user_id, list(ids))
+        return await self._database.read(reader_items.find_reader_items, user_id, list(ids))
 
     async def counts(self, user_id: int) -> UnreadCounts:
         """How much is unread."""
-        return await self._database.read(reading.count_unread, user_id)
+        return await self._database.read(reader_items.count_unread, user_id)
 
     async def search(
         self, user_id: int, text: str, which: Stream = ALL, *, limit: int = 50, before_id: int | None = None
     ) -> tuple[SearchPage, list[ReaderItem]]:
         """Like `Store.search`, over what the person reads."""
         wanted = (user_id, text, which, max(1, min(limit, 1000)), before_id)
-        found = await self._database.read(finding.search_reader_items, *wanted)
+        found = await self._database.read(reader_search.search_reader_items, *wanted)
         if not found[0].waiting:
             return found
         for _ in range(CATCH_UP):
             if not await self._database.write(search.index_queued, 500):
                 break
-        return await self._database.read(finding.search_reader_items, *wanted)
+        return await self._database.read(reader_search.search_reader_items, *wanted)
 
     # marks
 
@@ -223,9 +226,9 @@ class ReadingStore:
 
     async def compact(self, now: float) -> int:
         """Say what people have read with fewer marks; how many went. The node does so with retention."""
-        await self._database.write(compacting.delete_expired_undo, now)
+        await self._database.write(mark_compaction.delete_expired_undo, now)
         gone = 0
         _, last = await self._database.read(last_visible_item_id)
         for user_id in await self._database.read(subscribing.list_readers):
-            gone += await self._database.write(compacting.compact_marks, user_id, last, now)
-        return gone + await self._database.write(compacting.delete_redundant_marks, now)
+            gone += await self._database.write(mark_compaction.compact_marks, user_id, last, now)
+        return gone + await self._database.write(mark_compaction.delete_redundant_marks, now)

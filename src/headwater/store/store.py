@@ -17,23 +17,26 @@ from sqlalchemy.exc import ArgumentError
 
 from headwater.errors import StoreError
 from headwater.model import Feed, Item, Known, Refresh, Verdict
-from headwater.store import backup, feeds, items, known, outbox, refreshes, removing, retention, save, search, state
+from headwater.store import saved_state
 from headwater.store.account_store import AccountStore
 from headwater.store.article_store import ArticleStore
-from headwater.store.backup import Progress
-from headwater.store.backup_file import BackupReader, BackupWriter, Manifest
-from headwater.store.database import Database, Transaction
-from headwater.store.fence import FencedDatabase
+from headwater.store.cluster_leases import ClusterLease
+from headwater.store.content import feed_state, feeds, items, outbox, refreshes, search
+from headwater.store.content import verdicts as save
+from headwater.store.content.feed_overview import PageStore
+from headwater.store.database.database import Database, Transaction
+from headwater.store.database.fenced_database import FencedDatabase
+from headwater.store.database.migrate import HEAD
+from headwater.store.database.sqlite import Sqlite
 from headwater.store.hub_store import HubStore
-from headwater.store.leases import ClusterLease
-from headwater.store.migrate import HEAD
-from headwater.store.page_store import PageStore
+from headwater.store.maintenance import backup, retention, trash
+from headwater.store.maintenance.backup import Progress
+from headwater.store.maintenance.backup_file import BackupReader, BackupWriter, Manifest
 from headwater.store.people import Remover
-from headwater.store.publish_store import PublishStore
+from headwater.store.publishing.private_feeds import PublishStore
 from headwater.store.query_store import QueryStore
 from headwater.store.reading_store import ReadingStore
 from headwater.store.removal_store import RemovalStore
-from headwater.store.sqlite import Sqlite
 from headwater.store.subscription_store import SubscriptionStore
 from headwater.store.values import (
     ActivitySummary,
@@ -91,7 +94,9 @@ class Store:
             try:
                 import asyncpg  # noqa: F401  only asked whether it is there
 
-                from headwater.store.postgres import Postgres  # loads half of SQLAlchemy that SQLite does not need
+                from headwater.store.database.postgres import (
+                    Postgres,  # loads half of SQLAlchemy that SQLite does not need
+                )
             except ImportError as error:
                 raise StoreError("PostgreSQL needs more packages: install headwater[postgres].") from error
             return cls(await Postgres.open(parsed, tables=tables))
@@ -196,11 +201,11 @@ class Store:
 
         It is kept for a day: the number by which `removals.undo` brings it back.
         """
-        return await self._database.write(removing.move_feed_to_trash, feed_id, by)
+        return await self._database.write(trash.move_feed_to_trash, feed_id, by)
 
     async def revision(self) -> int:
         """Grows whenever anybody adds, changes or removes feeds: a running process looks whether it has to."""
-        return await self._database.read(state.read_revision)
+        return await self._database.read(saved_state.read_revision)
 
     # the way of a refresh
 
@@ -209,34 +214,34 @@ class Store:
 
         `url` is always the feed's present address: it is not stored a second time.
         """
-        return await self._database.read(known.load_feed_states, list(feed_ids))
+        return await self._database.read(feed_state.load_feed_states, list(feed_ids))
 
     async def outlines(self, feed_ids: Iterable[int]) -> dict[int, Known]:
         """The same for refreshes that brought no document, to which no window is compared: their windows are blank."""
-        return await self._database.read(known.load_feed_states_without_windows, list(feed_ids))
+        return await self._database.read(feed_state.load_feed_states_without_windows, list(feed_ids))
 
     async def asking(self, feed_ids: Iterable[int]) -> dict[int, FetchPlan]:
         """What it takes to ask for these feeds; removed ones are left out."""
-        return await self._database.read(known.load_fetch_plans, list(feed_ids))
+        return await self._database.read(feed_state.load_fetch_plans, list(feed_ids))
 
     async def all_known_schedule(self, chunk: int = 5000) -> AsyncIterator[list[ScheduleRow]]:
         """Every feed in the order of ids, `chunk` at a time; each chunk is a transaction of its own."""
         after = 0
-        while rows := await self._database.read(known.list_schedule_rows, after, chunk):
+        while rows := await self._database.read(feed_state.list_schedule_rows, after, chunk):
             yield rows
             after = rows[-1].feed_id
 
     async def weights(self) -> dict[int, float]:
         """Of every feed, as a person gave it."""
-        return await self._database.read(known.load_weights)
+        return await self._database.read(feed_state.load_weights)
 
     async def identities(self, feed_id: int, identities: Sequence[str]) -> dict[str, str]:
         """Those of `identities` this feed has ever shown, with the content hash last stored (also of deleted items)."""
-        return (await self._database.read(known.find_seen_identities, {feed_id: identities}))[feed_id]
+        return (await self._database.read(feed_state.find_seen_identities, {feed_id: identities}))[feed_id]
 
     async def identities_of(self, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
         """`identities` for several feeds in one query; every feed asked for is in the answer."""
-        return await self._database.read(known.find_seen_identities, wanted)
+        return await self._database.read(feed_state.find_seen_identities, wanted)
 
     async def save(self, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
         """Write a batch of verdicts in one transaction; when this returns, they survive kill −9.
@@ -360,10 +365,10 @@ class Store:
 
     async def save_state(self, name: str, version: int, blob: bytes, now: float) -> None:
         """Keep bytes under a name, in place of what was there."""
-        await self._database.write(state.save_state, name, version, blob, now)
+        await self._database.write(saved_state.save_state, name, version, blob, now)
 
     async def load_state(self, name: str) -> tuple[int, bytes] | None:
-        return await self._database.read(state.load_state, name)
+        return await self._database.read(saved_state.load_state, name)
 
     # backup
 

@@ -24,35 +24,47 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater import __version__
-from headwater.cluster.node import is_shared_database
-from headwater.cluster.status import read_cluster_status
+from headwater.cluster.cluster_status import read_cluster_status
+from headwater.cluster.shared_node import is_shared_database
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
-from headwater.node.crawler import CrawlStatus
+from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.node import Node
-from headwater.node.pushing import PushService
-from headwater.node.quality import load_last_report
-from headwater.publish.cache import DocumentCache
-from headwater.publish.live import LiveEvents
+from headwater.node.quality.quality_report import load_last_report
+from headwater.node.websub.push_service import PushService
+from headwater.publish.document_cache import DocumentCache
+from headwater.publish.live_events import LiveEvents
 from headwater.store.people import ADMIN
 from headwater.store.store import Store
 from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
-from headwater.web import account_pages, metrics, oidc
-from headwater.web.account_pages import RefusalHandlers
-from headwater.web.api.app import answer_unknown_path, build_api
-from headwater.web.cluster_metrics import ClusterCollector
-from headwater.web.feeds import DocumentResponses, PublishedResponses
-from headwater.web.forms import SignedForms
-from headwater.web.frame import WEB_FOLDER, AddFeedWithinQuota, Site, json_response
+from headwater.web import metrics
+from headwater.web.api.api_app import answer_unknown_path, build_api
+from headwater.web.auth import oidc
+from headwater.web.auth.authentication import AccessSettings, Authenticator, require_user
+from headwater.web.auth.cross_site import SignedForms
+from headwater.web.auth.oidc import OidcProvider
+from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.gate import SignInGate
-from headwater.web.greader import routes as greader
-from headwater.web.headers import SECURITY_HEADERS, SecurityHeaders
-from headwater.web.live import LiveEndpoint
-from headwater.web.oidc import OidcProvider
-from headwater.web.pages import cluster, common, discover, editor, feed, feeds, quality, reading, settings, undoing
-from headwater.web.pages.status import load_status_page
-from headwater.web.session import AccessSettings, Authenticator, require_user
-from headwater.web.signing_in import PasswordLogin
-from headwater.web.websub import WebSubEndpoints
+from headwater.web.greader import greader_app as greader
+from headwater.web.metrics import ClusterCollector
+from headwater.web.pages import (
+    account_page,
+    discover_page,
+    feed_list_page,
+    feed_page,
+    preferences_page,
+    quality_page,
+    query_editor_page,
+    read_page,
+    settings_page,
+    status_page,
+)
+from headwater.web.pages.account_page import RefusalHandlers
+from headwater.web.pages.status_page import load_status_page
+from headwater.web.published.document_responses import DocumentResponses, PublishedResponses
+from headwater.web.published.live_endpoint import LiveEndpoint
+from headwater.web.published.websub_endpoints import WebSubEndpoints
+from headwater.web.security_headers import SECURITY_HEADERS, SecurityHeaders
+from headwater.web.site import WEB_FOLDER, AddFeedWithinQuota, Site, json_response
 
 
 def create_app(
@@ -86,17 +98,17 @@ def create_app(
     app = PublishedResponses(
         documents,
         routes=[
-            *reading.routes(frame),
-            *feeds.routes(frame),
-            *feed.routes(frame),
-            *quality.routes(frame),
-            *editor.routes(frame),
-            *discover.routes(frame),
-            *settings.routes(frame),
-            *common.routes(frame),
-            *undoing.restore_routes(frame),
-            *cluster.routes(frame),
-            *account_pages.routes(door, frame.forms, frame.render_page, by_provider=provider is not None),
+            *read_page.routes(frame),
+            *feed_list_page.routes(frame),
+            *feed_page.routes(frame),
+            *quality_page.routes(frame),
+            *query_editor_page.routes(frame),
+            *discover_page.routes(frame),
+            *settings_page.routes(frame),
+            *preferences_page.routes(frame),
+            *settings_page.restore_routes(frame),
+            *status_page.routes(frame),
+            *account_page.routes(door, frame.forms, frame.render_page, by_provider=provider is not None),
             *greader.routes(store, door, frame.add_feed, base, frame.reader_quota),
             *(oidc.routes(provider, door.authenticator, base, frame.render_page) if provider else ()),
             Route("/status", site.show_status),

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.errors import StoreError
 from headwater.store.people import READ, WRITE
-from headwater.web.account_pages import RefusalHandlers
-from headwater.web.forms import RequestRefused
-from headwater.web.session import SAFE_METHODS, Forbidden, NotSignedIn, require_identity
+from headwater.web.auth.authentication import SAFE_METHODS, Forbidden, NotSignedIn, require_identity
+from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.pages.account_page import RefusalHandlers
 
 # Published documents and the hub are answered before; the Google Reader API has its own way to sign in, and each
 # endpoint of the JSON API asks for the scope it needs.

@@ -14,7 +14,7 @@ import pytest
 from starlette.applications import Starlette
 
 from headwater.credentials import hash_password, hash_secret, make_secret
-from headwater.lab.farm.server import Farm
+from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings
 from headwater.store.people import User

@@ -28,11 +28,11 @@ from schemathesis.checks import (
 
 from databases import PostgresServer
 from headwater.credentials import hash_password, hash_secret, make_secret
-from headwater.lab.farm.server import Farm
+from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings
 from headwater.store.values import NewFeed
-from headwater.web.api.app import GROUPS
+from headwater.web.api.api_app import GROUPS
 from headwater.web.api.endpoint import RawBody
 from headwater.web.api.openapi import describe_api
 from headwater.web.app import create_app

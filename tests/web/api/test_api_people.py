@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from headwater.errors import StoreError
-from headwater.web.api.app import GROUPS
+from headwater.web.api.api_app import GROUPS
 from headwater.web.app import create_app
 
 

@@ -5,7 +5,7 @@ left out, the Document's own are written.
 """
 
 from headwater.formats.write.atom import write_atom
-from headwater.formats.write.jsonfeed import write_json
+from headwater.formats.write.json_feed import write_json
 from headwater.formats.write.opml import write_opml
 from headwater.formats.write.rss import write_rss
 

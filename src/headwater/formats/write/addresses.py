@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
+from typing import Final
 from urllib.parse import quote
 
-from headwater.formats.text import replace_forbidden
+from headwater.formats.values.text import replace_forbidden
 
 _UNRESERVED = ";/?:@&=+$.-_!~*'(),#%"
 _URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9{re.escape(_UNRESERVED)}]+")
@@ -75,3 +76,35 @@ def _encode_host(host: str) -> str:
 
 def _percent_encode(text: str) -> str:
     return quote(text, safe=_UNRESERVED, errors="replace")
+
+
+_GLOBAL: Final = ("http://", "https://", "tag:", "urn:")
+
+
+def build_published_identity(identity: str, feed_url: str) -> str:
+    """An address or name that is unique in the world stays; “123” becomes a name made of the feed's address and it.
+
+    A guid that was not to be trusted is stored as the item's link, with a mark that nobody else knows.
+
+    >>> build_published_identity("tag:example.org,2026:1", "https://example.org/feed")
+    'tag:example.org,2026:1'
+    >>> build_published_identity("123", "https://example.org/feed")[:9]
+    'urn:uuid:'
+    """
+    known = identity.removeprefix("link:")
+    if known.startswith(_GLOBAL):
+        return to_iri(known, known)  # Atom takes no spaces, and the formats must agree
+    return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{remove_token(feed_url)}#{known}')}"
+
+
+def remove_token(url: str) -> str:
+    """The address of a feed as others may know it: a token that opens it to us is not for them.
+
+    >>> remove_token("https://example.org/feeds/a.atom?page=2&token=s3cret")
+    'https://example.org/feeds/a.atom?page=2'
+    """
+    address, _, query = url.partition("?")
+    if "token=" not in query:
+        return url
+    kept = "&".join(part for part in query.split("&") if not part.startswith("token="))
+    return f"{address}?{kept}" if kept else address

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from html import escape
 
-from headwater.formats.text import replace_forbidden
+from headwater.formats.values.text import replace_forbidden
 from headwater.model import Document
 
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'

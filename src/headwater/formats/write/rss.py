@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.formats.languages import to_valid_tag
-from headwater.formats.links import is_web_url
+from headwater.formats.values.languages import to_valid_tag
+from headwater.formats.values.links import is_web_url
 from headwater.formats.write.addresses import is_uri, to_uri
 from headwater.formats.write.markup import (
     ARCHIVE,

@@ -7,7 +7,7 @@ import difflib
 import importlib
 
 from headwater.errors import NotFound
-from headwater.lab.experiments.base import Experiment
+from headwater.lab.experiment import Experiment
 
 MODULES: dict[str, str] = {
     "two-steps": "two_steps",

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.base import DAY
-from headwater.lab.cycles import make_rng
-from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
-from headwater.lab.polling import PollingScores, simulate_polling
+from headwater.estimate.estimator import DAY
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.simulation.lossless_polling import PollingScores, simulate_polling
 from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import SweepJob, run_jobs
-from headwater.lab.traces import Trace, load_trace
-from headwater.lab.worlds import WorldSettings, draw_world
+from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
+from headwater.lab.traces.trace import Trace, load_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,7 +132,7 @@ def _check_order(waiting: dict[str, tuple[float, float]], where: str) -> list[Ch
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
-    from headwater.lab.plots import COLOURS, create_figure, line_style
+    from headwater.lab.figures import COLOURS, create_figure, line_style
 
     traced = "trace_hours" in result.data
     figure, axes = create_figure(1, 3 if traced else 2, width=5.0)

@@ -10,22 +10,73 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.base import Bools, Floats, Ragged, Rows
-from headwater.estimate.bayes import Bayes, expect_given_at_least
-from headwater.estimate.fixed import FixedRate
-from headwater.estimate.single import SingleRate
-from headwater.lab import limits
-from headwater.lab.cycles import CycleSettings, CycleWorld, draw_cycle_world, make_rng, run_cycles
-from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
-from headwater.lab.experiments.limit_plot import draw_figure
+from headwater.estimate.estimator import Bools, Floats, Ragged, Rows
+from headwater.estimate.models.bayes import Bayes, expect_given_at_least
+from headwater.estimate.models.fixed import FixedRate
+from headwater.estimate.models.smoothing import SingleRate
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.figures import COLOURS, LINES, create_figure
+from headwater.lab.simulation import bounds
+from headwater.lab.simulation.cycles import CycleSettings, CycleWorld, draw_cycle_world, make_rng, run_cycles
 from headwater.lab.sweep import SweepJob, run_jobs
-from headwater.schedule.base import Strategy
-from headwater.schedule.two_steps import TwoSteps
-from headwater.schedule.uniform import Uniform
-from headwater.schedule.value_index import ValueIndex
+from headwater.schedule.strategies.round_robin import Uniform
+from headwater.schedule.strategies.two_steps import TwoSteps
+from headwater.schedule.strategy import Strategy
+from headwater.schedule.value.value_index import ValueIndex
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+BOUND = "bound, "
+VALUE_COLOUR, OTHER_COLOUR = COLOURS[1], COLOURS[0]
+BOUND_COLOURS = {"open loop": COLOURS[2], "seen divergence": COLOURS[3], "clairvoyant": COLOURS[6]}
+
+
+def draw_figure(result: ExperimentResult) -> Figure:
+    budgets = sorted({row["budget"] for row in result.rows})
+    many = sum(row["budget"] == budgets[0] and not row["strategy"].startswith(BOUND) for row in result.rows)
+    figure, axes = create_figure(1, len(budgets), width=5.6, height=1.6 + 0.3 * many)
+    for axis, budget in zip(axes, budgets, strict=True):
+        _draw_budget(axis, [row for row in result.rows if row["budget"] == budget])
+        axis.set_title(f"b = {budget:g} requests per cycle", fontsize=10)
+    about = result.settings
+    figure.suptitle(
+        f"Who knows what, and how near it comes to the bound: {about['feeds']} feeds, W = {about['window']}, "
+        f"{about['seeds']} worlds",
+        fontsize=11,
+    )
+    return figure
+
+
+def _draw_budget(axis: Any, rows: list[Row]) -> None:
+    bounds = {row["strategy"].removeprefix(BOUND): row for row in rows if row["strategy"].startswith(BOUND)}
+    shown = sorted(
+        (row for row in rows if not row["strategy"].startswith(BOUND)), key=lambda row: -row["completeness"]["mean"]
+    )
+    for place, row in enumerate(shown):
+        mean, sd = row["completeness"]["mean"], row["completeness"]["sd"]
+        colour = VALUE_COLOUR if row["strategy"].startswith("value") else OTHER_COLOUR
+        axis.errorbar(mean, place, xerr=sd, fmt="o", color=colour, ecolor=colour, capsize=3, markersize=6)
+        axis.text(
+            0.995, place, f"{mean:.3f}", fontsize=8, va="center", ha="right", transform=axis.get_yaxis_transform()
+        )
+    for line, (name, row) in zip(LINES, bounds.items(), strict=False):
+        mean = row["completeness"]["mean"]
+        axis.axvline(mean, color=BOUND_COLOURS[name], linestyle=line, linewidth=1.6, label=f"{name} {mean:.3f}")
+    axis.set_yticks(range(len(shown)), [row["strategy"] for row in shown], fontsize=8)
+    axis.set_ylim(len(shown) - 0.4, -0.6)
+    axis.grid(visible=False, axis="y")
+    lowest = min(row["completeness"]["mean"] - row["completeness"]["sd"] for row in shown)
+    highest = max(row["completeness"]["mean"] + row["completeness"]["sd"] for row in rows)
+    axis.set_xlim(lowest - 0.02, highest + 0.15 * (highest - lowest))
+    axis.set_xlabel("feed completeness C_F (whisker: sd over the worlds)")
+    axis.legend(title="bound", fontsize=7.5, title_fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.16), ncols=3)
+
 
 BUDGETS = (10.0, 30.0, 50.0)
 BALANCE = 0.65  # θ of the runs that care for freshness too
@@ -143,13 +194,13 @@ def run_world(settings: CycleSettings, budget: float, seed: int, bound_seen: boo
 
     total = float((rates * world.selectivity).sum())
     allowed = budget * settings.measured
-    bound = limits.bound_open_loop(rates, world.selectivity, settings.window, budget) / total
+    bound = bounds.bound_open_loop(rates, world.selectivity, settings.window, budget) / total
     found[OPEN_BOUND] = WorldMeasure(min(bound, 1.0), allowed)
     if bound_seen:
-        bound = limits.bound_seen(rates, world.selectivity, settings.window, budget) / total
+        bound = bounds.bound_seen(rates, world.selectivity, settings.window, budget) / total
         found[SEEN_BOUND] = WorldMeasure(min(bound, 1.0), allowed)
     wanted = world.count_relevant(world.published[-1]) - world.count_relevant(world.published[settings.warmup - 1])
-    bound = limits.bound_clairvoyant(world, budget) * settings.measured / max(int(wanted.sum()), 1)
+    bound = bounds.bound_clairvoyant(world, budget) * settings.measured / max(int(wanted.sum()), 1)
     found[CLAIRVOYANT] = WorldMeasure(bound, allowed)
     return found
 

@@ -6,19 +6,22 @@ periodic and hybrid by shape and refresh rate (7.8), and completeness and freshn
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headwater.errors import TraceError
 from headwater.estimate import ESTIMATORS
-from headwater.estimate.base import Estimator, Floats
-from headwater.estimate.periodic import PeriodicRate
-from headwater.lab import activity, shapes
-from headwater.lab.activity import DayShape
-from headwater.lab.cycles import CycleScores, CycleSettings, make_random_world, make_rng, run_cycles
-from headwater.lab.estimation import (
+from headwater.estimate.estimator import Estimator, Floats
+from headwater.estimate.models.smoothing import PeriodicRate
+from headwater.lab.description import activity
+from headwater.lab.description.activity import DayShape
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.figures import create_figure, line_style
+from headwater.lab.simulation.cycles import CycleScores, CycleSettings, make_random_world, make_rng, run_cycles
+from headwater.lab.simulation.estimator_error import (
     CYCLE_SECONDS,
     CYCLES_PER_DAY,
     ItemCounts,
@@ -26,13 +29,244 @@ from headwater.lab.estimation import (
     draw_refreshes,
     measure_error,
 )
-from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
-from headwater.lab.experiments.online_checks import check_all, check_trace_errors
-from headwater.lab.experiments.online_plot import draw_figure
 from headwater.lab.strategies import make
 from headwater.lab.sweep import SweepJob, run_jobs
-from headwater.lab.traces import load_trace
-from headwater.lab.worlds import list_shapes
+from headwater.lab.traces import daily_shapes
+from headwater.lab.traces.synthetic_world import list_shapes
+from headwater.lab.traces.trace import load_trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+ErrorsByKey = Mapping[tuple[str, str, float], Floats]
+QualityByKey = Mapping[tuple[str, str, float], tuple[Floats, Floats]]
+
+
+def check_all(
+    errors: ErrorsByKey,
+    quality: QualityByKey,
+    distance: Mapping[str, Floats],
+    hours: Sequence[float],
+    quality_hours: Sequence[float],
+    phase: int,
+) -> list[Check]:
+    return [*_check_following(distance, phase), *_check_errors(errors, hours), *_check_quality(quality, quality_hours)]
+
+
+def _check_following(distance: Mapping[str, Floats], phase: int) -> list[Check]:
+    """Figures 7.6 and 7.7: distances at the end of each phase, and whether they still fall within it."""
+    ends = [phase * (k + 1) - 1 for k in range(3)]
+    often = {f"1 h, week {end + 1}": float(distance["1 h"][end].mean()) for end in ends}
+    rare = {f"24 h, week {end + 1}": float(distance["24 h"][end].mean()) for end in ends}
+    last = [np.mean(list(each.values())[1:]) for each in (often, rare)]
+    jump = [float(distance["1 h"][phase * k].mean()) for k in (1, 2)]
+    settled = [often[f"1 h, week {ends[k] + 1}"] for k in (1, 2)]
+    return [
+        Check(
+            "refreshed every hour the periodic model converges to the true one within each phase",
+            all(end < 0.6 * start for start, end in zip(jump, settled, strict=True)),
+            "distance at the end of the peaks and waves phases below 60 % of that one week after the change",
+            often | {f"one week after change {k + 1}": value for k, value in enumerate(jump)},
+            "thesis fig. 7.7",
+        ),
+        Check(
+            "refreshed once a day the periodic model is far worse and does not converge",
+            bool(last[1] > 1.5 * last[0]),
+            "distance at the ends of peaks and waves more than 1.5 times that with hourly refreshes",
+            often | rare,
+            "thesis figs 7.6, 7.7",
+        ),
+    ]
+
+
+def _error_ratios(errors: ErrorsByKey, shape: str, hours: Sequence[float]) -> dict[str, float]:
+    """Error of periodic over that of single, per refresh interval."""
+    return {
+        f"{each:g} h": float(errors[shape, "periodic", each].mean() / errors[shape, "single", each].mean())
+        for each in hours
+    }
+
+
+def _check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
+    waves, flat = _error_ratios(errors, "waves", hours), _error_ratios(errors, "uniform", hours)
+    peaks = _error_ratios(errors, "peaks", hours)
+    often = {key: value for key, value in peaks.items() if float(key[:-2]) <= 1.0}
+    rare = {key: value for key, value in peaks.items() if float(key[:-2]) >= 8.0}
+    chosen = {
+        f"{shape}, {each:g} h": float(
+            errors[shape, "hybrid", each].mean()
+            / min(errors[shape, name, each].mean() for name in ("single", "periodic"))
+        )
+        for shape in ("peaks", "uniform", "waves")
+        for each in hours
+    }
+    return [
+        Check(
+            "for waves the periodic model errs less than the single one, however often feeds are refreshed",
+            max(waves.values()) < 1.0,
+            "ratio of the errors below 1 at every refresh rate",
+            waves,
+            "thesis fig. 7.8c",
+        ),
+        Check(
+            "for peaks the periodic model errs less when feeds are refreshed often",
+            max(often.values()) < 1.0,
+            "ratio below 1 up to one hour",
+            often,
+            "thesis fig. 7.8a",
+        ),
+        Check(
+            "for peaks the single model becomes as good when feeds are refreshed rarely",
+            min(rare.values()) > 0.9,
+            "ratio above .9 from eight hours on",
+            rare,
+            "thesis fig. 7.8a",
+        ),
+        Check(
+            "for uniform feeds both models do alike",
+            all(0.9 <= value <= 1.15 for value in flat.values()),
+            "ratio within .9 … 1.15 at every refresh rate",
+            flat,
+            "thesis fig. 7.8b",
+        ),
+        Check(
+            "the hybrid model follows the better of the two",
+            max(chosen.values()) <= 1.15,
+            "error at most 1.15 times that of the better model",
+            {"worst": max(chosen.values()), "mean": float(np.mean(list(chosen.values())))},
+            "thesis 7.2.3",
+        ),
+    ]
+
+
+def _check_quality(quality: QualityByKey, hours: Sequence[float]) -> list[Check]:
+    def gap(shape: str, each: float, measure: int) -> float:
+        return float((quality[shape, "periodic", each][measure] - quality[shape, "single", each][measure]).mean())
+
+    first, last = hours[0], hours[-1]
+    generous = {
+        f"{shape}, {name}": float(quality[shape, name, first][0].mean())
+        for shape in ("peaks", "uniform", "waves")
+        for name in ("single", "periodic")
+    }
+    waves = {f"{each:g} h": gap("waves", each, 0) for each in hours}
+    flat = {f"{each:g} h": gap("uniform", each, 0) for each in hours}
+    peaks = {"completeness": gap("peaks", last, 0), "freshness": gap("peaks", last, 1)}
+    return [
+        Check(
+            "with frequent refreshes both models give very good completeness whatever the shape",
+            min(generous.values()) >= 0.95,
+            f"at one refresh per {first:g} h: at least .95",
+            generous,
+            "thesis fig. 7.9",
+        ),
+        Check(
+            "for waves two_steps is more complete with the periodic model, however often it refreshes",
+            min(waves.values()) >= -0.005,
+            "completeness with periodic less that with single, at least −.005 at every rate",
+            waves,
+            "thesis fig. 7.9c",
+        ),
+        Check(
+            "for uniform feeds both models serve two_steps alike",
+            max(abs(value) for value in flat.values()) <= 0.03,
+            "completeness within .03 of each other",
+            flat,
+            "thesis fig. 7.9b",
+        ),
+        Check(
+            "for peaks both models serve two_steps alike when refreshes are rare",
+            max(abs(value) for value in peaks.values()) <= 0.05,
+            f"at one refresh per {last:g} h: within .05 of each other",
+            peaks,
+            "thesis figs 7.9a, 7.10a",
+        ),
+    ]
+
+
+def check_trace_errors(
+    real: Mapping[str, Mapping[str, Sequence[float]]], hours: Sequence[float], name: str
+) -> list[Check]:
+    """The statement about waves, and that about uniform feeds, on a real trace."""
+    checks = []
+    for shape, low, high, text in (
+        ("waves", 0.0, 1.0, "the periodic model errs less than the single one for waves"),
+        ("uniform", 0.85, 1.15, "both models do alike for uniform feeds"),
+    ):
+        if shape not in real:
+            continue
+        ratio = {
+            f"{each:g} h": periodic / single
+            for each, periodic, single in zip(hours, real[shape]["periodic"], real[shape]["single"], strict=True)
+        }
+        checks.append(
+            Check(
+                f"on {name}: {text}",
+                all(low <= value < high for value in ratio.values()),
+                f"ratio of the errors within {low:g} … {high:g} at every refresh rate",
+                ratio,
+                "thesis fig. 7.8",
+            )
+        )
+    return checks
+
+
+DRAWN_SHAPES = ("peaks", "uniform", "waves")
+
+
+def draw_figure(result: ExperimentResult) -> Figure:
+    figure, axes = create_figure(4, 3, width=4.6, height=3.1)
+    hours = result.data["hours"]
+    for column, shape in enumerate(DRAWN_SHAPES):
+        _draw_errors(axes[column], result.data["errors"], shape, hours)
+        for row, measure in ((1, 0), (2, 1)):
+            _draw_quality(axes[3 * row + column], result.data["quality"], shape, result.data["quality_hours"], measure)
+    axes[0].legend(fontsize=8)
+    axes[3].legend(fontsize=8)
+    for axis in axes[10:]:
+        axis.remove()
+    _draw_distance(axes[9], result)
+    figure.suptitle(
+        "A model of the day pays for waves, and for peaks that are refreshed often; two_steps hardly notices"
+    )
+    return figure
+
+
+def _draw_errors(axis: Any, errors: Any, shape: str, hours: Any) -> None:
+    for place, name in enumerate(("single", "periodic", "hybrid")):
+        axis.plot(hours, [errors[shape, name, each].mean() * 100 for each in hours], label=name, **line_style(place))
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(hours, [f"{each:g}" for each in hours])
+    axis.set_xlabel("mean hours between refreshes")
+    axis.set_ylabel("divergence error\n(% of a day's items)")
+    axis.set_title(f"{shape}: divergence error", fontsize=10)
+
+
+def _draw_quality(axis: Any, quality: Any, shape: str, hours: Any, measure: int) -> None:
+    for place, name in enumerate(("single", "periodic", "hybrid", "known")):
+        values = [quality[shape, name, each][measure].mean() for each in hours]
+        axis.plot(hours, values, label=name, **line_style(place))
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(hours, [f"{each:g}" for each in hours])
+    axis.set_xlabel("mean hours between refreshes (two_steps)")
+    axis.set_ylabel(("completeness C_F", "freshness F_W")[measure])
+    axis.set_ylim(0, 1.05)
+    axis.set_title(f"{shape}: {('completeness', 'freshness')[measure]}", fontsize=10)
+
+
+def _draw_distance(axis: Any, result: ExperimentResult) -> None:
+    for place, (name, values) in enumerate(result.data["distance"].items()):
+        axis.plot(
+            np.arange(1, len(values) + 1), values.mean(1), label=f"every {name}", **line_style(place, marker=False)
+        )
+    for change in (1, 2):
+        axis.axvline(change * result.data["phase"] + 0.5, color="#777777", linewidth=0.8)
+    axis.set_xlabel("week (uniform | peaks | waves)")
+    axis.set_ylabel("distance to the true day")
+    axis.set_title("A feed that changes its shape twice", fontsize=10)
+    axis.legend(fontsize=8)
+
 
 SHAPES = ("peaks", "uniform", "waves")
 MODELS = ("single", "periodic", "hybrid")
@@ -52,7 +286,11 @@ def draw_counts(shape: str, feeds: int, days: int, rng: np.random.Generator) -> 
     choices = list_shapes(kind)
     chosen = [choices[int(rng.integers(len(choices)))] for _ in range(feeds)]
     edges = np.arange(CYCLES_PER_DAY + 1) * CYCLE_SECONDS
-    day = np.array([np.diff(shapes.integrate_shape(each, edges)) for each in chosen]).T * PER_FEED / shapes.DAY
+    day = (
+        np.array([np.diff(daily_shapes.integrate_shape(each, edges)) for each in chosen]).T
+        * PER_FEED
+        / daily_shapes.DAY
+    )
     return np.asarray(rng.poisson(np.tile(day, (days, 1))))
 
 
@@ -122,7 +360,7 @@ def _make_known_model(counts: ItemCounts) -> PeriodicRate:
 def measure_trace_errors(path: Path, hours: tuple[float, ...]) -> dict[str, dict[str, list[float]]]:
     """Divergence errors on up to ten feeds of each shape with at least ten items a day, over their last four weeks."""
     trace = load_trace(path)
-    last = trace.select_period(trace.end - 28 * shapes.DAY, trace.end + 1)
+    last = trace.select_period(trace.end - 28 * daily_shapes.DAY, trace.end + 1)
     counted = activity.count_by_hour(last)
     labels = activity.classify_shapes(counted.mean, share=0.8)
     found: dict[str, dict[str, list[float]]] = {}

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.lab import activity
-from headwater.lab.activity import CLASS_NAMES, DayShape
-from headwater.lab.cycles import make_rng
-from headwater.lab.describe import describe_trace
-from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.description import activity
+from headwater.lab.description.activity import CLASS_NAMES, DayShape
+from headwater.lab.description.description import describe_trace
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.sweep import SweepJob, run_jobs
-from headwater.lab.traces import load_trace
-from headwater.lab.worlds import WorldSettings, draw_world
+from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
+from headwater.lab.traces.trace import load_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -170,8 +170,8 @@ def _add_trace(result: ExperimentResult, given: LabSettings) -> None:
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
-    from headwater.lab.describe_plot import draw_shapes
-    from headwater.lab.plots import create_figure
+    from headwater.lab.description.description_figure import draw_shapes
+    from headwater.lab.figures import create_figure
 
     traced = result.data.get("trace")
     figure, axes = create_figure(1, 3 + bool(traced), width=4.3)

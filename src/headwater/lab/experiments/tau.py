@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.base import Floats
-from headwater.lab.cycles import (
+from headwater.estimate.estimator import Floats
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.simulation.cycles import (
     CycleSettings,
     draw_cycle_world,
     fit_cycles,
@@ -18,10 +19,9 @@ from headwater.lab.cycles import (
     run_cycles,
     select_busiest,
 )
-from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.strategies import make
 from headwater.lab.sweep import SweepJob, run_jobs
-from headwater.lab.traces import load_trace
+from headwater.lab.traces.trace import load_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,7 +132,7 @@ def _check_level(statement: str, level: Floats) -> Check:
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
-    from headwater.lab.plots import create_figure, line_style
+    from headwater.lab.figures import create_figure, line_style
 
     budget, curves = next(iter(result.data["curves"].items()))
     figure, (axis,) = create_figure(width=7.5)

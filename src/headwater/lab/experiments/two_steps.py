@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headwater.errors import TraceError
-from headwater.lab.conditions import compile_condition
-from headwater.lab.cycles import (
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.simulation.cycles import (
     CycleScores,
     CycleSettings,
     draw_cycle_world,
@@ -21,11 +21,10 @@ from headwater.lab.cycles import (
     run_cycles,
     select_busiest,
 )
-from headwater.lab.experiments.base import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import SweepJob, run_jobs
-from headwater.lab.topics import SUBJECTS, match_items
-from headwater.lab.traces import load_trace
+from headwater.lab.traces.trace import load_trace
+from headwater.lab.traces.trace_queries import SUBJECTS, compile_condition, match_items
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,7 +205,7 @@ def _check_orders(value: dict[tuple[str, float], float]) -> list[Check]:
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
-    from headwater.lab.plots import draw_two_steps
+    from headwater.lab.figures import draw_two_steps
 
     return draw_two_steps(result)
 

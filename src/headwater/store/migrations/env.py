@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from headwater.store.schema import metadata
+from headwater.store.schema.all_tables import metadata
 
 if hasattr(context, "config"):  # else somebody only imports us, as the collection of doctests does
     context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)

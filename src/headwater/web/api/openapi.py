@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from headwater import __version__
-from headwater.language.messages import Message
+from headwater.language.diagnostics import Message
 from headwater.web.api.endpoint import OPML, Endpoint, EndpointGroup, RawBody, ResponseBody
 
 PREFIX = "/api/v1"

@@ -1,0 +1,103 @@
+"""Many feeds refreshed at once from the command line, with a progress bar."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from rich.progress import Progress
+
+from headwater.cli.console.command import err
+from headwater.model import Ending, Feed, Known
+from headwater.node.crawl.feed_table import registered_domain_of_url
+from headwater.node.crawl.network_outage import NetworkOutage
+from headwater.node.crawl.refresher import Fetched, Refresher, StoredRefresh
+from headwater.store.store import Store
+from headwater.times import format_duration
+
+CHUNK = 256
+
+
+async def refresh_many(
+    store: Store,
+    refresher: Refresher,
+    feeds: Sequence[Feed],
+    concurrency: int,
+    *,
+    named: bool,
+    show_progress: bool,
+) -> list[dict[str, object]]:
+    """Refresh these feeds; what a server asked us to leave alone (Retry-After) is left alone and said so, and so are
+    addresses that this command may not go to.
+
+    If nobody at all answers it is this machine's own network that is away: no feed has failed then, and the rest is not
+    tried. Feeds that a person has `named` are tried all the same, and what comes of it counts.
+    """
+    results: list[dict[str, object]] = []
+    network: NetworkOutage[Fetched] = NetworkOutage()
+    hosts = len({registered_domain_of_url(feed.url) for feed in feeds})
+    slots = asyncio.Semaphore(concurrency)
+
+    async def fetch(known: Known) -> Fetched:
+        async with slots:
+            return await refresher.fetch_feed(known, "asked for by a person")
+
+    shown = show_progress and err.is_terminal and len(feeds) > 1
+    with Progress(console=err, transient=True, disable=not shown) as progress:
+        bar = progress.add_task("refreshing", total=len(feeds))
+        for start in range(0, len(feeds), CHUNK):
+            chunk = feeds[start : start + CHUNK]
+            known = await store.known([feed.id for feed in chunk])
+            now = time.time()
+            held = [feed for feed in chunk if feed.id in known and (known[feed.id].not_before or 0) > now]
+            results += [_held_line(feed, known[feed.id], now) for feed in held]
+            free = [known[feed.id] for feed in chunk if feed not in held and feed.id in known]
+            fetched = await asyncio.gather(*(fetch(one) for one in free))
+            results += [_blocked_line(one) for one in fetched if _was_blocked(one)]
+            fetched = [one for one in fetched if not _was_blocked(one)]
+            # All at once: whoever answered speaks for all of them, so answers are looked at last.
+            fetched.sort(key=lambda one: one.outcome.status is not None)
+            sifted = network.sort_results(fetched, hosts, [one.feed_id for one in free] if named else [], time.time())
+            results += [_refresh_line(one) for one in await refresher.save_results(sifted.counted)]
+            results += [_outage_line(one.feed_id, one.url) for one in sifted.again]
+            progress.update(bar, advance=len(chunk))
+            if network.away_since is not None:
+                return results + [_outage_line(feed.id, feed.url) for feed in feeds[start + CHUNK :]]
+    return results + [_refresh_line(one) for one in await refresher.save_results(network.note_answer())]
+
+
+def _outage_line(feed_id: int, url: str) -> dict[str, object]:
+    text = "not refreshed: no server answers, the network of this machine seems to be away; no feed is blamed for it"
+    return {"id": feed_id, "url": url, "ok": False, "text": text, "network_away": True}
+
+
+def _was_blocked(one: Fetched) -> bool:
+    """Nobody was asked, since this command may not go there: where the server may, the feed is well."""
+    return one.outcome.ending is Ending.BLOCKED and one.outcome.final_url == one.url
+
+
+def _blocked_line(one: Fetched) -> dict[str, object]:
+    text = f"not refreshed: {one.outcome.message}"
+    return {"id": one.feed_id, "url": one.url, "ok": False, "ending": Ending.BLOCKED.value, "text": text}
+
+
+def _held_line(feed: Feed, known: Known, now: float) -> dict[str, object]:
+    wait = (known.not_before or now) - now
+    text = f"not refreshed: the server asked to be left alone for another {format_duration(wait)} (Retry-After)"
+    return {"id": feed.id, "url": feed.url, "ok": False, "text": text, "retry_after_s": wait}
+
+
+def _refresh_line(settled: StoredRefresh) -> dict[str, object]:
+    refresh = settled.verdict.refresh
+    text = f"{refresh.new} new, {refresh.updated} updated" if refresh.ending.ok else refresh.message
+    return {
+        "id": refresh.feed_id,
+        "url": settled.fetched.known.url,
+        "ok": refresh.ending.ok,
+        "ending": refresh.ending.value,
+        "new": refresh.new,
+        "updated": refresh.updated,
+        "lost": refresh.lost,
+        "text": text,
+    }

@@ -1,0 +1,319 @@
+"""A whole cluster on one machine: real servers, a feed farm, every role a process, and mishaps if they are wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from headwater.cli.commands.cluster import make_members_table
+from headwater.cli.console.command import err
+from headwater.cluster.cluster_status import ClusterStatus, read_cluster_status
+from headwater.cluster.demo.audit import RunAudit, audit_run
+from headwater.cluster.demo.servers import NatsServer, nats_server, postgres_server
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.transport.nats_connection import connect_nats
+from headwater.cluster.transport.nats_streams import NatsStreams, StreamBacklog, list_backlog
+from headwater.errors import ClusterError, HeadwaterError
+from headwater.farm.farm import Farm
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+
+LEASE = 9.0
+PAUSE = 1.0  # seconds between two requests to a host; how far apart they arrive depends on how busy the machine is
+MAX_WAIT = 120.0  # seconds that what is under way may take to come to rest at the end
+FIXED_ROLES = ("controller", "controller", "storer", "storer", "processor", "processor", "publisher")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    terminals: int
+    chaos: bool
+    seconds: float
+    feeds: int
+    seed: int
+    logs: Path | None = None  # where what the processes said is kept
+
+
+@dataclass(frozen=True, slots=True)
+class DemoVerdict:
+    """`left` is what did not come to rest: nothing, if all is well."""
+
+    ok: bool
+    sentence: str
+    kills: int
+    seconds: float
+    reckoning: RunAudit
+    left: tuple[StreamBacklog, ...] = ()
+    logs: str | None = None
+
+
+class DemoProcesses:
+    """The processes of the demonstration; who is killed comes back after a moment."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], database: str, level: str) -> None:
+        self._folder = folder
+        self._level = level
+        self._environment = environment
+        self._database = database
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.roles: dict[str, str] = {}
+
+    def start(self, name: str, role: str) -> None:
+        given = {**self._environment, "HEADWATER_MEMBER": name}
+        if role != "terminal":
+            given["HEADWATER_DATABASE"] = self._database
+        with (self._folder / f"{name}.log").open("ab") as log:
+            command = [sys.executable, "-m", "headwater", role, "--log-level", self._level]
+            self._running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=given, start_new_session=True)
+        self.roles[name] = role
+
+    def kill(self, name: str) -> None:
+        process = self._running.pop(name)
+        signal_group(process, signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                signal_group(process, signal.SIGKILL)
+                process.wait()
+        self._running.clear()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._running)
+
+
+def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, number)
+
+
+async def run_demo(plan: DemoPlan, *, quiet: bool = False) -> DemoVerdict:
+    """Run it; what it says at the end is measured, not assumed."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="headwater-cluster-") as place:
+        folder = Path(place)
+        for name in ("postgres", "nats"):
+            (folder / name).mkdir()
+        if not quiet:
+            err.print("Starting PostgreSQL, NATS, a feed farm and every role …")
+        with (
+            postgres_server(folder / "postgres") as database,
+            nats_server(folder / "nats") as broker,
+            _keep_logs(plan, folder) as logs,
+        ):
+            hosts = max(plan.feeds // 2, 1)
+            farm = Farm(plan.feeds, plan.seed, 1000.0, 60, hosts=hosts, rates=(5, 50), hints=False, latency=0.03)
+            async with farm, await Store.open(database) as store:
+                await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+                await store.add_feeds([NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())
+                with _start_processes(logs, plan, database, broker) as crew:
+                    await _wait_until_ready(store, plan)
+                    kills = await _run_for_a_while(plan, crew, store, broker, farm, quiet)
+                    what = await _wait_until_idle(store, broker)
+                found = await audit_run(farm, store, "Everything")
+    if not quiet:
+        for story in (*found.stories, *map(str, what)):
+            err.print(Text(story))
+    return _make_verdict(found, what, kills, time.monotonic() - began, plan.logs)
+
+
+@contextmanager
+def _keep_logs(plan: DemoPlan, folder: Path) -> Iterator[Path]:
+    """Where the processes write what they say; what the servers said is put beside it at the end."""
+    if plan.logs is None:
+        yield folder
+        return
+    try:
+        plan.logs.mkdir(parents=True, exist_ok=True)
+        (plan.logs / "mishaps.log").write_text("")
+    except OSError as error:
+        raise ClusterError(f"The logs cannot be kept in {plan.logs}: {error.strerror or error}.") from error
+    try:
+        yield plan.logs
+    finally:
+        for said, name in (("nats/nats.log", "nats.log"), ("postgres/log", "postgres.log")):
+            with suppress(OSError):  # a server that has not started has said nothing
+                shutil.copyfile(folder / said, plan.logs / name)
+
+
+@contextmanager
+def _start_processes(logs: Path, plan: DemoPlan, database: str, broker: NatsServer) -> Iterator[DemoProcesses]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
+    environment |= {
+        "HEADWATER_NATS": broker.url,
+        "HEADWATER_ALLOW_PRIVATE": "1",
+        "HEADWATER_CLUSTER_LEASE": str(LEASE),
+        "HEADWATER_LEAST_INTERVAL": "2",
+        "HEADWATER_BUDGET": "100000",
+        "HEADWATER_STRATEGY": "top_utility",
+        "HEADWATER_CONCURRENCY": "16",
+        "HEADWATER_HOST_PAUSE": str(PAUSE),
+    }
+    crew = DemoProcesses(logs, environment, database, "warning" if plan.logs is None else "info")
+    try:
+        for number, role in enumerate(FIXED_ROLES):
+            crew.start(f"{role}{number}", role)
+        for number in range(plan.terminals):
+            crew.start(f"terminal{number}", "terminal")
+        yield crew
+    finally:
+        crew.stop()
+
+
+async def _wait_until_ready(store: Store, plan: DemoPlan) -> None:
+    """Wait until everybody is there and the first feeds are being fetched: on a busy machine that takes a while."""
+    end = time.monotonic() + MAX_WAIT
+    while time.monotonic() < end:
+        await asyncio.sleep(0.5)
+        found = await read_cluster_status(store)
+        if len(found.members) >= len(FIXED_ROLES) + plan.terminals and found.leader and not found.unheld:
+            return
+    said = " ".join(found.problems) or f"only {len(found.members)} processes have joined."
+    raise ClusterError(f"The cluster did not come up within {MAX_WAIT:.0f} seconds: {said}")
+
+
+async def _run_for_a_while(
+    plan: DemoPlan, crew: DemoProcesses, store: Store, broker: NatsServer, farm: Farm, quiet: bool
+) -> int:
+    chance = random.Random(plan.seed)
+    kills, end, next_mishap = 0, time.monotonic() + plan.seconds, time.monotonic() + 3.0
+    mishaps: list[str] = []
+    async with AsyncExitStack() as stack:
+        streams = await stack.enter_async_context(_open_streams(broker))
+        if not quiet and not err.is_terminal:
+            stack.callback(err.line)  # into a pipe the last picture ends within its line
+        shown = None if quiet else stack.enter_context(Live(console=err, refresh_per_second=2))
+        while time.monotonic() < end:
+            await asyncio.sleep(1.0)
+            if plan.chaos and time.monotonic() > next_mishap and time.monotonic() < end - 10:
+                mishaps.append(await _kill_something(crew, broker, chance))
+                if plan.logs is not None:
+                    with (plan.logs / "mishaps.log").open("a") as told:
+                        told.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {mishaps[-1]}\n")
+                kills += 1
+                next_mishap = time.monotonic() + chance.uniform(2.0, 6.0)
+            if shown is not None:
+                shown.update(
+                    _render_progress(
+                        await read_cluster_status(store, streams), farm, mishaps, await store.count_items()
+                    )
+                )
+    return kills
+
+
+async def _kill_something(crew: DemoProcesses, broker: NatsServer, chance: random.Random) -> str:
+    """kill −9 of somebody, who comes back after a moment; one time in eight it is NATS itself."""
+    if chance.random() < 0.125:
+        broker.kill()
+        await asyncio.sleep(chance.uniform(0.2, 1.0))
+        await asyncio.to_thread(broker.start)
+        return "NATS was killed and started again"
+    name = chance.choice(crew.names)
+    crew.kill(name)
+    await asyncio.sleep(chance.uniform(0.2, 2.0))
+    crew.start(name, crew.roles[name])
+    return f"{name} was killed and started again"
+
+
+def _render_progress(found: ClusterStatus, farm: Farm, mishaps: list[str], items: int) -> Group:
+    lines = [
+        f"leads: {found.leader or 'nobody'}   items stored: {items:,}   requests: {len(farm.log):,}   "
+        f"most at once to a host: {max(farm.log.most_at_once.values(), default=0)}",
+        "waiting: " + ", ".join(f"{name} {count}" for name, count in found.buffers.items()),
+        *mishaps[-3:],
+        *(f"! {problem}" for problem in found.problems),
+    ]
+    return Group(make_members_table(found), Text("\n".join(lines), overflow="fold", no_wrap=False))
+
+
+@asynccontextmanager
+async def _open_streams(broker: NatsServer) -> AsyncIterator[NatsStreams]:
+    link: Any = await connect_nats(broker.url, "demo")
+    try:
+        yield NatsStreams(link, "", LeaseTiming(LEASE))
+    finally:
+        await link.close()
+
+
+async def _wait_until_idle(store: Store, broker: NatsServer) -> tuple[StreamBacklog, ...]:
+    """Let what is under way arrive: the controllers stop choosing first, by having no feeds that are due.
+
+    What is left if it does not within our patience.
+    """
+    for feed in await store.feeds():
+        await store.update_feed(feed.id, paused=True)
+    end = time.monotonic() + MAX_WAIT
+    here = ("JOBS", "RESULTS", "to_learn", "queries_behind", "relay_behind")
+    async with _open_streams(broker) as streams:
+        quiet, waiting = 0, dict[str, int]()
+        while time.monotonic() < end:
+            await asyncio.sleep(1.0)
+            try:
+                waiting = (await read_cluster_status(store, streams)).buffers
+            except HeadwaterError:
+                continue
+            quiet = quiet + 1 if all(waiting.get(name, 1) == 0 for name in here) else 0
+            if quiet == 4:
+                return ()
+        rows = [StreamBacklog(name, None, waiting[name]) for name in here[2:] if waiting.get(name)]
+        try:
+            return (*await list_backlog(streams), *rows)
+        except Exception as error:
+            raise ClusterError(
+                f"The cluster did not come to rest within {MAX_WAIT:.0f} seconds, and NATS does not tell what is left "
+                f"({error!r}): {waiting}."
+            ) from error
+
+
+def _make_verdict(
+    found: RunAudit, what: tuple[StreamBacklog, ...], kills: int, seconds: float, logs: Path | None
+) -> DemoVerdict:
+    hurried = found.closest is not None and found.closest < PAUSE / 4  # requests are on their way for a while
+    ok = found.is_clean and found.at_once <= 1 and not hurried and found.stored > 0 and not what
+    apart = "" if found.closest is None else f" and never two within {found.closest:.2f} s (the pause is {PAUSE:g} s)"
+    story = (
+        f"{found.published:,} items were published and due, {found.stored:,} are stored (with what feeds showed at the "
+        f"beginning), {found.processed:,} went through the query processor; {found.requests:,} requests, never more "
+        f"than {found.at_once} at once to a host{apart}; {kills} processes were killed."
+    )
+    faults = {
+        "missing": found.missing,
+        "lost unnoticed": found.unnoticed,
+        "stored twice": found.doubled,
+        "not announced once": found.unannounced,
+        "not matched once": found.unmatched,
+    }
+    wrong = [f"{count} {name}" for name, count in faults.items() if count]
+    if found.at_once > 1:
+        wrong.append("a host saw two at once")
+    if hurried:
+        wrong.append("a host was not left alone for as long as it should be")
+    if what:
+        left_over = "; ".join(map(str, what))
+        wrong.append(f"it did not come to rest within {MAX_WAIT:.0f} seconds ({left_over})")
+    end = "Nothing was lost." if ok else f"WRONG: {', '.join(wrong) or 'nothing was fetched'}."
+    kept = "" if logs is None else f" Logs: {logs}."
+    return DemoVerdict(ok, f"{story} {end}{kept}", kills, seconds, found, what, None if logs is None else str(logs))

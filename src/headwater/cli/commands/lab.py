@@ -1,0 +1,212 @@
+"""`headwater lab`: the papers' experiments, run, printed beside the papers' values, drawn and reported."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from headwater.cli.console.command import add_command, err, make_group, out, print_json, wants_json
+from headwater.cli.views.lab import render_description, render_result
+from headwater.errors import HeadwaterError, StrategyError
+
+if TYPE_CHECKING:
+    from headwater.lab.experiment import Progress as Watcher
+
+app = make_group("Measure strategies on synthetic and real traces, and reproduce the papers' tables.")
+
+
+def register(into: typer.Typer) -> None:
+    into.add_typer(app, name="lab")
+
+
+TraceFile = Annotated[Path | None, typer.Option("--trace", metavar="FILE", help="A trace: Parquet or CSV.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="How many random worlds.")]
+Jobs = Annotated[int, typer.Option("--jobs", metavar="J", help="Processes; 0 means one per core.")]
+Dask = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler, tcp://…")]
+PerDay = Annotated[list[float] | None, typer.Option("--per-day", metavar="R", help="Polls per feed and day.")]
+PlotFile = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw into FILE: .png or .svg.")]
+
+
+@add_command(app, "list")
+def list_experiments() -> None:
+    """Name every experiment, where it comes from and what it shows."""
+    from headwater.lab.experiments import load_experiments
+
+    known = load_experiments()
+    if wants_json():
+        return print_json([{"name": e.name, "source": e.source, "summary": e.summary} for e in known])
+    table = Table("experiment", "source", "shows", box=None, pad_edge=False)
+    for each in known:
+        table.add_row(each.name, each.source, each.summary)
+    return out.print(table, soft_wrap=False)
+
+
+@add_command(app, "run", epilog="headwater lab run two-steps --seeds 40 --plot two-steps.png")
+def run_experiment(
+    name: Annotated[str, typer.Argument(help="One of `headwater lab list`.")],
+    seeds: Seeds = None,
+    trace: TraceFile = None,
+    window: Annotated[int | None, typer.Option("--window", metavar="W", help="Items a document shows.")] = None,
+    per_day: Annotated[
+        list[float] | None, typer.Option("--per-day", metavar="R", help="Polls per feed and day.")
+    ] = None,
+    budget: Annotated[list[float] | None, typer.Option("--budget", metavar="B", help="Requests per cycle.")] = None,
+    warmup_days: Annotated[float | None, typer.Option("--warmup-days", metavar="D", help="Days not measured.")] = None,
+    strategy: Annotated[list[str] | None, typer.Option("--strategy", help="Only these; may be repeated.")] = None,
+    query: Annotated[str | None, typer.Option("--query", metavar="CONDITION", help="Which items are wanted.")] = None,
+    jobs: Jobs = 0,
+    plot: PlotFile = None,
+    dask: Dask = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small size that still shows the effect.")] = False,
+) -> None:
+    """Run an experiment and print what came out beside the paper's values."""
+    from headwater.lab.experiment import LabSettings, check_trace
+    from headwater.lab.experiments import load_experiment
+
+    chosen = load_experiment(name)
+    settings = LabSettings(
+        seeds=seeds,
+        trace=trace,
+        window=window,
+        per_day=tuple(per_day or ()),
+        budget=tuple(budget or ()),
+        warmup_days=warmup_days,
+        strategies=tuple(part for each in strategy or () for part in each.split(",") if part),
+        query=query,
+        jobs=jobs,
+        dask=dask,
+        quick=quick,
+    )
+    check_trace(settings)
+    saves = None
+    if plot is not None:
+        from headwater.errors import TraceError
+        from headwater.lab.figures import prepare_saving
+
+        if chosen.draw is None:
+            raise TraceError(f"The experiment {name} has no figure; leave --plot away.")
+        saves = prepare_saving(plot)  # before the run: a wrong file name is told at once
+    with show_lab_progress() as progress:
+        began = time.perf_counter()
+        try:
+            result = chosen.run(chosen.select_settings(settings), progress)
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            own = [name for name in settings.strategies if ":" in name]
+            if not own:
+                raise
+            what = f"{type(error).__name__}: {error}"  # a person's own strategy may fail in any way
+            raise StrategyError(f"{' or '.join(own)} failed while it was run ({what}).") from error
+        result.seconds = time.perf_counter() - began
+    result.notes += chosen.list_ignored_settings(settings)
+    if saves is not None and chosen.draw is not None:
+        saves(chosen.draw(result))
+    if wants_json():
+        print_json(result.as_json())
+    else:
+        render_result(result)
+
+
+@contextmanager
+def show_lab_progress() -> Iterator[Watcher]:
+    """A progress bar on standard error, where a person watches; standard output stays the result's."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def progress(done: int, total: int, what: str) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield progress
+
+
+@add_command(app, "describe", epilog="headwater lab describe --trace news.parquet --plot news.png")
+def describe_trace_file(
+    trace: TraceFile = None,
+    high: Annotated[float, typer.Option("--high", help="ε₁: a slot this many times the mean is a peak.")] = 1.5,
+    low: Annotated[float, typer.Option("--low", help="ε₂: a slot below this share of the mean is silent.")] = 0.5,
+    share: Annotated[float, typer.Option("--share", help="Slots that are enough in the less strict variant.")] = 0.8,
+    plot: PlotFile = None,
+) -> None:
+    """Say what a trace is like: activity, periodicity, shapes, patterns, rates, habits, subjects, duplicates."""
+    from headwater.errors import TraceError
+    from headwater.lab.description.description import describe_trace as describe_trace
+    from headwater.lab.traces.trace import load_trace
+
+    if trace is None:
+        raise TraceError("--trace is missing; give a Parquet or CSV file with the columns source and published_at.")
+    saves = None
+    if plot is not None:
+        from headwater.lab.figures import prepare_saving
+
+        saves = prepare_saving(plot)
+    found = describe_trace(load_trace(trace, text=True), high, low, share)
+    if saves is not None:
+        from headwater.lab.description.description_figure import draw_description
+
+        saves(draw_description(found, trace.name))
+    if wants_json():
+        return print_json({"trace": trace.name, **found.as_json()})
+    return render_description(found.as_json())
+
+
+@add_command(app, "report", epilog="headwater lab report --out evaluation.html --trace news.parquet")
+def write_report(
+    out_file: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")] = Path(
+        "headwater-lab.html"
+    ),
+    seeds: Seeds = None,
+    trace: TraceFile = None,
+    jobs: Jobs = 0,
+    dask: Dask = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes that still show the effects.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only these experiments; may be repeated.")] = None,
+) -> None:
+    """Run every experiment and write one page with figures, settings, seeds, versions and durations."""
+    import datetime
+
+    from headwater.errors import TraceError
+    from headwater.lab.experiment import LabSettings, check_trace
+    from headwater.lab.experiments import load_experiment, load_experiments
+    from headwater.lab.figures import create_figure
+    from headwater.lab.report import render_report, run_section
+
+    if not out_file.parent.is_dir():
+        raise TraceError(f"The page cannot be written to {out_file}: the folder does not exist.")
+    create_figure()  # if matplotlib is missing, say so before hours of work
+    settings = LabSettings(seeds=seeds, trace=trace, jobs=jobs, dask=dask, quick=quick)
+    check_trace(settings)
+    chosen = [load_experiment(name) for name in only] if only else load_experiments()
+    sections = []
+    for each in chosen:
+        with show_lab_progress() as progress:
+            sections.append(run_section(each, settings, progress))
+        last = sections[-1]
+        held = sum(check.holds for check in last.result.checks) if last.result else 0
+        told = f"{held} of {len(last.result.checks)} statements hold" if last.result else f"not run: {last.trouble}"
+        err.print(f"{each.name}: {told}", highlight=False)
+    made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    out_file.write_text(render_report(sections, made), encoding="utf-8")
+    if wants_json():
+        return print_json(
+            {
+                "out": str(out_file),
+                "experiments": [
+                    {"experiment": section.experiment.name, "error": section.trouble}
+                    if section.result is None
+                    else section.result.as_json()
+                    for section in sections
+                ],
+            }
+        )
+    return out.print(f"Written to {out_file}.", highlight=False)

@@ -1,0 +1,1 @@
+"""The command line itself: options, input, output and logs."""

@@ -1,0 +1,1 @@
+"""Shows on a terminal what commands return."""

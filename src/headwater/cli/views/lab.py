@@ -1,0 +1,82 @@
+"""How results of the lab look in a terminal: tables beside the papers' values, statements, descriptions of traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from headwater.cli.console.command import out
+from headwater.lab.tables import HIDDEN_COLUMNS, MEASURES, describe_measure, format_value
+
+if TYPE_CHECKING:
+    from headwater.lab.experiment import ExperimentResult
+
+
+def render_result(result: ExperimentResult) -> None:
+    """The table, the statements and the notes of a result."""
+    rows = result.rows
+    others = [
+        key for key in dict.fromkeys(key for row in rows for key in row) if key not in (*MEASURES, *HIDDEN_COLUMNS)
+    ]
+    labels = [key for key in others if not any(isinstance(row.get(key), dict) for row in rows)]
+    measures = [key for key in MEASURES if any(key in row for row in rows)]
+    measures += [key for key in others if key not in labels]
+    table = Table(title=f"{result.experiment}  ({', '.join(f'{k} {v}' for k, v in result.settings.items())})")
+    for label in labels:
+        table.add_column(label.replace("_", " "), no_wrap=True)
+    papers = {key for row in rows for key in row.get("paper", {})}
+    for key in measures:
+        table.add_column(describe_measure(key)[0], justify="right")
+        if key in papers:
+            table.add_column("paper", justify="right", style="dim")
+    brief = len(measures) > 6  # many columns: means without their deviations
+    for row in rows:
+        cells = [format_value(row.get(label), "{:g}") for label in labels]
+        for key in measures:
+            value = row.get(key)
+            cells.append(
+                format_value(value["mean"] if brief and isinstance(value, dict) else value, describe_measure(key)[1])
+            )
+            if key in papers:
+                cells.append(format_value(row.get("paper", {}).get(key), describe_measure(key)[1]))
+        table.add_row(*cells)
+    wide = out if out.is_terminal else Console(width=180)  # a file or a pipe has no width of its own
+    wide.print(table, soft_wrap=False)
+    for check in result.checks:
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in check.figures.items())
+        word = "[green]holds[/green]" if check.holds else "[red]does not hold[/red]"
+        out.print(f"{word}: {check.statement} ({check.tolerance}): {figures}", highlight=False)
+    for note in result.notes:
+        out.print(note, highlight=False)
+
+
+def render_description(found: dict[str, Any]) -> None:
+    """A description of a trace in words and one table."""
+    out.print(f"{found['feeds']:,} feeds, {found['items']:,} items, {found['days']:,.1f} days", highlight=False)
+    shapes = Table(title="activity classes (items per day) and daily shapes", title_justify="left")
+    for heading in ("class", "feeds", "peaks", "uniform", "waves", "peaks*", "uniform*", "waves*"):
+        shapes.add_column(heading, justify="right")
+    for name, count in found["activity"].items():
+        strict, relaxed = found["shapes"]["all_slots"][name], found["shapes"]["share_of_slots"][name]
+        shapes.add_row(name, f"{count:,}", *(f"{n:,}" for n in (*strict.values(), *relaxed.values())))
+    out.print(shapes, soft_wrap=False)
+    out.print(f"* where {found['shapes']['share']:.0%} of the hours are enough", highlight=False)
+    for title, key in (("habits", "habits"), ("subjects", "subjects"), ("duplicates", "duplicates")):
+        out.print(f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in found[key].items()), highlight=False)
+    regular = found["periodicity"]
+    for above in ("10", "48"):
+        part = regular[f"cv_at_most_1_above_{above}_per_day"]
+        told = "there are none" if part is None else f"{part:.0%} repeat their day (CV ≤ 1)"
+        out.print(f"of the feeds with more than {above} items a day {told}", highlight=False)
+    out.print(f"17 % of the feeds produce {found['top_17_percent_produce']:.0%} of the items", highlight=False)
+    if found["power_law"]:
+        law = found["power_law"]
+        out.print(
+            f"power law: exponent {law['likelihood']:.2f} by likelihood, slope {law['line']:.2f} on logarithms",
+            highlight=False,
+        )
+    if found["patterns"]:
+        sizes = ", ".join(f"{pattern['feeds']:,}" for pattern in found["patterns"])
+        out.print(f"daily patterns (K-means): clusters of {sizes} feeds", highlight=False)

@@ -1,0 +1,221 @@
+"""What a cluster is doing: who leads, who holds which partitions, how far each buffer is behind, rates, problems.
+
+Everything but the fill of the streams is read from the database, so that any machine with its address can tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, func, select
+
+from headwater.cluster.leases.partitions import PARTITION_OF_LEASE, PARTITIONS
+from headwater.cluster.membership import CLUSTER_LEASE, MAX_CLOCK_SKEW
+from headwater.cluster.transport.nats_errors import NatsUnavailable
+from headwater.cluster.transport.nats_streams import BUFFERS, NatsStreams
+from headwater.cluster.transport.wire_messages import MemberReport
+from headwater.store import cluster_jobs, cluster_leases
+from headwater.store.cluster_leases import ClusterLease, ClusterMember
+from headwater.store.schema.cluster_tables import quarantine
+from headwater.store.schema.feed_tables import checkpoint, outbox, refresh
+from headwater.store.schema.publication_tables import delivery
+from headwater.store.store import Store
+
+RATE_SECONDS = 60.0
+SILENT_SECONDS = 60.0  # seconds after which a member is no longer shown
+ELECTED_LEASES = ("controller", "processor", "relay", "dispatcher")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """Who does something that one at a time does; `holder` is None while nobody does."""
+
+    seat: str
+    holder: str | None
+    epoch: int
+    left: float  # seconds of the lease
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """A member: when it was last heard of, what it holds, what it did, what is wrong."""
+
+    name: str
+    role: str
+    seen_ago: float
+    uptime: float
+    version: str
+    partitions: int
+    counts: dict[str, int]
+    rates: dict[str, float]  # per second since it started
+    cpu: float
+    skew: float  # seconds that its clock is ahead of the database's
+    problem: str | None
+    away_since: float | None = None  # a terminal that reaches no server
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """`buffers` are things that wait, by name; `rates` are per second over the last minute."""
+
+    at: float
+    carrier: str | None
+    seats: tuple[LeaseHolder, ...]
+    partitions: dict[str, list[int]]
+    unheld: int
+    members: tuple[MemberStatus, ...]
+    buffers: dict[str, int]
+    rates: dict[str, float]
+    put_aside: int
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def leader(self) -> str | None:
+        return next((one.holder for one in self.seats if one.seat == "controller"), None)
+
+
+async def read_cluster_status(store: Store, streams: NatsStreams | None = None) -> ClusterStatus:
+    """As of now. With `streams` the buffers in NATS are told too."""
+    found = await store.read(_read_database)
+    buffers: dict[str, int] = dict(found["buffers"])
+    problems: list[str] = []
+    if streams is not None:
+        problems += await _add_stream_backlogs(streams, buffers)
+    now: float = found["now"]
+    held = [one for one in found["leases"] if one.until > now and one.name in PARTITION_OF_LEASE]
+    by_holder: dict[str, list[int]] = {}
+    for one in held:
+        by_holder.setdefault(one.holder, []).append(PARTITION_OF_LEASE[one.name])
+    members = tuple(_make_member_status(one, len(by_holder.get(one.name, ())), now) for one in found["members"])
+    if streams is None:  # as the leader saw them last
+        for one in members:
+            buffers |= {name: one.counts[f"waiting_{name}"] for name in BUFFERS if f"waiting_{name}" in one.counts}
+    seats = tuple(_find_holder(name, found["leases"], now) for name in ELECTED_LEASES)
+    problems += _list_problems(seats, members, PARTITIONS - len(held), found)
+    carrier = next((one.holder for one in found["leases"] if one.name == CLUSTER_LEASE), None)
+    return ClusterStatus(
+        now, carrier, seats, by_holder, PARTITIONS - len(held), members, buffers, found["rates"], found["put_aside"],
+        tuple(problems),
+    )  # fmt: skip
+
+
+async def _add_stream_backlogs(streams: NatsStreams, buffers: dict[str, int]) -> list[str]:
+    """Add how full the streams are; what is in the way of knowing it."""
+    problems: list[str] = []
+    for name in BUFFERS:
+        try:
+            buffers[name] = await streams.count_waiting(name)
+        except Exception as error:
+            problem = await streams.retry.explain_error(name, error)
+            problems.append(str(problem))
+            if isinstance(problem, NatsUnavailable):  # nor would the others
+                break
+    return problems
+
+
+def _read_database(connection: Connection) -> dict[str, Any]:
+    now = cluster_leases.read_database_time(connection)
+    end = connection.execute(select(func.max(outbox.c.position))).scalar() or 0
+    behind = {row.consumer: max(end - row.position, 0) for row in connection.execute(select(checkpoint))}
+    due = select(func.count()).select_from(delivery).where(delivery.c.due <= now)
+    recent = select(func.count(), func.sum(refresh.c.new), func.sum(refresh.c.bytes)).where(
+        refresh.c.at > now - RATE_SECONDS
+    )
+    made, new, size = connection.execute(recent).one()
+    buffers = {
+        "jobs": cluster_jobs.count_jobs(connection),
+        "to_learn": cluster_jobs.count_lessons(connection),
+        "queries_behind": behind.get("queries", 0),
+        "relay_behind": behind.get("relay", 0),
+        "deliveries_due": connection.execute(due).scalar_one(),
+    }
+    return {
+        "now": now,
+        "leases": cluster_leases.list_leases(connection, ""),
+        "members": cluster_leases.list_members(connection, SILENT_SECONDS),
+        "buffers": buffers,
+        "rates": {
+            "refreshes": made / RATE_SECONDS,
+            "items": float(new or 0) / RATE_SECONDS,
+            "bytes": float(size or 0) / RATE_SECONDS,
+        },
+        "put_aside": connection.execute(select(func.count()).select_from(quarantine)).scalar_one(),
+    }
+
+
+def _find_holder(name: str, held: Sequence[ClusterLease], now: float) -> LeaseHolder:
+    one = next((lease for lease in held if lease.name == name), None)
+    if one is None or one.until <= now:
+        return LeaseHolder(name, None, 0 if one is None else one.epoch, 0.0)
+    return LeaseHolder(name, one.holder, one.epoch, one.until - now)
+
+
+def _make_member_status(member: ClusterMember, partitions: int, now: float) -> MemberStatus:
+    report = msgspec.json.decode(member.info, type=MemberReport)
+    uptime = max(report.clock - report.started, 1e-9)
+    return MemberStatus(
+        member.name,
+        member.role,
+        max(now - member.seen, 0.0),  # it may have said so since we asked for the time
+        uptime,
+        report.version,
+        partitions,
+        report.counts,
+        {name: round(count / uptime, 3) for name, count in report.counts.items()},
+        round(report.cpu, 2),
+        round(report.clock - member.seen, 3),
+        report.problem,
+        report.away_since,
+    )
+
+
+def _list_problems(
+    seats: Sequence[LeaseHolder], members: Sequence[MemberStatus], unheld: int, found: dict[str, Any]
+) -> list[str]:
+    said = []
+    roles = Counter(one.role for one in members)
+    if seats[0].holder is None:
+        said.append("Nobody leads: start a controller, or wait until one has taken over.")
+    if unheld and (roles["terminal"] or roles["node"]):
+        said.append(f"{unheld} partitions are held by nobody; their hosts are not asked until somebody takes them.")
+    said += [f"{', '.join(names)}: {problem}" for problem, names in _members_by_problem(members).items()]
+    said += [
+        f"{one.name}: its clock is {abs(one.skew):.0f} s {'ahead of' if one.skew > 0 else 'behind'} the database's."
+        for one in members
+        if abs(one.skew) > MAX_CLOCK_SKEW + 1
+    ]
+    if found["put_aside"]:
+        said.append(f"{found['put_aside']} messages were put aside: look at the table quarantine.")
+    return said
+
+
+def _members_by_problem(members: Sequence[MemberStatus]) -> dict[str, list[str]]:
+    """What several say alike is said once."""
+    found: dict[str, list[str]] = {}
+    for one in members:
+        if one.problem:
+            found.setdefault(one.problem, []).append(one.name)
+    return found
+
+
+def describe_holdings(status: ClusterStatus) -> dict[str, str]:
+    """The partitions of each holder in words: “0–12, 40”."""
+    return {name: _format_ranges(sorted(held)) for name, held in status.partitions.items()}
+
+
+def _format_ranges(numbers: Sequence[int]) -> str:
+    """
+    >>> _format_ranges([0, 1, 2, 7])
+    '0–2, 7'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in parts)

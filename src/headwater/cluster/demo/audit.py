@@ -1,0 +1,185 @@
+"""The reckoning after a run against a feed farm: what was published, and what has become of every item of it.
+
+The farm makes a document when the request arrives, which is somewhere between the beginning and the end of a refresh.
+So a refresh has read for certain what the feed's window showed during all of it: that must be stored. What was
+published while the last refresh was under way may or may not be in its document, and is not due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlalchemy import Connection, func, select
+
+from headwater.farm.farm import Farm
+from headwater.farm.request_log import LoggedRequest, RequestLog
+from headwater.farm.timeline import FarmPosting
+from headwater.model import Ending, Known, Refresh
+from headwater.store.schema.feed_tables import hit, item, outbox
+from headwater.store.store import Store
+
+MANY = 1_000_000
+WHOLE = (Ending.CHANGED, Ending.UNCHANGED)  # endings that tell all that a feed's window shows
+
+
+@dataclass(frozen=True, slots=True)
+class RunAudit:
+    """`published` counts what feeds published between their first and their last good refresh, and what they showed at
+    the first; what had left the window before is history.
+
+    `missing` of those were shown to a refresh and are not stored; `overflowed` passed through a window between two
+    refreshes, `unnoticed` are those of them whose loss the refresh after did not see. `doubled` are stored twice,
+    `unannounced` have not exactly one outbox entry, `unmatched` did not come out of the query of everything exactly
+    once. `at_once` is the most that a host had to bear at a time, `closest` the fewest seconds between two requests to
+    one (None: no host was asked twice). `stories` tell what is known of what went wrong.
+    """
+
+    published: int
+    stored: int
+    processed: int
+    missing: int
+    overflowed: int
+    unnoticed: int
+    doubled: int
+    unannounced: int
+    unmatched: int
+    at_once: int
+    requests: int
+    closest: float | None = None
+    stories: tuple[str, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.missing or self.unnoticed or self.doubled or self.unannounced or self.unmatched)
+
+
+async def audit_run(farm: Farm, store: Store, query: str) -> RunAudit:
+    """`query` is the name of a query feed of everything that was there before the first item."""
+    published = 0
+    missing: list[str] = []
+    overflowed: list[str] = []
+    unnoticed: list[str] = []
+    for feed in await store.feeds():
+        refreshes = sorted(await store.refreshes(feed.id, limit=MANY), key=lambda one: one.at)
+        reads = [one for one in refreshes if one.ending in WHOLE]
+        if not reads:
+            continue
+        account = _FeedAudit(farm, int(feed.url.rpartition("/")[2]), reads)
+        published += len(account.due) + len(account.passed)
+        here = {one.identity for one in await store.items(feed_id=feed.id, limit=MANY)}
+        gone = [one for one in account.passed if account.find_identity(one) not in here]
+        unseen = [one for one in gone if not account.was_noticed(one)]
+        lacking = [one for one in account.due if account.find_identity(one) not in here]
+        known = (await store.known([feed.id])).get(feed.id)
+        missing += account.tell_stories("missing", lacking, refreshes, known)
+        unnoticed += account.tell_stories("passed unnoticed", unseen, refreshes, known)
+        overflowed += [account.find_identity(one) for one in gone]
+    query_id = (await store.queries.find(query)).id
+    return RunAudit(
+        published,
+        await store.count_items(),
+        await store.publishing.count_hits(query_id),
+        len(missing),
+        len(overflowed),
+        len(unnoticed),
+        *await store.read(_count_faults, query_id),
+        max(farm.log.most_at_once.values(), default=0),
+        len(farm.log),
+        find_closest_requests(farm.log),
+        (*missing, *unnoticed, *describe_overlaps(farm.log)),
+    )
+
+
+def find_closest_requests(log: RequestLog) -> float | None:
+    """The fewest seconds between the arrivals of two requests at one host."""
+    arrived: dict[str, list[float]] = {}
+    for line in log:
+        arrived.setdefault(line.host, []).append(line.arrived)
+    return min((b - a for times in arrived.values() for a, b in pairwise(sorted(times))), default=None)
+
+
+def describe_overlaps(log: RequestLog) -> list[str]:
+    """Requests that a host had to bear at once, in words."""
+    last: dict[str, LoggedRequest] = {}
+    told = []
+    for line in sorted(log, key=lambda one: one.arrived):
+        before = last.get(line.host)
+        if before is not None and before.ended > line.arrived:
+            told.append(
+                f"{line.host} saw two at once: {before.path} of {before.peer} ({before.status}) from "
+                f"{before.arrived:.3f} to {before.ended:.3f}, {line.path} of {line.peer} ({line.status}) from "
+                f"{line.arrived:.3f} to {line.ended:.3f}."
+            )
+        if before is None or line.ended > before.ended:
+            last[line.host] = line
+    return told
+
+
+class _FeedAudit:
+    """One feed of the farm and its good refreshes, in their order. Times of postings are the farm's."""
+
+    def __init__(self, farm: Farm, number: int, reads: Sequence[Refresh]) -> None:
+        self._farm = farm
+        self._number = number
+        self._source = farm.get_feed(number)
+        self._reads = [
+            (farm.clock.to_farm_time(one.at - one.elapsed), farm.clock.to_farm_time(one.at), one) for one in reads
+        ]
+        self.due = {posting for start, end, _ in self._reads for posting in self._list_shown(start, end)}
+        between = self._source.timeline.postings_between(self._reads[0][0], self._reads[-1][0])
+        self.passed = [posting for posting in between if posting not in self.due]
+
+    def find_identity(self, posting: FarmPosting) -> str:
+        return self._farm.item_identity(self._number, posting.number)
+
+    def was_noticed(self, posting: FarmPosting) -> bool:
+        """Whether the refresh that came too late for it says that the window had moved on wholly."""
+        first = next(start for start, _, _ in self._reads if start >= posting.at)
+        under_way = [one for start, end, one in self._reads if start <= first and end >= posting.at]
+        return any(one.saturated for one in under_way)
+
+    def _list_shown(self, start: float, end: float) -> Iterator[FarmPosting]:
+        """What the window showed from `start` to `end` without a break."""
+        window = self._source.timeline.newest_postings(end, self._farm.window)
+        return (posting for posting in window if posting.at <= start)
+
+    def tell_stories(
+        self, what: str, postings: Iterable[FarmPosting], refreshes: Sequence[Refresh], known: Known | None
+    ) -> Iterator[str]:
+        for posting in postings:
+            yield "\n".join(self._tell_story(what, posting, refreshes, known))
+
+    def _tell_story(
+        self, what: str, posting: FarmPosting, refreshes: Sequence[Refresh], known: Known | None
+    ) -> Iterator[str]:
+        """Moments are told in seconds from the publication of the item."""
+        clock, timeline = self._farm.clock, self._source.timeline
+        zero = clock.to_wall_time(posting.at)
+        after = timeline.postings_between(posting.at, clock.farm_time())[1:]
+        full = len(after) >= self._farm.window
+        left = f"{clock.to_wall_time(after[self._farm.window - 1].at) - zero:+.3f}" if full else "not yet"
+        yield f"{what}: {self.find_identity(posting)}, published at {zero:.3f}, left the window: {left}"
+        for one in refreshes:
+            yield (
+                f"  refresh {one.at - one.elapsed - zero:+.3f} to {one.at - zero:+.3f}: {one.ending} {one.status}, "
+                f"new {one.new}, window {one.window}, overlap {one.overlap}, saturated {one.saturated}, "
+                f"lost {one.lost:.1f}, {one.reason} {one.message}"
+            )
+        for line in self._farm.log.for_feed(self._number):
+            yield f"  request {line.arrived - zero:+.3f} to {line.ended - zero:+.3f}: {line.status} from {line.peer}"
+        if known is not None:
+            yield f"  known: {known.validators}, body {known.body_hash}, window of {len(known.window)}"
+
+
+def _count_faults(connection: Connection, query_id: int) -> tuple[int, int, int]:
+    """(doubled, unannounced, unmatched)."""
+    same = select(item.c.feed_id).group_by(item.c.feed_id, item.c.identity).having(func.count() > 1)
+    said = select(outbox.c.item_id).where(outbox.c.kind == "new").group_by(outbox.c.item_id).having(func.count() == 1)
+    came = select(hit.c.item_id).where(hit.c.query_id == query_id).group_by(hit.c.item_id).having(func.count() == 1)
+    return (
+        len(connection.execute(same).all()),
+        len(connection.execute(select(item.c.id).where(item.c.id.not_in(said))).all()),
+        len(connection.execute(select(item.c.id).where(item.c.id.not_in(came))).all()),
+    )

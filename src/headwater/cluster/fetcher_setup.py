@@ -1,0 +1,33 @@
+"""The client of a cluster's process: as the settings say, and so that a fetch ends while its partition is leased."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.fetch.client import Fetcher
+from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
+from headwater.settings import Settings
+
+RequestProxy = Callable[[RemoteRequest], Awaitable[RemoteReply]]
+
+
+def make_fetcher(
+    settings: Settings,
+    timing: LeaseTiming,
+    clock: Callable[[], float] | None = None,
+    errands: RequestProxy | None = None,
+) -> Fetcher:
+    """`errands` makes its requests where another process holds the hosts."""
+    more: dict[str, Any] = {} if clock is None else {"clock": clock}
+    return Fetcher(
+        allow_private=settings.allow_private,
+        contact=settings.contact,
+        per_host=settings.per_host,
+        pause=settings.host_pause,
+        connections=2 * settings.concurrency,
+        deadline=timing.fetch_seconds,
+        errands=errands,
+        **more,
+    )

@@ -1,0 +1,89 @@
+"""Asking hosts under a tenancy: a fetch ends before its lease does, and goes to no host that another may talk to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from headwater.cluster.leases.holdings import Holdings
+from headwater.cluster.leases.lease_clock import boot_clock
+from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.transport.wire_messages import Job
+from headwater.fetch.client import Fetcher
+from headwater.fetch.http.redirects import Handover
+from headwater.fetch.http.remote_session import RemoteReply
+from headwater.model import Outcome
+from headwater.node.crawl.feed_table import registered_domain_of_url
+
+FetchOutcome = Outcome | Handover | RemoteReply  # of a refresh; where it leads, when others follow it; of an errand
+
+
+class LeasedFetch:
+    """A terminal's way to the hosts of its partitions."""
+
+    def __init__(self, fetcher: Fetcher, tenancy: Holdings) -> None:
+        self._fetcher = fetcher
+        self._holdings = tenancy
+        self._deadlines: dict[asyncio.Task[Any], float] = {}  # until when each may take
+        self._late: set[asyncio.Task[Any]] = set()
+
+    def find_quiet_seconds(self, job: Job) -> float:
+        """Seconds: the last holder's pause between two fetches of a host holds for us too."""
+        return self._quiet_seconds(job.partition, job.url if job.way is None else job.way.at)
+
+    async def fetch_within_lease(self, job: Job) -> FetchOutcome | None:
+        """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._deadlines[task] = self._holdings.until
+        try:
+            return await self._fetch(job)
+        except asyncio.CancelledError:
+            if task in self._late and not task.uncancel():  # nobody else has ended us too
+                return None
+            raise
+        finally:
+            del self._deadlines[task]
+            self._late.discard(task)
+
+    def cancel_late(self, within: float) -> None:
+        """End what has not ended so many seconds before its lease does. Called as often as that: a timer for each fetch
+        would cost a twentieth of the fetch."""
+        soon = boot_clock() + within
+        for task, until in self._deadlines.items():
+            if until < soon and task not in self._late:
+                self._late.add(task)
+                task.cancel()
+
+    async def _fetch(self, job: Job) -> FetchOutcome:
+        """A redirect to a host of another partition is followed by who holds that: one at a time talks to a host. So is
+        one to a partition that has just become ours, which comes back to us as a job and waits its turn.
+        """
+        if job.errand is not None:
+            return await self._fetcher.run_request(job.errand.hop)
+        given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
+        led_to: list[int] = []
+
+        def mine(url: str) -> bool:
+            p = partition_of(url)
+            if (
+                p != job.partition
+                and self._holdings.find_epoch(p, boot_clock()) is not None
+                and not self._quiet_seconds(p, url)
+            ):
+                led_to.append(p)  # worked on from here on, so that it is not let go meanwhile
+                self._holdings.begin_job(p)
+            return p == job.partition or p in led_to
+
+        try:
+            return await self._fetcher.fetch_until_handover(job.url, job.validators, mine=mine, **given)
+        finally:
+            for p in led_to:
+                self._holdings.end_job(p)
+
+    def _quiet_seconds(self, partition: int, url: str) -> float:
+        """Seconds for which a host is left alone after its partition has become ours."""
+        now, gate = boot_clock(), self._fetcher.gate
+        if not self._holdings.quiet_seconds(partition, gate.longest_gap, now):  # as nearly always: whichever host it is
+            return 0.0
+        return self._holdings.quiet_seconds(partition, gate.find_gap(registered_domain_of_url(url)), now)

@@ -1,0 +1,1 @@
+"""Leases and partitions: which process may do what, and until when."""

@@ -1,0 +1,119 @@
+"""Something that one process at a time does: it waits for the lease, works while it holds it, and lets go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from headwater.cluster.leases.lease_clock import boot_clock
+from headwater.errors import HeadwaterError
+from headwater.loops import RepeatFilter
+from headwater.store import cluster_leases
+from headwater.store.cluster_leases import ClusterLease
+from headwater.store.store import Store
+
+ASK_DELAY = 0.02  # seconds after which a lease that has run out is asked for
+GRACE_LEASES = 2  # leases beyond its own after which who could not renew gives the seat up by itself
+
+log = structlog.get_logger()
+
+ElectedWork = Callable[[ClusterLease, asyncio.Event], Awaitable[None]]
+
+
+class Election:
+    """A lease that many want. `run` calls the work with the lease and an event that is set when it has to end."""
+
+    def __init__(self, store: Store, name: str, holder: str, seconds: float) -> None:
+        self._store = store
+        self.name = name
+        self._holder = holder
+        self._seconds = seconds
+        self.lease: ClusterLease | None = None
+        self._valid_until = 0.0
+        self._repeat_filter = RepeatFilter()
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it is ours by our own clock, which began before the database's."""
+        return self.lease is not None and boot_clock() < self._valid_until
+
+    async def run(self, work: ElectedWork, stop: asyncio.Event) -> None:
+        """Until `stop` is set. A failure of the work is logged; the seat is given up and taken again later."""
+        while not stop.is_set():
+            held = await self._take_lease()
+            if held is None:
+                await pause(stop, await self._seconds_until_free())
+                continue
+            log.info("seat_taken", seat=self.name, epoch=held.epoch)
+            await self._run_term(held, work, stop)
+            log.info("seat_left", seat=self.name, epoch=held.epoch)
+
+    async def _take_lease(self) -> ClusterLease | None:
+        asked = boot_clock()
+        try:
+            self.lease = await self._store.write(cluster_leases.acquire_lease, self.name, self._holder, self._seconds)
+        except HeadwaterError as error:
+            if self._repeat_filter.is_news(str(error)):
+                log.warning("seat_not_asked_for", seat=self.name, error=str(error))
+            return None
+        self._repeat_filter.reset()
+        self._valid_until = asked + self._seconds
+        return self.lease
+
+    async def _seconds_until_free(self) -> float:
+        """Seconds until it is worth asking again: at the very moment when the lease ends, unless it is renewed."""
+        most = self._seconds / 5
+        try:
+            return min(most, await self._store.read(cluster_leases.count_seconds_left, self.name) + ASK_DELAY)
+        except HeadwaterError:
+            return most
+
+    async def _run_term(self, held: ClusterLease, work: ElectedWork, stop: asyncio.Event) -> None:
+        over = asyncio.Event()
+        keeping = asyncio.create_task(self._renew_lease(held, stop, over))
+        try:
+            await work(held, over)
+        except Exception as error:
+            log.error("seat_failed", seat=self.name, error=repr(error))
+            await pause(stop, self._seconds / 5)
+        finally:
+            over.set()
+            await asyncio.gather(keeping, return_exceptions=True)
+            self.lease = None
+            with contextlib.suppress(HeadwaterError):
+                await self._store.write(cluster_leases.release_lease, held)
+
+    async def _renew_lease(self, held: ClusterLease, stop: asyncio.Event, over: asyncio.Event) -> None:
+        stopping = asyncio.create_task(stop.wait())
+        stopping.add_done_callback(lambda _: over.set())
+        try:
+            while not over.is_set():
+                await pause(over, self._seconds / 4)
+                asked = boot_clock()
+                try:
+                    kept = await asyncio.wait_for(
+                        self._store.write_one(cluster_leases.renew_lease, held, self._seconds), self._seconds
+                    )
+                except (HeadwaterError, TimeoutError) as error:
+                    log.warning("seat_not_renewed", seat=self.name, error=str(error))
+                    # Not ours by our clock, but nobody may have wanted it: who is starved, or waits for a database
+                    # that is slow, gets it back as it was. Meanwhile every write goes by the epoch.
+                    if boot_clock() > self._valid_until + GRACE_LEASES * self._seconds:
+                        over.set()
+                    continue
+                if kept is None:
+                    log.warning("seat_lost", seat=self.name, epoch=held.epoch)
+                    over.set()
+                else:
+                    self._valid_until = asked + self._seconds
+        finally:
+            stopping.cancel()
+
+
+async def pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait, but not longer than until the event."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

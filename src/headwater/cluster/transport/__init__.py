@@ -1,0 +1,1 @@
+"""Transports of jobs and results: PostgreSQL rows and NATS streams."""

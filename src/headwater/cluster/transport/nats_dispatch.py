@@ -1,0 +1,198 @@
+"""NATS carries jobs and results: the side of those who decide (`hands_by_nats` is the terminal's).
+
+They publish jobs, and at the desk of whoever leads terminals ask for partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import orjson
+import structlog
+from sqlalchemy import Connection
+
+from headwater.cluster.leases.lease_clock import boot_clock
+from headwater.cluster.membership import CLUSTER_LEASE
+from headwater.cluster.transport import postgres_transport
+from headwater.cluster.transport.nats_streams import NatsStreams
+from headwater.cluster.transport.wire_messages import Grant, Job, encode, read_hello
+from headwater.errors import ClusterError
+from headwater.loops import RepeatFilter
+from headwater.store import cluster_jobs, cluster_leases
+from headwater.store.store import Store
+
+MAX_CONCURRENT = 256  # publishes under way
+MAX_REFUSALS = 2
+
+log = structlog.get_logger()
+
+
+class NatsJobSender:
+    """The controller's side: publishes jobs; the broker refuses a second one for a feed."""
+
+    def __init__(self, streams: NatsStreams, store: Store, valid: Callable[[], bool]) -> None:
+        self._streams = streams
+        self._store = store
+        self._is_valid = valid
+        self._refused: dict[int, int] = {}
+
+    async def send_jobs(self, given: Sequence[Job]) -> set[int]:
+        taken: set[int] = set()
+        for start in range(0, len(given), MAX_CONCURRENT):
+            if not self._is_valid():
+                raise ClusterError("The controller's lease could not be renewed: no jobs are given out.")
+            part = given[start : start + MAX_CONCURRENT]
+            for job, done in zip(part, await publish_jobs(self._streams, part), strict=True):
+                if done:
+                    taken.add(job.feed_id)
+                    self._refused.pop(job.feed_id, None)
+                else:
+                    await self._count_refusal(job)
+        return taken
+
+    async def _count_refusal(self, job: Job) -> None:
+        """A job that is refused again and again has been given up by NATS: put it aside, so that it blocks nothing."""
+        self._refused[job.feed_id] = self._refused.get(job.feed_id, 0) + 1
+        if self._refused[job.feed_id] >= MAX_REFUSALS:
+            del self._refused[job.feed_id]
+            subject = self._streams.full_subject(f"jobs.{job.partition}.{job.feed_id}")
+            await quarantine_last(self._streams, self._store, "JOBS", subject)
+
+    async def count_backlog(self) -> int:
+        return await self._streams.count_waiting("RESULTS")
+
+    async def list_in_flight(self) -> set[int]:
+        subjects = await self._streams.list_subjects("JOBS", "jobs.*.*")
+        return {int(subject.rpartition(".")[2]) for subject in subjects}
+
+    async def find_newest_result(self) -> int:
+        return await self._streams.find_newest("RESULTS")
+
+    async def is_stored_up_to(self, number: int) -> bool:
+        upto, waiting = await self._streams.read_ack_floor()
+        return upto >= number or waiting == 0
+
+
+async def publish_jobs(streams: NatsStreams, given: Sequence[Job]) -> list[bool]:
+    """Publish jobs; False for one whose feed has a job on its way in that partition. ClusterError if that cannot be."""
+    return await streams.retry.run_once("jobs", "JOBS", partial(publish_jobs_once, streams, given))
+
+
+async def publish_jobs_once(streams: NatsStreams, given: Sequence[Job]) -> list[bool]:
+    return await streams.publish_messages(
+        [(streams.full_subject(f"jobs.{job.partition}.{job.feed_id}"), encode(job), None) for job in given]
+    )
+
+
+async def quarantine_last(streams: NatsStreams, store: Store, stream: str, subject: str) -> None:
+    """Keep the body of a message that nobody could deal with, and take it out of the stream."""
+    from nats.js.errors import NotFoundError
+
+    try:
+        message = await streams.context.get_last_msg(streams.stream_name(stream), subject)
+    except NotFoundError:
+        return
+    await _quarantine_message(streams, store, stream, message)
+
+
+async def _quarantine_message(streams: NatsStreams, store: Store, stream: str, message: Any) -> None:
+    log.error("message_put_aside", subject=message.subject)
+    await store.write(
+        cluster_jobs.quarantine_message,
+        streams.strip_prefix(message.subject),
+        message.data or b"",
+        postgres_transport.GIVEN_UP,
+    )
+    await streams.context.delete_msg(streams.stream_name(stream), message.seq)
+
+
+OTHER_VERSION = (
+    "The controller is of another version and does not understand this terminal. Install the same version here."
+)
+
+
+class PartitionDesk:
+    """Where terminals get their partitions: run by the leading controller, with its fenced store."""
+
+    def __init__(self, streams: NatsStreams, store: Store) -> None:
+        self._streams = streams
+        self._store = store
+        self._repeat_filter = RepeatFilter()
+
+    async def run(self, over: asyncio.Event) -> None:
+        subject = self._streams.full_subject("terminals")
+        given_up = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{self._streams.stream_name('JOBS')}.>"
+        greeting = await self._streams.link.subscribe(subject, cb=self._receive_hello)
+        advising = await self._streams.link.subscribe(given_up, cb=self._quarantine_undelivered)
+        try:
+            await over.wait()
+        finally:
+            for subscription in (greeting, advising):
+                if not self._streams.link.is_closed:
+                    await subscription.unsubscribe()
+
+    async def _receive_hello(self, message: Any) -> None:
+        asyncio.get_running_loop().create_task(self._answer_hello(message))
+
+    async def _answer_hello(self, message: Any) -> None:
+        try:
+            hello = read_hello(message.data)
+            if hello.leaving:
+                await self._store.write(postgres_transport.leave_cluster, hello.report.name, hello.drained)
+                await message.respond(b"")
+                return
+            timing = self._streams.timing
+            grant = await self._store.write(postgres_transport.renew_partitions, hello.report, hello.drained, timing)
+            await message.respond(encode(grant))
+        except msgspec.ValidationError as error:
+            if self._repeat_filter.is_news(str(error)):
+                log.error("terminal_not_understood", error=str(error), message="Install this version there too.")
+            await message.respond(encode(Grant({}, (), 0.0, 0, time.time(), OTHER_VERSION)))
+        except Exception as error:  # a terminal that hears nothing asks again
+            log.error("terminal_not_answered", error=repr(error))
+
+    async def _quarantine_undelivered(self, message: Any) -> None:
+        """NATS has delivered a job as often as it may and nobody has said that it is done."""
+        try:
+            sequence = int(orjson.loads(message.data)["stream_seq"])
+            found = await self._streams.context.get_msg(self._streams.stream_name("JOBS"), seq=sequence)
+            await _quarantine_message(self._streams, self._store, "JOBS", found)
+        except Exception as error:
+            log.error("advisory_not_followed", error=repr(error))
+
+
+async def find_carrier(streams: NatsStreams, store: Store) -> str:
+    """The identity of this cluster's streams: what they say themselves; where there are none yet, one process gives it.
+
+    ClusterError where the database's cluster is alive but its streams are not here: they are on another NATS.
+    """
+    mine = f"{random.getrandbits(64):016x}"
+    end = boot_clock() + streams.timing.lease
+    while True:
+        there = await streams.read_identity()
+        if there is not None:
+            return there
+        given = await store.write(_claim_identity, mine, streams.timing.lease)
+        if given is not None:
+            return given
+        if boot_clock() > end:
+            raise ClusterError(
+                "Another cluster lives on this database, and this NATS has no streams of it. Give the address of its "
+                "NATS, or a database of its own."
+            )
+        await asyncio.sleep(0.2)
+
+
+def _claim_identity(connection: Connection, mine: str, seconds: float) -> str | None:
+    """The identity that new streams get; None while somebody else is making them, or has made them elsewhere."""
+    held = cluster_leases.list_leases(connection, CLUSTER_LEASE)
+    if held and held[0].until > cluster_leases.read_database_time(connection):
+        return None
+    name = held[0].holder if held and held[0].holder not in ("", "postgresql") else mine
+    return name if cluster_leases.acquire_lease(connection, CLUSTER_LEASE, name, seconds) is not None else None

@@ -1,0 +1,143 @@
+"""Patience with NATS: what fails is tried again with back-off, and what is in the way is said in a sentence.
+
+It is said in the log when it begins and once a minute, and to whoever asks how this process is doing, until it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import orjson
+import structlog
+
+from headwater.cluster.leases.lease_clock import boot_clock
+from headwater.cluster.transport import nats_errors
+from headwater.cluster.transport.nats_connection import redact_address
+from headwater.cluster.transport.nats_errors import JetStreamRefusal, NatsUnavailable, PublishRefused
+from headwater.cluster.transport.nats_publisher import AckTimeout, parse_refusal
+from headwater.errors import ClusterError, HeadwaterError
+from headwater.loops import RepeatFilter
+
+T = TypeVar("T")
+
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds between two tries
+PROBLEM_SECONDS = 60.0  # seconds after which something is no trouble that is not tried any more
+INFO_SECONDS = 2.0  # seconds that JetStream is given to say that it is there
+
+log = structlog.get_logger()
+
+
+class NatsRetry:
+    """One for each connection."""
+
+    def __init__(self, link: Any) -> None:
+        self._link = link
+        self._last_server = ""
+        self._troubles: dict[str, tuple[str, float]] = {}  # what was said, and when last
+        self._repeat_filters: dict[str, RepeatFilter] = {}
+
+    @property
+    def problem(self) -> str | None:
+        """What is in the way at this moment; nothing, if nobody has tried anything for a while."""
+        now = boot_clock()
+        return next((said for said, at in self._troubles.values() if now < at + PROBLEM_SECONDS), None)
+
+    async def run_once(self, what: str, stream: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something with a stream. What is in the way of it is said, and raised as a sentence."""
+        try:
+            done = await work()
+        except Exception as error:
+            problem = await self.record_failure(what, stream, error)
+            if problem is error:
+                raise
+            raise problem from error
+        self.record_success(what)
+        return done
+
+    async def retry_until_done(
+        self,
+        what: str,
+        stream: str,
+        work: Callable[[], Awaitable[T]],
+        *,
+        until: Callable[[HeadwaterError], bool] = lambda problem: False,
+    ) -> T:
+        """The same again and again; with jitter, because while a cluster of NATS has no leader it fails at once."""
+        wait = FIRST_WAIT
+        while True:
+            try:
+                return await self.run_once(what, stream, work)
+            except HeadwaterError as problem:
+                if until(problem):
+                    raise
+            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+            wait = min(2 * wait, LONGEST_WAIT)
+
+    async def record_failure(self, what: str, stream: str, error: Exception) -> HeadwaterError:
+        """Something has failed: it is said, and what it means is returned."""
+        problem = await self.explain_error(stream, error)
+        self._troubles[what] = str(problem), boot_clock()
+        if self._repeat_filters.setdefault(what, RepeatFilter()).is_news(str(problem)):
+            log.warning("nats_waits", what=what, error=str(problem))
+        return problem
+
+    def record_success(self, what: str) -> None:
+        """It goes well, again or still."""
+        if self._troubles.pop(what, None) is not None:
+            self._repeat_filters.pop(what).reset()
+            log.info("nats_goes_on", what=what)
+
+    async def explain_error(self, stream: str, error: Exception) -> HeadwaterError:
+        """What an error means that came of something with a stream."""
+        from nats.errors import NoRespondersError
+        from nats.js.errors import APIError, NoStreamResponseError
+
+        said = error.refusal if isinstance(error, PublishRefused) else None
+        if isinstance(error, APIError) and error.err_code is not None:
+            said = JetStreamRefusal(error.err_code, error.description or "")
+        if said is not None:
+            kind: type[ClusterError] = (
+                NatsUnavailable if said.code in (*nats_errors.NO_JETSTREAM, nats_errors.NO_LEADER) else ClusterError
+            )
+            return kind(nats_errors.explain_refusal(said, stream, self._server))
+        if isinstance(error, HeadwaterError):
+            return error
+        if isinstance(error, TimeoutError | NoRespondersError | APIError | NoStreamResponseError):
+            return await self._explain_silence(stream, error)
+        return ClusterError(f"NATS at {self._server}: {error or type(error).__name__}.")
+
+    async def _explain_silence(self, stream: str, error: Exception) -> HeadwaterError:
+        """Nobody answers: is it JetStream that is not there, or somebody behind it?"""
+        from nats.errors import Error, NoRespondersError
+
+        if not self._link.is_connected:
+            return NatsUnavailable(f"NATS at {self._server} cannot be reached; we try again until it can.")
+        try:
+            answer = await self._link.request("$JS.API.INFO", b"", timeout=INFO_SECONDS)
+        except NoRespondersError:
+            return NatsUnavailable(nats_errors.explain_no_jetstream(self._server))
+        except (Error, TimeoutError):
+            return NatsUnavailable(
+                f"NATS at {self._server} did not answer about {stream} ({error or type(error).__name__}). Look at its "
+                "log; we try again until it does."
+            )
+        found = orjson.loads(answer.data).get("error")
+        if found is not None:
+            return NatsUnavailable(nats_errors.explain_refusal(parse_refusal(found), stream, self._server))
+        if isinstance(error, AckTimeout):
+            return NatsUnavailable(nats_errors.explain_stuck_stream(stream, self._server))
+        return NatsUnavailable(
+            f"The stream {stream} of NATS at {self._server} does not answer: it is being made anew, or has no leader "
+            "at this moment. We try again until it does."
+        )
+
+    @property
+    def _server(self) -> str:
+        """The address of the one that we talk to, or talked to last."""
+        url = self._link.connected_url
+        if url is not None:
+            self._last_server = redact_address(url.geturl())
+        return self._last_server

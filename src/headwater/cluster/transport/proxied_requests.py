@@ -1,0 +1,110 @@
+"""Errands: what pages and APIs ask of strangers' hosts goes through the terminals that hold them.
+
+Somebody gives an address, and the process of the page would have to look where it leads. It may not ask the host
+itself, which has a terminal of its own: so each request becomes a job of its partition, and the answer comes back, by
+NATS to an inbox, with PostgreSQL alone as a row that waits under a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, delete
+
+from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.transport.wire_messages import Job, ProxiedRequest, encode, read_reply
+from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
+from headwater.model import Ending
+from headwater.store import cluster_jobs, saved_state
+from headwater.store.cluster_jobs import JobRow
+from headwater.store.schema.feed_tables import saved_state as state_table
+from headwater.store.store import Store
+
+REPLY_SECONDS = 60.0  # seconds that somebody waits
+POLL_SECONDS = 0.1
+PREFIX = "errand/"
+RETENTION_SECONDS = 600.0  # seconds after which an answer that nobody has fetched goes
+
+
+def make_proxy_job(hop: RemoteRequest, reply: str) -> Job:
+    number = -1 - random.getrandbits(62)  # of no feed
+    return Job(number, partition_of(hop.url), 0, hop.url, "where an address leads", errand=ProxiedRequest(hop, reply))
+
+
+def make_timeout_reply(hop: RemoteRequest) -> RemoteReply:
+    host = urlsplit(hop.url).hostname or hop.url
+    return RemoteReply(
+        ending=Ending.TIMEOUT,
+        message=f"No terminal has asked {host} within {REPLY_SECONDS:.0f} seconds. Look at /cluster, then try again.",
+    )
+
+
+def encode_reply(hopped: RemoteReply, largest: int) -> bytes:
+    """As a message; an answer that NATS does not take is one that is too large."""
+    body = encode(hopped)
+    if len(body) < largest:
+        return body
+    message = f"The document is too large for NATS: {len(hopped.body):,} bytes, at most {largest:,} (max_payload)."
+    return encode(RemoteReply(ending=Ending.TOO_LARGE, message=message, received=hopped.received))
+
+
+class NatsRequestProxy:
+    """`link` is NATS' connection, `offer` publishes jobs."""
+
+    def __init__(self, link: Any, offer: Callable[[list[Job]], Awaitable[object]]) -> None:
+        self._link = link
+        self._send_jobs = offer
+
+    async def proxy_request(self, hop: RemoteRequest) -> RemoteReply:
+        inbox = self._link.new_inbox()
+        answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def hear(message: Any) -> None:
+            if not answered.done():
+                answered.set_result(message.data)
+
+        subscription = await self._link.subscribe(inbox, cb=hear)
+        try:
+            await self._send_jobs([make_proxy_job(hop, inbox)])
+            return read_reply(await asyncio.wait_for(answered, REPLY_SECONDS))
+        except TimeoutError:
+            return make_timeout_reply(hop)
+        finally:
+            await subscription.unsubscribe()
+
+
+class PostgresRequestProxy:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def proxy_request(self, hop: RemoteRequest) -> RemoteReply:
+        name = f"{PREFIX}{random.getrandbits(64):016x}"
+        job = make_proxy_job(hop, name)
+        await self._store.write(cluster_jobs.add_jobs, [JobRow(job.feed_id, job.partition, encode(job))])
+        end = time.monotonic() + REPLY_SECONDS
+        while time.monotonic() < end:
+            await asyncio.sleep(POLL_SECONDS)
+            found = await self._store.load_state(name)
+            if found is not None:
+                await self._store.write(_delete_reply, name)
+                return read_reply(found[1])
+        await self._store.write(cluster_jobs.delete_jobs, [job.feed_id])
+        return make_timeout_reply(hop)
+
+
+def store_reply(connection: Connection, row: JobRow, name: str, body: bytes) -> None:
+    """The job goes and its answer waits; those that nobody has fetched for long go too."""
+    now = time.time()
+    old = state_table.c.name.startswith(PREFIX, autoescape=True) & (state_table.c.saved < now - RETENTION_SECONDS)
+    connection.execute(delete(state_table).where(old))
+    cluster_jobs.delete_jobs(connection, [row.feed_id])
+    saved_state.save_state(connection, name, 1, body, now)
+
+
+def _delete_reply(connection: Connection, name: str) -> None:
+    connection.execute(delete(state_table).where(state_table.c.name == name))

@@ -1,0 +1,50 @@
+"""K-means over many short vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.estimate.estimator import Floats, Rows
+from headwater.estimate.slot_rates import iterate_blocks
+
+
+def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, rounds: int = 50) -> tuple[Floats, Rows]:
+    """Lloyd's algorithm: `k` centres (fewer if there are fewer distinct points) and each point's nearest.
+
+    Starts from points drawn with probability ∝ squared distance (k-means++), or without `rng` from the farthest each
+    time, beginning at the point nearest the mean: then the answer does not depend on the order of the points.
+
+    >>> centres, label = kmeans(np.array([[0.0], [1.0], [9.0], [10.0]]), 2)
+    >>> centres.ravel().tolist(), label.tolist()
+    ([0.5, 9.5], [0, 0, 1, 1])
+    """
+    chosen = [int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))]
+    near = ((points - points[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < min(k, len(points)) and near.max() > 0:
+        pick = int(np.argmax(near)) if rng is None else int(rng.choice(len(points), p=near / near.sum()))
+        chosen.append(pick)
+        near = np.minimum(near, ((points - points[pick]) ** 2).sum(axis=1))
+    centres = points[chosen].astype(np.float64)
+    label = assign_nearest(points, centres)
+    for _ in range(rounds):
+        sums = np.zeros_like(centres)
+        np.add.at(sums, label, points)
+        size = np.bincount(label, minlength=len(centres))
+        centres = np.where(size[:, None] > 0, sums / np.maximum(size, 1)[:, None], centres)
+        moved = assign_nearest(points, centres)
+        if np.array_equal(moved, label):
+            break
+        label = moved
+    order = np.lexsort(centres.T[::-1])
+    rank = np.empty(len(order), np.intp)
+    rank[order] = np.arange(len(order))
+    return centres[order], rank[label]
+
+
+def assign_nearest(points: Floats, centres: Floats) -> Rows:
+    """The index of each point's nearest centre."""
+    label = np.empty(len(points), np.intp)
+    squared = (centres**2).sum(axis=1)
+    for part in iterate_blocks(len(points), 65_536):
+        label[part] = np.argmin(squared - 2 * points[part] @ centres.T, axis=1)
+    return label

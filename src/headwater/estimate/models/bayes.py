@@ -1,0 +1,284 @@
+"""`bayes`: a feed's rate on several time scales, each shrunk to the slower one, in the feed's own time.
+
+For each memory τ it keeps n = Σ exp(−age/τ) over the items and x = ∫ exp(−age/τ) over the time observed, both in own
+time (`rhythm`). The slowest rate is the mean of a Gamma posterior, (n + a) / (x + b); each faster one is drawn to the
+slower by κ days of doubt. The forecast returns to the slow rate as the memories fade:
+
+    λ(u) = r_slow + Σ (r_k − r_{k+1}) · exp(−u / τ_k)
+
+Two things are learned from other feeds: how many items feeds of a believed slow rate really brought (`trust`: a table
+of corrections over the logarithm of the rate), and the week of similar feeds (`rhythm`). Where dates are missing, a
+window that came back all new is a lower bound: the count is then replaced by its expectation given that bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headwater.estimate.estimator import DAY, Bools, Column, Estimator, Floats, Ragged, Rows
+from headwater.estimate.models.week_rhythm import WeekRhythm, to_own_time
+from headwater.estimate.poisson import poisson_tail
+
+BINS, PER_OCTAVE, LOWEST = 64, 3.0, -10.0  # corrections from 2^-10 to 2^11 items a day
+DOUBT = 10.0  # items of doubt in each correction
+FORGET = 0.985  # what is kept of the corrections from one day to the next: two months' memory
+
+
+@dataclass(frozen=True, slots=True)
+class RateForecast:
+    """What to expect of some rows from `now` on: λ(u) = base + Σ parts·exp(−u/scales), u in days of own time."""
+
+    now: Floats
+    clocks: Floats
+    base: Floats
+    parts: Floats
+    scales: Floats
+
+
+class Bayes(Estimator):
+    """The estimator of `value`.
+
+    >>> feed = Bayes(1, shaped=False)
+    >>> nothing = np.array([False])
+    >>> for day in range(60):
+    ...     feed.observe(np.array([0]), np.array([day * DAY]), np.array([(day + 1) * DAY]), np.array([3.0]), nothing)
+    >>> round(float(feed.expected(np.array([0]), np.array([60 * DAY]), np.array([61 * DAY]))[0]))
+    3
+    """
+
+    name = "bayes"
+
+    def __init__(
+        self,
+        feeds: int = 0,
+        *,
+        scales: Sequence[float] = (0.5, 20.0),
+        doubts: Sequence[float] = (0.5,),
+        prior: tuple[float, float] = (0.25, 8.0),
+        shaped: bool = True,
+        shrink: float = 8.0,
+        trusting: bool = True,
+        reset: float = np.inf,
+        dispersion: float = 6.0,
+        day: float = DAY,
+        fast: bool = False,
+    ) -> None:
+        """`scales` are memories in days, fast to slow; `doubts` the days by which each but the last is drawn to the
+        next; `prior` the items and days the slowest starts with. `reset` is the CUSUM height (in standard deviations,
+        widened by `dispersion`) at which the slow memory is dropped. `day` is the length of a day in seconds.
+        `fast` compiles the loops over many rows (`compiled`)."""
+        self.scales = np.array(scales, dtype=np.float64)
+        self.doubts = tuple(doubts)
+        self.prior = prior
+        self.trusting, self.reset, self.dispersion, self.day = trusting, reset, dispersion, day
+        self.fast = fast
+        super().__init__(feeds)
+        self.rhythm: WeekRhythm = self.adopt("rhythm", WeekRhythm(weight=shrink, shaped=shaped))
+        self._recent: tuple[Rows, Floats] | None = None
+
+    def layout(self) -> Mapping[str, Column]:
+        several = (len(self.scales),)
+        return {
+            "items": Column(0.0, several),
+            "observed": Column(0.0, several),
+            "drift": Column(0.0, (2,)),
+            "at": Column(-np.inf, dtype=np.float64),
+        }
+
+    def shared(self) -> Mapping[str, Any]:
+        none = np.zeros(BINS)
+        return {"believed": none, "brought": none, "trust": np.ones(BINS), "refreshed": -np.inf}
+
+    # — learning —
+
+    def observe(
+        self,
+        rows: Rows,
+        start: Floats,
+        end: Floats,
+        new: Floats,
+        saturated: Bools,
+        published: Ragged | None = None,
+    ) -> None:
+        self._update_daily(end)
+        clocks = self.rhythm.clocks(rows, self.fast)
+        self._recent = (rows, clocks)
+        place = np.arange(len(rows))
+        first = ~np.isfinite(start)
+        owner, times, oldest = _collect_dates(len(rows), end, published, self.day)
+        dated = np.bincount(owner, minlength=len(rows)) if len(owner) else np.zeros(len(rows), np.intp)
+        known = dated > 0
+        begin = np.where(first, np.where(known, oldest, end), np.minimum(start, end))
+        # After an overflow only the span that the document shows was observed; what was before is unknown.
+        gap = saturated & known
+        to, since = self._to_own_time(clocks, place, end), self._to_own_time(clocks, place, begin)
+        seen_from = np.where(gap, self._to_own_time(clocks, place, np.where(known, oldest, end)), since)
+        elapsed, watched = np.maximum(to - since, 0.0), np.maximum(to - seen_from, 0.0)
+        items, observed = (
+            self._columns["items"][rows].astype(np.float64),
+            self._columns["observed"][rows].astype(np.float64),
+        )
+        settled = ~first & ~gap
+        counted = self._impute_censored(items, observed, elapsed, new, saturated & ~known)
+        self._learn_corrections(rows, items, observed, elapsed, counted, settled)
+
+        fade = np.exp(-elapsed[:, None] / self.scales)
+        age = np.maximum(to[owner] - self._to_own_time(clocks, owner, times), 0.0)
+        items *= fade
+        observed = observed * fade + self.scales * (1.0 - np.exp(-watched[:, None] / self.scales))
+        # Items without dates are spread over the interval: the mean of exp(−age/τ) over it.
+        spread = np.where(elapsed[:, None] > 1e-9, (1.0 - fade) * self.scales / np.maximum(elapsed[:, None], 1e-9), 1.0)
+        undated = np.where(first, 0.0, np.maximum(counted - dated, 0.0))
+        items += undated[:, None] * spread
+        for k, scale in enumerate(self.scales):
+            items[:, k] += np.bincount(owner, weights=np.exp(-age / scale), minlength=len(rows))
+        # The first document begins with an item by its nature: n items span n − 1 gaps.
+        opening = first & known
+        items[opening] = np.maximum(items[opening] - np.exp(-watched[opening, None] / self.scales), 0.0)
+        self._columns["items"][rows] = items
+        self._columns["observed"][rows] = observed
+        self._columns["at"][rows] = end
+        self.rhythm.learn(rows, owner, times, elapsed)
+
+    def _to_own_time(self, clocks: Floats, place: Rows, when: Floats) -> Floats:
+        return to_own_time(clocks, place, when * (DAY / self.day))
+
+    def _update_daily(self, end: Floats) -> None:
+        latest = float(end.max()) if len(end) else -np.inf
+        if latest < float(self._shared["refreshed"]) + self.day:
+            return
+        self._shared["refreshed"] = np.array(latest)
+        self.rhythm.update_shapes()
+        believed, brought = self._shared["believed"], self._shared["brought"]
+        self._shared["trust"] = _smooth_bins(brought + DOUBT) / _smooth_bins(believed + DOUBT)
+        believed *= FORGET
+        brought *= FORGET
+
+    def _impute_censored(
+        self, items: Floats, observed: Floats, elapsed: Floats, new: Floats, censored: Bools
+    ) -> Floats:
+        """The counts, where a window without dates came back all new replaced by E[N | N ≥ new]."""
+        if not censored.any():
+            return new
+        counted = new.astype(np.float64).copy()
+        base, _ = self._split_rates(items[censored], observed[censored])
+        counted[censored] = expect_given_at_least(new[censored], base * elapsed[censored])
+        return counted
+
+    def _learn_corrections(
+        self, rows: Rows, items: Floats, observed: Floats, elapsed: Floats, new: Floats, settled: Bools
+    ) -> None:
+        """Learn from what was believed and what came: the common corrections, and each feed's CUSUM."""
+        believed = self._posterior_mean(items, observed)
+        mean = believed * elapsed
+        if self.trusting and settled.any():
+            bins = np.clip(np.rint(_to_bins(believed[settled])), 0, BINS - 1).astype(np.intp)
+            self._shared["believed"] += np.bincount(bins, weights=mean[settled], minlength=BINS)
+            self._shared["brought"] += np.bincount(bins, weights=new[settled], minlength=BINS)
+        if not np.isfinite(self.reset):
+            return
+        surprise = np.where(settled, (new - mean) / np.sqrt(self.dispersion * np.maximum(mean, 0.25)), 0.0)
+        drift = self._columns["drift"][rows].astype(np.float64)
+        drift[:, 0] = np.maximum(drift[:, 0] + np.clip(surprise, -3, 3) - 0.5, 0.0)
+        drift[:, 1] = np.maximum(drift[:, 1] - np.clip(surprise, -3, 3) - 0.5, 0.0)
+        changed = (drift > self.reset).any(1)
+        if changed.any():
+            # What is older than a few refreshes belongs to another regime: keep a tenth of its weight.
+            items[changed] *= 0.1
+            observed[changed] *= 0.1
+            drift[changed] = 0.0
+        self._columns["drift"][rows] = drift
+
+    # — believing —
+
+    def _posterior_mean(self, items: Floats, observed: Floats) -> Floats:
+        a, b = self.prior
+        return np.asarray((items[:, -1] + a) / (observed[:, -1] + b))
+
+    def _split_rates(self, items: Floats, observed: Floats) -> tuple[Floats, Floats]:
+        """The slow rate and how far each faster one differs from the next slower, in items per day of own time."""
+        slow = self._posterior_mean(items, observed)
+        if self.trusting:
+            slow = slow * self._correction(slow)
+        parts = np.zeros((len(slow), len(self.scales) - 1))
+        rate = slow
+        for k in range(len(self.scales) - 2, -1, -1):
+            faster = (items[:, k] + self.doubts[k] * rate) / (observed[:, k] + self.doubts[k])
+            parts[:, k] = faster - rate
+            rate = faster
+        return slow, parts
+
+    def _correction(self, rate: Floats) -> Floats:
+        at = np.clip(_to_bins(rate), 0.0, BINS - 1.001)
+        below = at.astype(np.intp)
+        trust = self._shared["trust"]
+        return np.asarray(trust[below] + (at - below) * (trust[below + 1] - trust[below]))
+
+    def forecast(self, rows: Rows) -> RateForecast:
+        """What to expect of these rows from their last refresh on."""
+        recent = self._recent
+        clocks = recent[1] if recent is not None and recent[0] is rows else self.rhythm.clocks(rows, self.fast)
+        base, parts = self._split_rates(
+            self._columns["items"][rows].astype(np.float64), self._columns["observed"][rows].astype(np.float64)
+        )
+        return RateForecast(self._columns["at"][rows], clocks, base, parts, self.scales[:-1])
+
+    def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        told = self.forecast(rows)
+        place = np.arange(len(rows))
+        origin = np.where(np.isfinite(told.now), told.now, start)
+        lower = self._to_own_time(told.clocks, place, start) - self._to_own_time(told.clocks, place, origin)
+        upper = self._to_own_time(told.clocks, place, end) - self._to_own_time(told.clocks, place, origin)
+        return np.maximum(integrate_forecast(told, np.maximum(upper, lower)) - integrate_forecast(told, lower), 0.0)
+
+    def slow_rate(self, rows: Rows) -> Floats:
+        """The slow rate, in items per day."""
+        return self._split_rates(
+            self._columns["items"][rows].astype(np.float64), self._columns["observed"][rows].astype(np.float64)
+        )[0]
+
+
+def expect_given_at_least(least: Floats, mean: Floats) -> Floats:
+    """E[N | N ≥ least] for N ~ Poisson(mean): what a window that came back all new probably hides.
+
+    >>> round(float(expect_given_at_least(np.array([1.0]), np.array([1.0]))[0]), 3)  # 1 / (1 − 1/e)
+    1.582
+    """
+    chance = poisson_tail(least, mean)
+    likely = chance > 1e-9
+    hidden = mean * poisson_tail(least - 1.0, mean) / np.where(likely, chance, 1.0)
+    return np.where(likely, np.maximum(hidden, least), least)
+
+
+def integrate_forecast(told: RateForecast, own: Floats) -> Floats:
+    """∫ λ over the first `own` days of own time of each row; before its last refresh the slow rate holds."""
+    total = told.base * own
+    for k, scale in enumerate(told.scales):
+        total = total + told.parts[:, k] * scale * (1.0 - np.exp(-np.maximum(own, 0.0) / scale))
+    return np.asarray(total)
+
+
+def _smooth_bins(values: Floats) -> Floats:
+    """Neighbouring rates are alike: a triangle of five bins."""
+    return np.convolve(np.pad(values, 2, mode="edge"), np.array([1.0, 2.0, 3.0, 2.0, 1.0]), "valid")
+
+
+def _to_bins(rate: Floats) -> Floats:
+    return np.asarray((np.log2(np.maximum(rate, 1e-12)) - LOWEST) * PER_OCTAVE)
+
+
+def _collect_dates(feeds: int, end: Floats, published: Ragged | None, day: float) -> tuple[Rows, Floats, Floats]:
+    """Owner and time of each dated item, never after the refresh, and each row's oldest."""
+    oldest = np.full(feeds, np.inf)
+    if published is None or not len(published.times):
+        return np.empty(0, np.intp), np.empty(0), oldest
+    owner = published.owner()
+    times = np.minimum(published.times, end[owner])
+    counts = published.counts
+    some = counts > 0
+    oldest[some] = times[published.offsets[:-1][some]]
+    return owner, times, oldest

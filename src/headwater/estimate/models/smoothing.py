@@ -1,0 +1,247 @@
+"""One rate per feed, exponentially smoothed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from headwater.errors import SettingsError
+from headwater.estimate.estimator import (
+    DAY,
+    LEAST_RATE,
+    PRIOR_RATE,
+    Bools,
+    Column,
+    FirstRefreshEstimator,
+    Floats,
+    Ragged,
+    Rows,
+)
+from headwater.estimate.slot_rates import SlotEstimator, iterate_blocks
+
+
+class PeriodicRate(SlotEstimator, FirstRefreshEstimator):
+    """λ_j ← α·(λ_j / Div_est)·x + (1 − α)·λ_j for every slot j touched (Horincar's thesis, eq. 7.3).
+
+    The x new items are spread over the interval in proportion to what was expected of its slots, so a count is enough;
+    dates are not needed. `slots=24` and a day is the thesis's setting, `slots=168, period=WEEK` a week of hours.
+
+    >>> e = PeriodicRate(1, slots=2, period=20.0, alpha=0.5, rate=1.0)  # two slots of 10 s, one item a second
+    >>> row = np.array([0])
+    >>> e.observe(row, np.array([0.0]), np.array([10.0]), np.array([30.0]), np.array([False]))
+    >>> e.per_slot(row).tolist()  # the first slot goes halfway from 10 to 30, the second was not touched
+    [[20.0, 10.0]]
+    """
+
+    name = "periodic"
+
+    def __init__(
+        self,
+        feeds: int = 0,
+        *,
+        slots: int = 24,
+        period: float = DAY,
+        alpha: float = 0.1,
+        rate: float = PRIOR_RATE,
+        least: float = LEAST_RATE,
+    ) -> None:
+        self.alpha, self._least = alpha, least
+        super().__init__(feeds, slots=slots, period=period, rate=rate)
+
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+        known = ~np.isnan(rate)
+        flat = np.maximum(rate[known], self._least)[:, None] * self.width
+        self.set_slots(rows[known], np.repeat(flat, self.slots, axis=1))
+
+    def learn(
+        self,
+        rows: Rows,
+        start: Floats,
+        end: Floats,
+        new: Floats,
+        saturated: Bools,
+        published: Ragged | None,
+        alpha: Floats | float | None = None,
+    ) -> None:
+        a = np.broadcast_to(np.asarray(self.alpha if alpha is None else alpha, np.float64), new.shape)
+        ratio = new / np.maximum(self.expected(rows, start, end), 1e-12)
+        factor = a * ratio + (1 - a)
+        for part in iterate_blocks(len(rows)):
+            items = self.per_slot(rows[part])
+            touched = self.coverage(start[part], end[part]) > 0
+            items = np.where(touched, items * factor[part, None], items)
+            self.set_slots(rows[part], np.maximum(items, self._least * self.width))
+
+
+class SingleRate(FirstRefreshEstimator):
+    """λ ← α·x/Δt + (1 − α)·λ (Horincar's thesis, eq. 7.2); Div_est = λ·(t − T_r).
+
+    A window that came back all new is taken at its face value, as the thesis does: x is then too small, and
+    `likelihood` is the estimator that knows it.
+
+    >>> e = SingleRate(1, alpha=0.5, rate=2.0)
+    >>> row = np.array([0])
+    >>> e.observe(row, np.array([0.0]), np.array([10.0]), np.array([40.0]), np.array([False]))
+    >>> e.expected(row, np.array([10.0]), np.array([11.0])).tolist()  # halfway between 2 and 40/10
+    [3.0]
+    """
+
+    name = "single"
+
+    def __init__(
+        self, feeds: int = 0, *, alpha: float = 0.1, rate: float = PRIOR_RATE, least: float = LEAST_RATE
+    ) -> None:
+        self.alpha, self._prior, self._least = alpha, rate, least
+        super().__init__(feeds)
+
+    def layout(self) -> Mapping[str, Column]:
+        return {"rate": Column(self._prior)}
+
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+        known = ~np.isnan(rate)
+        self._columns["rate"][rows[known]] = np.maximum(rate[known], self._least)
+
+    def learn(
+        self,
+        rows: Rows,
+        start: Floats,
+        end: Floats,
+        new: Floats,
+        saturated: Bools,
+        published: Ragged | None,
+        alpha: Floats | float | None = None,
+    ) -> None:
+        a = self.alpha if alpha is None else alpha
+        rate = a * new / (end - start) + (1 - a) * self._columns["rate"][rows]
+        self._columns["rate"][rows] = np.maximum(rate, self._least)
+
+    def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        return self._columns["rate"][rows] * np.maximum(end - start, 0.0)
+
+    def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        return np.asarray(self._columns["rate"][rows] * np.maximum(end - start, 0.0) ** 2 / 2)
+
+
+class HybridRate(FirstRefreshEstimator):
+    """`single` or `periodic`, per feed, whichever had the smaller |x − Div_est| at its last refresh (thesis 7.2.3).
+
+    Both learn from every refresh; only the answer switches.
+
+    >>> e, row, no = HybridRate(1, alpha=1.0, slots=2, period=20.0, rate=1.0), np.array([0]), np.array([False])
+    >>> for start, new in ((0.0, 30.0), (10.0, 10.0), (20.0, 30.0)):  # three a second, one, three: a pattern
+    ...     e.observe(row, np.array([start]), np.array([start + 10]), np.array([new]), no)
+    >>> e.expected(row, np.array([30.0]), np.array([40.0])).tolist()  # single says 30, periodic 10: it was right
+    [10.0]
+    """
+
+    name = "hybrid"
+
+    def __init__(
+        self, feeds: int = 0, *, alpha: float = 0.1, slots: int = 24, period: float = DAY, rate: float = PRIOR_RATE
+    ) -> None:
+        super().__init__(feeds)
+        self._single: SingleRate = self.adopt("single", SingleRate(alpha=alpha, rate=rate))
+        self._periodic: PeriodicRate = self.adopt(
+            "periodic", PeriodicRate(alpha=alpha, slots=slots, period=period, rate=rate)
+        )
+
+    def layout(self) -> Mapping[str, Column]:
+        return {"periodic_wins": Column(0, dtype=np.int8)}
+
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+        self._single.learn_first(rows, end, rate, published)
+        self._periodic.learn_first(rows, end, rate, published)
+
+    def learn(
+        self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
+    ) -> None:
+        by_single = np.abs(new - self._single.expected(rows, start, end))
+        by_periodic = np.abs(new - self._periodic.expected(rows, start, end))
+        self._columns["periodic_wins"][rows] = by_periodic < by_single
+        self._single.learn(rows, start, end, new, saturated, published)
+        self._periodic.learn(rows, start, end, new, saturated, published)
+
+    def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        periodic = self._columns["periodic_wins"][rows] == 1
+        return np.where(periodic, self._periodic.expected(rows, start, end), self._single.expected(rows, start, end))
+
+    def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        periodic = self._columns["periodic_wins"][rows] == 1
+        answer = self._single.delay(rows, start, end)
+        answer[periodic] = self._periodic.delay(rows[periodic], start[periodic], end[periodic])
+        return answer
+
+
+class AdaptiveSmoothing(FirstRefreshEstimator):
+    """`single` or `periodic` with α moved by the stability ratio of its errors (thesis 7.2.4).
+
+    ratio = mean of the last n1 errors / mean of the last n2; at most 1 is stable and α shrinks by `shrink`, above 1 it
+    grows by `grow`, within [lowest, highest]. An error is |x − Div_est| of one refresh.
+
+    >>> e, row = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2.0, rate=1.0), np.array([0])
+    >>> no = np.array([False])
+    >>> for new in (14.0, 50.0):  # expected are 10, then 10.8: the error jumps from 4 to 39.2
+    ...     e.observe(row, np.array([0.0]), np.array([10.0]), np.array([new]), no)
+    >>> e.alpha(row).round(3).tolist()  # 4/4 ≤ 1: halved to .1; then 39.2/21.6 > 1: doubled
+    [0.2]
+    """
+
+    name = "smoothed"
+
+    def __init__(
+        self,
+        feeds: int = 0,
+        *,
+        inner: str = "single",
+        alpha: float = 0.1,
+        lowest: float = 0.02,
+        highest: float = 0.5,
+        n1: int = 3,
+        n2: int = 10,
+        shrink: float = 0.95,
+        grow: float = 1.1,
+        slots: int = 24,
+        period: float = DAY,
+        rate: float = PRIOR_RATE,
+    ) -> None:
+        if not 0 < n1 < n2:
+            raise SettingsError(f"The stability ratio needs n1 < n2, got n1 = {n1} and n2 = {n2}.")
+        if inner not in ("single", "periodic"):
+            raise SettingsError(f"Smoothing controls single or periodic, not “{inner}”.")
+        self._start, self._bounds, self._factors = alpha, (lowest, highest), (shrink, grow)
+        self.n1, self.n2 = n1, n2
+        super().__init__(feeds)
+        model = SingleRate(rate=rate) if inner == "single" else PeriodicRate(slots=slots, period=period, rate=rate)
+        self._model: SingleRate | PeriodicRate = self.adopt("model", model)
+
+    def layout(self) -> Mapping[str, Column]:
+        return {"alpha": Column(self._start), "errors": Column(np.nan, (self.n2,))}
+
+    def alpha(self, rows: Rows) -> Floats:
+        return self._columns["alpha"][rows].astype(np.float64)
+
+    def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
+        self._model.learn_first(rows, end, rate, published)
+
+    def learn(
+        self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
+    ) -> None:
+        wrong = np.abs(new - self._model.expected(rows, start, end))
+        errors = np.column_stack([self._columns["errors"][rows][:, 1:], wrong])
+        self._columns["errors"][rows] = errors
+        self._model.learn(rows, start, end, new, saturated, published, alpha=self.alpha(rows))
+        known = ~np.isnan(errors)
+        enough = known[:, -self.n1 :].all(axis=1)
+        past = np.where(known, errors, 0.0).sum(axis=1) / known.sum(axis=1)
+        recent = errors[enough, -self.n1 :].mean(axis=1)
+        stable = recent <= past[enough] * (1 + 1e-6)
+        shrink, grow = self._factors
+        moved = self.alpha(rows[enough]) * np.where(stable, shrink, grow)
+        self._columns["alpha"][rows[enough]] = np.clip(moved, *self._bounds)
+
+    def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        return self._model.expected(rows, start, end)
+
+    def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        return self._model.delay(rows, start, end)

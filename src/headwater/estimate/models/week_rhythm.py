@@ -1,0 +1,163 @@
+"""Rhythm: when in the week feeds publish, as a clock that runs fast in busy hours and slowly at night.
+
+Feeds are of several kinds (mornings of this or that part of the world, working weeks, every day alike). All feeds of
+a kind together give a shape of 336 half hours of the week, drawn to that of all feeds where they are few; how well a
+feed's items fit each shape tells how far it is of that kind (a mixture, learned as items arrive). Each feed bends its
+shape by its own factor for each half hour of the day, shrunk to 1 by `weight` items' worth of doubt. The product,
+scaled to one day per day on average, is the speed of the feed's *own time*. In own time a feed publishes evenly, so
+rates, memories and forecasts are those of a homogeneous process, and only this clock knows about mornings and weekends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headwater.estimate.estimator import WEEK, Column, FeedColumns, Floats, Rows
+from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
+
+SLOTS = 336  # half hours of a week
+DAILY = 48
+HALF_HOUR = 1800.0
+PHASES = 4  # kinds begin with a busy time every six hours, with and without a weekend
+KINDS = 2 * PHASES
+START = 3.0  # items' worth of what is common to all, in each half hour of a kind's shape
+NEGLIGIBLE = 1e-3  # a kind to which a feed belongs less than this is left out of its shape
+
+
+class WeekRhythm(FeedColumns):
+    """The week of each kind and each feed's day; times are epoch seconds, own time is in days."""
+
+    name = "rhythm"
+    version = 3
+
+    def __init__(self, feeds: int = 0, *, weight: float = 8.0, memory: float = 60.0, shaped: bool = True) -> None:
+        self.weight, self.memory, self.shaped = weight, memory, shaped
+        super().__init__(feeds)
+
+    def layout(self) -> Mapping[str, Column]:
+        return {"daily": Column(0.0, (DAILY,)), "fit": Column(0.0, (KINDS,))} if self.shaped else {}
+
+    def shared(self) -> Mapping[str, Any]:
+        weekly = np.ones((KINDS, SLOTS))
+        return {"weekly": weekly, "shape": compute_shapes(weekly)}
+
+    def learn(self, rows: Rows, owner: Rows, times: Floats, elapsed: Floats) -> None:
+        """Items of `rows[owner]` at `times`; what the rows knew before fades over `elapsed` days."""
+        if not self.shaped:
+            return
+        daily, fit, weekly = self._columns["daily"], self._columns["fit"], self._shared["weekly"]
+        kept = np.exp(-elapsed / self.memory)[:, None].astype(np.float32)
+        daily[rows] *= kept
+        fit[rows] *= kept
+        if not len(owner):
+            return
+        order = np.argsort(rows[owner], kind="stable")  # so that sums do not depend on the order within a batch
+        owner, slot = owner[order], (np.mod(times[order], WEEK) / HALF_HOUR).astype(np.intp)
+        np.add.at(daily, (rows[owner], slot % DAILY), np.float32(1.0))
+        # Each item is evidence for the kinds that publish at its hour, then counts for each as far as its feed is one.
+        np.add.at(fit, rows[owner], np.log(self._shared["shape"][:, slot].T).astype(np.float32))
+        np.add.at(weekly.T, slot, self.kind_shares(rows)[owner])
+
+    def update_shapes(self) -> None:
+        """Make what was learned the shapes; called once a day, so that clocks run steadily between."""
+        self._shared["shape"] = compute_shapes(self._shared["weekly"])
+
+    def kind_shares(self, rows: Rows) -> Floats:
+        """How far each row is of each kind: the posterior of a mixture in which all kinds are equally likely."""
+        fit = self._columns["fit"][rows].astype(np.float64)
+        share = np.exp(fit - fit.max(1, keepdims=True))
+        share[share < NEGLIGIBLE] = 0.0
+        return np.asarray(share / share.sum(1, keepdims=True))
+
+    def clocks(self, rows: Rows, fast: bool = False) -> Floats:
+        """Own time at the edges of the week's half hours: one row of 337 days each, from 0 to 7.
+
+        >>> WeekRhythm(1).clocks(np.array([0]))[0, [0, 336]].tolist()
+        [0.0, 7.0]
+        """
+        if not self.shaped:
+            return np.broadcast_to(np.linspace(0.0, 7.0, SLOTS + 1), (len(rows), SLOTS + 1)).copy()
+        clocks = np.zeros((len(rows), SLOTS + 1))
+        share, kinds = self.kind_shares(rows), self._shared["shape"]
+        if fast and NUMBA_AVAILABLE:
+            compile_with_numba(_fill_clocks_kernel)(self._columns["daily"], rows, share, kinds, self.weight, clocks)
+            return clocks
+        # Not by a matrix product, whose rounding depends on a row's neighbours.
+        shape = np.einsum("rk,ks->rs", share, kinds).reshape(-1, 7, DAILY)
+        usual = shape.mean(1) / DAILY
+        daily = self._columns["daily"][rows].astype(np.float64)
+        total = daily.sum(1, keepdims=True)
+        factor = (daily + self.weight * usual) / ((total + self.weight) * usual)
+        factor = (np.roll(factor, 1, 1) + 2 * factor + np.roll(factor, -1, 1)) / 4
+        speed = (shape * factor[:, None, :]).reshape(len(rows), SLOTS)
+        np.cumsum(speed, axis=1, out=clocks[:, 1:])
+        clocks *= 7.0 / clocks[:, -1:]
+        return clocks
+
+
+def initial_shapes() -> Floats:
+    """What makes the kinds differ before they have items, one line each: a wave around a busy hour; half of them rest a
+    little at weekends."""
+    hours = np.arange(SLOTS) / 2
+    phases = np.arange(KINDS) % PHASES * (24 / PHASES)
+    weekend = (hours // 24 >= 2) & (hours // 24 < 4)  # the epoch began on a Thursday
+    rest = np.where(weekend & (np.arange(KINDS) >= PHASES)[:, None], 0.65, 1.0)
+    return np.asarray((1 + 0.5 * np.cos(2 * np.pi * (hours - phases[:, None]) / 24)) * rest)
+
+
+def compute_shapes(weekly: Floats) -> Floats:
+    """The items of each kind as speeds about 1, with what is common to all kinds where they are few."""
+    expected = _smooth_half_hours(weekly.sum(0, keepdims=True)) * initial_shapes()
+    items = weekly + START * expected / expected.mean(1, keepdims=True)
+    return _smooth_half_hours(items / items.mean(1, keepdims=True))
+
+
+def _smooth_half_hours(shape: Floats) -> Floats:
+    """Each half hour smoothed with its neighbours."""
+    return np.asarray((np.roll(shape, 1, 1) + 2 * shape + np.roll(shape, -1, 1)) / 4)
+
+
+def _fill_clocks_kernel(daily: Any, rows: Any, share: Any, kinds: Any, weight: float, clocks: Any) -> None:
+    """The same as the arrays in `clocks`, row by row, for the compiler."""
+    shape, usual = np.empty(336), np.empty(48)
+    factor = np.empty(48)
+    for place in range(len(rows)):
+        shape[:] = 0.0
+        for kind in range(kinds.shape[0]):
+            if share[place, kind] > 0.0:
+                for k in range(336):
+                    shape[k] += share[place, kind] * kinds[kind, k]
+        for k in range(48):
+            usual[k] = 0.0
+            for day in range(7):
+                usual[k] += shape[day * 48 + k]
+            usual[k] /= 7.0 * 48
+        counts = daily[rows[place]]
+        total = weight
+        for k in range(48):
+            total += counts[k]
+        for k in range(48):
+            factor[k] = (counts[k] + weight * usual[k]) / (total * usual[k])
+        running = 0.0
+        for day in range(7):
+            for k in range(48):
+                bent = (factor[k - 1] + 2 * factor[k] + factor[k + 1 if k < 47 else 0]) / 4
+                running += shape[day * 48 + k] * bent
+                clocks[place, day * 48 + k + 1] = running
+        scale = 7.0 / running
+        for k in range(1, 337):
+            clocks[place, k] *= scale
+
+
+def to_own_time(clocks: Floats, position: Rows, when: Floats) -> Floats:
+    """Own time, in days, of the feeds at `position` of `clocks` at the moments `when`."""
+    week = np.floor(when / WEEK)
+    slot = (when - week * WEEK) / HALF_HOUR
+    whole = np.minimum(slot.astype(np.intp), SLOTS - 1)
+    flat = clocks.reshape(-1)
+    at = position * (SLOTS + 1) + whole
+    below = flat[at]
+    return np.asarray(week * 7.0 + below + (slot - whole) * (flat[at + 1] - below))

@@ -1,0 +1,250 @@
+"""The feed farm as a running server, for tests, benchmarks and the demo."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from email.utils import formatdate
+from typing import Self
+
+import orjson
+
+from headwater.errors import InputError, NotFound
+from headwater.farm import farm_pages
+from headwater.farm.farm_clock import FarmClock
+from headwater.farm.farm_documents import FarmItem, item_identity
+from headwater.farm.farm_feed import BodyCache, FarmFeed
+from headwater.farm.faults import Fault, FaultCase, answer_wrongly
+from headwater.farm.http_protocol import FarmListener, FarmRequest, FarmResponse, make_response
+from headwater.farm.request_log import LoggedRequest, RequestLog
+from headwater.farm.timeline import FORMATS, RATES, FarmProfile, check_rates, make_profile
+
+CACHE_BYTES = 128 << 20
+
+
+class Farm:
+    """A real HTTP server with `feeds` feeds whose content is a function of `seed`, feed and time.
+
+    `async with Farm(feeds=5, seed=1, speed=1000) as farm:` serves until the block ends; `farm.url(k)` is the address of
+    feed k, `farm.published(k)` what it has published since the start, `farm.advance(seconds)` lets time pass at once,
+    `farm.faults[k] = Fault("503")` makes a feed misbehave from now on, `farm.log` tells what was asked. `clock` gives
+    the wall time, and a function that returns a constant makes time stand still between two advances. A farm given the
+    `started` of an earlier one goes on as if it had never stopped.
+    """
+
+    def __init__(
+        self,
+        feeds: int = 10,
+        seed: int = 1,
+        speed: float = 1.0,
+        window: int = 20,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        hosts: int = 1,
+        faults: Mapping[int, Fault] | None = None,
+        rates: tuple[float, float] = RATES,
+        format: str | None = None,
+        hints: bool = True,
+        latency: float = 0.0,
+        clock: Callable[[], float] = time.time,
+        started: float | None = None,
+        log_size: int = 100_000,
+    ) -> None:
+        _check_settings(feeds, speed, window, hosts, host, format)
+        check_rates(rates)
+        self.feeds = feeds
+        self.seed = seed
+        self.window = window
+        self.host = host
+        self.hosts = hosts
+        self.port = port
+        self.rates = rates
+        self.format = format
+        self.latency = latency
+        self.clock = FarmClock(clock, speed, started)
+        self.faults: dict[int, Fault] = dict(faults or {})
+        self.log = RequestLog(log_size)
+        self.asked: Counter[int] = Counter()  # requests for feeds with faults
+        self._hints = hints
+        self._farm_feeds: dict[int, FarmFeed] = {}
+        self._bodies = BodyCache(CACHE_BYTES)
+        self._date = (0, b"")
+        self._listener: FarmListener | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen on every address; with port 0 the first one picks the port for all."""
+        self._listener = FarmListener(self)
+        self.port = await self._listener.start([self.host_address(number) for number in range(self.hosts)], self.port)
+
+    async def stop(self) -> None:
+        """Stop listening and end every connection."""
+        if self._listener is not None:
+            await self._listener.stop()
+
+    def answer_request(self, request: FarmRequest) -> FarmResponse:
+        request.arrived = self.clock.wall_time()
+        self.log.begin_request(request.host)
+        if request.method not in (b"GET", b"HEAD"):
+            return make_response(405, b"", ("Allow", "GET, HEAD"))
+        answer = self._route(request)
+        if self.latency:
+            answer.wait += self.latency
+        return answer
+
+    def finish_request(self, request: FarmRequest, answer: FarmResponse) -> None:
+        line = LoggedRequest(
+            request.arrived, self.clock.wall_time(), request.method.decode("latin-1"), request.target, request.feed,
+            answer.status, request.host, request.peer,
+        )  # fmt: skip
+        self.log.end_request(line)
+
+    def _route(self, request: FarmRequest) -> FarmResponse:
+        target = request.target
+        if target.startswith("/feeds/") and (name := target[7:].partition("?")[0]).isdecimal():
+            feed = int(name[:12])
+            if feed < self.feeds:
+                request.feed = feed
+                return self._answer_feed(feed, request)
+        return self._answer_page(request)
+
+    def _answer_feed(self, feed: int, request: FarmRequest) -> FarmResponse:
+        fault = self.faults.get(feed) if self.faults else None
+        if fault is not None:
+            asked = self.asked[feed]
+            self.asked[feed] += 1
+            if fault.is_active(asked):
+                source = self.get_feed(feed)
+                case = FaultCase(
+                    feed, asked, self.base_url(feed), lambda: self.answer_correctly(feed, request), source.make_document
+                )
+                return answer_wrongly(fault, case)
+        return self.answer_correctly(feed, request)
+
+    def _answer_page(self, request: FarmRequest) -> FarmResponse:
+        try:
+            return farm_pages.answer_page(self, request)
+        except (NotFound, ValueError) as error:
+            return make_response(404, f"{error}\n".encode(), ("Content-Type", "text/plain; charset=utf-8"))
+
+    def start_event(self) -> bytes:
+        """What `--json` prints when the farm listens."""
+        line = {
+            "event": "listening", "url": self.base_url(), "opml": f"{self.base_url()}/opml", "host": self.host,
+            "port": self.port, "hosts": self.hosts, "feeds": self.feeds, "seed": self.seed,
+            "speed": self.clock.speed, "window": self.window, "started": self.clock.started,
+            "faults": len(self.faults),
+        }  # fmt: skip
+        return orjson.dumps(line)
+
+    def host_address(self, number: int) -> str:
+        """The address that stands for host `number`."""
+        if number == 0:
+            return self.host
+        return f"127.0.{number // 250}.{number % 250 + 1}"
+
+    def base_url(self, feed: int = 0) -> str:
+        return f"http://{self.host_address(feed % self.hosts)}:{self.port}"
+
+    def url(self, feed: int) -> str:
+        """Where feed `feed` is listed."""
+        return f"{self.base_url(feed)}/feeds/{feed}"
+
+    @property
+    def urls(self) -> list[str]:
+        return [self.url(feed) for feed in range(self.feeds)]
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` of the wall clock pass at once."""
+        self.clock.advance(seconds)
+
+    def feed_profile(self, feed: int) -> FarmProfile:
+        made = make_profile(self.seed, feed, self.rates, self.format)
+        return made if self._hints else replace(made, hints="none")
+
+    def published_items(self, feed: int, since: float | None = None, until: float | None = None) -> list[FarmItem]:
+        """The items of a feed dated in [since, until): by default all since the farm's start, until now."""
+        clock, source = self.clock, self.get_feed(feed)
+        start = clock.origin if since is None else clock.to_farm_time(since)
+        end = clock.farm_time() if until is None else clock.to_farm_time(until)
+        return [source.make_item(posting) for posting in source.timeline.postings_between(start, end)]
+
+    def shown_items(self, feed: int) -> list[FarmItem]:
+        """The items in the feed's window now, newest first."""
+        source = self.get_feed(feed)
+        return [source.make_item(posting) for posting in source.current_state().postings]
+
+    def item_identity(self, feed: int, number: int) -> str:
+        """What the item of that number is called."""
+        return item_identity(self.seed, feed, number)
+
+    def collect_stats(self) -> dict[str, object]:
+        """Everything needed to compute completeness from outside: what was published since the start, feed by feed."""
+        now = self.clock.farm_time()
+        counts = [len(self.get_feed(k).timeline.postings_between(self.clock.origin, now)) for k in range(self.feeds)]
+        return {
+            "seed": self.seed, "feeds": self.feeds, "window": self.window, "speed": self.clock.speed,
+            "rates": self.rates, "started": self.clock.started, "now": self.clock.wall_time(),
+            "farm_time": now, "farm_time_at_start": self.clock.origin,
+            "requests": sum(self.log.statuses.values()), "statuses": dict(self.log.statuses),
+            "most_at_once": self.log.most_at_once,
+            "published": sum(counts), "published_by_feed": counts,
+        }  # fmt: skip
+
+    def answer_correctly(self, feed: int, request: FarmRequest) -> FarmResponse:
+        """What a feed answers when nothing is wrong with it."""
+        return self.get_feed(feed).answer_request(request, self._date_header())
+
+    def find_item(self, feed: int, number: int) -> FarmItem:
+        """The item of that number, if it is published already."""
+        source = self.get_feed(self._check_feed(feed))
+        posting = source.timeline.find_posting(number)
+        if posting is None or posting.at > self.clock.farm_time():
+            raise NotFound(f"Feed {feed} has no item {number} yet.")
+        return source.make_item(posting)
+
+    def _check_feed(self, feed: int) -> int:
+        if not 0 <= feed < self.feeds:
+            raise NotFound(f"The farm has no feed {feed}: its feeds are 0 to {self.feeds - 1}.")
+        return feed
+
+    def prepare_documents(self) -> None:
+        """Make every document now, so that the first request for it costs no more than the second."""
+        gzip = {b"accept-encoding": b"gzip"}
+        for feed in range(self.feeds):
+            self.answer_correctly(feed, FarmRequest(b"GET", f"/feeds/{feed}", gzip, "", ""))
+
+    def get_feed(self, feed: int) -> FarmFeed:
+        source = self._farm_feeds.get(feed)
+        if source is None:
+            character = self.feed_profile(self._check_feed(feed))
+            source = self._farm_feeds[feed] = FarmFeed(
+                character, self.seed, self.clock, self.window, self.base_url(feed), self._bodies
+            )
+        return source
+
+    def _date_header(self) -> bytes:
+        second = int(self.clock.wall_time())
+        if second != self._date[0]:
+            self._date = (second, formatdate(second, usegmt=True).encode())
+        return self._date[1]
+
+
+def _check_settings(feeds: int, speed: float, window: int, hosts: int, host: str, format: str | None) -> None:
+    if feeds < 1 or window < 1:
+        raise InputError(f"A farm needs at least 1 feed and a window of at least 1 item, not {feeds} and {window}.")
+    if not 0 < speed < 1e9:
+        raise InputError(f"The farm cannot run at speed {speed:g}: give a number above 0.")
+    if not 1 <= hosts <= 60_000 or (hosts > 1 and not host.startswith("127.0.0.")):
+        raise InputError(f"The farm cannot spread over {hosts} hosts from {host}: it has 127.0.0.1 and those after it.")
+    if format is not None and format not in FORMATS:
+        raise InputError(f"The farm does not write “{format}”; it writes {', '.join(FORMATS)}.")

@@ -1,0 +1,171 @@
+"""What the farm's feeds publish: a pure function of seed, feed and time, so that anything can be verified.
+
+Farm time is seconds since the farm's own epoch, a midnight. A feed's times are drawn block by block (90 days) from a
+generator seeded with (seed, feed, block), so any stretch of any feed can be computed by anybody, in any order, without
+running a farm: `published(seed, feed, start, end)`. An item's number tells its block and its place in it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from headwater.errors import InputError
+from headwater.farm.sample_text import KINDS, PLACES, TOPICS, feed_title
+from headwater.lab.traces import daily_shapes
+from headwater.lab.traces.daily_shapes import DAY, Array
+
+BLOCK = 90 * DAY
+PER_BLOCK = 1_000_000  # numbers set apart for one block
+RATES = (1 / 90, 1000 / 90)  # items a day; 1 to 1000 in 90 days, as in Sia & Cho's collection
+FORMATS = ("rss", "atom", "rdf", "json")
+HINTS = ("none", "ttl", "max-age", "sy", "skip")
+VALIDATORS = ("both", "both", "both", "etag", "last-modified")
+
+
+class FarmPosting(NamedTuple):
+    """Item `number` was published at the farm time `at`."""
+
+    number: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FarmProfile:
+    """What never changes about a feed. `rate` is in items a second of farm time, `hour` turns its shape."""
+
+    feed: int
+    title: str
+    topic: str
+    format: str
+    rate: float
+    shape: str
+    hour: float
+    hints: str
+    validators: str
+    full: bool  # whole articles, or summaries only
+    gzip: bool
+
+    def shape_factors(self) -> Array:
+        """The daily shape as factors of the rate."""
+        match self.shape:
+            case "peaks":
+                return daily_shapes.peak_shape(at=(self.hour, (self.hour + 9) % 24))
+            case "waves":
+                return daily_shapes.wave_shape(top=self.hour)
+            case _:
+                return daily_shapes.uniform_shape()
+
+    def silent_hours(self) -> tuple[int, ...]:
+        """The hours of the farm's day in which nothing is ever published."""
+        by_hour = self.shape_factors().reshape(24, -1).sum(axis=1)
+        return tuple(int(hour) for hour in np.flatnonzero(by_hour == 0))
+
+
+def hash_parts(*parts: object) -> bytes:
+    """64 bytes that look random and depend on nothing but `parts`."""
+    return blake2b("/".join(map(str, parts)).encode()).digest()
+
+
+def make_profile(seed: int, feed: int, rates: tuple[float, float] = RATES, format: str | None = None) -> FarmProfile:
+    """The feed's character; `format` gives all feeds the same one and changes nothing else."""
+    check_rates(rates)
+    d = hash_parts(seed, feed)
+    quantile = int.from_bytes(d[:7], "big") / (1 << 56)
+    topic = list(TOPICS)[d[8] % len(TOPICS)]
+    return FarmProfile(
+        feed=feed,
+        title=feed_title(topic, PLACES[d[9] % len(PLACES)], KINDS[d[10] % len(KINDS)]),
+        topic=topic,
+        format=format or ("rss" if d[11] < 96 else FORMATS[d[11] % len(FORMATS)]),
+        rate=float(daily_shapes.power_law_quantile(quantile, *rates)) / DAY,
+        shape=("peaks", "uniform", "waves")[d[12] % 3],
+        hour=d[13] * 24 / 256,
+        hints=HINTS[d[14] % len(HINTS)],
+        validators=VALIDATORS[d[15] % len(VALIDATORS)],
+        full=d[16] < 96,
+        gzip=d[17] < 160,
+    )
+
+
+def check_rates(rates: tuple[float, float]) -> None:
+    low, high = rates
+    if not 0 < low <= high <= 10_000:
+        raise InputError(
+            f"The farm cannot publish {low:g} to {high:g} items a day: give a low above 0 and a high up to 10000."
+        )
+
+
+class FarmTimeline:
+    """When one feed publishes. Blocks are drawn when they are needed and forgotten when time has passed over them."""
+
+    def __init__(self, seed: int, profile: FarmProfile) -> None:
+        self._seed = seed
+        self._profile = profile
+        self._factors = profile.shape_factors()
+        self._blocks: dict[int, array[float]] = {}
+
+    def postings_between(self, start: float, end: float) -> list[FarmPosting]:
+        """Everything published in [start, end), in order."""
+        found: list[FarmPosting] = []
+        for block in range(max(0, int(start // BLOCK)), max(0, int(end // BLOCK)) + 1):
+            times = self._block_times(block)
+            first, last = bisect_left(times, start), bisect_left(times, end)
+            found += [FarmPosting(block * PER_BLOCK + index, times[index]) for index in range(first, last)]
+        return found
+
+    def newest_postings(self, at: float, size: int) -> list[FarmPosting]:
+        """The newest `size` items published until `at`, newest first."""
+        found: list[FarmPosting] = []
+        block = int(at // BLOCK)
+        while block >= 0 and len(found) < size:
+            times = self._block_times(block)
+            last = bisect_right(times, at)
+            first = max(0, last - (size - len(found)))
+            found += [FarmPosting(block * PER_BLOCK + index, times[index]) for index in range(last - 1, first - 1, -1)]
+            block -= 1
+        for old in [known for known in self._blocks if known <= block]:
+            del self._blocks[old]
+        return found
+
+    def time_of_next(self, at: float) -> float:
+        """When the first item after `at` is published."""
+        block = max(0, int(at // BLOCK))
+        while True:
+            times = self._block_times(block)
+            index = bisect_right(times, at)
+            if index < len(times):
+                return times[index]
+            block += 1
+
+    def find_posting(self, number: int) -> FarmPosting | None:
+        """The item of that number, published or still to come; None when there is none."""
+        block, index = divmod(number, PER_BLOCK)
+        times = self._block_times(block) if block >= 0 else array("d")
+        return FarmPosting(number, times[index]) if index < len(times) else None
+
+    def _block_times(self, block: int) -> array[float]:
+        times = self._blocks.get(block)
+        if times is None:
+            rng = np.random.default_rng((self._seed, self._profile.feed, block))
+            start = block * BLOCK
+            drawn = daily_shapes.draw_poisson_times(rng, self._profile.rate, self._factors, start, start + BLOCK)
+            times = self._blocks[block] = array("d", drawn.tobytes())  # a quarter of a list
+        return times
+
+
+def compute_postings(
+    seed: int, feed: int, start: float, end: float, rates: tuple[float, float] = RATES
+) -> list[FarmPosting]:
+    """What feed `feed` of a farm with this seed publishes in the farm time [start, end).
+
+    >>> both = compute_postings(1, 7, 0, 20 * DAY)
+    >>> both == compute_postings(1, 7, 0, 8 * DAY) + compute_postings(1, 7, 8 * DAY, 20 * DAY)
+    True
+    """
+    return FarmTimeline(seed, make_profile(seed, feed, rates)).postings_between(start, end)

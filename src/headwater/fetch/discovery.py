@@ -1,0 +1,107 @@
+"""Autodiscovery: from whatever address a person has to the feeds behind it, each one read before it is offered."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from urllib.parse import urljoin, urlsplit
+
+from headwater.errors import AddressError, InputError, NotAFeed, Unreachable
+from headwater.fetch.client import Fetcher, Page
+from headwater.fetch.http.headers import FEED_TYPES
+from headwater.fetch.page_links import COMMON_FEED_PATHS, FeedCandidate, PageLinks, read_page_links, strip_feed_scheme
+from headwater.model import Ending, Outcome
+
+__all__ = ["FeedCandidate", "discover_candidates"]
+
+_ACCEPT = FEED_TYPES.replace("*/*;q=0.1", "text/html;q=0.6, */*;q=0.1")
+_SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]*:(?!\d+(?:[/?#]|$))")
+_CHARSET = re.compile(r"(?i)charset\s*=\s*[\"']?([\w.:-]+)")
+
+
+async def discover_candidates(fetcher: Fetcher, address: str) -> list[FeedCandidate]:
+    """The feeds an address leads to: itself, those its page names, those its anchors or usual places turn out to be.
+
+    Raises InputError (AddressError, Unreachable, NotAFeed) with a sentence when there are none.
+    """
+    page = await _fetch_page(fetcher, address)
+    if not page.ok:
+        raise InputError(f"{page.final_url} answered with an error ({page.status}): is the address right?")
+    try:
+        document = await fetcher.read_feed(page)
+    except NotAFeed as error:
+        reason = error
+    else:
+        return [FeedCandidate(page.moved_to or page.url, document.title, document.format, "address")]
+    found = await asyncio.to_thread(_read_links, page)
+    feeds, broken = await _verify_candidates(fetcher, found.links)
+    if feeds:
+        return feeds
+    places = [[FeedCandidate(urljoin(page.final_url, path), how="path")] for path in COMMON_FEED_PATHS]
+    for supposed in (found.anchors, *places):
+        feeds, _ = await _verify_candidates(fetcher, supposed)
+        if feeds:
+            return feeds
+    if reason.what == "html":
+        named = f" (“{found.title}”)" if found.title else ""
+        told = f" It names {broken.url}, but: {broken.message}" if broken else ""
+        said = f"{page.final_url} is a web page{named} and no feed was found there.{told}"
+        raise NotAFeed(said, "html") from reason
+    raise NotAFeed(f"No feed was found at {page.final_url}. {reason}", reason.what) from reason
+
+
+async def _fetch_page(fetcher: Fetcher, address: str) -> Page:
+    """The page at an address; one without a scheme is tried with https, then with http."""
+    address = address.strip()
+    if address[:5].lower() == "feed:":
+        address = strip_feed_scheme(address)
+    if not address:
+        raise AddressError("An address is missing: give the address of a feed or of a web page.")
+    if _SCHEME.match(address):
+        return await fetcher.get(address, accept=_ACCEPT)
+    address = address.lstrip("/")
+    try:
+        return await fetcher.get(f"https://{address}", accept=_ACCEPT)
+    except Unreachable as error:
+        if error.ending == Ending.DNS:
+            raise
+        try:
+            return await fetcher.get(f"http://{address}", accept=_ACCEPT)
+        except Unreachable:
+            raise error from None
+
+
+def _read_links(page: Page) -> PageLinks:
+    charset = _CHARSET.search(page.content_type)
+    return read_page_links(
+        page.body, page.final_url, charset=charset[1] if charset else None, header=page.headers.get("Link")
+    )
+
+
+async def _verify_candidates(
+    fetcher: Fetcher, supposed: Iterable[FeedCandidate]
+) -> tuple[list[FeedCandidate], Outcome | None]:
+    """Those that are feeds, in their order, each once, with what their document says about itself; and what came of the
+    first that is none."""
+    feeds: dict[str, FeedCandidate] = {}
+    broken: Outcome | None = None
+    outcomes = await asyncio.gather(*(fetcher.fetch(candidate.url) for candidate in supposed))
+    for candidate, outcome in zip(supposed, outcomes, strict=True):
+        if outcome.document is not None and outcome.ending.ok:
+            found = replace(
+                candidate,
+                url=outcome.moved_to or candidate.url,
+                title=outcome.document.title or candidate.title,
+                type=outcome.document.format,
+            )
+            feeds.setdefault(_comparison_key(outcome.final_url), found)
+        else:
+            broken = broken or outcome
+    return list(feeds.values()), broken
+
+
+def _comparison_key(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{(parts.hostname or '').removeprefix('www.')}{parts.path.rstrip('/')}?{parts.query}"

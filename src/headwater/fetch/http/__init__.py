@@ -1,0 +1,1 @@
+"""One HTTP request: guarded, paced, bounded and redirected."""

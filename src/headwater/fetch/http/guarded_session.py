@@ -1,0 +1,286 @@
+"""One request through the guard: the only place where anything leaves Headwater.
+
+A hop is one request to one address, with no redirect followed: the caller decides about the next one and the
+guard judges that again. Whatever goes wrong on the way is a `Failure` with its ending and a sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from aiohttp import hdrs
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from headwater.fetch.http.address_guard import (
+    REFUSAL,
+    AddressBlocked,
+    AddressGuard,
+    GuardedResolver,
+    Lookup,
+    resolve_host,
+)
+from headwater.fetch.http.content_encoding import ACCEPTED_ENCODINGS
+from headwater.fetch.http.deadlines import Deadlines
+from headwater.fetch.http.headers import FEED_TYPES
+from headwater.fetch.http.host_gate import HostGate, registered_domain
+from headwater.model import Ending
+
+_MAX_HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp's 8 kB would lose their feeds
+_MAX_HEADERS = 256
+_KEEP_ALIVE = 5.0  # seconds: thousands of hosts are visited once an hour, and each idle connection is a file
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0)  # the deadline of the whole is our own
+
+
+class FetchFailure(Exception):
+    """How a request failed: the ending and a sentence for a person."""
+
+    def __init__(
+        self,
+        ending: Ending,
+        message: str,
+        received: int = 0,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.ending = ending
+        self.message = message
+        self.received = received
+        self.status = status
+        self.retry_after = retry_after
+
+
+@dataclass(slots=True)
+class HttpReply:
+    """What one hop brought. `body` is as on the wire, still encoded, and empty where it was not wanted."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    received: int
+    spent: float = 0.0  # seconds, without the wait for the host's turn
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What one request may cost. `min_rate` (bytes per second) is asked of a body after a third of the deadline."""
+
+    deadline: float = 30.0
+    min_rate: float = 200.0
+    max_wire: int = 5 << 20
+    max_decoded: int = 20 << 20
+
+
+class GuardedSession:
+    """A guarded, paced aiohttp session: no cookies, no proxies of the environment, no decoding behind our back."""
+
+    def __init__(
+        self,
+        guard: AddressGuard,
+        gate: HostGate,
+        limits: RequestLimits,
+        *,
+        user_agent: str,
+        tls: ssl.SSLContext | None = None,
+        lookup: Lookup = resolve_host,
+        connections: int = 512,
+    ) -> None:
+        self._guard = guard
+        self._gate = gate
+        self._limits = limits
+        self._headers = {hdrs.USER_AGENT: user_agent, hdrs.ACCEPT: FEED_TYPES, hdrs.ACCEPT_ENCODING: ACCEPTED_ENCODINGS}
+        self._tls = tls
+        self._lookup = lookup
+        self._connections = connections
+        self._deadlines = Deadlines()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._resolver = GuardedResolver(self._guard, lookup=self._lookup)
+        connector = aiohttp.TCPConnector(
+            resolver=self._resolver,
+            socket_factory=self._guard.open_socket,
+            ssl=self._tls or True,
+            limit=self._connections,
+            keepalive_timeout=_KEEP_ALIVE,
+            ttl_dns_cache=60,
+            dns_cache_max_size=10_000,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=self._headers,
+            auto_decompress=False,
+            trust_env=False,
+            max_line_size=_MAX_HEADER_LINE,
+            max_field_size=_MAX_HEADER_LINE,
+            max_headers=_MAX_HEADERS,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            await self._resolver.close()
+            self._deadlines.close()
+            self._session = None
+
+    def check_url(self, url: str) -> None:
+        """Raises `Blocked` where the guard says no before any name is resolved."""
+        self._guard.check_url(url)
+
+    def parse_target(self, url: str) -> URL:
+        """The address as it is asked; Failure where the guard says no."""
+        try:
+            return self._guard.check_url(url)
+        except AddressBlocked as error:
+            raise FetchFailure(Ending.BLOCKED, REFUSAL) from error
+
+    async def send_request(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        method: str = "GET",
+        data: bytes | None = None,
+        seconds: float | None = None,
+        max_wire: int | None = None,
+        every_body: bool | None = False,
+    ) -> tuple[URL, HttpReply]:
+        """One request, after waiting for the host's turn. The body is read for 2xx only, unless `every_body`; with None
+        there, not at all."""
+        target = self.parse_target(url)
+        domain = registered_domain(target.raw_host or "")
+        if not self._gate.try_enter(domain):
+            await self._gate.enter(domain)
+        try:
+            begin = time.monotonic()
+            reply = await self._exchange(
+                method,
+                target,
+                headers,
+                data,
+                self._limits.deadline if seconds is None else seconds,
+                max_wire or self._limits.max_wire,
+                every_body,
+            )
+            reply.spent = time.monotonic() - begin
+            return target, reply
+        finally:
+            self._gate.leave(domain)
+
+    async def _exchange(
+        self,
+        method: str,
+        target: URL,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        seconds: float,
+        max_wire: int,
+        every_body: bool | None,
+    ) -> HttpReply:
+        if self._session is None:
+            raise RuntimeError("the transport is used as an async context manager")
+        response, size = None, 0
+        try:
+            with self._deadlines.limit(seconds):
+                response = await self._session.request(
+                    method, target, headers=headers, data=data, timeout=_TIMEOUT, allow_redirects=False
+                )
+                size = sum(map(len, chain.from_iterable(response.raw_headers))) + 4 * len(response.raw_headers)
+                status = response.status
+                if status == 304 or every_body is None or not (200 <= status < 300 or every_body):
+                    # A redirect's or an error's body is nothing we need: if it has not come along already, hang up.
+                    response.release()
+                    return HttpReply(status, response.headers, b"", size)
+                body = await self._read_body(response, max_wire)
+                return HttpReply(status, response.headers, body, size + len(body))
+        except BaseException as error:
+            if response is not None:
+                response.close()
+            if isinstance(error, FetchFailure) or not isinstance(error, Exception):
+                raise
+            raise make_failure(error, target.host or "", seconds, size) from error
+
+    async def _read_body(self, response: aiohttp.ClientResponse, max_wire: int) -> bytes:
+        announced = response.content_length
+        if announced is not None and announced > max_wire:
+            raise FetchFailure(
+                Ending.TOO_LARGE, f"The document is too large: {announced:,} bytes, at most {max_wire:,}."
+            )
+        stream = response.content
+        chunk = await stream.readany()
+        if stream.at_eof():
+            if len(chunk) > max_wire:
+                raise _make_too_large(max_wire, len(chunk))
+            return chunk
+        begin, received, chunks = time.monotonic(), len(chunk), [chunk]
+        while chunk := await stream.readany():
+            chunks.append(chunk)
+            received += len(chunk)
+            if received > max_wire:
+                raise _make_too_large(max_wire, received)
+            spent = time.monotonic() - begin
+            if spent > self._limits.deadline / 3 and received < spent * self._limits.min_rate:
+                raise FetchFailure(
+                    Ending.TIMEOUT, f"The server sends too slowly: {received:,} bytes in {spent:.0f} s.", received
+                )
+        return b"".join(chunks)
+
+
+def _make_too_large(most: int, received: int) -> FetchFailure:
+    return FetchFailure(Ending.TOO_LARGE, f"The document is too large: more than {most:,} bytes.", received)
+
+
+def make_failure(error: Exception, host: str, deadline: float, received: int = 0) -> FetchFailure:
+    """Name what went wrong; the sentences are for the person who subscribed to the feed."""
+    cause = getattr(error, "os_error", None)
+    match error:
+        case AddressBlocked() | aiohttp.InvalidURL():
+            return FetchFailure(Ending.BLOCKED, REFUSAL, received)
+        case _ if isinstance(cause, AddressBlocked):
+            return FetchFailure(Ending.BLOCKED, REFUSAL, received)
+        case aiohttp.ClientConnectorDNSError():
+            return FetchFailure(Ending.DNS, f"The name {host} has no address: is it spelled right?", received)
+        case aiohttp.ClientConnectorCertificateError():
+            why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            return FetchFailure(Ending.TLS, f"The certificate of {host} is not valid: {why}.", received)
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return FetchFailure(Ending.TLS, f"No secure connection to {host} could be made.", received)
+        case TimeoutError():
+            return FetchFailure(Ending.TIMEOUT, f"{host} did not answer in full within {deadline:g} s.", received)
+        case aiohttp.ClientResponseError():
+            if any(word in error.message for word in ("Got more than", "too long", "Too many", "too many")):
+                return FetchFailure(Ending.TOO_LARGE, f"The headers of {host}'s answer are too large.", received)
+            return FetchFailure(Ending.BROKEN, f"{host} did not answer in proper HTTP.", received)
+        case aiohttp.ClientPayloadError():
+            return FetchFailure(
+                Ending.CONNECTION, f"The connection to {host} broke off in the middle of the answer.", received
+            )
+        case aiohttp.ClientConnectorError():
+            return FetchFailure(Ending.CONNECTION, f"{host} cannot be reached: {_describe_cause(cause)}.", received)
+        case aiohttp.ServerDisconnectedError():
+            return FetchFailure(Ending.CONNECTION, f"{host} closed the connection without an answer.", received)
+        case aiohttp.ClientError() | OSError():
+            return FetchFailure(Ending.CONNECTION, f"The connection to {host} broke off.", received)
+        case _:
+            return FetchFailure(
+                Ending.BROKEN, f"The answer of {host} made no sense ({type(error).__name__}).", received
+            )
+
+
+def _describe_cause(cause: object) -> str:
+    """The system's own words ("connection refused"): what libraries put into `strerror` differs."""
+    return os.strerror(cause.errno).lower() if isinstance(cause, OSError) and cause.errno else "no connection"

@@ -1,0 +1,1 @@
+"""Documents and pages of strangers, read within limits and in worker processes."""

@@ -1,0 +1,67 @@
+"""The main text of a web page, without what stands around it; runs in a worker process with limits.
+
+trafilatura (`headwater[articles]`) finds it; what it gives is cleaned like everything that strangers write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.errors import NotAFeed
+from headwater.fetch.reading.worker_pool import WorkerPool
+from headwater.formats.values.html import HtmlCleaner
+from headwater.formats.values.people import drop_duplicates
+from headwater.formats.values.text import to_one_line, truncate_utf8
+from headwater.model import Document, Entry
+
+READ_ARTICLE = "headwater.fetch.reading.article_text:read_article"
+MAX_TEXT = 1 << 20
+MAX_CATEGORIES = 20
+
+
+def make_article_workers() -> WorkerPool:
+    """Where pages are read: extraction of a hostile page may take for ever, so it can be killed."""
+    return WorkerPool(READ_ARTICLE, count=1, cpu_seconds=10, wall_seconds=30.0, memory=1 << 30)
+
+
+def read_article(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
+    """The page as a document with one item: title, text, language, categories; NotAFeed where there is no text."""
+    import trafilatura
+
+    found: Any = trafilatura.bare_extraction(
+        body, url=url, with_metadata=True, include_comments=False, include_links=True, output_format="python"
+    )
+    html = trafilatura.extract(
+        body, url=url, include_comments=False, include_links=True, include_formatting=True, output_format="html"
+    )
+    content = HtmlCleaner(True).clean_html(html, url) if html else None
+    if found is None or not content:
+        raise NotAFeed("No main text was found in the page.", "html")
+    named = [*_split_names(found.categories), *_split_names(found.tags)]
+    return Document(
+        "article",
+        title=to_one_line(found.title) if found.title else None,
+        language=_read_page_language(body) or found.language,
+        categories=drop_duplicates([truncate_utf8(name, 200) for name in named])[:MAX_CATEGORIES],
+        items=(Entry(title=found.title, link=url, content=content[:MAX_TEXT]),),
+    )
+
+
+def _split_names(values: object) -> list[str]:
+    """trafilatura gives lists, and sometimes one text with everything in it."""
+    texts = values if isinstance(values, list) else [values] if isinstance(values, str) else []
+    parts = (part for text in texts for part in str(text).replace(";", ",").split(","))
+    return [line for part in parts if (line := to_one_line(part))]
+
+
+def _read_page_language(body: bytes) -> str | None:
+    """What the page says of itself: <html lang="de-AT">."""
+    from lxml import etree
+
+    try:
+        tree = etree.fromstring(body[:100_000], etree.HTMLParser(no_network=True, huge_tree=False))
+    except (etree.LxmlError, ValueError):
+        return None
+    given = tree.get("lang") if tree is not None else None
+    return given.strip()[:35].lower() or None if given else None

@@ -1,0 +1,1 @@
+"""Reading: from the bytes of a feed to a Document."""

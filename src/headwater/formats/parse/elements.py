@@ -1,0 +1,353 @@
+"""The elements of items: a table of them all, each with what it contributes to an item.
+
+Where several elements can give the same field, the better source wins whatever their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from lxml import etree
+
+from headwater.formats.parse.context import ReadContext
+from headwater.formats.parse.element_names import STANDARD_NAMES
+from headwater.formats.parse.entry_draft import EntryDraft, EntryHandler, HandlerTable, apply_handlers, field_handler
+from headwater.formats.parse.text_constructs import read_address, read_html, read_text, read_title
+from headwater.formats.values import enclosures, people
+from headwater.formats.values.dates import parse_date
+from headwater.formats.values.languages import normalise_language
+from headwater.formats.values.links import is_web_url, resolve_url
+from headwater.formats.values.text import SHORT_LINES, TITLE_LIMIT, to_one_line, truncate_utf8
+from headwater.model import Enclosure, Source
+
+_MAX_CATEGORIES: Final = 1_000
+_FOAF_NAME: Final = "{http://xmlns.com/foaf/0.1/}name"
+
+
+def postpone_nested_item(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """An item inside an item: somebody forgot to close the outer one. It is read after it."""
+    context.nested.append(element)
+
+
+def read_date(element: etree._Element, context: ReadContext) -> float | None:
+    return parse_date(element.text)
+
+
+def add_dublin_date(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """dc:date is the date of publication or of the last change; which, it does not say."""
+    when = parse_date(element.text)
+    draft.offer("published", 5, when)
+    draft.offer("updated", 5, when)
+
+
+def add_summary(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """Atom's summary. RSS has none of that name, so beside a description the later of the two is the long one."""
+    if not context.atom:
+        add_description(draft, element, context)
+    elif draft.ranks.get("summary", 99) > 1:
+        draft.offer("summary", 1, read_html(element, context))
+        if context.has_lang:
+            draft.note_language("summary", element)
+
+
+def add_description(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    value = read_html(element, context)
+    if draft.ranks.get("summary") == 0 and value != draft.values["summary"]:
+        draft.offer("content", 6, value)  # the second description of an item is the long one
+    else:
+        draft.offer("summary", 0, value)
+        if context.has_lang:
+            draft.note_language("summary", element)
+
+
+def add_content(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """Atom's content: here, or elsewhere (`src`) and then something to fetch."""
+    kind = element.get("type")
+    if kind == "html" and not context.has_lang and len(element) == 0 and draft.ranks.get("content", 99) > 1:
+        text = element.text  # by far the most are this, so without asking further
+        if text is not None:
+            base = context.find_base(element) if context.has_base else context.base
+            draft.offer("content", 1, context.cleaner.clean_html(text.strip(), base))
+        return
+    if element.get("url") and context.names[element.tag] == "content":
+        add_media_content(draft, element, context)
+        return
+    if kind is not None and kind.lower().startswith("multipart/"):  # Atom .3: the same in several forms
+        for child in element:
+            if context.names[child.tag] == "content":
+                add_content(draft, child, context)
+        return
+    if source := element.get("src"):
+        draft.offer("link", 7, resolve_url(source, context.find_base(element)))
+    rank = 1 if (kind or "").lower() in ("html", "xhtml", "text/html", "application/xhtml+xml") else 2
+    if rank < draft.ranks.get("content", 99):
+        draft.offer("content", rank, read_html(element, context))
+        if context.has_lang:
+            draft.note_language("content", element)
+
+
+def add_link(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    base = context.find_base(element) if context.has_base else context.base
+    text = element.text
+    if text is not None and (text := text.strip()):
+        draft.offer("link", 0, resolve_url(text, base))
+        return
+    address = element.get("href")
+    if address is None:
+        return
+    if len(element):  # the pictures of what it leads to, as a large broadcaster has them
+        add_media_group(draft, element, context)
+    relation = element.get("rel") or "alternate"
+    if relation == "alternate":
+        kind = element.get("type")
+        draft.offer("link", 1 if kind is None or "html" in kind.lower() else 2, resolve_url(address, base))
+        return
+    relation = relation.strip().lower().removeprefix("http://www.iana.org/assignments/relation/")
+    if relation == "enclosure":
+        if found := enclosures.read_enclosure(element, context):
+            draft.enclosures.append(found)
+    elif relation == "alternate":
+        draft.offer("link", 2, resolve_url(address, base))
+    elif relation in ("self", "via", "related"):
+        draft.offer("link", 8 if relation == "self" else 9, resolve_url(address, base))
+
+
+def add_guid(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    draft.guid = element
+    draft.offer("id", 0, read_identity(element, context))
+
+
+def find_permalink(element: etree._Element, context: ReadContext) -> str | None:
+    """The address a guid is, unless it says that it is none (RSS 2.0, isPermaLink)."""
+    said = {str(key).lower(): str(value) for key, value in element.items()}.get("ispermalink", "true")
+    text = read_text(element)
+    if text is None or said.strip().lower() == "false":
+        return None
+    base = context.find_base(element)
+    if is_web_url(text) or (base and " " not in text and ":" not in text and "/" in text):
+        return resolve_url(text, base)
+    return None
+
+
+def read_identity(element: etree._Element, context: ReadContext) -> str | None:
+    """Identities are kept as they are (RFC 4287 §4.2.6.1), but for paths, which mean nothing alone."""
+    text = read_text(element)
+    if text and text[0] in "/.":
+        return resolve_url(text, context.find_base(element)) or text
+    return text
+
+
+def add_author(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    draft.authors += read_person_names(element, context)
+
+
+def add_secondary_author(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    draft.further += read_person_names(element, context)
+
+
+def read_person_names(element: etree._Element, context: ReadContext) -> tuple[str, ...]:
+    """Whom an element names: by its text, or by name, email and address in elements of their own."""
+    if len(element) == 0:
+        return people.extract_names(element.text)
+    names = context.names
+    only = element[0]
+    if len(element) == 1 and names[only.tag] == "name" and len(only) == 0:  # as Atom has it, and nearly everybody
+        found = people.extract_names(only.text)
+        if found:
+            return found
+    said: dict[str, str] = {}
+    for child in element.iter(etree.Element):
+        key = names[child.tag].rpartition(":")[2]
+        if child is not element and key in ("name", "email", "uri", "url", "homepage") and (text := read_text(child)):
+            said.setdefault("uri" if key in ("url", "homepage") else key, text)
+        elif key == "person" and (text := child.get(_FOAF_NAME)):
+            said.setdefault("name", text)
+    found = people.extract_names(said.get("name") or said.get("email"))
+    if found or not said:
+        return found or people.extract_names(read_text(element))
+    return (said["uri"],) if "uri" in said else ()
+
+
+def add_source(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """Where an aggregated entry came from; its authors are the entry's when that names none (RFC 4287 §4.2.1).
+
+    RSS has the address in `url` and the title as text; Atom a self link, or the id where that is an address.
+    """
+    address, title = resolve_url(element.get("url"), context.find_base(element)), element.text
+    for child in element:
+        name = context.names[child.tag]
+        if name == "author":
+            draft.further += read_person_names(child, context)
+        elif name == "title":
+            title = read_title(child, context)
+        elif name == "link" and child.get("rel") == "self":
+            address = resolve_url(child.get("href"), context.find_base(child))
+        elif name == "id" and address is None:
+            address = read_text(child)
+    if address is not None and is_web_url(address) and draft.source is None:
+        draft.source = Source(truncate_utf8(address, TITLE_LIMIT), to_one_line(title) if title else None)
+
+
+def add_category_element(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    text = element.text if not context.atom else None
+    if text is None or not (text := text.strip()):
+        text = element.get("term") or read_text(element) or element.get("label") or element.get("text")
+    add_category(draft.categories, text)
+    if len(element):  # itunes:category holds its sub-categories
+        for child in element:
+            add_category(draft.categories, child.get("text"))
+
+
+def add_keywords(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    for word in (read_text(element) or element.get("text") or "").split(","):
+        add_category(draft.categories, word)
+
+
+def add_categories(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """Several in an element around them, which no specification knows but a large publisher's items have."""
+    for child in element.iterchildren("{*}category"):
+        add_category_element(draft, child, context)
+
+
+def add_category(categories: list[str], text: str | None) -> None:
+    if text and len(categories) < _MAX_CATEGORIES and (text := SHORT_LINES[text]):
+        categories.append(text)
+
+
+def add_enclosure(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    if found := enclosures.read_enclosure(element, context, None if element.get("url") else read_text(element)):
+        draft.enclosures.append(found)
+
+
+def add_media_content(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    if found := enclosures.read_enclosure(element, context):
+        draft.enclosures.append(found)
+    add_media_group(draft, element, context)
+
+
+def add_media_group(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    apply_handlers(
+        draft,
+        element,
+        _STANDARD_MEDIA_TABLE if context.names is STANDARD_NAMES else HandlerTable(context.names, _MEDIA_ELEMENTS),
+        context,
+    )
+
+
+def add_picture(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    found = enclosures.read_enclosure(element, context, None if element.get("url") else read_text(element))
+    if found:
+        draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
+
+
+def read_player_page(element: etree._Element, context: ReadContext) -> str | None:
+    """The page on which a film or a piece can be played: where there is no other, the item's."""
+    return resolve_url(element.get("url"), context.find_base(element))
+
+
+def add_item_picture(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """The picture of one episode or one post: an address, or RSS's `image` with the address in an element."""
+    address = next((child for child in element if context.names[child.tag] == "url"), element)
+    if url := read_address(address, context):
+        draft.pictures.append(Enclosure(url, "image/*", None))
+
+
+def add_alternate_enclosure(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """podcast:alternateEnclosure has its type; the addresses are in podcast:source elements."""
+    for child in element:
+        url = resolve_url(child.get("uri"), context.find_base(child))
+        if url:
+            draft.enclosures.append(Enclosure(url, element.get("type"), enclosures.parse_size(element.get("length"))))
+
+
+def replace_by_original_enclosure(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """Where the file is that FeedBurner counts the visitors of."""
+    address = read_address(element, context)
+    if address and draft.enclosures:
+        draft.enclosures[-1] = replace(draft.enclosures[-1], url=address)
+
+
+def set_language(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    draft.language = normalise_language(read_text(element)) or draft.language
+
+
+_MEDIA_ELEMENTS: Final[dict[str, EntryHandler]] = {
+    "media:content": add_media_content,
+    "media:thumbnail": add_picture,
+    "media:peerlink": add_enclosure,
+    "media:title": field_handler("title", 8, read_title),
+    "media:description": field_handler("summary", 8, read_html),
+    "media:player": field_handler("player", 0, read_player_page),
+    "media:category": add_category_element,
+    "media:keywords": add_keywords,
+    "media:group": add_media_group,
+}
+_STANDARD_MEDIA_TABLE: Final = HandlerTable(STANDARD_NAMES, _MEDIA_ELEMENTS)
+
+# Element → what it gives. Ranks: lower wins.
+ELEMENTS: Final[dict[str, EntryHandler]] = {
+    "item": postpone_nested_item,
+    "entry": postpone_nested_item,
+    "title": field_handler("title", 0, read_title),
+    "dc:title": field_handler("title", 3, read_title),
+    "itunes:title": field_handler("title", 4, read_title),
+    "link": add_link,
+    "url": add_link,
+    "feedburner:origlink": field_handler("link", 3, read_address),
+    "feedburner:origenclosurelink": replace_by_original_enclosure,
+    "guid": add_guid,
+    "id": field_handler("id", 1, read_identity),
+    "dc:identifier": field_handler("id", 6, read_identity),
+    "pubdate": field_handler("published", 0, read_date, last=True),
+    "published": field_handler("published", 1, read_date, last=True),
+    "issued": field_handler("published", 2, read_date, last=True),
+    "dcterms:issued": field_handler("published", 3, read_date, last=True),
+    "dcterms:available": field_handler("published", 6, read_date, last=True),
+    "created": field_handler("published", 7, read_date, last=True),
+    "dcterms:created": field_handler("published", 7, read_date, last=True),
+    "prism:publicationdate": field_handler("published", 6, read_date, last=True),
+    "date": add_dublin_date,
+    "dc:date": add_dublin_date,
+    "updated": field_handler("updated", 0, read_date, last=True),
+    "modified": field_handler("updated", 1, read_date, last=True),
+    "dcterms:modified": field_handler("updated", 2, read_date, last=True),
+    "lastbuilddate": field_handler("updated", 4, read_date, last=True),
+    "description": add_description,
+    "summary": add_summary,
+    "abstract": field_handler("summary", 2, read_html),
+    "dc:description": field_handler("summary", 3, read_html),
+    "itunes:summary": field_handler("summary", 5, read_html),
+    "googleplay:description": field_handler("summary", 6, read_html),
+    "itunes:subtitle": field_handler("summary", 7, read_html),
+    "content:encoded": field_handler("content", 0, read_html),
+    "content": add_content,
+    "xhtml:body": field_handler("content", 3, read_html),
+    "body": field_handler("content", 4, read_html),
+    "xhtml:div": field_handler("content", 4, read_html),
+    "fullitem": field_handler("content", 5, read_html),
+    "encoded": field_handler("content", 5, read_html),
+    "author": add_author,
+    "dc:creator": add_author,
+    "dc:author": add_author,
+    "creator": add_author,
+    "itunes:author": add_secondary_author,
+    "googleplay:author": add_secondary_author,
+    "dc:publisher": add_secondary_author,
+    "source": add_source,
+    "category": add_category_element,
+    "categories": add_categories,
+    "dc:subject": add_category_element,
+    "itunes:category": add_category_element,
+    "keywords": add_keywords,
+    "tags": add_keywords,
+    "itunes:keywords": add_keywords,
+    "enclosure": add_enclosure,
+    "podcast:alternateenclosure": add_alternate_enclosure,
+    "image": add_item_picture,
+    "itunes:image": add_item_picture,
+    "googleplay:image": add_item_picture,
+    "dc:language": set_language,
+    "language": set_language,
+    **_MEDIA_ELEMENTS,
+}

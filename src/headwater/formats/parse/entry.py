@@ -1,0 +1,94 @@
+"""One `item` or `entry` element → Entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lxml import etree
+
+from headwater.formats.parse.context import ReadContext
+from headwater.formats.parse.element_names import STANDARD_NAMES, ElementNames
+from headwater.formats.parse.elements import ELEMENTS, find_permalink
+from headwater.formats.parse.entry_draft import EntryDraft, HandlerTable, apply_handlers
+from headwater.formats.values import enclosures, people
+from headwater.formats.values.links import is_web_url, resolve_url
+from headwater.formats.values.text import TITLE_LIMIT, truncate_utf8
+from headwater.model import Entry
+from headwater.quick import quick
+
+_RDF_ABOUT: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class FeedDefaults:
+    """What an item takes from its feed when it says nothing itself: language, and authors (RFC 4287 §4.2.1)."""
+
+    language: str | None = None
+    authors: tuple[str, ...] = ()
+
+
+_STANDARD_TABLE: Final = HandlerTable(STANDARD_NAMES, ELEMENTS)
+
+
+def get_handler_table(names: ElementNames) -> HandlerTable:
+    return _STANDARD_TABLE if names is STANDARD_NAMES else HandlerTable(names, ELEMENTS)
+
+
+def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDefaults, table: HandlerTable) -> Entry:
+    """The item an element describes."""
+    draft = EntryDraft()
+    apply_handlers(draft, element, table, context)
+    about = element.get(_RDF_ABOUT) if context.rdf else None
+    if about:
+        draft.offer("id", 5, resolve_url(about, context.find_base(element)) or about.strip() or None)
+    get = draft.values.get
+    identity = get("id")
+    summary, content = get("summary"), get("content")
+    if summary is None and context.wanted.summaries:
+        summary = content
+    updated = get("updated")
+    published = get("published")
+    authors = draft.authors or draft.further
+    spoken, otherwise = draft.language, inherited.language
+    if context.has_lang:
+        said = _find_entry_language(draft, element, context)
+        spoken, otherwise = (None, None) if said == "" else (said or spoken, otherwise)
+    return Entry(
+        identity if identity is None or len(identity) < 500 else truncate_utf8(identity, TITLE_LIMIT),
+        get("link") or _find_fallback_link(draft, about, context),
+        get("title"),
+        updated if published is None else published,
+        updated,
+        people.drop_duplicates(authors) if authors else inherited.authors,
+        summary,
+        content,
+        people.drop_duplicates(draft.categories) if draft.categories else (),
+        enclosures.merge_enclosures(draft.enclosures + draft.pictures) if draft.enclosures or draft.pictures else (),
+        spoken or otherwise,
+        draft.source,
+    )
+
+
+def _find_fallback_link(draft: EntryDraft, about: str | None, context: ReadContext) -> str | None:
+    """The link of an item without one: its guid, its rdf:about, its player, its first file (a picture is rather the
+    cover of another one), its id if that is on the web."""
+    if draft.guid is not None and (link := find_permalink(draft.guid, context)) is not None:
+        return link
+    if is_web_url(about):
+        return about
+    if (page := draft.values.get("player")) is not None:
+        return str(page)
+    if files := [one for one in draft.enclosures if is_web_url(one.url)]:
+        return min(files, key=lambda one: (one.type or "").startswith("image/")).url
+    return resolve_url(draft.values["id"], None) if draft.guid is None and is_web_url(draft.values.get("id")) else None
+
+
+def _find_entry_language(draft: EntryDraft, element: etree._Element, context: ReadContext) -> str | None:
+    """The language of the content, or of the summary or title where that is all there is; "" unsets it."""
+    if draft.languages is not None:
+        shown = next((name for name in ("content", "summary", "title") if name in draft.values), "")
+        if (said := draft.languages.get(shown)) is not None:
+            return said
+    return context.find_language(element)

@@ -1,0 +1,262 @@
+"""JSON Feed 1 and 1.1 → Document, forgiving about types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from lxml import etree
+
+from headwater.errors import NotAFeed
+from headwater.formats.parse.context import ReadOptions
+from headwater.formats.parse.document import read_rss_elements
+from headwater.formats.parse.element_names import NAMESPACES
+from headwater.formats.values import enclosures, encodings
+from headwater.formats.values.dates import parse_date
+from headwater.formats.values.html import HtmlCleaner
+from headwater.formats.values.languages import normalise_language
+from headwater.formats.values.links import is_web_url, resolve_url
+from headwater.formats.values.people import drop_duplicates
+from headwater.formats.values.text import TITLE_LIMIT, clean_plain_title, replace_forbidden, to_one_line, truncate_utf8
+from headwater.model import Document, Enclosure, Entry, Source
+
+_MAX_REPEATS = 5_000  # of one name in one element: more items are not read anyway
+_MAX_DEPTH = 20
+_NAMESPACE_OF_PREFIX = {prefix: space for space, prefix in NAMESPACES.items() if prefix}
+
+
+def is_rss_in_json(value: Any) -> bool:
+    """Whether a JSON document is RSS in JSON."""
+    rss = value.get("rss") if isinstance(value, dict) else None
+    return isinstance(rss, dict) and isinstance(rss.get("channel"), dict)
+
+
+def build_rss_elements(value: dict[str, Any]) -> etree._Element:
+    """The `rss` element of such a document."""
+    root = etree.Element("rss", version=str(value["rss"].get("version", ""))[:8])
+    _fill_element(etree.SubElement(root, "channel"), value["rss"]["channel"], 0)
+    return root
+
+
+def _fill_element(element: etree._Element, given: dict[str, Any], depth: int) -> None:
+    """`depth` is 0 for the channel, 1 for what is in it; what an object below an item holds are attributes."""
+    for name, value in given.items():
+        for one in (value if isinstance(value, list) else [value])[:_MAX_REPEATS]:
+            if name == "#value":
+                element.text = _to_text(one)
+            elif depth < 2 or isinstance(one, dict):
+                _add_child(element, name, one, depth)
+            elif (text := _to_text(one)) is not None and name.isidentifier():
+                element.set(name, text)
+
+
+def _add_child(element: etree._Element, name: str, value: Any, depth: int) -> None:
+    prefix, colon, local = name.rpartition(":")
+    if not local.isidentifier() or (colon and prefix.lower() not in _NAMESPACE_OF_PREFIX):
+        return
+    child = etree.SubElement(element, f"{{{_NAMESPACE_OF_PREFIX[prefix.lower()]}}}{local}" if colon else local)
+    if not isinstance(value, dict):
+        child.text = _to_text(value)
+    elif depth < _MAX_DEPTH:
+        _fill_element(child, value, depth + 1)
+
+
+def _to_text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return replace_forbidden(str(value)) if isinstance(value, str | int | float) else None
+
+
+_ITEM_LIMIT: Final = 5_000
+
+
+def read_json(body: bytes, charset: str | None, base: str | None, wanted: ReadOptions) -> Document:
+    """The Document a JSON body holds; raises NotAFeed when it holds none."""
+    value, codec, problems = _load_json(body, charset)
+    if not isinstance(value, dict):
+        raise NotAFeed("This is JSON but no JSON Feed: it is not an object.", "json")
+    if is_rss_in_json(value):
+        return read_rss_elements(build_rss_elements(value), base, wanted, codec, tuple(problems))
+    version = _read_string(value.get("version")) or ""
+    items = value.get("items")
+    if "jsonfeed.org" not in version and not (
+        isinstance(items, list) and ("title" in value or "home_page_url" in value)
+    ):
+        raise NotAFeed("This is JSON but no JSON Feed: it has neither a version of JSON Feed nor items.", "json")
+    number = version.rstrip("/").rpartition("/")[2]
+    feed_url = resolve_url(_read_string(value.get("feed_url")), base)
+    base = feed_url if base is None else base
+    spoken = normalise_language(_read_string(value.get("language")))
+    authors = _read_authors(value)
+    shown = _ItemDefaults(HtmlCleaner(wanted.clean), authors, spoken, wanted.summaries)
+    cleaner = shown.cleaner
+    items = items if isinstance(items, list) else []
+    if len(items) > _ITEM_LIMIT:
+        problems.append(f"{len(items)} items, of which the first {_ITEM_LIMIT} were read")
+    return Document(
+        format=f"json {number}" if number in ("1", "1.1") else "json",
+        title=_read_title(value),
+        subtitle=cleaner.escape_plain_text(_read_string(value.get("description"))),
+        link=resolve_url(_read_string(value.get("home_page_url")), base),
+        language=spoken,
+        id=feed_url,
+        authors=authors,
+        hub=drop_duplicates(_read_hubs(value.get("hubs"), base)),
+        self=feed_url,
+        icon=resolve_url(_read_string(value.get("icon")), base)
+        or resolve_url(_read_string(value.get("favicon")), base),
+        next=resolve_url(_read_string(value.get("next_url")), base),
+        items=tuple(_read_item(item, base, shown) for item in items[:_ITEM_LIMIT] if isinstance(item, dict)),
+        encoding=codec,
+        problems=tuple(problems),
+    )
+
+
+def _load_json(body: bytes, charset: str | None) -> tuple[Any, str, list[str]]:
+    """orjson, which knows limits; what it refuses (NaN, lone surrogates, other encodings) gets a second try."""
+    try:
+        return orjson.loads(body), "utf-8", []
+    except orjson.JSONDecodeError:
+        pass
+    text, codec, problem = encodings.decode_document(body, charset)
+    text = text.lstrip("\ufeff").strip()
+    problems = [problem] if problem else []
+    try:
+        return json.loads(text, strict=False, parse_constant=lambda _name: None), codec, problems
+    except RecursionError as error:
+        raise NotAFeed("This JSON is nested deeper than any feed and was not read.", "json") from error
+    except ValueError as error:
+        if not text.rstrip().endswith(("}", "]")):
+            raise NotAFeed("This JSON document is truncated.", "truncated") from error
+        raise NotAFeed("This is no valid JSON, and nothing else that is a feed.", "json") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _ItemDefaults:
+    """How the items of a document are made: what cleans them, whom and which language they have when they say nothing,
+    and whether their content stands for a summary that they lack."""
+
+    cleaner: HtmlCleaner
+    authors: tuple[str, ...]
+    language: str | None
+    summaries: bool
+
+
+def _read_item(item: Mapping[str, Any], base: str | None, shown: _ItemDefaults) -> Entry:
+    cleaner = shown.cleaner
+    identity = item.get("id")
+    link = resolve_url(_read_string(item.get("url")), base) or resolve_url(_read_string(item.get("external_url")), base)
+    identity = _read_string(identity) or link
+    published = parse_date(_read_string(item.get("date_published")))
+    updated = parse_date(_read_string(item.get("date_modified")))
+    html = cleaner.clean_html(_read_string(item.get("content_html")), link or base)
+    content = html or cleaner.escape_plain_text(_read_string(item.get("content_text")))
+    summary = cleaner.escape_plain_text(_read_string(item.get("summary")))
+    more = item.get("_headwater")
+    if isinstance(more, dict):  # what `formats.write` says there because JSON Feed cannot
+        if more.get("summary_only") is True:
+            summary, content = content, None
+        elif given := cleaner.clean_html(_read_string(more.get("summary_html")), link or base):
+            summary = given
+    return Entry(
+        id=truncate_utf8(identity, TITLE_LIMIT) if identity else None,
+        link=link,
+        title=_read_title(item),
+        published=updated if published is None else published,
+        updated=updated,
+        authors=_read_authors(item) or shown.authors,
+        summary=content if summary is None and shown.summaries else summary,
+        content=content,
+        categories=drop_duplicates(_read_tags(item.get("tags"))),
+        enclosures=enclosures.merge_enclosures(_read_attachments(item, base)),
+        language=normalise_language(_read_string(item.get("language"))) or shown.language,
+        source=_read_source(more),
+    )
+
+
+def _read_source(extension: Any) -> Source | None:
+    """Where a republished item comes from, as `formats.write` says it: JSON Feed has no field for it."""
+    given = extension.get("source") if isinstance(extension, dict) else None
+    if not isinstance(given, dict) or not is_web_url(address := _read_string(given.get("url")) or ""):
+        return None
+    return Source(truncate_utf8(address, TITLE_LIMIT), _read_line(given.get("title")))
+
+
+def _read_string(value: Any) -> str | None:
+    """Strings, and numbers where strings should be; stripped, None when empty."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return replace_forbidden(value).strip() or None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return str(value)[:100]
+
+
+def _read_line(value: Any) -> str | None:
+    text = _read_string(value)
+    return to_one_line(text) if text else None
+
+
+def _read_title(value: Mapping[str, Any]) -> str | None:
+    """The title, in which publishers leave references; `formats.write` says which of its own are none."""
+    more = value.get("_headwater")
+    if isinstance(more, dict) and (exact := _read_line(more.get("title"))):
+        return exact
+    text = _read_string(value.get("title"))
+    return clean_plain_title(text) if text else None
+
+
+def _read_authors(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """`authors` of 1.1, else `author` of 1; people without a name go by their address."""
+    listed = value.get("authors")
+    found = listed if isinstance(listed, list) and listed else [value.get("author")]
+    names = []
+    for one in found[:100]:
+        name = (
+            _read_string(one.get("name")) or _read_string(one.get("url"))
+            if isinstance(one, dict)
+            else _read_string(one)
+        )
+        if name and (line := to_one_line(name.removeprefix("mailto:"), 500)):
+            names.append(line)
+    return drop_duplicates(names)
+
+
+def _read_tags(value: Any) -> list[str]:
+    tags = value if isinstance(value, list) else [value]
+    return [truncate_utf8(line, 500) for tag in tags[:1_000] if (line := _read_line(tag))]
+
+
+def _read_hubs(value: Any, base: str | None) -> list[str]:
+    hubs = value if isinstance(value, list) else []
+    found = (resolve_url(_read_string(hub.get("url")), base) for hub in hubs[:20] if isinstance(hub, dict))
+    return [address for address in found if address]
+
+
+def _read_media_type(attached: Mapping[str, Any]) -> str | None:
+    """The type that is given, unless whoever wrote it says that it is only supposed."""
+    more = attached.get("_headwater")
+    if isinstance(more, dict) and "type" in more:
+        return _read_string(more["type"])
+    return _read_string(attached.get("mime_type"))
+
+
+def _read_attachments(item: Mapping[str, Any], base: str | None) -> list[Enclosure]:
+    attached = item.get("attachments")
+    found: list[Enclosure] = []
+    for one in attached if isinstance(attached, list) else ():
+        if isinstance(one, dict) and (url := resolve_url(_read_string(one.get("url")), base)):
+            size = one.get("size_in_bytes")
+            length = (
+                enclosures.parse_size(str(int(size)))
+                if isinstance(size, int | float) and 0 <= size < 1e15
+                else enclosures.parse_size(_read_string(size))
+            )
+            found.append(Enclosure(url, _read_media_type(one), length))
+    pictures = (resolve_url(_read_string(item.get(name)), base) for name in ("image", "banner_image"))
+    found += [Enclosure(url, "image/*", None) for url in pictures if url]
+    return found

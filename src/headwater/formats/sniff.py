@@ -1,0 +1,101 @@
+"""`read`: the way in. Looks at the first bytes to know what the document is, then hands it to its reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from headwater.errors import NotAFeed
+from headwater.formats.parse.context import ReadOptions
+from headwater.formats.parse.document import explain_not_a_feed, find_base_url, read_xml
+from headwater.formats.parse.json_feed import read_json
+from headwater.formats.values.encodings import EBCDIC, find_header_encoding
+from headwater.model import Document
+
+# Where a document begins after warnings that its server wrote first.
+_DOCUMENT_START = re.compile(rb"<\?xml\s|<(?:rss|feed|rdf:RDF)[\s>]")
+_BLANK = b" \t\r\n\0"
+# How files begin that are no feeds, whatever looks like an element inside.
+_FILE_TYPES = {
+    b"%PDF": "a PDF file",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"GIF8": "a picture",
+    b"RIFF": "a picture or a recording",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "gzip-compressed data",
+    b"BZh": "bzip2-compressed data",
+    b"\xfd7zXZ": "xz-compressed data",
+    b"(\xb5/\xfd": "zstd-compressed data",
+    b"SQLite format 3\0": "a SQLite database",
+    b"BEGIN:VCALENDAR": "a calendar",
+}
+_FILE_SIGNATURES = tuple(_FILE_TYPES)
+
+
+def read(
+    body: bytes,
+    url: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    clean: bool = True,
+    summaries: bool = True,
+) -> Document:
+    """What a feed document says.
+
+    `url` is where it came from (relative addresses are resolved against it) and `headers` what the server said about
+    it (Content-Type, Content-Location, Content-Language, Link). HTML is cleaned unless `clean` is off, which is for
+    callers who clean later. An item without a summary has its content as one, as other readers have it, unless
+    `summaries` is off, which is for callers who keep both. Raises NotAFeed, whose `what` says what the document is
+    instead.
+    """
+    if not isinstance(body, bytes):
+        if not isinstance(body, bytearray | memoryview):
+            raise TypeError(f"read takes the bytes of a document, not {type(body).__name__}: open files with “rb”.")
+        body = bytes(body)
+    heard = {str(name).lower(): str(value) for name, value in headers.items()} if headers else {}
+    start = body[:64].lstrip(b"\xef\xbb\xbf \t\r\n\0\xff\xfe")
+    if not start:
+        if not body.strip(_BLANK):
+            raise NotAFeed("The document is empty.", "empty")
+        start = body.lstrip(_BLANK)[:64]
+    wanted = ReadOptions(clean, summaries)
+    charset = find_header_encoding(heard.get("content-type"))
+    base = find_base_url(url, heard)
+    if start[:1] in b"{[":
+        return read_json(body, charset, base, wanted)
+    if body.startswith(_FILE_SIGNATURES) or (b"<" not in body and not body.startswith(EBCDIC)):
+        raise NotAFeed(f"This is {_describe_file_type(body)}, not a feed.", "unknown")
+    if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _has_feed_element(body):
+        raise explain_not_a_feed("html", body)
+    try:
+        return read_xml(body, charset, base, heard, wanted)
+    except NotAFeed as error:
+        later = _DOCUMENT_START.search(body, 1)
+        if later is None or error.what not in ("html", "xml", "unknown"):
+            raise
+        try:
+            found = read_xml(body[later.start() :], charset, base, heard, wanted)
+        except (NotAFeed, UnicodeDecodeError):
+            raise error from None
+        return replace(found, problems=(*found.problems, "what stood before the document was left out"))
+    except UnicodeDecodeError as error:  # libxml2 let bytes through, while recovering, that are no characters
+        raise NotAFeed("The document is damaged beyond recovery.", "unknown") from error
+
+
+def read_to_keep(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
+    """What a feed document says, for who stores it: no content stands there a second time for want of a summary."""
+    return read(body, url, headers, summaries=False)
+
+
+def _has_feed_element(body: bytes) -> bool:
+    head = body[:20_000].lower()
+    return b"<rss" in head or b"<feed" in head or b"<rdf:rdf" in head
+
+
+def _describe_file_type(body: bytes) -> str:
+    for mark, name in _FILE_TYPES.items():
+        if body.startswith(mark):
+            return name
+    return "binary data" if b"\0" in body[:1000] else "plain text"

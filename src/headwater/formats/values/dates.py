@@ -1,0 +1,357 @@
+"""Dates as publishers write them → UTC epoch seconds.
+
+Three steps, cheapest first: the RFC 822 form of nearly every RSS feed, ISO 8601 as Python reads it, then a
+tolerant reading word by word against the tables below. What contradicts itself (a 31st of June, 25 o'clock) or holds
+a word nobody knows is no date: a wrong date does more harm than none. Forms without a year are declined,
+because they would need a clock.
+
+>>> parse_date("Thu, 01 Jan 1970 00:01:00 GMT")
+60.0
+>>> parse_date("1970-01-01T01:01:00+01:00")
+60.0
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from headwater.formats.memo import Memo
+from headwater.formats.values.calendar_words import (
+    AFTERNOON,
+    FILLERS,
+    LONG_ZONES,
+    MONTHS,
+    MORNING,
+    PLACES,
+    WEEKDAYS,
+    ZONES,
+)
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_DAY: Final = 86400.0
+_MONTHS: Final = {
+    name.capitalize(): f"{number:02}" for name, number in MONTHS.items() if len(name) == 3 and name.isascii()
+}
+_MONTH_NAMES: Final = {number: name for name, number in _MONTHS.items() if name.isascii()}
+_MONTH_SIGN: Final = re.compile(r"(\d{1,2}) ?[月월]")  # without a year before it: `02 1月 2006`
+_UTC_NAMES: Final = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
+_MAX_LENGTH: Final = 120  # no date is longer; spares the tolerant reader a megabyte
+
+# Forms with letters between the numbers, rewritten to plain separators before the tolerant reading.
+_CJK: Final = str.maketrans({
+    "年": "-", "년": "-", "月": "-", "월": "-", "日": " ", "일": " ", "時": ":", "时": ":", "시": ":",
+    "分": ":", "분": ":", "秒": " ", "초": " ", "：": ":", "，": " ", "\u00a0": " ", "\u202f": " ", "−": "-", "–": "-",
+})  # fmt: skip
+
+# ISO 8601 forms Python does not read; two-digit years are of this century, as the standard has it.
+ISO_FORMS: Final = (
+    ("YYYY-MM", re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)")),
+    ("YYYY-DDD, YYYYDDD", re.compile(r"(?P<year>\d{4})-?(?P<ordinal>[0-3]\d\d)")),
+    ("YYYY", re.compile(r"(?P<year>\d{4})")),
+    ("YYYY-0MM-DD", re.compile(r"(?P<year>\d{4})-0(?P<month>\d\d)-(?P<day>\d\d)")),
+    ("YYYYMMDD", re.compile(r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)")),
+    ("YY-MM-DD, YYMMDD", re.compile(r"(?P<year>\d\d)(?P<dash>-?)(?P<month>[01]\d)(?P=dash)(?P<day>[0-3]\d)")),
+    ("YY-DDD, YYDDD", re.compile(r"(?P<year>\d\d)-?(?P<ordinal>[0-3]\d\d)")),
+    ("-YY-MM, -YYMM", re.compile(r"-(?P<year>\d\d)-?(?P<month>[01]\d)")),
+    ("-YY", re.compile(r"-(?P<year>\d\d)")),
+)
+
+_TIME: Final = re.compile(r"(\d{1,2})[:.h](\d{1,2})(?:[:.](\d{1,2})(?:[.,](\d+))?)?(.*)")
+_OFFSET: Final = re.compile(r"(?:gmt|utc)?([+-])(\d{1,2})(?::?(\d\d))?")
+_HOURS: Final = re.compile(r"([+-])([01][0-9]|2[0-3])([0-5][0-9])")
+_NUMBERS: Final = re.compile(r"\d+")
+_COMPACT: Final = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
+_FRACTION: Final = re.compile(r"\d{10}\.\d{1,9}")
+_DAY_FIRST: Final = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
+_TIME_WITH_POINTS: Final = re.compile(
+    r"(?:(?<=\d{4} )|(?<=-\d\d ))(\d{1,2})\.(\d\d)(?:\.(\d\d))?(?![.\d])"
+)  # 10.14.55 for 10:14:55
+_SPACES_WITHIN_TIME: Final = re.compile(
+    r"(?<=\d)\s*T\s*(?=\d)|\s+(?=:\d)|(?<=\d:)\s+(?=\d)"
+)  # blanks around what joins a time
+_OFFSET_AND_Z: Final = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
+_COMMENT: Final = re.compile(r"\([^()]*\)")  # RFC 822 §3.4.3
+_YEAR_TWO: Final = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
+
+
+def parse_date(text: str | None) -> float | None:
+    """UTC epoch seconds of a date in any of the documented forms, or None."""
+    if not text:
+        return None
+    if text[3:5] == ", " and 26 < len(text) < 33:
+        usual = text if text[6] != " " else f"{text[:5]}0{text[5:]}"
+        try:  # `Thu, 01 Jan 2004 19:48:21 GMT`, every part in its place
+            return _DAYS[usual[5:17]] + _CLOCK[usual[17:22]] + _SECONDS[usual[22:25]] - _ZONES[usual[25:]]
+        except KeyError:
+            pass
+    when = _parse_uncommon(text)
+    return when if when is None or when > _YEAR_TWO else None
+
+
+def _parse_uncommon(text: str) -> float | None:
+    if text[4:5] == "-":
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        else:
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if len(text) > _MAX_LENGTH:
+        return None
+    try:
+        when = _parse_tolerantly(text.strip())
+    except (ValueError, OverflowError):
+        when = None
+    if when is None and "(" in text and (said := _COMMENT.sub("", text)) != text:
+        return parse_date(said)
+    return when
+
+
+def _parse_day(text: str) -> float:
+    """The start of `01 Jan 2004 `."""
+    try:
+        day = datetime.fromisoformat(f"{text[7:11]}-{_MONTHS[text[3:6]]}-{text[:2]}T00:00:00+00:00").timestamp()
+    except ValueError:
+        raise KeyError(text) from None
+    if text[11] != " " or day <= _YEAR_TWO:
+        raise KeyError(text)
+    return day
+
+
+def _parse_zone_seconds(text: str) -> float:
+    """How many seconds a zone is ahead of Greenwich: ` GMT`, ` +0100`, ` EST`."""
+    if text[0] != " ":
+        raise KeyError(text)
+    name = text[1:]
+    if name in _UTC_NAMES:
+        return 0.0
+    if name[0] not in "+-":
+        return ZONES[name.lower()] * 60.0
+    found = _HOURS.fullmatch(name)
+    if found is None:
+        raise KeyError(text)
+    return float(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60)
+
+
+_DAYS: Final = Memo(_parse_day, most=4_096)
+_ZONES: Final = Memo(_parse_zone_seconds, most=512)
+_CLOCK: Final = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
+_SECONDS: Final = {f":{second:02}": second for second in range(60)}
+
+
+def _parse_tolerantly(text: str) -> float | None:
+    if text.isdigit() and len(text) in (10, 13):  # seconds or milliseconds since 1970, or YYYYMMDDHH
+        return float(text) if len(text) == 10 else float(text) / 1000.0
+    if _FRACTION.fullmatch(text):
+        return float(text)
+    if found := _COMPACT.fullmatch(text):
+        year, month, day, hours, minutes, seconds = found.groups("00")
+        text = f"{year}-{month}-{day}T{hours}:{minutes}:{seconds}"
+    text = _SPACES_WITHIN_TIME.sub(lambda found: found[0].strip(), text)
+    if text[-1:] == "Z":
+        text = _OFFSET_AND_Z.sub(r"\1", text)
+    if text[-1:] == "]":
+        text = text.partition("[")[0]  # the place beside its offset (RFC 9557)
+    if text[:1].isdigit() or text[:1] == "-":
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        else:
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        when = _parse_iso_forms(text)
+        if when is not None:
+            return when
+    if "年" not in text and "년" not in text:
+        text = _MONTH_SIGN.sub(lambda found: f" {_MONTH_NAMES.get(found[1].zfill(2), '')} ", text)
+    korean = any("\uac00" <= char <= "\ud7a3" for char in text)
+    return _parse_words(_abbreviate_zones(text.translate(_CJK).lower()), ZONES["kst"] if korean else 0)
+
+
+def _parse_iso_forms(text: str) -> float | None:
+    """The forms of ISO_FORMS, alone or followed by a time."""
+    head, _, clock = text.partition("T")
+    for _name, form in ISO_FORMS:
+        found = form.fullmatch(head)
+        if found is None:
+            continue
+        parts = found.groupdict()
+        year = int(parts["year"])
+        if len(parts["year"]) == 2:
+            year += 2000
+        if parts.get("ordinal"):
+            ordinal = int(parts["ordinal"])
+            day = date(year, 1, 1).toordinal() + ordinal - 1
+            if ordinal < 1 or date.fromordinal(day).year != year:
+                continue
+        else:
+            month = int(parts.get("month") or 1)
+            if not 1 <= month <= 12:
+                continue
+            day = date(year, month, int(parts.get("day") or 1)).toordinal()
+        seconds = _parse_time_of_day(clock, None) if clock else 0.0
+        return None if seconds is None else (day - _EPOCH) * _DAY + seconds
+    return None
+
+
+def _parse_time_of_day(word: str, noon: bool | None) -> float | None:
+    """Seconds since midnight UTC of `19:48:21.5+02:00`; None when it is no time. `noon` is True for p.m."""
+    found = _TIME.fullmatch(word.strip())
+    if found is None:
+        return None
+    hours, minutes, seconds = int(found[1]), int(found[2]), int(found[3] or 0)
+    rest = found[5].strip()
+    if rest in ("am", "a.m.", "pm", "p.m."):
+        noon, rest = rest[0] == "p", ""
+    if noon is not None and hours <= 12:
+        hours = hours % 12 + (12 if noon else 0)
+    if (hours, minutes, seconds) == (24, 0, 0):
+        pass  # the end of the day, as ISO 8601 allows it
+    elif hours == 24 and minutes <= 59 and seconds <= 60:
+        hours = 0  # clocks that count from 1 to 24, as Java's `kk` does: the first hour of that day
+    elif hours > 23 or minutes > 59 or seconds > 60:
+        return None
+    offset = _parse_zone_minutes(rest) if rest else 0
+    if offset is None:
+        return None
+    fraction = float(f"0.{found[4]}") if found[4] else 0.0
+    return hours * 3600 + minutes * 60 + min(seconds, 59) + fraction - offset * 60
+
+
+def _parse_zone_minutes(word: str) -> int | None:
+    """Minutes east of Greenwich, or None when it is no zone."""
+    word = word.strip("()[]").removeprefix("etc/")
+    if word in ZONES:
+        return ZONES[word]
+    found = _OFFSET.fullmatch(word)
+    if found is None:
+        return None
+    minutes = int(found[2]) * 60 + int(found[3] or 0)
+    return None if minutes >= 1440 else (-minutes if found[1] == "-" else minutes)
+
+
+def _parse_words(text: str, home: int) -> float | None:
+    """Sort the words of a date into weekday, month, numbers, time and zone; None when one fits nowhere.
+
+    `home` is the zone, in minutes, of a date that names none: dates in Hangul are Korean.
+    """
+    text = _separate_time(text)
+    if ":" not in text:
+        text = _TIME_WITH_POINTS.sub(lambda found: ":".join(filter(None, found.groups())), text)
+    month: int | None = None
+    numbers: list[str] = []
+    clock: str | None = None
+    noon: bool | None = None
+    offset: int | None = None
+    place: str | None = None
+    for word in _split_words(text):
+        if word in WEEKDAYS and not (word in MONTHS and month is None):
+            continue
+        if word in MONTHS:  # said twice (`January, 29 Jan 2021`), the second is no weekday
+            month = MONTHS[word]
+        elif word in MORNING or word in AFTERNOON:
+            noon = word in AFTERNOON
+        elif clock is None and word[0].isdigit() and _TIME.fullmatch(word) and (":" in word or "h" in word):
+            clock = word
+        elif clock is not None and (zone := _parse_zone_minutes(word)) is not None:
+            offset = zone if offset is None else offset
+        elif clock is not None and ("/" in word or word in PLACES):
+            place = word
+        elif clock is not None and word == "0000":
+            offset = 0
+        elif _NUMBERS.fullmatch(word):
+            numbers.append(word)
+        elif clock is None and word in FILLERS:
+            continue
+        elif clock is None or word[0] in "+-" or not word.isalpha():
+            return None
+        # else: a word after the time is the name of a zone or place nobody lists; read as UTC
+    if month is None and len(numbers) == 3:
+        numbers, month = _order_numbers(numbers, _DAY_FIRST.search(text) is not None)
+    if month is None or len(numbers) != 2:
+        return None
+    day, year = (numbers[1], numbers[0]) if len(numbers[0]) == 4 else numbers
+    seconds = 0.0 if clock is None else _parse_time_of_day(clock, noon)
+    if seconds is None:
+        return None
+    when = date(_expand_year(year), month, int(day))
+    days = when.toordinal() - _EPOCH
+    if place is not None and offset is None:
+        offset = _find_place_offset(place, datetime(when.year, when.month, when.day) + timedelta(seconds=seconds))
+    return days * _DAY + seconds - (home if offset is None else offset) * 60
+
+
+def _find_place_offset(place: str, local: datetime) -> int:
+    """Minutes east of Greenwich that clocks at a place were ahead then; 0 for places nobody knows, as for zones."""
+    name = PLACES.get(place) or "/".join(
+        "_".join(word.capitalize() for word in part.split("_")) for part in place.split("/")
+    )
+    try:
+        ahead = ZoneInfo(name).utcoffset(local)
+    except (KeyError, ValueError, OSError):
+        return 0
+    return int(ahead.total_seconds()) // 60 if ahead is not None else 0
+
+
+def _abbreviate_zones(text: str) -> str:
+    """`Eastern Standard Time` → `est`."""
+    if text.endswith(" time"):
+        for name, short in LONG_ZONES.items():
+            if text.endswith(name):
+                return text.removesuffix(name) + short
+    return text
+
+
+def _separate_time(text: str) -> str:
+    """`2004-07-08t23:56` with its date and time parted; a name with a t in it stays whole."""
+    where = text.find("t", 6)
+    if where > 0 and text[where - 1].isdigit() and text[where + 1 : where + 2].isdigit():
+        return f"{text[:where]} {text[where + 1 :]}"
+    return text
+
+
+def _split_words(text: str) -> list[str]:
+    """Words; dates joined by `-`, `/` or `.` come apart, times and offsets stay whole."""
+    words: list[str] = []
+    for raw in text.replace(",", " ").replace(";", " ").split():
+        word = raw.strip("()")
+        if not word:
+            continue
+        if word in MONTHS or word in WEEKDAYS or word in ZONES or word in MORNING or word in AFTERNOON:
+            words.append(word)
+        elif "/" in word and word[0].isalpha() and not any(map(str.isdigit, word)):
+            words.append(word)  # Europe/Berlin
+        elif ":" in word and word[0].isdigit():
+            cut = max(word.find("+"), word.find("-"))
+            words += [word[:cut], word[cut:]] if cut > 0 else [word.rstrip(":")]
+        elif word[0] in "+-" or ":" in word or word.startswith(("gmt", "utc", "etc/")):
+            words.append(word)
+        else:
+            words += [part for part in re.split(r"[-/.]", word) if part]
+    return [_strip_ordinal_suffix(word) for word in words]
+
+
+def _strip_ordinal_suffix(word: str) -> str:
+    """`1st` → `1`; everything else as it is."""
+    return word[:-2] if word[:-2].isdigit() and word[-2:] in ("st", "nd", "rd", "th") else word
+
+
+def _order_numbers(numbers: list[str], day_first: bool) -> tuple[list[str], int | None]:
+    """Three numbers: year first, or day and month in whichever order is possible (month first when both are, unless
+    it is said otherwise)."""
+    first, second, third = numbers
+    if len(first) == 4:
+        return [third, first], int(second)
+    if int(first) > 12 or (day_first and int(second) <= 12):
+        return [first, third], int(second)
+    return [second, third], int(first)
+
+
+def _expand_year(year: str) -> int:
+    number = int(year)
+    if len(year) <= 2:  # RFC 2822 §4.3, with the turn where feeds began
+        number += 2000 if number < 90 else 1900
+    return number

@@ -1,0 +1,124 @@
+"""Addresses: resolved against their base, and only of kinds that are safe to follow."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+
+from headwater.formats.memo import Memo
+from headwater.formats.values.text import decode_references
+
+# Added by senders of links to follow their readers; the page is the same without them.
+_TRACKING: Final = ("utm_", "mc_", "pk_", "fbclid", "gclid", "msclkid", "igshid", "yclid", "wt_mc", "cmpid")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+@lru_cache(maxsize=4096)
+def normalise_url(url: str) -> str:
+    """The address without what does not change its meaning.
+
+    Scheme and host in lower case, no default port, no fragment, no tracking parameters, "/" for an empty path. http and
+    https stay apart, and so do a path with and without a final slash: servers do answer them differently.
+
+    >>> normalise_url("HTTP://Example.ORG:80?utm_source=rss&id=7#top")
+    'http://example.org/?id=7'
+    """
+    try:
+        parts = urlsplit(url.strip())
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:  # an unfinished IPv6 literal, a port that is no number: nothing to normalise
+        return url.strip()
+    if not host:
+        return url.strip()
+    if ":" in host:
+        host = f"[{host}]"
+    if port is not None and port != _DEFAULT_PORTS.get(parts.scheme.lower()):
+        host = f"{host}:{port}"
+    query = parts.query
+    if query:
+        kept = [(k, v) for k, v in parse_qsl(query, keep_blank_values=True) if not k.lower().startswith(_TRACKING)]
+        # Re-encoding may change a query that had nothing to remove; then it is left as the publisher wrote it.
+        query = query if len(kept) == query.count("&") + 1 else urlencode(kept)
+    return urlunsplit((parts.scheme.lower(), host, parts.path or "/", query, ""))
+
+
+# What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
+SAFE_SCHEMES: Final = frozenset({
+    "http", "https", "ftp", "ftps", "sftp", "gopher", "gemini", "mailto", "news", "nntp", "tel", "sip", "xmpp", "irc",
+    "ircs", "magnet", "ed2k", "bitcoin", "rtsp", "rtmp", "mms", "webcal", "feed", "podcast", "itpc", "pcast", "acct",
+    "tag", "urn", "doi", "hdl", "ipfs", "ipns", "dat", "at",
+})  # fmt: skip
+_MAX_LENGTH: Final = 8_192
+_HREF: Final = re.compile(r"""^<a\s[^<>]*?href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
+_CONTROL_CHARACTERS: Final = dict.fromkeys((*range(32), 127))
+
+
+def resolve_url(address: str | None, base: str | None) -> str | None:
+    """The absolute form of an address, or None when it is empty or unsafe. Without a base, relative ones stay."""
+    if not address:
+        return None
+    address = address.strip()
+    if address[:7] not in ("http://", "https:/"):
+        return _resolve_uncommon(address, base)
+    if not address.isprintable():
+        address = address.translate(_CONTROL_CHARACTERS)  # what browsers do with tabs and line ends in the middle
+    return address if len(address) <= _MAX_LENGTH else None
+
+
+def _resolve_uncommon(address: str, base: str | None) -> str | None:
+    if address[:1] == "<":
+        found = _HREF.search(address[:_MAX_LENGTH])
+        address = (
+            decode_references(found[1]) if found else ""
+        )  # the whole element of a page, where only its address belongs
+    if not address.isprintable():
+        address = address.translate(_CONTROL_CHARACTERS).strip()
+    if not address or len(address) > _MAX_LENGTH:
+        return None
+    scheme = _find_scheme(address)
+    if scheme is None and base:
+        try:
+            address = urljoin(base, address)
+        except ValueError:
+            return None
+        scheme = _find_scheme(address)
+    elif scheme in ("http", "https") and base and "//" not in address[:8]:
+        try:
+            address = urljoin(base, address)  # `http:relative`, RFC 3986 §5.2.2's loophole
+        except ValueError:
+            return None
+    return address if scheme is None or scheme in SAFE_SCHEMES else None
+
+
+def _find_scheme(address: str) -> str | None:
+    head, colon, _ = address.partition(":")
+    return _SCHEMES[head] if colon else None
+
+
+def _classify_scheme(head: str) -> str | None:
+    """The scheme that stands before a colon, "unknown" for what may be one, None for a path."""
+    if "/" in head or "?" in head or "#" in head:
+        return None
+    if not head[:1].isalpha() or not all(c.isalnum() or c in "+-." for c in head):
+        return None if head[:1].isdigit() else "unknown"
+    return head.lower()
+
+
+_SCHEMES: Final = Memo(_classify_scheme, most=256, longest=20)
+
+
+def join_base(base: str | None, further: str | None) -> str | None:
+    """The base that `further` (an xml:base) sets inside `base`."""
+    if not further:
+        return base
+    try:
+        joined = urljoin(base or "", further.strip())
+    except ValueError:
+        return base
+    return joined if _find_scheme(joined) in SAFE_SCHEMES or _find_scheme(joined) is None else base
+
+
+def is_web_url(address: str | None) -> bool:
+    return bool(address) and address[:8].lower().startswith(("http://", "https://"))  # type: ignore[index]

@@ -1,0 +1,94 @@
+"""Who wrote it: the forms in which feeds name people, down to one name each."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import unquote
+
+from headwater.formats.memo import Memo
+from headwater.formats.values.text import decode_references, html_to_text
+
+_MAX_LENGTH: Final = 500
+
+
+def extract_names(text: str | None) -> tuple[str, ...]:
+    """The names of those that a text is about, in whatever form: one, unless it lists several with their addresses."""
+    return _NAMES_IN_TEXT[text] if text else ()
+
+
+def _extract_names(text: str) -> tuple[str, ...]:
+    found = [text]
+    if text.count("@") > 1:
+        parts = text[: _MAX_LENGTH * 4].replace(";", ",").split(",")
+        found = parts if all(map(_has_address, parts)) else found
+    return tuple(name for one in found if (name := extract_name(one)))
+
+
+_NAMES_IN_TEXT: Final = Memo(_extract_names, most=4_096, longest=80)  # the same few people write most of what comes
+
+
+def extract_name(text: str) -> str | None:
+    """The name in `me@example.com (Me)`, `Me <me@example.com>`, `Me (me@example.com)`; the address when alone.
+
+    Plain scanning: regular expressions for this have been a way to stop other readers.
+
+    >>> extract_name("me@example.com (Example editor)")
+    'Example editor'
+    """
+    text = " ".join(text[: _MAX_LENGTH * 4].split())
+    if text[:7].lower() == "mailto:":
+        text = unquote(text[7:].partition("?")[0])  # RFC 6068; some put the name in there as well
+    if "&" in text:
+        text = decode_references(text)  # addresses hidden from collectors as references
+    if "</" in text:
+        text = html_to_text(text) or ""  # people marked up as links to their pages
+    if _has_address(text):
+        for opening, closing in ("<>", "()", "[]"):
+            start = text.find(opening)
+            end = _find_closing_bracket(text, start, opening, closing)
+            if start < 0 or end < 0:
+                continue
+            inside = text[start + 1 : end].strip()
+            outside = f"{text[:start].rstrip()} {text[end + 1 :].lstrip()}".strip()
+            if _has_address(inside) and not _has_address(outside):
+                text = outside or inside
+            elif _has_address(outside) and not _has_address(inside):
+                text = inside or outside
+        text = _remove_address(text) if _has_address(text) else text.strip(" ,;-/|")
+    text = text.removeprefix("mailto:").strip(" \"'")
+    if text[:1] == "(" and _find_closing_bracket(text, 0, "(", ")") == len(text) - 1:
+        text = text[1:-1].strip()  # `address (name)` of somebody who gives no address
+    return text[:_MAX_LENGTH] or None
+
+
+def _find_closing_bracket(text: str, start: int, opening: str, closing: str) -> int:
+    """Where the bracket that opens at `start` closes, others in it being closed before; -1 when it never does."""
+    depth = 0
+    for at in range(max(start, 0), len(text)):
+        if text[at] == opening:
+            depth += 1
+        elif text[at] == closing and depth:
+            depth -= 1
+            if depth == 0:
+                return at
+    return -1
+
+
+def _has_address(text: str) -> bool:
+    """Whether a mail address is in there; `@me` is a name."""
+    return "@" in text and any("@" in word.lstrip("(<[@") for word in text.split(" "))
+
+
+def _remove_address(text: str) -> str:
+    """`Me me@example.com` → `Me`; an address alone stays."""
+    words = text.split(" ")
+    if len(words) > 1:
+        rest = [word for word in words if "@" not in word or word.startswith("@")]
+        if rest and not all(word in ("-", "/", "|", ",", "and", "&") for word in rest):
+            return " ".join(rest).strip(" ,;-/|<>()")
+    return text
+
+
+def drop_duplicates(names: list[str]) -> tuple[str, ...]:
+    """The names in order, each once."""
+    return (names[0],) if len(names) == 1 else tuple(dict.fromkeys(names))

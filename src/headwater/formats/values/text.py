@@ -1,0 +1,175 @@
+"""Strings made fit to keep: no NUL, no lone surrogates, no megabyte titles; plain text out of marked-up titles."""
+
+from __future__ import annotations
+
+import re
+from html import escape, unescape
+from html.entities import html5
+from typing import Final
+
+from headwater.formats.memo import Memo
+
+TITLE_LIMIT: Final = 2_048  # bytes of UTF-8
+LINE_LIMIT: Final = 500
+CONTENT_LIMIT: Final = 1_048_576
+
+# What XML 1.0 §2.2 forbids, less tab and line ends; PostgreSQL refuses NUL and surrogates, readers dislike the rest.
+_FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+WINDOWS_1252: Final = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
+
+# Elements that publishers put into titles. Anything else in angle brackets is what the title is about.
+_INLINE: Final = (
+    "a|abbr|acronym|b|bdi|bdo|big|blink|blockquote|body|br|center|cite|code|del|dfn|div|em|embed|font|h[1-6]|head|hr|"
+    "html|i|iframe|img|ins|kbd|li|link|mark|meta|nobr|noscript|object|ol|p|pre|q|s|samp|script|section|small|span|"
+    "strike|strong|style|sub|sup|svg|table|tbody|td|textarea|th|tr|tt|u|ul|var|wbr"
+)
+_REST: Final = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag: attributes may hold angle brackets
+_TAG: Final = re.compile(
+    rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL
+)
+_EVERY_TAG: Final = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
+_HIDDEN: Final = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
+_ANY_TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
+_MARKUP: Final = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
+_REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_NUMBERED: Final = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
+_QUERY: Final = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
+_MOJIBAKE_BYTES: Final = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_MOJIBAKE_QUOTES: Final = re.compile("â€.")
+_LINES: Final = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
+
+
+def replace_forbidden(text: str) -> str:
+    """The text without characters that XML, JSON or a database refuses."""
+    if text.isprintable():  # most is, and to see that takes a fifth of the search
+        return text
+    return _FORBIDDEN.sub("\ufffd", text) if _FORBIDDEN.search(text) else text
+
+
+def repair_mojibake(text: str) -> str:
+    """Characters U+0080–9F, which nobody means, as those that were meant: bytes of UTF-8, or windows-1252.
+
+    Most texts hold none: those in ASCII are passed at once, others looked through for the commonest, U+0080 in every
+    quotation mark of UTF-8 and the apostrophe of windows-1252.
+    """
+    if text.isascii():
+        return text
+    if "\x80" in text:
+        text = _MOJIBAKE_BYTES.sub(_decode_utf8_bytes, text)
+    if "€" in text and "â€" in text:  # the same by way of windows-1252, which writes U+0080 as the sign of the euro
+        text = _MOJIBAKE_QUOTES.sub(_decode_windows_1252, text)
+    return text if "\x92" not in text else text.translate(WINDOWS_1252)
+
+
+def _decode_windows_1252(found: re.Match[str]) -> str:
+    try:
+        return found[0].encode("cp1252").decode("utf-8")
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return found[0]
+
+
+def _decode_utf8_bytes(found: re.Match[str]) -> str:
+    try:
+        return found[0].encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return found[0]
+
+
+def truncate_utf8(text: str, limit: int) -> str:
+    """At most `limit` bytes of UTF-8, never half a character."""
+    if len(text) * 4 <= limit or (len(text) <= limit and text.isascii()):
+        return text
+    raw = text.encode("utf-8", "replace")
+    return text if len(raw) <= limit else raw[:limit].decode("utf-8", "ignore")
+
+
+def to_one_line(text: str, limit: int = TITLE_LIMIT) -> str | None:
+    """Plain text on one line, or None when nothing is left."""
+    text = text.strip()
+    if not text.isascii():
+        text = repair_mojibake(text)
+    if not text.isprintable():  # a line end, maybe
+        text = _LINES.sub(" ", text)
+    if len(text) > 500:
+        text = truncate_utf8(text, limit)
+    return text or None
+
+
+def _to_short_line(text: str) -> str | None:
+    return to_one_line(text, LINE_LIMIT)
+
+
+SHORT_LINES: Final = Memo(_to_short_line, most=4_096, longest=80)  # of something short that recurs, as categories do
+
+
+def html_to_text(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | None:
+    """Plain text of a title that may hold markup and entities; all tags go when it is `sure` to be HTML.
+
+    >>> html_to_text("AT&amp;T <b>grows</b>, a < b")
+    'AT&T grows, a < b'
+    """
+    if len(text) > limit * 8:
+        text = text[: limit * 8]
+    if "<" in text:
+        text = (_EVERY_TAG if sure else _TAG).sub("", _HIDDEN.sub("", text))
+    if "&" in text:
+        text = decode_references(_QUERY.sub("&amp;", text))
+    return to_one_line(text, limit)
+
+
+def decode_references(text: str) -> str:
+    """References replaced by their characters as HTML 5 does, only that numbers no character has stay as written.
+
+    >>> decode_references("caf&eacute; &#1114112;")
+    'café &#1114112;'
+    """
+    try:
+        found = unescape(text)
+    except ValueError:  # more digits than Python makes a number of
+        return replace_forbidden(unescape(_NUMBERED.sub(_escape_impossible_reference, text)))
+    if "\ufffd" in found and "\ufffd" not in text:
+        found = unescape(_NUMBERED.sub(_escape_impossible_reference, text))
+    return replace_forbidden(found)
+
+
+def _escape_impossible_reference(found: re.Match[str]) -> str:
+    number = found[0][2:]
+    code = 0 if len(number) > 11 else int(number[1:], 16) if number[0] in "xX" else int(number)
+    return found[0] if 0 < code < 0xD800 or 0xE000 <= code < 0x110000 else f"&amp;{found[0][1:]}"
+
+
+def clean_plain_title(text: str, limit: int = TITLE_LIMIT) -> str | None:
+    """A title that should be plain text, with the references all the same that publishers leave in there.
+
+    >>> clean_plain_title("men&#39;s souls <b> &copy")
+    "men's souls <b> &copy"
+    """
+    return to_one_line(_REFERENCE.sub(_decode_reference, text) if has_reference(text) else text, limit)
+
+
+def _decode_reference(found: re.Match[str]) -> str:
+    return decode_references(found[0]) if found[0][1] == "#" else html5.get(found[0][1:], found[0])
+
+
+def looks_like_html(text: str) -> bool:
+    return "<" in text and _ANY_TAG.search(text) is not None
+
+
+def has_reference(text: str) -> bool:
+    """Whether an entity or a character is named in there: an `&` alone is one in plain text."""
+    return "&" in text and _REFERENCE.search(text) is not None
+
+
+def is_markup(text: str) -> bool:
+    """Whether text that should be plain is HTML all the same: it closes an element, or has one that needs no closing.
+
+    >>> is_markup("the <blink> tag"), is_markup("<i>the</i> tag")
+    (False, True)
+    """
+    return "<" in text and (_MARKUP.search(text) is not None or (has_reference(text) and looks_like_html(text)))
+
+
+def text_to_html(text: str) -> str:
+    """HTML of plain text."""
+    return escape(text, quote=False) if "<" in text or "&" in text or ">" in text else text

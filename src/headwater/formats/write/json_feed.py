@@ -1,0 +1,102 @@
+"""Document → JSON Feed 1.1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from mimetypes import guess_type
+from typing import Any
+
+import orjson
+
+from headwater.formats.values.languages import to_valid_tag
+from headwater.formats.values.text import decode_references, has_reference, html_to_text, replace_forbidden
+from headwater.formats.write.markup import format_rfc3339, validate_media_type
+from headwater.model import Document, Enclosure, Entry
+
+
+def write_json(
+    document: Document, *, self_url: str | None = None, hub: Sequence[str] | None = None, next_url: str | None = None
+) -> bytes:
+    """The document as JSON Feed 1.1."""
+    hubs = document.hub if hub is None else hub
+    self_url, further, said = self_url or document.self, next_url or document.next, to_valid_tag(document.language)
+    feed: dict[str, Any] = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": document.title or document.link or "Untitled",
+        "home_page_url": document.link,
+        "feed_url": self_url,
+        "description": _to_plain_text(document.subtitle),
+        "next_url": further if further != self_url else None,
+        "icon": document.icon,
+        "authors": [{"name": name} for name in document.authors],
+        "language": said,
+        "hubs": [{"type": "WebSub", "url": address} for address in hubs],
+        "items": [build_json_item(entry, said) for entry in document.items],
+    }
+    if document.title and has_reference(document.title):  # which readers decode, this one too
+        feed["_headwater"] = {"title": document.title}
+    return orjson.dumps(_replace_forbidden({key: value for key, value in feed.items() if value or key == "items"}))
+
+
+def build_json_item(entry: Entry, said: str | None = None) -> dict[str, Any]:
+    """An item as JSON Feed has it; what the feed's language is need not be said."""
+    own = to_valid_tag(entry.language)
+    item = {
+        "id": entry.id or entry.link or entry.title or str(entry.published),
+        "url": entry.link,
+        "title": entry.title,
+        "content_html": entry.content,
+        "summary": _to_plain_text(entry.summary),
+        "date_published": format_rfc3339(entry.published),
+        "date_modified": format_rfc3339(entry.updated),
+        "authors": [{"name": name} for name in entry.authors],
+        "tags": list(entry.categories),
+        "language": own if own != said else None,
+        "attachments": [_build_attachment(one) for one in entry.enclosures],
+    }
+    written: dict[str, Any] = {key: value for key, value in item.items() if value}
+    more: dict[str, Any] = {}  # a custom object (JSON Feed 1.1, “Extensions”), for what JSON Feed cannot say
+    if entry.source is not None:
+        more["source"] = {"url": entry.source.url, "title": entry.source.title}
+    if entry.title and has_reference(entry.title):  # which readers decode, this one too
+        more["title"] = entry.title
+    if "content_html" not in written:  # one of content_html and content_text is required
+        written["content_html"] = entry.summary or ""
+        more["summary_only"] = True
+    elif entry.summary and written.get("summary") != entry.summary:  # summaries are plain text there
+        more["summary_html"] = entry.summary
+    return written | {"_headwater": more} if more else written
+
+
+def _build_attachment(one: Enclosure) -> dict[str, Any]:
+    """A type is required; where it is only supposed, the extension says what is known."""
+    kind = validate_media_type(one.type)
+    attachment: dict[str, Any] = {"url": one.url, "mime_type": kind or _guess_media_type(one)}
+    if kind is None:
+        attachment["_headwater"] = {"type": one.type}
+    if one.length is not None:
+        attachment["size_in_bytes"] = one.length
+    return attachment
+
+
+def _guess_media_type(one: Enclosure) -> str:
+    guessed, _ = guess_type(one.url.partition("?")[0].partition("#")[0], strict=True)
+    return guessed or "application/octet-stream"
+
+
+def _to_plain_text(html: str | None) -> str | None:
+    """JSON Feed's summaries and descriptions are plain text."""
+    if html is None:
+        return None
+    return html_to_text(html, 100_000) if "<" in html else decode_references(html)
+
+
+def _replace_forbidden(value: Any) -> Any:
+    """Strings without lone surrogates and control characters, which orjson or readers refuse."""
+    if isinstance(value, str):
+        return replace_forbidden(value)
+    if isinstance(value, list):
+        return [_replace_forbidden(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _replace_forbidden(one) for key, one in value.items()}
+    return value

@@ -1,0 +1,1 @@
+"""Describes a trace: activity, daily shapes, habits, subjects, duplicates."""

@@ -1,0 +1,101 @@
+"""How much, how regularly and in which daily shape the feeds of a trace publish (thesis chapter 6).
+
+All counts are by hour of the day, UTC. Only hours in which something was published are kept, never a dense array of
+feeds × days × hours, so memory is linear in items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.estimate.estimator import DAY, Bools, Floats
+from headwater.lab.traces.trace import Trace
+
+HOURS = 24
+# Items per day; the thesis speaks of below 1, 1–10, above 10 and above 48.
+CLASS_EDGES = (1.0, 5.0, 10.0, 24.0, 48.0)
+CLASS_NAMES = ("< 1", "1–5", "5–10", "10–24", "24–48", "≥ 48")
+
+
+class DayShape(IntEnum):
+    """The three forms a day of publications can have."""
+
+    PEAKS = 0
+    UNIFORM = 1
+    WAVES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyCounts:
+    """Counts of every feed by hour of the day: `total[f, h]`, and the sum of squares over days, for the deviation."""
+
+    days: int
+    total: Floats
+    squares: Floats
+
+    @property
+    def mean(self) -> Floats:
+        return self.total / self.days
+
+    @property
+    def sd(self) -> Floats:
+        return np.sqrt(np.maximum(self.squares / self.days - self.mean**2, 0.0))
+
+
+def count_days(trace: Trace) -> int:
+    """Days of the calendar that the trace touches."""
+    return int(trace.end // DAY - trace.start // DAY) + 1
+
+
+def count_by_hour(trace: Trace) -> HourlyCounts:
+    """Count items by feed, day and hour, keeping only what is not zero."""
+    days = count_days(trace)
+    hour = ((trace.times - trace.start // DAY * DAY) // 3600.0).astype(np.int64)
+    cells, counts = np.unique(trace.item_feeds().astype(np.int64) * (days * HOURS) + hour, return_counts=True)
+    feed, hour_of_day = cells // (days * HOURS), cells % HOURS
+    total, squares = np.zeros((2, trace.feeds, HOURS))
+    np.add.at(total, (feed, hour_of_day), counts)
+    np.add.at(squares, (feed, hour_of_day), counts.astype(float) ** 2)
+    return HourlyCounts(days, total, squares)
+
+
+def daily_rates(trace: Trace) -> Floats:
+    """Items per day of each feed over the whole trace."""
+    return trace.counts / max(trace.days, 1.0 / HOURS)
+
+
+def classify_rates(per_day: Floats) -> NDArray[np.int64]:
+    """The activity class of each feed: its place in `CLASS_NAMES`.
+
+    >>> classify_rates(np.array([0.5, 1.0, 30.0])).tolist()
+    [0, 1, 4]
+    """
+    return np.searchsorted(CLASS_EDGES, per_day, side="right")
+
+
+def measure_variation(counts: HourlyCounts) -> Floats:
+    """CV = 1/24 · Σ σᵢ/μᵢ over the hours with μᵢ ≠ 0 (thesis 6.3): small for feeds that repeat their day."""
+    mean, sd = counts.mean, counts.sd
+    ratio = np.divide(sd, mean, out=np.zeros_like(sd), where=mean > 0)
+    return np.asarray(ratio.sum(1) / HOURS)
+
+
+def classify_shapes(slots: Floats, high: float = 1.5, low: float = 0.5, share: float = 1.0) -> NDArray[np.int64]:
+    """Algorithm 6.1 on rows of slot rates: peaks if every slot is ≥ ε₁ or < ε₂ times the mean, uniform if none is.
+
+    With `share` below 1 that share of the slots is enough (the thesis' 80 % variant); what is neither is waves.
+
+    >>> classify_shapes(np.array([[4.0, 0, 4, 0], [1, 1, 1, 1], [0, 1, 2, 1]])).tolist()
+    [0, 1, 2]
+    """
+    average = slots.mean(1, keepdims=True)
+    outside = ((slots >= high * average) | (slots < low * average)).sum(1)
+    count = slots.shape[1]
+    enough = share * count - 1e-9
+    peaks: Bools = outside >= enough
+    uniform: Bools = (count - outside) >= enough
+    return np.where(peaks, DayShape.PEAKS, np.where(uniform, DayShape.UNIFORM, DayShape.WAVES)).astype(np.int64)

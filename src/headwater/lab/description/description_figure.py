@@ -1,0 +1,101 @@
+"""The description of a trace as one figure: classes, shapes, rates and habits above, typical days below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwater.lab.description import publication_habits
+from headwater.lab.description.activity import CLASS_NAMES, DayShape
+from headwater.lab.description.description import TraceDescription
+from headwater.lab.figures import COLOURS, create_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HATCHES = ("//", "", "..")
+
+
+def draw_description(found: TraceDescription, title: str) -> Figure:
+    figure, (cover,) = create_figure(width=15, height=10)
+    cover.remove()
+    figure.suptitle(f"{title}: {found.feeds:,} feeds, {found.items:,} items in {found.days:,.0f} days")
+    grid = figure.add_gridspec(3, 12, height_ratios=(1.5, 1, 1))
+    _draw_activity(figure.add_subplot(grid[0, 0:3]), found)
+    draw_shapes(figure.add_subplot(grid[0, 3:6]), found.count_shapes(found.shapes))
+    _draw_power_law(figure.add_subplot(grid[0, 6:9]), found)
+    _draw_habits(figure.add_subplot(grid[0, 9:12]), found)
+    if found.clusters is not None:
+        sizes = found.clusters.sizes
+        for place, centre in enumerate(found.clusters.centres):
+            column = 2 * (place % 6)
+            axis = figure.add_subplot(grid[1 + place // 6, column : column + 2])
+            _draw_pattern(axis, centre, int(sizes[place]), int(sizes.sum()), first=place % 6 == 0)
+    return figure
+
+
+def _draw_activity(axis: Any, found: TraceDescription) -> None:
+    sizes = np.bincount(found.classes, minlength=len(CLASS_NAMES)) / found.feeds * 100
+    axis.bar(CLASS_NAMES, sizes, color=COLOURS[0])
+    axis.set_xlabel("items per feed and day")
+    axis.set_ylabel("feeds (%)")
+    axis.tick_params(axis="x", labelsize=8)
+    axis.set_title(f"{sizes[0]:.0f} % publish less than daily", fontsize=10)
+
+
+def draw_shapes(axis: Any, by_class: dict[str, dict[str, int]], *, legend: bool = True) -> None:
+    """Stacked shares of the three shapes in every activity class, as the thesis' figures 6.6 and 6.7."""
+    below = np.zeros(len(CLASS_NAMES))
+    totals = np.array([max(sum(by_class[name].values()), 1) for name in CLASS_NAMES])
+    for shape in DayShape:
+        label = shape.name.lower()
+        height = np.array([by_class[name][label] for name in CLASS_NAMES]) / totals * 100
+        colour = COLOURS[int(shape)]
+        axis.bar(CLASS_NAMES, height, bottom=below, label=label, color=colour, hatch=HATCHES[shape], edgecolor="white")
+        below += height
+    axis.set_xlabel("items per feed and day")
+    axis.set_ylabel("feeds of the class (%)")
+    axis.set_title("Daily shapes per activity class", fontsize=10)
+    axis.set_ylim(0, 114)  # room for the legend above the bars, the same with and without one
+    axis.set_yticks(range(0, 101, 20))
+    if legend:
+        axis.legend(fontsize=8, loc="upper center", ncols=3, frameon=False)
+    axis.tick_params(axis="x", labelsize=8)
+
+
+def _draw_power_law(axis: Any, found: TraceDescription) -> None:
+    counts = np.round(found.per_day * found.days).astype(int)
+    values, often = np.unique(counts[counts > 0], return_counts=True)
+    axis.loglog(values, often, ".", color=COLOURS[0], markersize=4)
+    axis.set_xlabel("items of a feed")
+    axis.set_ylabel("feeds with that many")
+    if found.law is None:
+        axis.set_title("Too few feeds for a power law", fontsize=10)
+        return
+    x = np.array([values[0], values[-1]], dtype=float)
+    axis.loglog(x, found.law.scale * x**found.law.line, color=COLOURS[1], label=f"line, slope {found.law.line:.2f}")
+    axis.set_ylim(0.7, None)
+    axis.set_title(f"Power law x^−{found.law.likelihood:.2f} by likelihood", fontsize=10)
+    axis.legend(fontsize=8)
+
+
+def _draw_habits(axis: Any, found: TraceDescription) -> None:
+    sizes = np.bincount(found.habits, minlength=len(publication_habits.HABITS)) / found.feeds * 100
+    axis.barh(publication_habits.HABITS, sizes, color=COLOURS[2])
+    axis.invert_yaxis()
+    axis.set_xlabel("feeds (%)")
+    axis.set_title(f"Most feeds are {publication_habits.HABITS[int(sizes.argmax())]}", fontsize=10)
+
+
+def _draw_pattern(axis: Any, centre: Any, size: int, total: int, *, first: bool) -> None:
+    axis.step(np.arange(25), np.append(centre, centre[-1]) * 100, where="post", color=COLOURS[0], linewidth=1.2)
+    axis.set_xticks((0, 6, 12, 18, 24))
+    axis.set_xlim(0, 24)
+    axis.set_ylim(0, None)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_title(f"{size:,} feeds ({size / total:.0%})", fontsize=9)
+    axis.set_xlabel("hour (UTC)", fontsize=8)
+    axis.tick_params(labelsize=8)
+    if first:
+        axis.set_ylabel("items per hour (%)", fontsize=8)

@@ -1,0 +1,1 @@
+"""Simulators and their measures: cycles, lossless polling, replay, bounds."""

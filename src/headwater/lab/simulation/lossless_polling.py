@@ -1,0 +1,183 @@
+"""Polling without loss: strategies that plan or rank, feeds whose documents show everything, exact delays.
+
+Sia & Cho and advaRSS count delays and pending items only; their feeds never push an item out. Then the delay of a whole
+refresh is a difference of running sums of the items' times, so a run costs as much as its refreshes, not its items.
+A strategy first learns from a history of given length; then every feed is polled once at a random moment of one day, so
+that no schedule begins in step with the clock; measuring starts after that day.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.errors import TraceError
+from headwater.estimate.estimator import DAY, Floats, Ragged, Rows
+from headwater.lab.traces.trace import Trace
+from headwater.schedule.strategies.resource_allocation import AllocationStrategy
+from headwater.schedule.strategy import Budget, Observed, Strategy, Table
+
+
+@dataclass(frozen=True, slots=True)
+class PollingScores:
+    """What a run without loss measured. Delays are in seconds; an item that still waits at the end has the age it
+    reached. `pending` and `fullest` are the items waiting in all feeds and in the fullest one, at every full hour."""
+
+    requests: int
+    items: int
+    mean_delay: float
+    sd_delay: float
+    max_delay: float
+    pending: Floats
+    fullest: Floats
+
+    @property
+    def polls_per_item(self) -> float:
+        return self.requests / max(self.items, 1)
+
+
+def simulate_polling(
+    strategy: Strategy,
+    trace: Trace,
+    per_day: float,
+    learn_days: float,
+    rng: np.random.Generator,
+    tick: float = 1800.0,
+    begin: float | None = None,
+    end: float | None = None,
+) -> PollingScores:
+    """Let a strategy poll a trace, `per_day` times per feed and day on average, after `learn_days` of history.
+
+    Ranking strategies get an even share of the budget at every tick; strategies that plan a day of their own
+    (`Allocating`) may refresh whatever they planned, because their plan already keeps the budget.
+    """
+    begin = trace.start + learn_days * DAY if begin is None else begin
+    end = trace.end if end is None else end
+    if begin + DAY >= end:
+        raise TraceError(
+            f"The trace has {trace.days:.1f} days; {learn_days:g} of learning and one to begin leave nothing to "
+            "measure. Use fewer --warmup-days or a longer trace."
+        )
+    feeds = trace.feeds
+    state = _PollingRun(trace, begin)
+    strategy.resize(feeds)
+    state.teach_history(strategy, begin - learn_days * DAY, begin)
+    first = begin + np.floor(rng.random(feeds) * DAY / tick) * tick
+    rate = per_day * feeds / DAY
+    plans = isinstance(strategy, AllocationStrategy)
+    started = np.zeros(feeds, dtype=bool)
+    owed = 0.0
+    hour = begin + DAY
+    for now in np.arange(begin, end, tick).tolist():
+        measured = now >= begin + DAY
+        while measured and hour <= now:
+            state.sample_pending(hour)
+            hour += 3600.0
+        if not started.all():
+            rows = np.flatnonzero(~started & (first <= now))
+            state.refresh_feeds(strategy, rows, now, measured)
+            started[rows] = True
+        owed += rate * tick
+        allowed = feeds if plans else int(owed)
+        owed -= int(owed)
+        rows = strategy.choose(state.table, now, Budget(allowed, rate), started).rows
+        state.refresh_feeds(strategy, rows, now, measured)
+    return state.score(begin + DAY, end)
+
+
+class _PollingRun:
+    """Running sums of every feed's times, and how far each has been read."""
+
+    def __init__(self, trace: Trace, begin: float) -> None:
+        self.trace, self.origin = trace, begin
+        # All feeds on one rising axis, so that one search answers for all of them.
+        self._span = trace.end - trace.start + 10 * DAY
+        self._keys = trace.item_feeds() * self._span + (trace.times - trace.start)
+        relative = trace.times - begin
+        self.sums = np.concatenate([[0.0], np.cumsum(relative)])
+        self.squares = np.concatenate([[0.0], np.cumsum(relative**2)])
+        self.table = Table.of(trace.feeds, 1e9)
+        self.read = self.count_published(begin)
+        self.requests = 0
+        self.delay = self.delay_squared = self.longest = 0.0
+        self.count = 0
+        self.pending: list[float] = []
+        self.fullest: list[float] = []
+
+    def count_published(self, when: float, rows: Rows | None = None) -> Rows:
+        """How far each feed's items reach at `when`, as positions in the trace."""
+        rows = np.arange(self.trace.feeds) if rows is None else rows
+        offset = min(max(when - self.trace.start, -DAY), self._span - DAY)
+        found: Rows = np.searchsorted(self._keys, rows * self._span + offset, side="right")
+        return np.clip(found, self.trace.offsets[rows], self.trace.offsets[rows + 1])
+
+    def teach_history(self, strategy: Strategy, start: float, end: float) -> None:
+        """Everything published in [start, end], told as one refresh of every feed."""
+        rows = np.arange(self.trace.feeds)
+        first, last = self.count_published(start), self.count_published(end)
+        self.read = first
+        self.table.last[:] = start
+        strategy.observe(self.table, self._observe(rows, last, end))
+        self.read = last
+        self.table.last[:] = end
+
+    def refresh_feeds(self, strategy: Strategy, rows: Rows, now: float, measured: bool) -> None:
+        if not len(rows):
+            return
+        upto = self.count_published(now, rows)
+        if measured:
+            self.requests += len(rows)
+        self._add_delays(rows, upto, now, self.origin + DAY)
+        strategy.observe(self.table, self._observe(rows, upto, now))
+        self.read[rows] = upto
+        self.table.last[rows] = now
+
+    def _add_delays(self, rows: Rows, upto: Rows, now: float, since: float) -> None:
+        """Add the delays of the items read now that were published after `since`."""
+        start = np.maximum(self.read[rows], self.count_published(since, rows))
+        some = upto > start
+        start, upto = start[some], upto[some]
+        number = upto - start
+        at = now - self.origin
+        total = self.sums[upto] - self.sums[start]
+        self.count += int(number.sum())
+        self.delay += float((number * at - total).sum())
+        squares = self.squares[upto] - self.squares[start]
+        self.delay_squared += float((number * at * at - 2 * at * total + squares).sum())
+        if len(start):
+            self.longest = max(self.longest, float(now - self.trace.times[start].min()))
+
+    def _observe(self, rows: Rows, upto: Rows, now: float) -> Observed:
+        number = upto - self.read[rows]
+        offsets = np.concatenate([[0], np.cumsum(number)]).astype(np.intp)
+        items = np.repeat(self.read[rows] - offsets[:-1], number) + np.arange(offsets[-1])
+        return Observed(
+            rows=rows,
+            start=self.table.last[rows],
+            end=np.full(len(rows), now),
+            new=number.astype(float),
+            window=np.full(len(rows), 1e9),
+            saturated=np.zeros(len(rows), dtype=bool),
+            published=Ragged(offsets, self.trace.times[items]),
+        )
+
+    def sample_pending(self, when: float) -> None:
+        waiting = self.count_published(when) - self.read
+        self.pending.append(float(waiting.sum()))
+        self.fullest.append(float(waiting.max()))
+
+    def score(self, since: float, end: float) -> PollingScores:
+        everyone = np.arange(self.trace.feeds)
+        self._add_delays(everyone, self.count_published(end), end, since)
+        mean = self.delay / max(self.count, 1)
+        variance = max(self.delay_squared / max(self.count, 1) - mean**2, 0.0)
+        return PollingScores(
+            requests=self.requests,
+            items=self.count,
+            mean_delay=mean,
+            sd_delay=float(np.sqrt(variance)),
+            max_delay=self.longest,
+            pending=np.array(self.pending),
+            fullest=np.array(self.fullest),
+        )

@@ -1,0 +1,132 @@
+"""Traces: who published what when, read from Parquet or CSV into flat arrays the lab can replay.
+
+A trace has the columns `source`, `published_at`, and perhaps `title` and `categories` (`trace_files`). Items of one
+source must be in order of time. In memory a trace is two arrays: all times, source by source, and where each begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import TraceError
+from headwater.estimate.estimator import DAY, Bools, Floats, Rows
+from headwater.lab.traces.trace_files import encode_sources, parse_times, read_columns, read_strings
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Items of several sources: source k published at `times[offsets[k]:offsets[k + 1]]`, ascending.
+
+    `windows` are the sizes of the sources' documents where they differ from the protocol's, and `dated` says which
+    sources tell their dates; both come from synthetic worlds, files know neither.
+    """
+
+    names: tuple[str, ...]
+    offsets: Rows
+    times: Floats
+    titles: tuple[str | None, ...] | None = field(default=None, repr=False)
+    categories: tuple[str, ...] | None = field(default=None, repr=False)
+    windows: NDArray[np.int64] | None = field(default=None, repr=False)
+    dated: Bools | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not len(self.times):
+            raise TraceError("The trace has no items; give one with at least one row.")
+
+    @property
+    def feeds(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def counts(self) -> Rows:
+        return np.diff(self.offsets)
+
+    @property
+    def start(self) -> float:
+        return float(self.times.min())
+
+    @property
+    def end(self) -> float:
+        return float(self.times.max())
+
+    @property
+    def days(self) -> float:
+        return (self.end - self.start) / DAY
+
+    def item_feeds(self) -> Rows:
+        """The feed of each item."""
+        return np.repeat(np.arange(self.feeds), self.counts)
+
+    def feed_times(self, feed: int) -> Floats:
+        return self.times[self.offsets[feed] : self.offsets[feed + 1]]
+
+    def select_feeds(self, feeds: Rows) -> Trace:
+        """The same trace with only these feeds, in this order."""
+        counts = self.counts[feeds]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        items = np.repeat(self.offsets[feeds] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return Trace(
+            tuple(self.names[k] for k in feeds),
+            offsets,
+            self.times[items],
+            None if self.titles is None else tuple(self.titles[k] for k in items),
+            None if self.categories is None else tuple(self.categories[k] for k in items),
+            None if self.windows is None else self.windows[feeds],
+            None if self.dated is None else self.dated[feeds],
+        )
+
+    def select_period(self, start: float, end: float) -> Trace:
+        """Only the items published in [start, end); feeds without any stay, empty."""
+        keep = np.flatnonzero((self.times >= start) & (self.times < end))
+        counts = np.bincount(self.item_feeds()[keep], minlength=self.feeds)
+        return Trace(
+            self.names,
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
+            self.times[keep],
+            None if self.titles is None else tuple(self.titles[k] for k in keep),
+            None if self.categories is None else tuple(self.categories[k] for k in keep),
+            self.windows,
+            self.dated,
+        )
+
+    @classmethod
+    def from_lists(cls, sources: list[list[float]]) -> Trace:
+        """A small trace from lists of times.
+
+        >>> Trace.from_lists([[0.0, 5.0], [], [2.0]]).counts.tolist()
+        [2, 0, 1]
+        """
+        offsets = np.concatenate([[0], np.cumsum([len(times) for times in sources])]).astype(np.intp)
+        times = np.array([t for times in sources for t in times], dtype=np.float64)
+        return cls(tuple(f"feed {k}" for k in range(len(sources))), offsets, times)
+
+
+def load_trace(path: str | Path, text: bool = False) -> Trace:
+    """Read a Parquet or CSV file; `text` keeps titles and categories. What `headwater export` wrote is sorted here."""
+    path = Path(path)
+    table, exported = read_columns(path, text)
+    times = parse_times(table["published_at"], path.name)
+    codes, names = encode_sources(table["source"], path.name)
+    order = np.lexsort((times, codes)) if exported else np.argsort(codes, kind="stable")
+    codes, times = codes[order], times[order]
+    _check_order(codes, times, order, names, path.name)
+    counts = np.bincount(codes, minlength=len(names))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+    return Trace(
+        names, offsets, times, read_strings(table, "title", order, None), read_strings(table, "categories", order, "")
+    )
+
+
+def _check_order(codes: Any, times: Floats, order: Any, names: tuple[str, ...], name: str) -> None:
+    back = np.flatnonzero((np.diff(codes) == 0) & (np.diff(times) < 0))
+    if len(back):
+        k = int(back[0]) + 1
+        raise TraceError(
+            f"The trace {name} is not sorted: row {int(order[k]) + 1} of “{names[codes[k]]}” is earlier than the "
+            "row of the same source before it; sort the file by published_at."
+        )

@@ -1,0 +1,347 @@
+"""What grammar cannot see: variables and where they may stand, names, cycles, quotas, conditions nobody can meet."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from headwater.language.ast import (
+    And,
+    Condition,
+    Contains,
+    CreateFeed,
+    DropFeed,
+    Equals,
+    FeedName,
+    Matches,
+    Not,
+    Or,
+    Position,
+    Query,
+    RegisterFeed,
+    Scoped,
+    SourceIs,
+    Statement,
+    TaggedSources,
+)
+from headwater.language.contradictions import is_contradiction
+from headwater.language.diagnostics import Diagnostics, did_you_mean
+from headwater.language.normal_form import (
+    list_conditions,
+    list_join_sources,
+    list_read_feeds,
+    list_sources,
+    walk_branches,
+    walk_condition,
+)
+from headwater.language.parsing.cursor import MAX_NESTING
+
+MAX_ATOMS = 512
+MAX_BRANCHES = 10_000
+MAX_REGEXES = 20
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The feeds that exist: sources by name with their address, query feeds by name with their query, and all tags.
+
+    Using the same catalogue for many scripts costs its size once.
+    """
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    queries: Mapping[str, Query] = field(default_factory=dict)
+    tags: frozenset[str] = frozenset()
+
+    @cached_property
+    def source_names(self) -> dict[str, str]:
+        """The names of the sources by their folded form."""
+        return {name.casefold(): name for name in self.sources}
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """All names by their folded form."""
+        return {**self.source_names, **{name.casefold(): name for name in self.queries}}
+
+    @cached_property
+    def definitions(self) -> dict[str, Query]:
+        return {name.casefold(): query for name, query in self.queries.items()}
+
+    @cached_property
+    def folded_tags(self) -> frozenset[str]:
+        return frozenset(tag.casefold() for tag in self.tags)
+
+
+class _ContainsAll:
+    """Has everything in it."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY: Container[str] = _ContainsAll()  # for `replacing`: whatever query feed there is
+
+
+class Checker:
+    """Follows a script statement by statement, so that each sees the names made before it.
+
+    Query feeds of `replacing`, by folded name, are replaced by a plain CREATE, once: a second one in the same script is
+    a mistake all the same.
+    """
+
+    def __init__(self, report: Diagnostics, catalogue: Catalogue | None, replacing: Container[str] = ()) -> None:
+        self._diagnostics = report
+        self._replacing = replacing
+        self._created_names: set[str] = set()  # by this script
+        self._is_catalogue_complete = catalogue is not None  # whether a name that we do not know is unknown
+        known = catalogue or Catalogue()
+        # what the script makes, in front of what there is
+        self._sources = ChainMap({}, known.source_names)
+        self._names = ChainMap({}, known.names)
+        self._queries = ChainMap({}, known.definitions)
+        self._tags = set(known.folded_tags)
+        self._created_later: dict[str, Position] = {}
+
+    def note_created_names(self, statements: list[Statement]) -> None:
+        """Remember what is created where: using it before is the likeliest reason for an unknown name."""
+        for statement in statements:
+            if isinstance(statement, CreateFeed | RegisterFeed) and not getattr(statement, "replace", False):
+                self._created_later.setdefault(statement.name.key, statement.name.pos)
+
+    def check_statement(self, statement: Statement, clean: bool) -> None:
+        """Check the statement and take its name in; of one that is not clean only the name is of use."""
+        match statement:
+            case CreateFeed():
+                self._check_create(statement, clean)
+            case RegisterFeed():
+                self._add_name(statement.name, replacing=False)
+                self._sources[statement.name.key] = statement.name.name
+                self._tags.update(tag.casefold() for tag in statement.tags)
+            case DropFeed():
+                self._check_drop(statement)
+
+    # statements
+
+    def _check_create(self, statement: CreateFeed, clean: bool) -> None:
+        key = statement.name.key
+        self._add_name(statement.name, statement.replace or (key in self._replacing and key not in self._created_names))
+        known = self._diagnostics.error_count
+        if clean:
+            check_variables(statement.query, self._diagnostics)
+            check_quotas(statement.query, self._diagnostics)
+            if self._diagnostics.error_count == known:
+                self._check_references(statement)
+                self._warn_if_empty(statement.query)
+        # A definition with mistakes leaves the one before in force, or none: it must not close a cycle for others.
+        sound = clean and self._diagnostics.error_count == known
+        self._queries.setdefault(statement.name.key, Query(()))
+        if sound:
+            self._queries[statement.name.key] = statement.query
+
+    def _add_name(self, name: FeedName, replacing: bool) -> None:
+        key = name.key
+        if key in self._sources and key in self._names:
+            self._diagnostics.add_error(
+                name.pos, f"feed {self._names[key]} is a registered source", "choose another name"
+            )
+        elif key in self._names and not replacing:
+            hint = f"CREATE OR REPLACE FEED {self._names[key]} AS … changes it"
+            self._diagnostics.add_error(name.pos, f"feed {self._names[key]} exists already", hint)
+        self._created_names.add(key)
+        self._names.setdefault(key, name.name)
+        self._created_later.pop(key, None)
+
+    def _check_drop(self, statement: DropFeed) -> None:
+        key = statement.name.key
+        if not self._check_known(statement.name):
+            return
+        users = self._list_readers(key)
+        if users and not statement.cascade:
+            listed = ", ".join(self._names.get(user, user) for user in users)
+            hint = f"DROP FEED {statement.name.name} CASCADE drops them too"
+            self._diagnostics.add_error(statement.name.pos, f"feed {statement.name.name} is used by {listed}", hint)
+        gone = {key, *(users if statement.cascade else ())}
+        self._created_names -= gone
+        self._names = _remove_names(self._names, gone)
+        self._queries = _remove_names(self._queries, gone)
+        self._sources = _remove_names(self._sources, gone)
+
+    def _list_readers(self, key: str) -> list[str]:
+        """Query feeds that read this one, directly or through others."""
+        readers: dict[str, list[str]] = {}
+        for name, query in self._queries.items():
+            for read in list_read_feeds(query):
+                readers.setdefault(read.key, []).append(name)
+        found = {key: None}
+        todo = [key]
+        while todo:
+            new = [name for name in readers.get(todo.pop(), ()) if name not in found]
+            found |= dict.fromkeys(new)
+            todo += new
+        return list(found)[1:]
+
+    # names
+
+    def _check_known(self, name: FeedName) -> bool:
+        key = name.key
+        if key in self._names:
+            return True
+        if key in self._created_later:
+            line, column = self._created_later[key]
+            self._diagnostics.add_error(
+                name.pos, f"unknown feed {name.name}", f"it is made later, at {line}:{column}; move it up"
+            )
+            return False
+        if self._is_catalogue_complete:
+            hint = did_you_mean(
+                name.name, self._names.values(), 'REGISTER FEED "http://…" AS name makes a source known'
+            )
+            self._diagnostics.add_error(name.pos, f"unknown feed {name.name}", hint)
+            return False
+        return True
+
+    def _check_references(self, statement: CreateFeed) -> None:
+        key, query, known = statement.name.key, statement.query, self._diagnostics.error_count
+        for name in list_read_feeds(query):
+            if name.key == key or self._check_known(name):
+                path = self._find_read_path(name.key, key)
+                if path is not None:
+                    shown = " → ".join(self._names.get(step, step) for step in (key, *path))
+                    self._diagnostics.add_error(name.pos, f"feed {statement.name.name} would read itself: {shown}")
+        if self._diagnostics.error_count == known and self._count_layers(query, {}) > MAX_NESTING:
+            self._diagnostics.add_error(
+                statement.name.pos,
+                f"feeds are layered deeper than {MAX_NESTING} levels",
+                "read the lower feeds directly",
+            )
+        for pred in list_conditions(query):
+            for part in walk_condition(pred):
+                if isinstance(part, SourceIs):
+                    self._check_sources(part)
+        for branch in walk_branches(query):
+            source = branch.source
+            if (
+                isinstance(source, TaggedSources)
+                and self._is_catalogue_complete
+                and source.tag.casefold() not in self._tags
+            ):
+                hint = did_you_mean(source.tag, self._tags, "feeds that get it later take part from then on")
+                self._diagnostics.add_warning(source.pos, f"no feed has the tag “{source.tag}” yet", hint)
+
+    def _find_read_path(self, start: str, goal: str) -> list[str] | None:
+        """How `start` reads `goal`, from the first to the second; None if it does not."""
+        todo, seen = [[start]], {start}
+        while todo:
+            path = todo.pop(0)
+            if path[-1] == goal:
+                return path
+            query = self._queries.get(path[-1])
+            for name in list_read_feeds(query) if query is not None else ():
+                if name.key not in seen or name.key == goal:
+                    seen.add(name.key)
+                    todo.append([*path, name.key])
+        return None
+
+    def _count_layers(self, query: Query, known: dict[str, int]) -> int:
+        depths = [0]
+        for name in list_read_feeds(query):
+            inner = self._queries.get(name.key)
+            if inner is not None:
+                if name.key not in known:
+                    known[name.key] = 0  # a cycle in the catalogue would not end
+                    known[name.key] = 1 + self._count_layers(inner, known)
+                depths.append(known[name.key])
+        return max(depths)
+
+    def _check_sources(self, part: SourceIs) -> None:
+        for source in part.sources:
+            if isinstance(source, FeedName) and self._check_known(source) and source.key in self._queries:
+                hint = f"give it a variable where it is read: {source.name} AS $v, then WHERE $v[…]"
+                self._diagnostics.add_error(
+                    source.pos, f"SOURCE is a source feed, and {source.name} is a query feed", hint
+                )
+
+    def _warn_if_empty(self, query: Query) -> None:
+        """Warn where no item can ever come out; an empty feed is valid, but nobody wants one."""
+        for leaf in (*list_sources(query), *(leaf for join in query.joins for leaf in list_join_sources(query, join))):
+            if is_contradiction(leaf.condition):
+                at = query.where.pos if query.where is not None else getattr(leaf.condition, "pos", query.pos)
+                self._diagnostics.add_warning(at, "no item can meet this condition", "the feed will stay empty there")
+
+
+Value = TypeVar("Value")
+
+
+def _remove_names(names: ChainMap[str, Value], gone: set[str]) -> ChainMap[str, Value]:
+    kept = {key: value for key, value in names.items() if key not in gone}
+    return ChainMap({}, kept)
+
+
+def check_variables(query: Query, report: Diagnostics) -> None:
+    """Each variable declared once; each used one declared; $v[…] only as a top-level part of WHERE."""
+    known: dict[str, Position] = {}
+    for branch in walk_branches(query):
+        if branch.var is not None:
+            if branch.var in known:
+                report.add_error(branch.pos, f"variable ${branch.var} is declared twice", "give each source its own")
+            known[branch.var] = branch.pos
+        for part in walk_condition(branch.filter) if branch.filter is not None else ():
+            if isinstance(part, Scoped):
+                report.add_error(
+                    part.pos, f"${part.var}[…] stands inside the filter of a source", "it belongs into WHERE"
+                )
+    if query.where is None:
+        return
+    tops = query.where.parts if isinstance(query.where, And) else (query.where,)
+    for top in tops:
+        inner = _find_scoped(top.part if isinstance(top, Scoped) else top)
+        if isinstance(top, Scoped) and inner is not None:
+            report.add_error(
+                inner.pos, f"${inner.var}[…] stands inside ${top.var}[…]", "put them side by side, joined with AND"
+            )
+        elif inner is not None:
+            report.add_error(
+                inner.pos,
+                f"${inner.var}[…] is under OR or NOT",
+                "filters on different sources are joined with AND (each one restricts only its own source);"
+                " put the OR inside the brackets",
+            )
+        if isinstance(top, Scoped) and top.var not in known:
+            listed = ", ".join(f"${name}" for name in known)
+            note = f"known here: {listed}" if known else "no source has a variable"
+            hint = f'declare it after its source: "http://…" AS ${top.var}'
+            report.add_error(top.pos, f"unknown variable ${top.var}", hint, note)
+
+
+def _find_scoped(pred: Condition) -> Scoped | None:
+    return next((part for part in walk_condition(pred) if isinstance(part, Scoped)), None)
+
+
+def check_quotas(query: Query, report: Diagnostics) -> None:
+    regexes = 0
+    for pred in list_conditions(query):
+        atoms = sum(map(_count_atoms, walk_condition(pred)))
+        regexes += sum(isinstance(part, Matches) for part in walk_condition(pred))
+        if atoms > MAX_ATOMS:
+            hint = "split it over several feeds, which can be the sources of one"
+            report.add_error(pred.pos, f"the condition has {atoms:,} parts; at most {MAX_ATOMS} are allowed", hint)
+    if regexes > MAX_REGEXES:
+        hint = "join some with | inside one pattern"
+        report.add_error(
+            query.pos, f"the query has {regexes} regular expressions; at most {MAX_REGEXES} are allowed", hint
+        )
+    count = sum(1 for _ in walk_branches(query))
+    if count > MAX_BRANCHES:
+        hint = 'give the feeds a tag and read TAG "…"'
+        report.add_error(query.pos, f"the query has {count:,} sources; at most {MAX_BRANCHES:,} are allowed", hint)
+
+
+def _count_atoms(part: Condition) -> int:
+    """Every value of a list is compared on its own, so it counts on its own."""
+    if isinstance(part, Contains | Equals):
+        return len(part.values)
+    if isinstance(part, SourceIs):
+        return len(part.sources)
+    return 0 if isinstance(part, And | Or | Not | Scoped) else 1

@@ -1,0 +1,63 @@
+"""Colours for an editor: which characters of a script are keywords, fields, strings and so on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.language.ast import Field
+from headwater.language.diagnostics import Diagnostics
+from headwater.language.parsing.lexer import KEYWORDS, Token, TokenKind, tokenize_script
+
+_TOKEN_SPAN_KINDS = {
+    TokenKind.VAR: "variable",
+    TokenKind.STRING: "string",
+    TokenKind.REGEX: "regex",
+    TokenKind.NUMBER: "number",
+    TokenKind.SIGN: "operator",
+    TokenKind.JUNK: "error",
+    TokenKind.COMMENT: "comment",
+}
+_CONNECTIVES = frozenset({"AND", "OR", "NOT"})
+_FIELDS = frozenset(map(str, Field))
+SPAN_KINDS = ("keyword", "connective", "field", "name", *_TOKEN_SPAN_KINDS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightSpan:
+    """Characters `start` up to `end` of the text, and what they are: one of `KINDS`."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def highlight_script(text: str) -> list[HighlightSpan]:
+    """The spans of a text, in order and apart; what lies between them is white space or wrong.
+
+    Works on any text, finished or not: what the lexer had to guess at is marked as an error.
+
+    >>> [(span.kind, "DROP FEED a"[span.start : span.end]) for span in highlight_script("DROP FEED a")]
+    [('keyword', 'DROP'), ('keyword', 'FEED'), ('name', 'a')]
+    """
+    report = Diagnostics(text)
+    return [_make_span(token) for token in tokenize_script(text, report) if token.kind is not TokenKind.END]
+
+
+def _make_span(token: Token) -> HighlightSpan:
+    return HighlightSpan(token.offset, token.end, _classify_token(token))
+
+
+def _classify_token(token: Token) -> str:
+    if token.kind is TokenKind.STRING and not (
+        len(token.text) > 1 and token.text[0] in "\"'" and token.text[-1] in "\"'"
+    ):
+        return "error"  # typographic quotes, or not closed
+    if token.kind is not TokenKind.WORD:
+        return "error" if token.kind is TokenKind.SIGN and token.text != token.value else _TOKEN_SPAN_KINDS[token.kind]
+    if token.value not in KEYWORDS:
+        return "name"
+    if token.text.upper() != token.value:
+        return "error"  # && and its like
+    if token.value in _CONNECTIVES:
+        return "connective"
+    return "field" if token.value in _FIELDS else "keyword"

@@ -1,0 +1,329 @@
+"""Tokens to statements, by descent. After a mistake the statement is left where its next part begins, and so on."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from headwater.language.ast import (
+    AllSources,
+    Branch,
+    Condition,
+    CreateFeed,
+    DropFeed,
+    FeedAddress,
+    FeedName,
+    Join,
+    JoinKind,
+    Query,
+    RegisterFeed,
+    Source,
+    SourceGroup,
+    Statement,
+    TaggedSources,
+)
+from headwater.language.diagnostics import Diagnostics
+from headwater.language.parsing.clauses import parse_clauses
+from headwater.language.parsing.conditions import (
+    hint_reserved_word,
+    is_feed_address,
+    parse_condition,
+    parse_similarity,
+    parse_strings,
+    parse_window,
+    report_bad_address,
+)
+from headwater.language.parsing.cursor import CLAUSE_KEYWORDS, JOIN_KEYWORDS, STATEMENT_KEYWORDS, Cursor, ParseError
+from headwater.language.parsing.lexer import KEYWORDS, Token, TokenKind, tokenize_script
+
+_QUERY_HINT = 'a query starts with RETURN and its sources: RETURN "http://…" | otherfeed WHERE …'
+_NAME_HINT = "a name is a letter followed by letters, digits, _ or -"
+_EXPECTED_SOURCE = 'a source: an address in quotes, a feed name, TAG "…", ALL or “(”'
+_PART_KEYWORDS = ("WHERE", *JOIN_KEYWORDS, *CLAUSE_KEYWORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedScript:
+    """What was read: each statement with whether it is free of mistakes, and the comments that follow them all.
+
+    Of a broken statement what could be read is there, for the sake of its name.
+    """
+
+    statements: list[tuple[Statement, bool]]
+    comments: tuple[str, ...]
+
+
+def parse_statements(text: str, report: Diagnostics) -> ParsedScript:
+    every = tokenize_script(text, report)
+    comments = deque(token for token in every if token.kind is TokenKind.COMMENT)
+    cursor = Cursor([token for token in every if token.kind is not TokenKind.COMMENT], report)
+    found: list[tuple[Statement, bool]] = []
+    while not cursor.at_end and not report.is_full:
+        if cursor.take_sign(";"):
+            continue
+        start, known = cursor.token, report.error_count
+        statement: Statement | None = None
+        try:
+            statement = _parse_statement(cursor)
+        except ParseError:
+            cursor.skip_to()
+        end = cursor.previous.end
+        cursor.take_sign(";")
+        own = _take_own_comments(comments, cursor, report)
+        if statement is not None:
+            found.append((replace(statement, text=text[start.offset : end], comments=own), report.error_count == known))
+    return ParsedScript(found, tuple(comment.value for comment in comments))
+
+
+def _take_own_comments(comments: deque[Token], cursor: Cursor, report: Diagnostics) -> tuple[str, ...]:
+    """The comments before and inside the statement just read, and the one behind it on its last line."""
+    last_line = report.position_at(cursor.previous.offset).line
+    own: list[str] = []
+    while comments and report.position_at(comments[0].offset).line <= last_line:
+        own.append(comments.popleft().value)
+    return tuple(own)
+
+
+def _parse_statement(cursor: Cursor) -> Statement:
+    start = cursor.position()
+    if cursor.take_keyword("CREATE"):
+        return _parse_create(cursor, start)
+    if cursor.take_keyword("DROP"):
+        cursor.expect_keyword("FEED", cursor.suggest_keyword(["FEED"], "DROP FEED name"))
+        name = _parse_name(cursor)
+        cascade = cursor.take_keyword("RESTRICT", "CASCADE")
+        return _expect_end(cursor, DropFeed(name, cascade is not None and cascade.value == "CASCADE", start))
+    if cursor.take_keyword("REGISTER"):
+        return _parse_register(cursor, start)
+    hint = cursor.suggest_keyword(STATEMENT_KEYWORDS)
+    if cursor.at_keyword("RETURN", "FROM") or cursor.token.text.upper() == "SELECT":
+        hint = "give the query a name: CREATE FEED name AS RETURN …"
+    raise cursor.missing_error("CREATE FEED, DROP FEED or REGISTER FEED", hint)
+
+
+def _expect_end(cursor: Cursor, statement: Statement) -> Statement:
+    if not (cursor.at_end or cursor.at_sign(";")):
+        cursor.report_missing("“;”", "statements end with ;")
+        cursor.skip_to()
+    return statement
+
+
+def _parse_register(cursor: Cursor, start: Any) -> Statement:
+    cursor.expect_keyword("FEED")
+    token = cursor.expect_kind(
+        TokenKind.STRING, "the feed's address in quotes", 'REGISTER FEED "http://…" AS name TAGS ("news")'
+    )
+    if not is_feed_address(token.value):
+        report_bad_address(cursor, token)
+    address = FeedAddress(token.value, cursor.position(token))
+    cursor.expect_keyword("AS", 'REGISTER FEED "http://…" AS name')
+    name = _parse_name(cursor)
+    tags = tuple(tag.value for tag in parse_strings(cursor)) if cursor.take_keyword("TAGS") else ()
+    return _expect_end(cursor, RegisterFeed(address, name, tags, start))
+
+
+def _parse_name(cursor: Cursor) -> FeedName:
+    if cursor.at_kind(TokenKind.WORD) and cursor.token.value not in KEYWORDS:
+        token = cursor.take()
+        if len(token.value) > 100:
+            cursor.report_error(token, "the name has more than 100 characters", "choose a shorter one")
+        if cursor.token.kind is TokenKind.JUNK and cursor.token.offset == token.end:
+            raise cursor.missing_error("a space after the feed name", _NAME_HINT)
+        return FeedName(token.value, cursor.position(token))
+    hint = "a name is written without quotes" if cursor.at_kind(TokenKind.STRING) else _NAME_HINT
+    raise cursor.missing_error("a feed name", hint_reserved_word(cursor, hint))
+
+
+def _parse_create(cursor: Cursor, start: Any) -> Statement:
+    replacing = cursor.take_keyword("OR") is not None
+    if replacing:
+        cursor.expect_keyword("REPLACE", "CREATE OR REPLACE FEED name AS …")
+    cursor.expect_keyword("FEED", "CREATE FEED name AS RETURN …")
+    name = _parse_name(cursor)
+    if not cursor.take_keyword("AS"):
+        cursor.report_missing("AS", f"CREATE FEED {name.name} AS RETURN …")
+        if not cursor.at_keyword("RETURN", "FROM"):
+            raise ParseError
+    return CreateFeed(name, _parse_query(cursor), replacing, start)
+
+
+def _parse_query(cursor: Cursor) -> Query:
+    start = cursor.position()
+    if not cursor.take_keyword("RETURN", "FROM"):
+        cursor.report_missing("RETURN", cursor.suggest_keyword(("RETURN", "FROM"), _QUERY_HINT))
+        if cursor.suggest_keyword(("RETURN", "FROM")):
+            cursor.take()
+        elif not _starts_source(cursor):
+            raise ParseError
+    branches = _parse_union(cursor)
+    joins: list[Join] = []
+    where: Condition | None = None
+    parts: dict[str, Any] = {}
+    try:
+        while cursor.at_keyword(*JOIN_KEYWORDS):
+            joins.append(_parse_join(cursor))
+    except ParseError as mistake:
+        _resume_after_joins(cursor, mistake)
+    if cursor.take_keyword("WHERE"):
+        where = parse_condition(cursor)
+    parts = parse_clauses(cursor)
+    if not (cursor.at_end or cursor.at_sign(";")):
+        _report_leftover(cursor, bool(joins), where is not None, parts)
+        cursor.skip_to()
+    settings = parts.pop("settings", None) or ()
+    return Query(tuple(branches), tuple(joins), where, **parts, settings=settings, pos=start)
+
+
+def _resume_after_joins(cursor: Cursor, mistake: ParseError) -> None:
+    if mistake.lost:
+        raise mistake
+    cursor.skip_to("WHERE", *CLAUSE_KEYWORDS)
+
+
+def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[str, Any]) -> None:
+    """The query could end here and does not."""
+    if cursor.at_statement:
+        cursor.report_missing("“;” before the next statement", "statements end with ;")
+    elif cursor.at_keyword("WHERE", *JOIN_KEYWORDS) and (parts or filtered):
+        keyword = cursor.token.value
+        place = "WHERE is given twice" if keyword == "WHERE" and filtered else f"{keyword} comes too late"
+        cursor.report_error(cursor.token, place, "the order is RETURN … JOIN … WHERE …, then the clauses")
+    elif parts:
+        cursor.report_missing("“;” or a clause", _hint_for_foreign_word(cursor))
+    elif filtered:
+        cursor.report_missing("AND, OR, “;” or a clause", _hint_after_condition(cursor))
+    elif joined:
+        cursor.report_missing("WHERE, JOIN, “;” or a clause", cursor.suggest_keyword(_PART_KEYWORDS))
+    else:
+        hint = "sources are combined with | (union), not with a comma" if cursor.at_sign(",") else None
+        if cursor.at_keyword("AND", "OR"):
+            hint = "sources are combined with |; conditions follow WHERE"
+        cursor.report_missing("“|” or WHERE", hint or _hint_for_foreign_word(cursor))
+
+
+_FOREIGN_WORDS = {
+    "LIMIT": "KEEP LAST 10 ITEMS limits the document",
+    "TOP": "KEEP LAST 10 ITEMS limits the document",
+    "GROUP": "there are no groups; DISTINCT ON … leaves one of each",
+    "SORT": "ORDER BY … arranges the document",
+    "UNION": "sources are combined with |",
+}
+
+
+def _hint_for_foreign_word(cursor: Cursor) -> str | None:
+    """The hint for a word of another language where a part of the query could begin."""
+    if cursor.token.text.startswith(("//", "/*")):
+        return "a comment begins with --"
+    return _FOREIGN_WORDS.get(cursor.token.text.upper()) or cursor.suggest_keyword(_PART_KEYWORDS)
+
+
+def _hint_after_condition(cursor: Cursor) -> str | None:
+    if cursor.at_sign(")", "]"):
+        return "a bracket is closed that was not opened"
+    if cursor.at_kind(TokenKind.STRING):
+        return "several values are joined with OR or AND"
+    return _hint_for_foreign_word(cursor) or cursor.suggest_keyword(("AND",))
+
+
+def _starts_source(cursor: Cursor) -> bool:
+    word = cursor.at_kind(TokenKind.WORD) and cursor.token.value not in KEYWORDS
+    return word or cursor.at_kind(TokenKind.STRING) or cursor.at_keyword("TAG", "ALL") or cursor.at_sign("(")
+
+
+def _parse_union(cursor: Cursor) -> list[Branch]:
+    branches = [_parse_branch(cursor)]
+    while cursor.take_sign("|"):
+        branches.append(_parse_branch(cursor))
+    return branches
+
+
+def _parse_branch(cursor: Cursor) -> Branch:
+    start = cursor.position()
+    try:
+        source = _parse_source(cursor)
+        condition: Condition | None = None
+        if cursor.take_sign("["):
+            with cursor.nested_level():
+                condition = parse_condition(cursor)
+            cursor.expect_closing("]", "[")
+        var: str | None = None
+        if cursor.take_keyword("AS"):
+            hint = "a variable begins with $: AS $news"
+            var = cursor.expect_kind(TokenKind.VAR, "a variable", hint).value
+    except ParseError as mistake:
+        if mistake.lost:
+            raise
+        cursor.skip_to(*_PART_KEYWORDS, "WITHIN", signs=("|", ")"))
+        return Branch(AllSources(start), pos=start)
+    return Branch(source, condition, var, start)
+
+
+def _parse_source(cursor: Cursor) -> Source:
+    start = cursor.position()
+    if cursor.at_kind(TokenKind.STRING):
+        token = cursor.take()
+        if not is_feed_address(token.value):
+            report_bad_address(cursor, token)
+        return FeedAddress(token.value, start)
+    if cursor.take_keyword("TAG"):
+        return TaggedSources(
+            cursor.expect_kind(TokenKind.STRING, "the tag in quotes", 'for example TAG "news"').value, start
+        )
+    if cursor.take_keyword("ALL"):
+        return AllSources(start)
+    if cursor.take_sign("("):
+        with cursor.nested_level():
+            inner = _parse_union(cursor)
+        cursor.expect_closing(")", "(")
+        return SourceGroup(tuple(inner), start)
+    if cursor.at_kind(TokenKind.WORD) and cursor.token.value not in KEYWORDS:
+        return FeedName(cursor.take().value, start)
+    hint = "a source is missing" if cursor.at_keyword(*_PART_KEYWORDS) else hint_reserved_word(cursor)
+    if cursor.at_kind(TokenKind.JUNK):
+        hint = "put an address in double quotes" if "://" in cursor.token.value else _NAME_HINT
+    elif cursor.at_kind(TokenKind.VAR):
+        hint = "a variable is given to a source with AS, behind it"
+    raise cursor.missing_error(_EXPECTED_SOURCE, hint)
+
+
+def _parse_join(cursor: Cursor) -> Join:
+    start = cursor.position()
+    word = cursor.take()
+    if word.value != "JOIN":
+        cursor.expect_keyword("JOIN")
+    kind = {"JOIN": JoinKind.INNER, "LEFT": JoinKind.LEFT, "ANTI": JoinKind.ANTI}[word.value]
+    branch = _parse_branch(cursor)
+    if branch.var is None:
+        cursor.report_missing(
+            "AS $name after the joined source", "for example JOIN guardian AS $g WITHIN LAST 3 HOURS ON …"
+        )
+    if not cursor.at_keyword("WITHIN"):
+        raise cursor.missing_error("WITHIN LAST …", "a join needs a window, e.g. WITHIN LAST 3 HOURS")
+    cursor.take()
+    within = parse_window(cursor)
+    cursor.expect_keyword("ON", "for example ON LINK = $g.LINK")
+    field_token = cursor.token
+    field = cursor.parse_field()
+    similar = cursor.take_keyword("SIMILAR") is not None
+    if similar:
+        cursor.expect_keyword("TO")
+    elif not cursor.take_sign("="):
+        hint = cursor.suggest_keyword(("SIMILAR",), f"for example ON {field} = ${branch.var or 'g'}.{field}")
+        raise cursor.missing_error("= or SIMILAR TO", hint)
+    shape = f"${branch.var or 'g'}.{field}"
+    var = cursor.expect_kind(TokenKind.VAR, f"a field of the joined source ({shape})", f"for example {shape}")
+    if branch.var is not None and var.value != branch.var:
+        cursor.report_error(var, f"the join compares with ${branch.var}, not ${var.value}", f"write {shape}")
+    cursor.expect_sign(".", f"for example {shape}")
+    other_token = cursor.token
+    other = cursor.parse_field()
+    at = parse_similarity(cursor) if similar and cursor.take_keyword("AT") else 0.5
+    for token, looked in ((field_token, field), (other_token, other)):
+        if similar and not looked.is_text:
+            cursor.report_error(token, f"{looked} is not text and cannot be similar", "compare it with =")
+    if not similar and field.value_kind != other.value_kind:
+        cursor.report_error(other_token, f"{field} and {other} cannot be equal", f"compare {field} with {shape}")
+    return Join(kind, branch, within, field, other, at if similar else None, start)

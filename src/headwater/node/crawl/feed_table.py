@@ -1,0 +1,186 @@
+"""Which row of the scheduler's arrays is which feed, and what of each feed the crawler keeps in memory.
+
+Everything else about a feed is read from the store when its turn comes, so that memory grows by some hundred bytes a
+feed. Rows are appended and never move; a removed feed leaves a row that is no candidate any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.estimate.estimator import Bools, Floats, Rows
+from headwater.fetch.http.host_gate import registered_domain
+from headwater.node.queries.demand import Demand
+from headwater.schedule.strategy import Table
+from headwater.store.values import ScheduleRow
+
+ASSUMED_WINDOW = 10.0  # until a feed's first document shows how long it is
+
+
+def registered_domain_of_url(url: str) -> str:
+    """The registered domain that is asked for this address."""
+    host, _, port = url.partition("://")[2].partition("/")[0].partition(":")
+    plain = host.isascii() and host.replace(".", "").replace("-", "").isalnum() and (not port or port.isdigit())
+    if plain:  # a million feeds are told apart at a start
+        return registered_domain(host)
+    return registered_domain(urlsplit(url).hostname or "")
+
+
+class FeedTable:
+    """The feeds of this process as arrays; `table` is what strategies see of them."""
+
+    def __init__(self) -> None:
+        self.table = Table.of(0)
+        self.ids: NDArray[np.int64] = np.empty(0, np.int64)
+        self.host: Rows = np.empty(0, np.intp)
+        self.earliest: Floats = np.empty(0)  # not before this time, whatever a strategy says
+        self.host_until: Floats = np.empty(0)  # one per host: the host as a whole asked us to wait
+        self.active: Bools = np.empty(0, bool)  # neither paused nor gone nor removed
+        self.in_flight: Bools = np.empty(0, bool)  # a refresh of it is under way
+        self.learned_until: Floats = np.empty(0)  # the latest refresh that the strategy has learned from
+        self._released_at: Floats = np.empty(0)  # when its last refresh was over, on the monotonic clock
+        self._demand: Mapping[int, Demand] = {}
+        self._row_of_feed: dict[int, int] = {}
+        self._host_indices: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def host_count(self) -> int:
+        return len(self._host_indices)
+
+    def find_row(self, feed_id: int) -> int | None:
+        return self._row_of_feed.get(feed_id)
+
+    def list_feed_ids(self) -> set[int]:
+        return set(self._row_of_feed)
+
+    def find_rows(self, feed_ids: Iterable[int]) -> Rows:
+        return np.array([self._row_of_feed[feed] for feed in feed_ids if feed in self._row_of_feed], np.intp)
+
+    def find_candidates(self, now: float) -> Bools:
+        heard = self.table.last <= self.learned_until  # of one that others refreshed we must hear first what came of it
+        return self.active & ~self.in_flight & heard & (self.earliest <= now) & (self.host_until[self.host] <= now)
+
+    @property
+    def untried(self) -> Bools:
+        """Feeds of which nothing is known because nobody has tried: their first refresh is still to come."""
+        return np.isneginf(self.table.last) & np.isneginf(self.earliest)
+
+    @property
+    def unlearned(self) -> Rows:
+        """Feeds that were refreshed without the strategy hearing of it: by a command, or before it was killed."""
+        return np.flatnonzero((self.table.last > self.learned_until) & (self.ids >= 0) & ~self.in_flight)
+
+    @property
+    def unjudged(self) -> Rows:
+        """Feeds that have been refreshed and for which nobody has said yet when they may be again."""
+        return np.flatnonzero(np.isneginf(self.earliest) & np.isfinite(self.table.last) & self.active & ~self.in_flight)
+
+    def compute_host_room(self, per_host: int) -> Rows:
+        """How many refreshes each host may get on top of those under way."""
+        busy = np.bincount(self.host[self.in_flight], minlength=self.host_count)
+        return np.maximum(per_host - busy, 0)
+
+    def hold_host(self, domain: str, until: float) -> None:
+        """Leave every feed of a domain alone until then."""
+        if domain in self._host_indices:
+            self.host_until[self._host_indices[domain]] = until
+
+    def release_feeds(self, feed_ids: Iterable[int], moment: float) -> None:
+        """Their refreshes are over and written, at this moment of the monotonic clock."""
+        rows = self.find_rows(feed_ids)
+        self.in_flight[rows] = False
+        self._released_at[rows] = moment
+
+    def upsert_feeds(self, feeds: Iterable[ScheduleRow], allowed: Mapping[int, float], since: float = np.inf) -> None:
+        """Feeds as the store has them: new ones get a row, others are brought up to date.
+
+        Reading began at the moment `since`. Of a feed that has been refreshed meanwhile the store may not have known
+        yet what we have learned: it would be refreshed a second time at once.
+        """
+        known = list(feeds)
+        fresh = [feed for feed in known if feed.feed_id not in self._row_of_feed]
+        if fresh:
+            self._append_feeds(fresh, allowed)
+        if len(fresh) == len(known):
+            return
+        new = {feed.feed_id for feed in fresh}
+        for feed in known:
+            if feed.feed_id in new:
+                continue
+            row = self._row_of_feed[feed.feed_id]
+            self.host[row] = self._find_host(feed.url)
+            back = not self.active[row]
+            self.active[row] = _is_active(feed)
+            wanted = self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0)
+            self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
+            if self.in_flight[row] or self._released_at[row] >= since:
+                continue
+            last = _last_success(feed)
+            if feed.feed_id in allowed or back or last != self.table.last[row]:
+                self.earliest[row] = allowed.get(feed.feed_id, -np.inf)
+            self.table.window[row] = feed.window or ASSUMED_WINDOW
+            self.table.last[row] = last
+
+    def set_demand(self, wants: Mapping[int, Demand]) -> None:
+        """What queries make of the feeds' weights, from now on."""
+        self._demand = wants
+        for feed, wanted in wants.items():
+            row = self._row_of_feed.get(feed)
+            if row is not None:
+                self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
+
+    def remove_feeds(self, feed_ids: Iterable[int]) -> None:
+        for feed in feed_ids:
+            row = self._row_of_feed.pop(feed, None)
+            if row is not None:
+                self.active[row] = False
+                self.ids[row] = -1
+
+    def _append_feeds(self, fresh: list[ScheduleRow], allowed: Mapping[int, float]) -> None:
+        """Rows for feeds that have none, column by column: a start takes all of a store's."""
+        start, more = len(self.ids), len(fresh)
+        wants = [self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0) for feed in fresh] if self._demand else None
+        table = Table.of(more, ASSUMED_WINDOW)
+        table.weight[:] = [feed.weight for feed in fresh] if wants is None else [one.weight for one in wants]
+        table.selectivity[:] = 1.0 if wants is None else [one.selectivity for one in wants]
+        table.window[:] = [feed.window or ASSUMED_WINDOW for feed in fresh]
+        table.last[:] = [_last_success(feed) for feed in fresh]
+        ids = [feed.feed_id for feed in fresh]
+        self.ids = np.concatenate([self.ids, np.array(ids, np.int64)])
+        self.host = np.concatenate([self.host, np.array([self._find_host(feed.url) for feed in fresh], np.intp)])
+        self.earliest = np.concatenate([self.earliest, np.array([allowed.get(feed, -np.inf) for feed in ids])])
+        self.active = np.concatenate([self.active, np.array([_is_active(feed) for feed in fresh], bool)])
+        self.in_flight = np.concatenate([self.in_flight, np.zeros(more, bool)])
+        self.learned_until = np.concatenate([self.learned_until, np.full(more, -np.inf)])
+        self._released_at = np.concatenate([self._released_at, np.full(more, -np.inf)])
+        self.table = _concatenate(self.table, table)
+        self._row_of_feed |= {feed: start + k for k, feed in enumerate(ids)}
+
+    def _find_host(self, url: str) -> int:
+        index = self._host_indices.setdefault(registered_domain_of_url(url), len(self._host_indices))
+        if index == len(self.host_until):
+            room = np.full(max(2 * index, 64), -np.inf)
+            room[:index] = self.host_until
+            self.host_until = room
+        return index
+
+
+def _is_active(feed: ScheduleRow) -> bool:
+    return not feed.paused and feed.gone_since is None
+
+
+def _last_success(feed: ScheduleRow) -> float:
+    return -np.inf if feed.last_success is None else feed.last_success
+
+
+def _concatenate(one: Table, other: Table) -> Table:
+    """Both tables, one below the other."""
+    names = [name for name in Table.__slots__ if getattr(one, name) is not None]
+    return Table(**{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in names})

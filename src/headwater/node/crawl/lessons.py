@@ -1,0 +1,108 @@
+"""From refreshes to what a strategy learns from: the one bridge between records and arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.estimate.estimator import Ragged, Rows
+from headwater.model import Known, Outcome, Refresh, Verdict
+from headwater.node.crawl.feed_table import FeedTable
+from headwater.novelty.feed_kinds import CLOCK_TOLERANCE, EARLIEST, find_named_kinds
+from headwater.novelty.publication_dates import order_dates
+from headwater.quick import quick
+from headwater.schedule.strategy import Observed, Strategy, Table
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What one refresh teaches, without the document it brought.
+
+    `known` is the feed's state after it, `before` its last success before, `shown` the believable dates of everything
+    the document showed; `fresh_for` and `retry_after` are the server's words, `redirected` says that it took a second
+    request.
+    """
+
+    refresh: Refresh
+    known: Known
+    url: str
+    before: float | None = None
+    gone: bool = False
+    shown: tuple[float, ...] = ()
+    fresh_for: float | None = None
+    retry_after: float | None = None
+    redirected: bool = False
+
+
+def make_lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
+    """The lesson of a refresh that has been judged."""
+    return Lesson(
+        verdict.refresh,
+        verdict.known,
+        before.url,
+        before.last_success,
+        verdict.gone,
+        _list_shown_dates(outcome, verdict.refresh),
+        outcome.fresh_for,
+        outcome.retry_after,
+        outcome.final_url != outcome.url,
+    )
+
+
+def build_observation(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
+    """What the refreshes of these rows showed, in the order given; all of them must have ended well."""
+    refreshes = [lesson.refresh for lesson in lessons]
+    return Observed(
+        rows=rows,
+        start=table.last[rows],
+        end=np.array([refresh.at for refresh in refreshes]),
+        new=np.array([float(refresh.new) for refresh in refreshes]),
+        window=np.array([float(refresh.window or 0) for refresh in refreshes]),
+        saturated=np.array([refresh.saturated for refresh in refreshes], bool),
+        published=Ragged.of([refresh.published for refresh in refreshes]),
+        shown=Ragged.of([lesson.shown for lesson in lessons]),
+        bytes=np.array([float(refresh.bytes) for refresh in refreshes]),
+        hint=np.array([np.nan if lesson.fresh_for is None else lesson.fresh_for for lesson in lessons]),
+    )
+
+
+def replay_refreshes(strategy: Strategy, roster: FeedTable, refreshes: Sequence[Refresh]) -> None:
+    """Learn in the order of time from refreshes of the log that the strategy has not heard of."""
+    turns: list[list[tuple[int, Lesson]]] = []
+    seen: Counter[int] = Counter()
+    for refresh in sorted(refreshes, key=lambda one: one.at):
+        row = roster.find_row(refresh.feed_id)
+        if row is None or not refresh.ending.ok or refresh.at <= roster.learned_until[row]:
+            continue
+        if seen[row] == len(turns):
+            turns.append([])
+        turns[seen[row]].append((row, Lesson(refresh, Known(refresh.feed_id, ""), "", shown=refresh.published)))
+        seen[row] += 1
+    rows = np.array(list(seen), np.intp)
+    roster.table.last[rows] = roster.learned_until[rows]
+    for turn in turns:
+        teach_strategy(strategy, roster, turn)
+
+
+def teach_strategy(strategy: Strategy, roster: FeedTable, well: Sequence[tuple[int, Lesson]]) -> None:
+    """Teach the strategy refreshes that ended well, one for each row at the most."""
+    rows = np.array([row for row, _ in well], np.intp)
+    table = roster.table
+    seen = build_observation(table, rows, [lesson for _, lesson in well])
+    strategy.observe(table, seen)
+    table.last[rows] = roster.learned_until[rows] = seen.end
+    table.divergence[rows] = np.nan  # whatever a signal told is in now
+    shown = seen.window > 0
+    table.window[rows[shown]] = seen.window[shown]
+
+
+def _list_shown_dates(outcome: Outcome, refresh: Refresh) -> tuple[float, ...]:
+    if outcome.document is None or find_named_kinds(refresh.message):
+        return ()
+    last = refresh.at + CLOCK_TOLERANCE
+    dates = [entry.published for entry in outcome.document.items]
+    return order_dates([date for date in dates if date is not None and EARLIEST <= date <= last], refresh.at)

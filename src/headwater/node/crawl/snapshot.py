@@ -1,0 +1,133 @@
+"""What strategy and manners have learned, kept in the store so that a restart forgets nothing.
+
+A strategy's state is arrays with one row per feed; they are saved with the feeds' ids and brought into the order of the
+roster when loaded. State of another strategy or version is put aside with a line in the log, and learning starts anew.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from headwater.errors import StrategyError
+from headwater.node.crawl.feed_table import FeedTable
+from headwater.node.crawl.lessons import replay_refreshes
+from headwater.node.crawl.politeness import Politeness
+from headwater.schedule.strategy import Strategy
+from headwater.store.store import Store
+
+# NotImplementedError is what zipfile says of a compression that it does not know.
+_DAMAGE_ERRORS = (ValueError, KeyError, EOFError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+
+
+def pack_arrays(arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False) -> bytes:
+    packed = io.BytesIO()
+    save: Any = np.savez_compressed if compressed else np.savez
+    save(packed, **arrays)
+    return packed.getvalue()
+
+
+def unpack_arrays(blob: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays; StrategyError where the blob is damaged.
+
+    >>> unpack_arrays(pack_arrays({"due": np.arange(3)}))["due"].tolist()
+    [0, 1, 2]
+    """
+    try:
+        with np.load(io.BytesIO(blob), allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays.files}
+    except (*_DAMAGE_ERRORS, AttributeError) as error:  # a lone array is no archive and has no files
+        raise StrategyError(f"The saved state is damaged ({error}): start it afresh.") from error
+
+
+STRATEGY, HOSTS = "strategy", "hosts"
+VERSION = 1
+IDS, LEARNED = "feed_ids", "learned"
+
+log = structlog.get_logger()
+
+
+async def save_snapshot(store: Store, roster: FeedTable, strategy: Strategy, courtesy: Politeness, now: float) -> None:
+    arrays: dict[str, Any] = {IDS: roster.ids, LEARNED: roster.learned_until, **strategy.save()}
+    await store.save_state(STRATEGY, VERSION, pack_arrays(arrays), now)
+    await store.save_state(HOSTS, VERSION, courtesy.save(), now)
+
+
+async def load_host_state(store: Store, courtesy: Politeness) -> None:
+    saved = await store.load_state(HOSTS)
+    if saved is not None and saved[0] == VERSION:
+        try:
+            courtesy.load(saved[1])
+        except msgspec.DecodeError as error:
+            log.warning("hosts_state_put_aside", why=str(error))
+
+
+async def load_snapshot(store: Store, roster: FeedTable, strategy: Strategy) -> bool:
+    """Give the strategy what it had learned about the feeds of the roster; False if there was nothing it could use."""
+    saved = await store.load_state(STRATEGY)
+    if saved is None:
+        return False
+    try:
+        if saved[0] != VERSION:
+            raise StrategyError(f"The saved state has version {saved[0]}, this is {VERSION}: start it afresh.")
+        state = unpack_arrays(saved[1])
+        if IDS not in state:
+            raise StrategyError("The saved state says nothing of its feeds: start it afresh.")
+        ids, learned = state.pop(IDS), state.pop(LEARNED, None)
+        strategy.load(align_rows(state, ids, roster.ids, strategy))
+    except StrategyError as error:
+        log.warning("strategy_state_put_aside", strategy=strategy.name, why=str(error))
+        return False
+    there, source = _match_rows(ids, roster.ids)
+    roster.learned_until[there] = roster.table.last[there] if learned is None else learned[source]
+    return True
+
+
+async def replay_missed(store: Store, roster: FeedTable, strategy: Strategy) -> None:
+    """Learn from the log what the strategy has not heard of.
+
+    A command refreshes feeds, a page adds one with its first items, and who is killed has not saved the last minutes.
+    """
+    rows = roster.unlearned
+    if len(rows):
+        heard = dict(zip(roster.ids[rows].tolist(), roster.learned_until[rows].tolist(), strict=True))
+        replay_refreshes(strategy, roster, await store.missed(heard))
+        roster.learned_until[rows] = np.maximum(
+            roster.learned_until[rows], roster.table.last[rows]
+        )  # the log may be pruned
+
+
+def align_rows(
+    state: Mapping[str, NDArray[Any]], saved: NDArray[np.int64], wanted: NDArray[np.int64], blank: Strategy
+) -> dict[str, NDArray[Any]]:
+    """Saved rows in the order of `wanted`; a feed that was not there gets the row a new feed has in `blank`."""
+    known, source = _match_rows(saved, wanted)
+    fresh = blank.save()
+    result = dict(state)
+    for key, array in state.items():
+        if key not in fresh or not array.ndim or len(array) != len(saved) or not _is_per_feed(key):
+            continue
+        rows = fresh[key].copy()
+        rows[known] = array[source]
+        result[key] = rows
+    return result | {key: fresh[key] for key in state if key in fresh and key.rsplit("/", 1)[-1] == "_feeds"}
+
+
+def _match_rows(saved: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which of `wanted` were saved, and the place of each of those."""
+    place = {int(feed): k for k, feed in enumerate(saved.tolist()) if feed >= 0}
+    source = np.array([place.get(int(feed), -1) for feed in wanted.tolist()], np.intp)
+    return source >= 0, source[source >= 0]
+
+
+def _is_per_feed(key: str) -> bool:
+    """Keys of shared arrays start with “*”, those about the state itself with “_”."""
+    return not key.rsplit("/", 1)[-1].startswith(("*", "_"))

@@ -1,0 +1,148 @@
+"""How a process follows the settings that were changed on a page or by the API, its own and those of other processes;
+and how a command learns what a server goes by that was started with options.
+
+While processes run, the last change holds. At a start, what an option, the environment or headwater.toml gives wins:
+whoever writes it down there means it, and can so get out of anything that was changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+
+from headwater.errors import SettingsError
+from headwater.estimate.registry import ESTIMATORS
+from headwater.node.crawl.strategy_setup import build_configured_strategy
+from headwater.node.quality.targets import require_beliefs
+from headwater.schedule.registry import STRATEGIES
+from headwater.schedule.strategy import Strategy
+from headwater.settings import Settings, change_settings
+from headwater.store import saved_state
+from headwater.store.store import Store
+
+STRATEGY_SETTINGS = ("strategy", "estimator", "objective")
+TARGET_SETTINGS = ("target_completeness", "target_freshness", "target_delay")
+CHANGEABLE = ("budget", *STRATEGY_SETTINGS, *TARGET_SETTINGS, "keep_days", "keep_per_feed", "readers_add")
+
+
+def check_changes(
+    given: Settings, changes: Mapping[str, Any], present: Strategy, *, at_once: bool = True
+) -> tuple[Settings, Strategy | None]:
+    """The settings with the changes, and the strategy where it is another now; SettingsError names the field.
+
+    Unless they are made `at_once`, there may have been a moment without a target in which the budget was changed.
+    """
+    for name, known in (("strategy", STRATEGIES), ("estimator", ESTIMATORS)):
+        wanted = changes.get(name)
+        if wanted is not None and wanted not in known and wanted != getattr(given, name):
+            # A name with a dot would load code: whoever may write headwater.toml may do that, not whoever signs in.
+            raise SettingsError(f"There is no {name} “{wanted[:100]}”; your own is named in headwater.toml.", name)
+    new = change_settings(given, changes)
+    if at_once and given.target is not None and new.target is not None and "budget" in changes:
+        raise SettingsError("The server aims at a quality and finds the budget itself (target mode).", "budget")
+    strategy = None
+    if any(getattr(new, name) != getattr(given, name) for name in STRATEGY_SETTINGS):
+        try:
+            strategy = build_configured_strategy(new)
+        except SettingsError as error:
+            raise SettingsError(str(error), _find_changed_name(STRATEGY_SETTINGS, changes)) from error
+    if new.target is not None:
+        try:
+            require_beliefs(strategy or present)
+        except SettingsError as error:
+            raise SettingsError(
+                str(error), _find_changed_name((*TARGET_SETTINGS, *STRATEGY_SETTINGS), changes)
+            ) from error
+    return new, strategy
+
+
+def _find_changed_name(names: Iterable[str], changes: Mapping[str, Any]) -> str:
+    return next((name for name in names if name in changes), "")
+
+
+log = structlog.get_logger()
+
+POLL_SECONDS = 1.0  # seconds between two looks for what another process has changed
+OPTIONS, VERSION = "options", 1
+PLUGIN_SETTINGS = ("strategy", "estimator")  # names, or package.module:Name
+# What decides when a feed is refreshed, and what is said about it.
+PUBLISHED_OPTIONS = (
+    *("public_url", "budget", "budget_bytes", "host_budget", "least_interval", "objective", *PLUGIN_SETTINGS),
+    *("target_completeness", "target_freshness", "target_delay"),
+)
+
+
+async def save_options(store: Store, settings: Settings, now: float) -> None:
+    """Leave word of what this server goes by, where the last word was another."""
+    word = msgspec.json.encode({name: getattr(settings, name) for name in PUBLISHED_OPTIONS})
+    if await store.load_state(OPTIONS) != (VERSION, word):
+        await store.save_state(OPTIONS, VERSION, word, now)
+
+
+async def load_effective_settings(store: Store, given: Settings) -> Settings:
+    """What the server of this store goes by, for those who say why it does what it does. What is given is left as it
+    is; so is what only a program of the server's own place could make."""
+    saved = await store.load_state(OPTIONS)
+    told: dict[str, Any] = msgspec.json.decode(saved[1]) if saved is not None and saved[0] == VERSION else {}
+    heeded = {
+        name: value
+        for name, value in told.items()
+        if name in PUBLISHED_OPTIONS
+        and name not in given.model_fields_set
+        and not (name in PLUGIN_SETTINGS and ":" in str(value))
+    }
+    return await LiveSettings(store, given.model_copy(update=heeded)).load()
+
+
+class LiveSettings:
+    """The changes of one database, as one process takes them up."""
+
+    def __init__(self, store: Store, given: Settings) -> None:
+        self._store = store
+        self._given = given
+        self._last_change = 0
+        self.pinned = frozenset(name for name in CHANGEABLE if name in given.model_fields_set)
+
+    async def load(self) -> Settings:
+        """What was given, with what was changed of the rest; what no longer fits is left out, and the log says so."""
+        self._last_change, kept = await self._store.read(saved_state.settings_changed_since, 0)
+        wanted = {name: kept[name] for name in CHANGEABLE if name in kept and name not in self.pinned}
+        if not wanted:
+            return self._given
+        present = build_configured_strategy(self._given)
+        while wanted:
+            try:
+                return check_changes(self._given, wanted, present)[0]
+            except SettingsError as error:
+                left_out = [error.field] if error.field in wanted else list(wanted)
+                log.warning("settings_left_out", settings=left_out, error=str(error))
+                for name in left_out:
+                    del wanted[name]
+        return self._given
+
+    async def save(self, changes: Mapping[str, Any]) -> None:
+        """For the others, and for the next start. What others changed meanwhile is still news to us."""
+        if changes:
+            number = await self._store.write(saved_state.save_changed_settings, changes, time.time())
+            if number == self._last_change + 1:
+                self._last_change = number
+
+    async def poll_changes(
+        self, given: Settings, present: Strategy
+    ) -> tuple[dict[str, Any], Settings, Strategy | None] | None:
+        """What another process has changed since the last look, and what that makes of the settings in force."""
+        self._last_change, told = await self._store.read(saved_state.settings_changed_since, self._last_change)
+        changes = {name: told[name] for name in CHANGEABLE if name in told and told[name] != getattr(given, name)}
+        if not changes:
+            return None
+        try:
+            new, strategy = check_changes(given, changes, present, at_once=False)
+        except SettingsError as error:
+            log.warning("settings_left_out", settings=list(changes), error=str(error))
+            return None
+        log.info("settings_changed", elsewhere=True, **changes)
+        return changes, new, strategy

@@ -1,0 +1,256 @@
+"""What goes on beside the deciding, again and again: following changes, weights, reports, saving, pruning, indexing.
+
+It works on a decider: the crawler of a node, or the controller of a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import structlog
+
+from headwater.language.ast import CreateFeed
+from headwater.loops import RepeatFilter
+from headwater.node import live_settings
+from headwater.node.crawl import snapshot
+from headwater.node.crawl.crawl_status import TargetOutcome
+from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.quality import targets
+from headwater.node.quality.quality_report import QualityMonitor, QualityReport
+from headwater.node.quality.targets import RETARGET_SECONDS as RETARGET
+from headwater.node.quality.targets import TargetPlan, find_target_budget, plan_query_targets, require_beliefs
+from headwater.node.queries.demand import Demand, DemandModel, load_reader_weights
+from headwater.query.source_scope import SourceScope
+from headwater.schedule.strategy import Strategy
+from headwater.settings import Settings
+from headwater.store.store import Store
+from headwater.store.values import RetentionPolicy
+
+POLL_SECONDS = 1.0  # seconds between two looks for feeds that another process has added, changed or removed
+SAVE_SECONDS = 300.0
+REPORT_SECONDS = 60.0
+PRUNE_SECONDS = 3600.0
+DEMAND_SECONDS = 60.0
+INDEX_SECONDS = 2.0  # a search indexes what is missing itself; this keeps that little
+
+MAX_LOGGED = 5  # losing feeds in a line of the log
+log = structlog.get_logger()
+
+
+class DefinitionSource(Protocol):
+    """Who knows the definitions in force: the query processor of this process, or a reader of the store."""
+
+    @property
+    def definitions(self) -> Mapping[int, CreateFeed]: ...
+
+    def build_scope(self) -> SourceScope: ...
+
+
+class Maintenance:
+    """Keeps a decider and its store in good order. `begin` before it decides anything, `every` while it runs."""
+
+    def __init__(self, store: Store, decider: Scheduler, settings: Settings) -> None:
+        self._store = store
+        self._scheduler = decider
+        self.settings = settings
+        self._revision = 0
+        self._has_saved = False
+        self.monitor = QualityMonitor(store, decider, settings.least_interval)
+        self.target_outcomes: tuple[TargetOutcome, ...] = ()
+        self._budget_floor = 0.0  # requests per minute that TARGETs of queries need, in target mode
+
+    async def load_state(self) -> None:
+        """Take over the feeds and everything that was learned about them."""
+        if self.settings.target is not None:
+            require_beliefs(self._scheduler.strategy)
+        await snapshot.load_host_state(self._store, self._scheduler.politeness)
+        self._revision = await self._store.revision()
+        await self._scheduler.load_feeds()
+        await snapshot.load_snapshot(self._store, self._scheduler.feed_table, self._scheduler.strategy)
+        await self._learn_foreign_refreshes()
+        self._scheduler.restore_host_pace()
+        await self.monitor.load()
+        await self.update_target_budget()
+
+    def start_tasks(self, standing: DefinitionSource, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+        """Everything that is done from time to time, until `stop` is set."""
+
+        async def look() -> None:
+            await self.follow_feed_changes(standing)
+
+        async def want() -> None:
+            await self.update_demand(standing)
+
+        works: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
+            (POLL_SECONDS, look),
+            (DEMAND_SECONDS, want),
+            (SAVE_SECONDS, self.save_state),
+            (REPORT_SECONDS, self.publish_report),
+            (RETARGET, self.update_target_budget),
+            (PRUNE_SECONDS, self.prune_store),
+            (INDEX_SECONDS, self.index_items),
+        ]
+        return [asyncio.create_task(run_every(seconds, work, stop)) for seconds, work in works]
+
+    async def save_state(self) -> None:
+        """Keep what was learned."""
+        one = self._scheduler
+        self._has_saved = True
+        await snapshot.save_snapshot(self._store, one.feed_table, one.strategy, one.politeness, time.time())
+
+    async def measure_quality(self) -> QualityReport:
+        """How good the watching is at this moment."""
+        if self.settings.target is not None and self._scheduler.target_result is None:
+            await (
+                self.update_target_budget()
+            )  # at the start nothing was believed yet; who gave a target should not wait for long
+        return await self.monitor.make_report(time.time())
+
+    async def publish_report(self) -> None:
+        """Say how good the watching is, and keep it for those who ask from another process.
+
+        The first time with what was learned: a command explains by that, and should know the price and the plan of a
+        server that has just started.
+        """
+        if not self._has_saved:
+            await self.save_state()
+        report = await self.measure_quality()
+        hour = report.hour
+        log.info(
+            "quality",
+            completeness=_round_figure(report.completeness),
+            expected_completeness=_round_figure(report.expected_completeness),
+            freshness=_round_figure(report.freshness),
+            lost_hour=round(hour.lost, 1),
+            delay_median=None if hour.delay is None else round(hour.delay.median),
+            delay_p95=None if hour.delay is None else round(hour.delay.p95),
+            requests=report.used_requests,
+            budget=report.budget_requests,
+            saturated=report.saturated,
+            losing={one.feed_id: round(one.lost + one.lost_now, 1) for one in report.losing[:MAX_LOGGED]},
+            price=_round_figure(report.price),
+            target=report.target,
+            problem=report.problem,
+        )
+        await self.monitor.save(report.at, report)
+        await live_settings.save_options(self._store, self.settings, report.at)
+
+    async def replace_strategy(self, strategy: Strategy) -> None:
+        """Another strategy from now on; what there is to learn it learns from the log."""
+        one, roster = self._scheduler, self._scheduler.feed_table
+        strategy.resize(len(roster))
+        roster.learned_until[:] = -np.inf
+        one.strategy = strategy
+        await snapshot.replay_missed(self._store, roster, strategy)
+
+    async def apply_settings(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
+        """Other settings from now on, of which these are changed; another strategy where there is one."""
+        had_target = self.settings.target is not None
+        self.settings = new
+        if strategy is not None:
+            await self.replace_strategy(strategy)
+        await self.update_target_budget()
+        if new.target is None and ("budget" in changes or had_target):
+            self._scheduler.budget.set_limit(new.budget)
+
+    async def update_target_budget(self) -> None:
+        given = self.settings
+        if given.target is None:
+            self._scheduler.target_result, self._budget_floor = None, 0.0
+        else:
+            one, least = self._scheduler, given.least_interval
+            await find_target_budget(one, given.target, given.max_budget, least, time.time(), self._budget_floor)
+
+    async def follow_feed_changes(self, standing: DefinitionSource) -> None:
+        """Feeds that a command or another process added, changed or removed."""
+        revision = await self._store.revision()
+        if revision != self._revision:
+            await self._scheduler.load_feeds()
+            await self._learn_foreign_refreshes()
+            self._revision = revision
+            await self.update_demand(standing)
+
+    async def _learn_foreign_refreshes(self) -> None:
+        """Refreshes that others made are learned from, and their servers' words hold for us too."""
+        one, roster = self._scheduler, self._scheduler.feed_table
+        await snapshot.replay_missed(self._store, roster, one.strategy)
+        await one.reconsider_feeds(roster.ids[roster.unjudged].tolist())
+
+    async def update_demand(self, standing: DefinitionSource) -> None:
+        """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""
+        definitions = standing.definitions
+        given, queries = self.settings, self._store.queries
+        own = await load_reader_weights(self._store, given.only_wanted_by_queries)
+        roster = self._scheduler.feed_table
+        if not definitions and not given.only_wanted_by_queries:
+            roster.set_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()})
+            await self._apply_targets((), 0.0)
+            return
+        wanting = DemandModel(definitions, standing.build_scope(), await queries.sources(), await queries.offers())
+        wants = await asyncio.to_thread(wanting.compute_demand, own)
+        found = await asyncio.to_thread(self._plan_targets, wanting, definitions, wants)
+        if any(times > 1 for times in found.times.values()):
+            wants = await asyncio.to_thread(wanting.compute_demand, own, found.times)
+        roster.set_demand(wants)
+        await self._apply_targets(found.aims, found.budget)
+
+    def _plan_targets(
+        self, wanting: DemandModel, definitions: Mapping[int, CreateFeed], wants: Mapping[int, Demand]
+    ) -> TargetPlan:
+        given, aim = self.settings, self._scheduler.target_result
+        worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
+        if given.target is None or aim is None:
+            return plan_query_targets(wanting, definitions, self._scheduler, worth, given.budget, given.least_interval)
+        most = given.budget if given.max_budget is None else given.max_budget
+        least = given.least_interval
+        return plan_query_targets(wanting, definitions, self._scheduler, worth, aim.requests_per_minute, least, most)
+
+    async def _apply_targets(self, found: tuple[TargetOutcome, ...], budget: float) -> None:
+        """Spend what the targets of queries need, and say where they cannot be met."""
+        given, aim = self.settings, self._scheduler.target_result
+        if given.target is not None and aim is not None:
+            self._budget_floor = budget
+            self._scheduler.budget.set_limit(max(aim.requests_per_minute, budget))
+        before = {one.query: one.reached for one in self.target_outcomes}
+        for one in found:
+            if not one.reached and before.get(one.query) is not False:
+                log.warning("query_target", query=one.query, reached=False, message=one.message)
+        if found or self.target_outcomes:
+            await targets.save_outcomes(self._store, found, time.time())
+        self.target_outcomes = found
+
+    async def prune_store(self) -> None:
+        keep = RetentionPolicy(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
+        while True:
+            pruned = await self._store.prune(keep, time.time())
+            if not (pruned.items or pruned.refreshes or pruned.outbox):
+                break
+        await self._store.reading.compact(time.time())
+        await self._store.removals.expire(time.time())
+
+    async def index_items(self) -> None:
+        while await self._store.anything_to_index() and await self._store.index():
+            pass
+
+
+async def run_every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+    """Do some work again and again until `stop` is set; a failure is logged and tried again next time."""
+    saying = RepeatFilter()
+    while not stop.is_set():
+        try:
+            await asyncio.wait_for(stop.wait(), seconds)
+        except TimeoutError:
+            try:
+                await work()
+                saying.reset()
+            except Exception as error:
+                if saying.is_news(str(error)):
+                    log.error("upkeep_failed", work=work.__name__, error=str(error))
+
+
+def _round_figure(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 5)

@@ -1,0 +1,1 @@
+"""Quality of the aggregation: reports, history, targets and explanations of feeds."""

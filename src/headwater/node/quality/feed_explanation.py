@@ -1,0 +1,282 @@
+"""Why a feed is polled when it is: what we believe of it, what its server asked, what a refresh is worth now.
+
+The same answer for the command line, the JSON API and the feed's page. It reads what the running node has saved, so any
+process can explain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.estimate.estimator import DAY, HOUR, WEEK
+from headwater.model import Ending, Feed, Known, Refresh
+from headwater.node.crawl import snapshot
+from headwater.node.crawl.feed_table import FeedTable
+from headwater.node.crawl.strategy_setup import build_configured_strategy
+from headwater.novelty.feed_kinds import DATE_PROBLEMS, FeedKind, Sighting, find_named_kinds, recognise_feed_kinds
+from headwater.schedule.politeness.publisher_hints import syndication_period
+from headwater.schedule.politeness.rules import FLOOR, Reason, next_allowed
+from headwater.schedule.strategy import Strategy
+from headwater.settings import Settings
+from headwater.store.store import Store
+from headwater.store.values import WebSubLease
+from headwater.times import format_duration, format_relative
+
+MAX_SIGHTINGS = 50  # refreshes looked at to tell what kind of feed it is
+
+
+@dataclass(frozen=True, slots=True)
+class FeedBelief:
+    """What the estimator believes: items per day now and on average, by hour of the coming day and week."""
+
+    per_day_now: float
+    per_day: float
+    by_hour: tuple[float, ...]  # expected items in each of the next 24 hours
+    by_weekday_hour: tuple[float, ...]  # in each of the 168 hours of the week, Monday 00:00 UTC first
+    expected_new: float  # items expected to wait there now
+    window: int
+    chance_of_loss: float  # that more are waiting than the window shows
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHint:
+    """One thing the server or its document asked for, and what it did."""
+
+    hint: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleExplanation:
+    """Everything about when and why one feed is refreshed."""
+
+    feed: Feed
+    known: Known
+    strategy: str
+    belief: FeedBelief | None
+    asked: tuple[ServerHint, ...]
+    push: str
+    held_until: float | None
+    held_by: str
+    value: float | None
+    price: float | None
+    why: str
+    next_refresh: float | None
+    last: Refresh | None
+    kinds: tuple[str, ...] = ()
+
+
+async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str, now: float) -> ScheduleExplanation:
+    """Explain one feed, from what is stored."""
+    feed = await store.feed(ref)
+    known = (await store.known([feed.id]))[feed.id]
+    strategy, roster = await _load_strategy(store, settings, feed.id)
+    row = roster.find_row(feed.id) or 0
+    belief = _compute_belief(strategy, roster, row, known, now)
+    earned = None if belief is None or belief.per_day <= 0 else DAY / belief.per_day
+    subscription = (await store.subscriptions.by_feed([feed.id])).get(feed.id)
+    pushed = subscription is not None and subscription.state == "active" and (subscription.until or 0) > now
+    allowed, reason = next_allowed(
+        known,
+        now,
+        paused=feed.paused,
+        gone=feed.gone_since is not None,
+        pushed=pushed,
+        earned=earned,
+        least=settings.least_interval,
+    )
+    told = strategy.explain(roster.table, row, now)
+    latest = await store.refreshes(feed.id, limit=MAX_SIGHTINGS)
+    due = max(told.due or now, allowed)
+    return ScheduleExplanation(
+        feed=feed,
+        known=known,
+        strategy=strategy.name,
+        belief=belief,
+        asked=tuple(list_hints(known, now)),
+        push=describe_push(known, subscription, settings.public_url, now),
+        held_until=allowed if allowed > now and math.isfinite(allowed) else None,
+        held_by=_describe_hold(reason, known, allowed, settings.least_interval),
+        value=told.value,
+        price=told.price,
+        why=told.reason,
+        next_refresh=due if math.isfinite(due) else None,
+        last=latest[0] if latest else None,
+        kinds=tuple(sorted(kind.value for kind in recognise_kinds(latest[::-1], now))),
+    )
+
+
+def _describe_hold(reason: Reason, known: Known, allowed: float, least: float) -> str:
+    """The rule in words; where its interval depends on the feed, with the one that holds for this feed."""
+    pause = allowed - (known.last_refresh or allowed)
+    if reason is Reason.LEAST:
+        return f"no feed is asked twice within {format_duration(least)}"
+    if reason is Reason.UNCHANGING:
+        return f"a feed that answers without validators and without change is asked once in {format_duration(pause)}"
+    if reason is Reason.FLOOR:
+        if known.last_success is None:
+            return f"a feed that has never answered is asked once in {format_duration(pause)}"
+        if pause < FLOOR:
+            return f"its pace, or what its server asks for, has earned one poll in {format_duration(pause)}"
+        return f"it is asked once in {format_duration(pause)} until it has earned more"
+    return "" if reason is Reason.FREE else reason.sentence
+
+
+def recognise_kinds(refreshes: Sequence[Refresh], now: float) -> frozenset[FeedKind]:
+    """What kind of feed its refreshes, oldest first, show it to be; what was odd about dates is in their messages.
+
+    A single odd document may be chance: what the latest three that say anything agree on is believed.
+    """
+    documents = [refresh for refresh in refreshes if refresh.ending is Ending.CHANGED and refresh.window]
+    latest = [find_named_kinds(refresh.message) for refresh in documents[-3:]]
+    odd = frozenset.intersection(*latest) if latest else frozenset()
+    sightings = [Sighting(one.at, _list_dates(one), one.new) for one in refreshes if one.ending.ok and one.window]
+    seen = recognise_feed_kinds(sightings, now) - frozenset(DATE_PROBLEMS)
+    return seen | odd
+
+
+def _list_dates(refresh: Refresh) -> tuple[float | None, ...]:
+    """As many places as the document had, those of its new items dated where their dates were believed."""
+    dates = refresh.published[: refresh.window]
+    return (*dates, *([None] * ((refresh.window or 0) - len(dates))))
+
+
+async def _load_strategy(store: Store, settings: Settings, feed_id: int) -> tuple[Strategy, FeedTable]:
+    """The strategy as the node last saved it, reduced to this one feed."""
+    roster = FeedTable()
+    async for chunk in store.all_known_schedule():
+        if mine := [row for row in chunk if row.feed_id == feed_id]:
+            roster.upsert_feeds(mine, {})
+            break
+    strategy = build_configured_strategy(settings)
+    strategy.resize(len(roster))
+    await snapshot.load_snapshot(store, roster, strategy)
+    await snapshot.replay_missed(store, roster, strategy)
+    return strategy, roster
+
+
+def _compute_belief(strategy: Strategy, roster: FeedTable, row: int, known: Known, now: float) -> FeedBelief | None:
+    estimator = strategy.estimator
+    if estimator is None or known.last_success is None:
+        return None
+    one = np.array([row], np.intp)
+
+    def expected(starts: np.ndarray, seconds: float) -> list[float]:
+        rows = np.repeat(one, len(starts))
+        return [float(items) for items in estimator.expected(rows, starts, starts + seconds)]
+
+    hour = math.floor(now / HOUR) * HOUR
+    monday = math.floor((now - 4 * DAY) / WEEK) * WEEK + 4 * DAY  # 1 January 1970 was a Thursday
+    waiting = expected(np.array([known.last_success]), max(now - known.last_success, 0.0))[0]
+    window = len(known.window)
+    return FeedBelief(
+        per_day_now=float(estimator.rate(one, np.array([now]))[0]) * DAY,
+        per_day=float(estimator.daily_rate(one, np.array([now]))[0]) * DAY,
+        by_hour=tuple(expected(hour + HOUR * np.arange(24), HOUR)),
+        by_weekday_hour=tuple(expected(monday + HOUR * np.arange(168), HOUR)),
+        expected_new=waiting,
+        window=window,
+        chance_of_loss=_poisson_tail(waiting, window) if window else 0.0,
+    )
+
+
+def _poisson_tail(mean: float, width: int) -> float:
+    """P(N > width) for N ~ Poisson(mean).
+
+    >>> round(_poisson_tail(1.0, 0), 3)  # 1 − e⁻¹
+    0.632
+    """
+    if mean <= 0:
+        return 0.0
+    terms = (math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(width + 1))
+    return max(0.0, 1.0 - sum(terms))
+
+
+def list_hints(known: Known, now: float) -> list[ServerHint]:
+    """Each hint of the server and its document, and what it does at this moment."""
+    found: list[ServerHint] = []
+    hints = known.hints
+    if known.not_before is not None and known.not_before > now:
+        found.append(ServerHint("Retry-After", f"{known.not_before - now:.0f} s", "respected, also when a person asks"))
+    if known.fresh_until is not None:
+        left = known.fresh_until - now
+        effect = f"respected for another {left:.0f} s" if left > 0 else "over: its copy is no longer fresh"
+        found.append(
+            ServerHint("max-age or Expires", f"{known.fresh_until - (known.last_success or now):.0f} s", effect)
+        )
+    if hints.ttl is not None:
+        found.append(
+            ServerHint("ttl", f"{hints.ttl / 60:.0f} min", "the shortest pause between two polls, at most a day")
+        )
+    period = syndication_period(hints)
+    if period is not None:
+        found.append(
+            ServerHint("sy:updatePeriod", f"every {period / 3600:.1f} h", "the shortest pause between two polls")
+        )
+    if hints.skip_hours:
+        found.append(ServerHint("skipHours", _format_hours(hints.skip_hours), "not polled in these hours (UTC)"))
+    if hints.skip_days:
+        found.append(ServerHint("skipDays", ", ".join(hints.skip_days), "not polled on these days (UTC)"))
+    return found
+
+
+def describe_push(known: Known, one: WebSubLease | None, public_url: str | None, now: float) -> str:
+    """How the feed's hub stands to us, in words."""
+    if known.hub is None:
+        return "No hub is offered."
+    if one is None or one.hub != known.hub:
+        why = "" if public_url else ": hubs must reach this server, and no public_url is set"
+        return f"A hub is offered ({known.hub}); not subscribed{why}."
+    said = f" {one.message}" if one.message else ""
+    if one.state == "active" and one.until is not None and one.until > now:
+        last = (
+            "nothing yet" if one.pushed is None else f"{one.pushes} pushes, the last {format_relative(one.pushed, now)}"
+        )
+        return f"Pushed by {one.hub}: {last}; the lease ends {format_relative(one.until, now)}.{said}"
+    if one.state == "asked":
+        return f"Asked {one.hub} to push; it has not confirmed yet. Polled meanwhile.{said}"
+    if one.state == "silent":
+        return f"The hub {one.hub} is silent.{said} Asked again {format_relative(one.due, now)}."
+    return f"The hub {one.hub} does not push.{said} Polled meanwhile; asked again {format_relative(one.due, now)}."
+
+
+def _format_hours(hours: Iterable[int]) -> str:
+    """
+    >>> _format_hours([0, 1, 2, 5, 22, 23])
+    '0–2, 5, 22–23'
+    """
+    found: list[list[int]] = []
+    for hour in sorted(set(hours)):
+        if found and hour == found[-1][-1] + 1:
+            found[-1].append(hour)
+        else:
+            found.append([hour])
+    return ", ".join(f"{some[0]}–{some[-1]}" if len(some) > 1 else f"{some[0]}" for some in found)
+
+
+PATTERN_WEEKS = 4
+HOURS_PER_WEEK = 168
+
+
+@dataclass(frozen=True, slots=True)
+class WeeklyPattern:
+    """Items in each hour of a week, Monday 00:00 UTC first; `counted` over `weeks` of the past."""
+
+    believed: tuple[float, ...] | None
+    counted: tuple[int, ...]
+    weeks: float
+
+
+async def load_weekly_pattern(store: Store, told: ScheduleExplanation, now: float) -> WeeklyPattern:
+    """Of the feed that was explained."""
+    times = [at for at in await store.pages.published(told.feed.id, now - PATTERN_WEEKS * WEEK) if at <= now]
+    counted = [0] * HOURS_PER_WEEK
+    for at in times:
+        counted[int((at - 4 * DAY) % WEEK // HOUR)] += 1  # 1 January 1970 was a Thursday
+    weeks = min(max((now - min(times, default=now)) / WEEK, 1.0), float(PATTERN_WEEKS))
+    return WeeklyPattern(None if told.belief is None else told.belief.by_weekday_hour, tuple(counted), weeks)

@@ -1,0 +1,245 @@
+"""Quality on display: what the running node catches, loses and spends, for the log, the metrics, the pages and JSON.
+
+The node notes every refresh in a small tally and, each minute, puts a report together: counts from the tally, an
+outlook from the beliefs, the losing feeds from the store. The report is also stored, so that any process can show it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from headwater.errors import NotFound, StrategyError
+from headwater.estimate.estimator import DAY, HOUR, Floats, Rows
+from headwater.model import Feed, Known, Refresh
+from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
+from headwater.node.quality.quality_history import QualityHistory, QualityPoint, load_history, or_nan, save_history
+from headwater.schedule.quality.tally import LossForecast, Tally, TallyPeriod, advise_on_loss, forecast_loss
+from headwater.store.store import Store
+from headwater.store.values import FeedLoss
+
+REPORT, TALLY = "quality", "quality_tally"
+VERSION = 1
+MAX_LOSING = 20  # losing feeds in a report
+
+
+@dataclass(frozen=True, slots=True)
+class LosingFeed:
+    """A feed that loses items: noticed in the last day, believed to be pushed out now, and what would help."""
+
+    feed_id: int
+    title: str
+    url: str
+    got: int
+    lost: float
+    lost_now: float
+    chance_of_loss: float
+    per_day: float | None
+    window: int
+    helps: str
+
+
+@dataclass(frozen=True, slots=True)
+class QualityReport:
+    """A report. `lost_now` and what follows from it are believed, everything in `hour` and `day` was counted."""
+
+    at: float
+    strategy: str
+    estimator: str | None
+    price: float | None
+    problem: str | None
+    feeds: int
+    hour: TallyPeriod
+    day: TallyPeriod
+    completeness: float | None  # of the day, as far as losses were noticed
+    expected_completeness: float | None  # the same with what is believed to be lost but not noticed yet
+    lost_now: float
+    freshness: float | None
+    saturated: int  # feeds with a chance of loss above a half
+    budget_requests: float
+    used_requests: int
+    budget_bytes: float | None
+    used_bytes: float
+    target: str | None
+    target_reached: bool | None
+    losing: tuple[LosingFeed, ...]
+
+
+class QualityMonitor:
+    """Watches the crawler of a node."""
+
+    def __init__(self, store: Store, crawler: Scheduler, least_interval: float) -> None:
+        self._store = store
+        self._scheduler = crawler
+        self._least_interval = least_interval
+        self.tally = Tally()
+        self.history = QualityHistory()
+
+    def count_refreshes(self, refreshes: Iterable[tuple[Refresh, float | None]]) -> None:
+        """Refreshes, each with the feed's last success before it."""
+        hours: dict[float, list[tuple[Refresh, float | None]]] = {}
+        for one in refreshes:
+            hours.setdefault(one[0].at // HOUR, []).append(one)
+        for hour, ended in hours.items():
+            waited = [
+                measure_delays(refresh, before) for refresh, before in ended if before is not None and refresh.published
+            ]
+            self.tally.record(
+                hour * HOUR,
+                requests=len(ended),
+                weight=sum(refresh.bytes for refresh, _ in ended),
+                got=sum(refresh.new for refresh, before in ended if before is not None),
+                lost=sum(refresh.lost for refresh, _ in ended),
+                delays=np.concatenate(waited) if waited else np.empty(0),
+            )
+
+    async def make_report(self, now: float) -> QualityReport:
+        """The state of things, with the losing feeds."""
+        crawler = self._scheduler
+        rows, expected = self._expect_items(now)
+        window = crawler.feed_table.table.window[rows]
+        seen = (
+            await asyncio.to_thread(forecast_loss, expected, window) if len(rows) else forecast_loss(expected, window)
+        )
+        hour, day = self.tally.summarise(now, 1), self.tally.summarise(now, 24)
+        lost_now = float(seen.lost.sum())
+        total = day.got + day.lost + lost_now
+        status = crawler.status()
+        return QualityReport(
+            at=now,
+            strategy=crawler.strategy.name,
+            estimator=crawler.strategy.estimator.name if crawler.strategy.estimator is not None else None,
+            price=self._find_price(rows, now),
+            problem=crawler.strategy.problem,
+            feeds=int(crawler.feed_table.active.sum()),
+            hour=hour,
+            day=day,
+            completeness=day.completeness,
+            expected_completeness=day.got / total if total > 0 else None,
+            lost_now=lost_now,
+            freshness=float(1 - seen.missing.mean()) if len(rows) else None,
+            saturated=int((seen.chance > 0.5).sum()),
+            budget_requests=status.budget_per_minute,
+            used_requests=status.spent,
+            budget_bytes=status.budget_bytes,
+            used_bytes=status.spent_bytes,
+            target=status.target,
+            target_reached=status.target_reached,
+            losing=await self._find_losing_feeds(rows, seen, now, status.spent / max(status.budget_per_minute, 1e-9)),
+        )
+
+    def _expect_items(self, now: float) -> tuple[Rows, Floats]:
+        """The active feeds of which something is believed, and how many items are expected to wait at each."""
+        table = self._scheduler.feed_table.table
+        rows = np.flatnonzero(self._scheduler.feed_table.active & np.isfinite(table.last))
+        since = np.minimum(table.last[rows], now)
+        believed = self._scheduler.strategy.ask_estimator(
+            lambda estimator: estimator.expected(rows, since, np.full(len(rows), now))
+        )
+        return (rows, believed) if believed is not None else (np.empty(0, np.intp), np.empty(0))
+
+    def _find_price(self, rows: Rows, now: float) -> float | None:
+        if not len(rows):
+            return None
+        price = self._scheduler.strategy.explain(self._scheduler.feed_table.table, int(rows[0]), now).price
+        return price if price is not None and np.isfinite(price) else None
+
+    async def _find_losing_feeds(
+        self, rows: Rows, seen: LossForecast, now: float, used: float
+    ) -> tuple[LosingFeed, ...]:
+        roster = self._scheduler.feed_table
+        noticed = {loss.feed_id: loss for loss in await self._store.losses(since=now - DAY, limit=MAX_LOSING)}
+        worst = np.argsort(-seen.lost)[:MAX_LOSING]
+        believed = {int(roster.ids[rows[k]]): int(k) for k in worst if seen.chance[k] > 0.5}
+        feeds = [feed for feed in {**noticed, **believed} if roster.find_row(feed) is not None]
+        known = await self._store.known(feeds)
+        place = {int(row): k for k, row in enumerate(rows.tolist())}
+        found = []
+        for feed_id in feeds:
+            row = roster.find_row(feed_id)
+            try:
+                feed = await self._store.feed(feed_id)
+            except NotFound:  # removed since
+                continue
+            if row is None or feed_id not in known:
+                continue
+            k = place.get(row)
+            loss = noticed.get(feed_id, FeedLoss(feed_id, 0, 0.0, 0))
+            now_lost = (float(seen.lost[k]), float(seen.chance[k])) if k is not None else (0.0, 0.0)
+            found.append(self._describe_losing_feed(feed, known[feed_id], row, loss, now_lost, now, used))
+        return tuple(sorted(found, key=lambda one: -(one.lost + one.lost_now))[:MAX_LOSING])
+
+    def _describe_losing_feed(
+        self, feed: Feed, known: Known, row: int, loss: FeedLoss, now_lost: tuple[float, float], now: float, used: float
+    ) -> LosingFeed:
+        one, at = np.array([row], np.intp), np.array([now])
+        rate = self._scheduler.strategy.ask_estimator(lambda estimator: estimator.daily_rate(one, at))
+        per_day = None if rate is None else float(rate[0]) * DAY
+        window = len(known.window) or 1
+        pause = float(self._scheduler.feed_table.earliest[row]) - (known.last_refresh or now)
+        pace = (loss.got + loss.lost) / DAY if per_day is None else max(per_day / DAY, (loss.got + loss.lost) / DAY)
+        said = advise_on_loss(
+            rate=pace,
+            window=window,
+            least=self._least_interval,
+            pause=pause if np.isfinite(pause) else 0.0,
+            hub=known.hub is not None,
+            budget_used=used,
+            failures=known.failures,
+        )
+        title = feed.title or feed.url
+        return LosingFeed(feed.id, title, feed.url, loss.got, loss.lost, *now_lost, per_day, window, said)
+
+    async def save(self, now: float, report: QualityReport) -> None:
+        await self._store.save_state(TALLY, VERSION, pack_arrays(self.tally.save()), now)
+        await self._store.save_state(REPORT, VERSION, msgspec.json.encode(report), now)
+        self.history.append(_make_point(report))
+        await save_history(self._store, self.history, now)
+
+    async def load(self) -> None:
+        self.history = await load_history(self._store)
+        saved = await self._store.load_state(TALLY)
+        if saved is not None and saved[0] == VERSION:
+            with contextlib.suppress(StrategyError):  # damaged: counting starts anew
+                self.tally.load(unpack_arrays(saved[1]))
+
+
+def _make_point(report: QualityReport) -> QualityPoint:
+    return QualityPoint(
+        at=report.at,
+        completeness=or_nan(report.expected_completeness),
+        freshness=or_nan(report.freshness),
+        delay=or_nan(None if report.hour.delay is None else report.hour.delay.median),
+        requests=float(report.used_requests),
+        budget=report.budget_requests,
+        price=or_nan(report.price),
+        lost=report.hour.lost,
+    )
+
+
+def measure_delays(refresh: Refresh, before: float | None) -> Floats:
+    """How long the new items waited; an item that the refresh `before` did not show can only have waited since then.
+
+    So a date that a publisher put into the past does not count as our delay. A first refresh shows history.
+    """
+    if before is None:
+        return np.empty(0)
+    dates: Sequence[float] = refresh.published
+    return np.maximum(refresh.at - np.maximum(np.array(dates, np.float64), before), 0.0)
+
+
+async def load_last_report(store: Store) -> QualityReport | None:
+    """What the node reported last; None if none has run here, or only another version."""
+    saved = await store.load_state(REPORT)
+    if saved is None or saved[0] != VERSION:
+        return None
+    try:
+        return msgspec.json.decode(saved[1], type=QualityReport)
+    except msgspec.DecodeError:  # of a server that reports something else; the next report is a minute away
+        return None

@@ -1,0 +1,215 @@
+"""Targets in the node, of the server as a whole and of queries: from a wanted quality to budget and weights.
+
+The server's target (target mode) finds the least budget by what is believed of the feeds. The TARGET of a query makes
+its feeds count more until the model says that it is met on the budget there is; in target mode the budget may rise too.
+Both are found anew as the beliefs change, neither goes above the budget a person gave or below the pauses that manners
+demand, and what cannot be reached is said, with what can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import msgspec
+import numpy as np
+import structlog
+
+from headwater.errors import SettingsError
+from headwater.estimate.estimator import DAY, Floats
+from headwater.language.ast import CreateFeed
+from headwater.node.crawl.crawl_status import TargetOutcome
+from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.queries.demand import DemandModel
+from headwater.schedule.quality.least_budget import BudgetPlan, QualityTarget, find_least_budget
+from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets
+from headwater.schedule.strategy import Strategy
+from headwater.store.store import Store
+
+RETARGET_SECONDS = 120.0  # seconds between two searches for the budget
+SAMPLE_SIZE = 2000  # feeds that stand for all of them
+ASSUMED_RATE = 1.0 / DAY  # of a feed about which nothing is believed yet
+BUDGET_STEP, MAX_BUDGET_STEPS = 1.25, 12  # by how much, and how often, queries may raise the budget in target mode
+STATE, VERSION = "query targets", 1
+
+log = structlog.get_logger()
+
+
+def require_beliefs(strategy: Strategy) -> None:
+    if strategy.estimator is None:
+        raise SettingsError(
+            f"The strategy {strategy.name} believes nothing of the feeds, so no budget can be found for a target: "
+            "give a budget, or choose a strategy that learns, such as value."
+        )
+
+
+async def find_target_budget(
+    decider: Scheduler, target: QualityTarget, most: float | None, least_interval: float, now: float, floor: float = 0.0
+) -> None:
+    """Find the budget anew and spend it from now on, but no less than `floor`; says so when the answer has changed in
+    kind."""
+    believed = collect_beliefs(decider, now)
+    if believed is None:
+        return
+    rates, windows, weights = believed
+    found = await asyncio.to_thread(estimate_least_budget, target, rates, windows, weights, most, least_interval)
+    before, decider.target_result = decider.target_result, found
+    decider.budget.set_limit(max(found.requests_per_minute, floor))
+    if before is None or before.reached != found.reached:
+        say = log.info if found.reached else log.warning
+        say("target", reached=found.reached, budget=round(found.requests_per_minute, 1), message=found.message)
+
+
+def collect_beliefs(crawler: Scheduler, now: float) -> tuple[Floats, Floats, Floats] | None:
+    """Rates (items per second), windows and weights of the active feeds; None while nothing is believed."""
+    table = crawler.feed_table.table
+    rows = np.flatnonzero(crawler.feed_table.active & np.isfinite(table.last))
+    if not len(rows):
+        return None
+    rates = crawler.strategy.ask_estimator(lambda estimator: estimator.daily_rate(rows, np.full(len(rows), now)))
+    if rates is None:
+        return None
+    return rates, table.window[rows], table.weight[rows] * table.selectivity[rows]
+
+
+def estimate_least_budget(
+    target: QualityTarget, rates: Floats, windows: Floats, weights: Floats, most: float | None, shortest: float
+) -> BudgetPlan:
+    """`least_budget` of all feeds, from an even sample of them by rate; whole requests, never above `most`."""
+    many = max(len(rates) / SAMPLE_SIZE, 1.0)
+    if many > 1:
+        chosen = np.argsort(rates, kind="stable")[((np.arange(SAMPLE_SIZE) + 0.5) * many).astype(np.intp)]
+        rates, windows, weights = rates[chosen], windows[chosen], weights[chosen]
+    share = None if most is None else most / many
+    found = find_least_budget(target, rates, windows, weights, most=share, shortest=max(shortest, 1.0))
+    per_minute = float(max(math.ceil(found.requests_per_minute * many - 1e-9), 1))
+    if most is not None:
+        per_minute = min(per_minute, most)
+    if many > 1:  # the sentence speaks of the sample; say it of all
+        ending = "" if found.reached else " This is less than was wanted."
+        message = (
+            f"{per_minute:.1f} requests per minute bring completeness {found.completeness:.4f}, freshness "
+            f"{found.freshness:.4f}, mean delay {found.delay:.0f} s.{ending}"
+        )
+        found = replace(found, message=message)
+    return replace(found, requests_per_minute=per_minute)
+
+
+# TARGET of queries
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPlan:
+    """`times` is by the id of the query feed; `budget` what there must be for all of it."""
+
+    aims: tuple[TargetOutcome, ...]
+    times: dict[int, float]
+    budget: float
+
+
+def plan_query_targets(
+    wanting: DemandModel,
+    definitions: Mapping[int, CreateFeed],
+    decider: Scheduler,
+    weights: Mapping[int, float],
+    budget: float,
+    least: float,
+    most: float | None = None,
+) -> TargetPlan:
+    """All queries that have a TARGET, on the budget; where `most` is given it may rise to that. `weights` is what the
+    items of each feed are worth without targets."""
+    asking = [(id, create) for id, create in definitions.items() if create.query.target is not None]
+    if not asking:
+        return TargetPlan((), {}, budget)
+    roster, rates = decider.feed_table, decider.estimate_all_rates()
+    rates = np.where(np.isfinite(rates) & (rates > 0), rates, ASSUMED_RATE)
+    worth = np.zeros(len(rates))
+    for feed, weight in weights.items():
+        row = roster.find_row(feed)
+        if row is not None and roster.active[row]:
+            worth[row] = weight
+    windows = roster.table.window
+    wishes = [_make_wish(wanting, id, create, decider) for id, create in asking]
+    found = meet_query_targets(wishes, rates, windows, worth, budget, shortest=least)
+    for _ in range(MAX_BUDGET_STEPS if most is not None else 0):
+        if all(one.met for one in found) or most is None or budget >= most:
+            break
+        budget = min(budget * BUDGET_STEP, most)
+        found = meet_query_targets(wishes, rates, windows, worth, budget, shortest=least)
+    aims = tuple(
+        _describe_outcome(create, wish, one, rates, windows, budget, least)
+        for (_, create), wish, one in zip(asking, wishes, found, strict=True)
+    )
+    return TargetPlan(aims, {id: one.times for (id, _), one in zip(asking, found, strict=True)}, budget)
+
+
+def _make_wish(wanting: DemandModel, id: int, create: CreateFeed, decider: Scheduler) -> QueryTarget:
+    asked, roster = create.query.target, decider.feed_table
+    assert asked is not None
+    delay = None if asked.delay is None else float(asked.delay.seconds)
+    # 1 is what can be wished for, and 0.9999 what can be shown to be kept.
+    wanted = [None if x is None else min(max(x, 1e-4), 0.9999) for x in (asked.completeness, asked.freshness)]
+    mine = [(row, feed) for feed in sorted(wanting.list_feeds(id)) if (row := roster.find_row(feed)) is not None]
+    mine = [(row, feed) for row, feed in mine if roster.active[row]]
+    importance = 1.0 if create.query.importance is None else create.query.importance
+    return QueryTarget(
+        QualityTarget(wanted[0], wanted[1], delay),
+        np.array([row for row, _ in mine], np.intp),
+        np.array([wanting.estimate_selectivity(id, feed) for _, feed in mine], np.float64),
+        max(importance, 0.01),
+    )
+
+
+def _describe_outcome(
+    create: CreateFeed,
+    wish: QueryTarget,
+    one: QueryTargetPlan,
+    rates: Floats,
+    windows: Floats,
+    budget: float,
+    least: float,
+) -> TargetOutcome:
+    got = f"completeness {one.completeness:.4f}, freshness {one.freshness:.4f}, mean delay {one.delay:.0f} s"
+    takes = one.spent
+    if not len(wish.rows):
+        message = "It reads no feed, so nothing is needed."
+    elif one.met and one.times == 1:
+        message = f"Met with the budget as it is: {got} are expected."
+    elif one.met:
+        message = f"Met by letting its feeds count {one.times:.1f} times as much: {got} are expected."
+    else:
+        mine = wish.rows
+        alone = find_least_budget(wish.target, rates[mine], windows[mine], wish.share, shortest=max(least, 1.0))
+        takes = alone.requests_per_minute
+        message = alone.message
+        if alone.reached:
+            message = (
+                f"Cannot be met with {budget:g} requests per minute: {got} can be reached, its feeds counting "
+                f"{one.times:.1f} times as much. It would take {takes:.1f} requests per minute for these feeds alone."
+            )
+    return TargetOutcome(
+        create.name.name,
+        one.met,
+        takes,
+        one.completeness,
+        one.freshness,
+        one.delay,
+        len(wish.rows),
+        message,
+        one.times,
+    )
+
+
+async def save_outcomes(store: Store, aims: Sequence[TargetOutcome], now: float) -> None:
+    """Keep what was found for those who ask from another process."""
+    await store.save_state(STATE, VERSION, msgspec.json.encode([asdict(aim) for aim in aims]), now)
+
+
+async def load_outcomes(store: Store) -> dict[str, TargetOutcome]:
+    """What the server found last, by the name of the query feed."""
+    saved = await store.load_state(STATE)
+    if saved is None or saved[0] != VERSION:
+        return {}
+    return {aim.query: aim for aim in msgspec.json.decode(saved[1], type=list[TargetOutcome])}

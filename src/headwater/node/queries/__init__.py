@@ -1,0 +1,1 @@
+"""Standing queries: matching, back-fill, demand and explanations."""

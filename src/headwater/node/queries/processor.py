@@ -1,0 +1,411 @@
+"""The query processor: follows the outbox and matches every item with all standing queries, exactly once.
+
+    outbox ─► match (in a thread) ─► one transaction: hits, what is delivered because of them, checkpoint ─► on_hits
+
+The outbox is the truth and `wake` only a hint. Definitions come from the store: one that was given when the outbox
+ended at position p is taken up when everything up to p has been matched without it, so that an item meets the queries
+that existed when it arrived, whatever was killed meanwhile. What the engine remembers (windows of joins and of
+DISTINCT) is saved from time to time; after a restart the entries behind it are matched again and their hits thrown
+away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+from sqlalchemy import Connection
+
+from headwater.language.ast import CreateFeed, Query
+from headwater.model import QueryFeed
+from headwater.node.queries.backfill import Backfill, BackfillBatch, backfill_queries, with_version, write_backfills
+from headwater.node.queries.definitions import QueryDefinitions
+from headwater.query import Engine, Hit
+from headwater.query.items.analysed_item import LanguageDetector, Origin
+from headwater.query.source_scope import SourceScope
+from headwater.store import saved_state
+from headwater.store.content import outbox
+from headwater.store.queries import hits, query_feeds, selectivity
+from headwater.store.store import Store
+from headwater.store.values import NewHit, OutboxEntry, ShowingQueries, StoredHit
+
+_NOTHING_EMITTED = ShowingQueries()
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class MatchBatch:
+    """The hits of some entries, and by name of a query why an item could not be tried on it."""
+
+    hits: list[tuple[OutboxEntry, Hit]] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def match_entries(engine: Engine, entries: Sequence[OutboxEntry], before: Mapping[int, ShowingQueries]) -> MatchBatch:
+    """`before` tells of items that have changed what queries had made of them."""
+    found = MatchBatch()
+    seen: set[int | None] = set()
+    for entry in entries:
+        if entry.item.id in seen:  # all entries of an item show it as it is now
+            continue
+        seen.add(entry.item.id)
+        arrived = entry.item.first_seen if entry.kind == "new" else entry.at
+        try:
+            told = before.get(entry.item.id or 0, _NOTHING_EMITTED)
+            hits = engine.match(entry.item, None, arrived, told.by, told.delivered)
+        except Exception as error:  # one bad item must not hold up all others
+            log.error("item_not_matched", item=entry.item.id, error=repr(error))
+            continue
+        for failure in hits.failures:
+            log.error("query_failed", query=failure.query, item=entry.item.id, error=repr(failure.error))
+            found.failed.setdefault(failure.query, f"Item {entry.item.id} could not be tried: {failure.error!r}")
+        found.hits += [(entry, hit) for hit in hits]
+    return found
+
+
+CONSUMER, ENGINE_CHECKPOINT = "queries", "query state"  # checkpoints: what was written, what the saved memory has seen
+STATE, VERSION = "query engine", 1
+BATCH = 200
+POLL_SECONDS = 1.0  # seconds between two looks at the outbox while nobody wakes us
+IDLE_SECONDS = 0.1  # seconds between two looks while there is no query, however much is written
+SAVE_SECONDS = 300.0
+MAX_GROUP = 5_000  # definitions taken up at a time
+WAIT_AFTER_FAILURE = 5.0
+
+
+ReadEntries = Callable[[int, int], Awaitable[list[OutboxEntry]]]
+
+HitWriter = Callable[[Connection, Sequence[StoredHit]], None]
+"""Writes what must not be lost because of hits, in their transaction: deliveries."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    """Where the processor stands: entries of the outbox up to `position` are done, `behind` are waiting."""
+
+    query_feeds: int
+    position: int
+    behind: int
+    matched: int
+    hits: int
+
+
+class QueryProcessor:
+    """Keeps query feeds filled until it is stopped. One at a time writes; others that run beside it stay ready."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        detect: LanguageDetector | None = None,
+        writers: Sequence[HitWriter] = (),
+        on_hits: Callable[[Sequence[StoredHit]], None] = lambda hits: None,
+        on_taken: Callable[[], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.time,
+        batch: int = BATCH,
+        entries: ReadEntries | None = None,
+    ) -> None:
+        """`entries` reads the outbox beyond a position by another way, which may be a little behind the store."""
+        self._store = store
+        self._entries = entries or store.outbox
+        self._detect = detect
+        self.writers = list(writers)
+        self._on_hits = on_hits
+        self._on_definitions_changed = on_taken
+        self._definitions_changed = False
+        self._clock = clock
+        self._batch = batch
+        self._woken = asyncio.Event()
+        self._engine = Engine(detect)
+        self._position = 0
+        self._revisions = (-1, -1)
+        self._origins: dict[int, Origin] = {}
+        self._definitions = QueryDefinitions(self._engine)
+        self._matched = self._hits = 0
+
+    # what others see
+
+    def wake(self) -> None:
+        """Something has been written: look now."""
+        self._woken.set()
+
+    async def measure_progress(self) -> QueryProgress:
+        end = await self._store.outbox_end()
+        return QueryProgress(
+            len(self._definitions.running), self._position, max(end - self._position, 0), self._matched, self._hits
+        )
+
+    @property
+    def definitions(self) -> Mapping[int, CreateFeed]:
+        """The definitions in force, by the id of their query feed."""
+        return self._definitions.in_force
+
+    def build_scope(self) -> SourceScope:
+        return self._definitions.build_scope(self._origins)
+
+    # the loop
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow the outbox until `stop` is set. A failure is logged and tried again: it never ends the loop."""
+        stopping = asyncio.create_task(self._wake_on_stop(stop))
+        loaded, saved = False, time.monotonic()
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                try:
+                    if not loaded:
+                        await self.load()
+                        loaded = True
+                    busy = await self.step()
+                    if self._definitions_changed and not busy and self._on_definitions_changed is not None:
+                        await self._on_definitions_changed()
+                        self._definitions_changed = False
+                    if time.monotonic() - saved > SAVE_SECONDS:
+                        await self.save()
+                        saved = time.monotonic()
+                except Exception as error:
+                    log.error("queries_failed", error=repr(error))
+                    loaded, busy = False, False  # what the engine has seen is uncertain: begin from the store
+                    await self._pause(stop, WAIT_AFTER_FAILURE)
+                if not busy:
+                    if not self._definitions.running:
+                        await self._pause(stop, IDLE_SECONDS)
+                    await self._pause(self._woken, POLL_SECONDS)
+            if loaded:
+                await self.save()
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+
+    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._woken.set()
+
+    @staticmethod
+    async def _pause(event: asyncio.Event, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), seconds)
+
+    # beginning and saving
+
+    async def load(self) -> None:
+        """Begin where the last processor stopped, however it stopped."""
+        self._engine = Engine(self._detect)
+        self._definitions, self._revisions = QueryDefinitions(self._engine), (-1, -1)
+        async with self._store.transaction() as transaction:
+            await transaction.run(
+                outbox.advance_checkpoint, ENGINE_CHECKPOINT, 0
+            )  # retention spares what would have to be matched again
+            await transaction.run(outbox.advance_checkpoint, CONSUMER, 0)
+        revisions = await self._store.queries.revisions()
+        await self._follow_feeds()
+        known = await self._store.queries.all()
+        forms = await asyncio.to_thread(self._definitions.restore_running, known)
+        self._position = await self._restore_engine()
+        done = await self._store.checkpoint(CONSUMER)
+        while self._position < done:
+            entries = [e for e in await self._store.outbox(self._position, self._batch) if e.position <= done]
+            if not entries:
+                break
+            await self._match_entries(entries)
+            self._position = entries[-1].position
+        self._position = done
+        await asyncio.to_thread(self._definitions.apply_changes, known, (), done)
+        self._revisions, self._definitions_changed = revisions, True
+        async with self._store.transaction() as transaction:
+            await transaction.run(query_feeds.save_packed_forms, forms)
+
+    async def _restore_engine(self) -> int:
+        """Load what the engine remembered; the position up to which it has seen."""
+        saved = await self._store.load_state(STATE)
+        if saved is None or saved[0] != VERSION:
+            return await self._store.checkpoint(ENGINE_CHECKPOINT)
+        try:
+            await asyncio.to_thread(self._engine.load, saved[1])
+        except Exception as error:
+            log.error("query_memory_lost", error=repr(error))
+        return await self._store.checkpoint(ENGINE_CHECKPOINT)
+
+    async def save(self) -> None:
+        """Keep what the engine remembers, with the position it belongs to."""
+        position, blob = self._position, await asyncio.to_thread(self._engine.save)
+        async with self._store.transaction() as transaction:
+            await transaction.run(saved_state.save_state, STATE, VERSION, blob, self._clock())
+            await transaction.run(outbox.advance_checkpoint, ENGINE_CHECKPOINT, position)
+
+    # one step
+
+    async def step(self) -> bool:
+        """Match one batch, and take up definitions whose turn it is or some that are late; False when there is nothing
+        to do."""
+        wanted = self._definitions
+        if not wanted.running:
+            end = await self._store.outbox_end()
+            await self._follow_changes()
+            if not wanted.waiting and not wanted.late:
+                await self._skip_to(end)
+                return False
+        entries = await self._entries(self._position, self._batch)
+        seen = entries[-1].position if entries else self._position
+        # After the entries: a query that existed when one of them arrived is then among those we look at.
+        await self._follow_changes()
+        first = min((group[0].position for group in (wanted.waiting, wanted.late) if group), default=None)
+        if first is not None:
+            # Again, because entries that a definition must wait for may have come since, and only the store knows; but
+            # none beyond it: queries that came before those have not been looked at.
+            again = await self._store.outbox(self._position, self._batch)
+            entries = [entry for entry in again if entry.position <= max(seen, first)]
+        nothing = not entries
+        if wanted.waiting:
+            entries = [entry for entry in entries if entry.position <= wanted.waiting[0].position]
+        if entries:
+            await self._store_matches(entries, await self._match_entries(entries))
+        if wanted.late and self._is_matched_up_to(wanted.late[0].position, first if nothing else None):
+            await self._activate_late()
+        elif wanted.waiting and not entries:
+            await self._activate_in_turn()
+        else:
+            return bool(entries)
+        return True
+
+    def _is_matched_up_to(self, position: int, upto: int | None) -> bool:
+        """Whether everything up to a position has been matched; up to `upto` there is nothing more."""
+        return self._position >= position or (upto is not None and position <= upto)
+
+    async def _skip_to(self, end: int) -> None:
+        """Nobody asks for what came up to here: it need not even be read."""
+        if end > self._position:
+            await self._store.write(_advance_checkpoints, end)
+            self._position = end
+
+    async def _follow_changes(self) -> None:
+        """Follow what others have changed: feeds with their names and tags, definitions."""
+        revisions = await self._store.queries.revisions()
+        if revisions[0] != self._revisions[0]:
+            await self._follow_feeds()
+        if revisions[1] != self._revisions[1]:
+            await self._follow_queries()
+        self._revisions = revisions
+
+    async def _follow_feeds(self) -> None:
+        origins = await self._store.queries.origins()
+        for feed in self._origins.keys() - origins.keys():
+            self._engine.remove_origin(feed)
+        for feed, origin in origins.items():
+            self._engine.set_origin(feed, origin)
+        self._origins = origins
+
+    async def _follow_queries(self) -> None:
+        self._definitions_changed = True
+        changed, gone = await self._store.queries.since(self._revisions[1], self._definitions.list_ids())
+        await asyncio.to_thread(self._definitions.apply_changes, changed, gone, self._position)
+
+    # definitions
+
+    async def _activate_in_turn(self) -> None:
+        """From here on items meet the definitions that come next; their windows come from the past."""
+        taken = await self._add_to_engine(self._definitions.pop_in_turn(MAX_GROUP))
+        fillings = await self._backfill([query for query in taken if query.is_pending])  # else another processor has
+        if fillings:
+            async with self._store.transaction() as transaction:
+                await transaction.run(write_backfills, fillings)
+        log.info("queries_taken", queries=len(taken), filled=len(fillings))
+
+    async def _activate_late(self) -> None:
+        """The same for definitions that entries have passed by: they are caught up with on their own."""
+        group = self._definitions.pop_late()
+        together = await asyncio.to_thread(BackfillBatch, _parse_definitions(group), self._origins, self._detect)
+        scope = await asyncio.to_thread(self.build_scope)
+        filled = await together.backfill(self._store, scope, self._clock(), len(group) + len(self._definitions.late))
+        missed = await together.catch_up(self._store, self._position)
+        async with self._store.transaction() as transaction:
+            stored = await transaction.run(self._store_late, [(query, filled[query.id]) for query in group], missed)
+        if stored is None:
+            self._revisions = (self._revisions[0], -1)  # another processor is ahead: look again at what waits
+            return
+        await self._add_to_engine(group)
+        self._report_hits(stored)
+        log.info("queries_taken", queries=len(group), filled=len(group), late=len(self._definitions.late))
+
+    async def _add_to_engine(self, group: Sequence[QueryFeed]) -> list[QueryFeed]:
+        taken, refused = await asyncio.to_thread(self._definitions.add_to_engine, group)
+        for query, problem in refused:
+            log.error("query_not_taken", query=query.name, error=problem)
+            async with self._store.transaction() as transaction:
+                await transaction.run(query_feeds.set_problem, query, problem)
+        self._definitions.drop_unread()
+        return taken
+
+    async def _backfill(self, group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Backfill]]:
+        names, now = self._definitions.list_names(), self._clock()
+        return await backfill_queries(
+            self._store, self._engine, _parse_definitions(group), names, self._origins, self.build_scope(), now
+        )
+
+    def _store_late(
+        self, connection: Connection, fillings: Sequence[tuple[QueryFeed, Backfill]], missed: Sequence[NewHit]
+    ) -> list[StoredHit] | None:
+        if outbox.lock_checkpoint(connection, CONSUMER) != self._position:
+            return None
+        running = write_backfills(connection, fillings)
+        stored = hits.save_hits(connection, [one for one in missed if one.query_id in running])
+        self._run_writers(connection, stored)
+        return stored
+
+    # matching
+
+    async def _match_entries(self, entries: Sequence[OutboxEntry]) -> MatchBatch:
+        changed = {entry.item.id for entry in entries if entry.kind != "new" and entry.item.id is not None}
+        before = await self._store.queries.emitted(changed) if changed else {}
+        return await asyncio.to_thread(match_entries, self._engine, entries, before)
+
+    async def _store_matches(self, entries: Sequence[OutboxEntry], found: MatchBatch) -> None:
+        stored = await self._store.write(self._write_matches, entries, found, self._definitions.ids)
+        self._position = entries[-1].position
+        self._matched += len(entries)
+        self._report_hits(stored)
+
+    def _report_hits(self, stored: Sequence[StoredHit]) -> None:
+        self._hits += len(stored)
+        if stored:
+            self._on_hits(stored)
+
+    def _run_writers(self, connection: Connection, stored: Sequence[StoredHit]) -> None:
+        if stored:
+            for write in self.writers:
+                write(connection, stored)
+
+    def _write_matches(
+        self, connection: Connection, entries: Sequence[OutboxEntry], found: MatchBatch, ids: Mapping[str, int]
+    ) -> list[StoredHit]:
+        done = outbox.lock_checkpoint(connection, CONSUMER)  # another processor may have been here first
+        matched = [
+            NewHit(ids[hit.query], with_version(hit, entry.item.version), entry.item.first_seen)
+            for entry, hit in found.hits
+            if entry.position > done and hit.query in ids
+        ]
+        stored = hits.save_hits(connection, matched)
+        selectivity.count_offered(
+            connection, Counter(e.item.feed_id for e in entries if e.kind == "new" and e.position > done)
+        )
+        self._run_writers(connection, stored)
+        for name, problem in found.failed.items():
+            if name in ids:
+                query_feeds.set_problem(connection, self._definitions.running[ids[name]], problem)
+        outbox.advance_checkpoint(connection, CONSUMER, entries[-1].position)
+        return stored
+
+
+def _advance_checkpoints(connection: Connection, end: int) -> None:
+    for consumer in (CONSUMER, ENGINE_CHECKPOINT):
+        outbox.advance_checkpoint(connection, consumer, end)
+
+
+def _parse_definitions(group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Query]]:
+    return [(query, query_feeds.read_definition(query.text, query.form).query) for query in group]

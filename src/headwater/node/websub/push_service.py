@@ -1,0 +1,56 @@
+"""Pushes of a node that others reach at an address: the hub for its own feeds, and hubs of others that push to it.
+
+It starts beside the node, since only the server knows the address that documents and callbacks carry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from headwater.node.node import Node
+from headwater.node.websub.websub_client import WebSubClient
+from headwater.publish.document_cache import DocumentCache
+from headwater.publish.websub_hub import HUB_PATH, WebSubHub
+from headwater.store.values import StoredHit
+
+
+class PushService:
+    """`async with Pushing(node, base):` pushes until the block ends."""
+
+    def __init__(self, node: Node, base: str) -> None:
+        base = base.rstrip("/")
+        self._node = node
+        self.documents = DocumentCache(node.store, base, hub=(base + HUB_PATH,))
+        self.hub = WebSubHub(node.store, self.documents, node.fetcher)
+        # Hubs of others must reach us: the address we listen on says nothing about that.
+        public = node.settings.public_url
+        self.websub_client = None if public is None else WebSubClient(node.store, node.fetcher, node.crawler, public)
+        self._stop = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._node.on_hits.append(self._publish_hits)
+        self._tasks = [asyncio.create_task(self.hub.run(self._stop))]
+        if self.websub_client is not None:
+            self._node.on_stored.append(self.websub_client.watch_refreshes)
+            self._tasks.append(asyncio.create_task(self.websub_client.run(self._stop)))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self.hub.wake()
+        self._node.on_hits.remove(self._publish_hits)
+        if self.websub_client is not None:
+            self.websub_client.wake()
+            self._node.on_stored.remove(self.websub_client.watch_refreshes)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _publish_hits(self, hits: Sequence[StoredHit]) -> None:
+        """Published: whoever asks sees it at once, and whoever has subscribed is sent it."""
+        self.documents.expire()
+        self.hub.wake()

@@ -1,0 +1,249 @@
+"""Our subscriptions at the hubs of sources: asked for, confirmed, renewed, and given up when a hub breaks its word.
+
+    a refresh shows a hub ─► asked (POST) ─► it verifies (GET, only while we wait for it) ─► active: pushes are items
+                                 ▲                                                             │ only a slow safety poll
+                                 └── refused, lease over, silent: polled as ever, asked again ◄┘
+
+A hub that verifies and then does not push is noticed by the safety poll: it finds items that should have been pushed.
+Where a feed is removed, paused or given up, or has another hub now, the old one is told (`unsubscribe`), and told again
+if it does not confirm, until its lease is over anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from headwater.errors import HeadwaterError, NotAFeed, NotFound
+from headwater.fetch.client import Fetcher, Page
+from headwater.fetch.http.guarded_session import FetchFailure
+from headwater.fetch.http.headers import has_valid_signature
+from headwater.fetch.http.redirects import resolve_location
+from headwater.loops import StepLoop
+from headwater.node.crawl.crawler import Crawler
+from headwater.node.crawl.refresher import StoredRefresh
+from headwater.store.store import Store
+from headwater.store.values import WebSubCancellation, WebSubLease
+
+PATH = "/push/"
+LEASE_SECONDS = 10 * 86_400.0
+MIN_LEASE, MAX_LEASE = 60.0, 30 * 86_400.0  # leases that are believed
+VERIFICATION_SECONDS = 600.0  # seconds in which a verification must come
+FIRST_RETRY, SLOWEST_RETRY = 600.0, 86_400.0  # until a request without success is made again, doubled each time
+SILENT_HUB_RETRY = 86_400.0  # until a hub that did not push is asked again
+NOT_PUSHED = "It did not push items that a poll found; the feed is polled again."
+MAX_UNSUBSCRIBES = 5  # requests to end a subscription that a hub answers with an error
+RENEW_SHARE = 0.8  # of the lease, less up to a tenth by chance
+PUSH_GRACE = 60.0  # an item that a poll found so soon after its publication may still be on its way
+SCAN_SECONDS = 600.0
+MAX_REDIRECTS = 5
+MAX_CHALLENGE = 2_000
+
+log = structlog.get_logger()
+
+
+class WebSubClient(StepLoop):
+    """`base` is the address under which hubs reach us."""
+
+    def __init__(
+        self, store: Store, fetcher: Fetcher, crawler: Crawler, base: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__("subscribing_failed")
+        self._store = store
+        self._fetcher = fetcher
+        self._crawler = crawler
+        self._callback = base.rstrip("/") + PATH
+        self._clock = clock
+        self._active: dict[int, float] = {}  # feeds that hubs push, and since when
+        self._silent_feeds: list[int] = []
+        self._state_lock = asyncio.Lock()  # the store and `_active` change together
+        self._scanned_at = float("-inf")
+        self._hubs_found = self._hubs_scanned = (
+            0  # hubs that refreshes have shown, and those that the last scan has seen
+        )
+
+    # the loop
+
+    async def step(self) -> bool:
+        """Do what is due now; False where nothing was."""
+        now = self._clock()
+        if self._hubs_found != self._hubs_scanned or not self._scanned_at <= now < self._scanned_at + SCAN_SECONDS:
+            await self._scan_store(now)
+        async with self._state_lock:
+            for feed_id in await self._store.subscriptions.lapse(now):
+                await self._resume_polling(feed_id, "lease over")
+            while self._silent_feeds:
+                feed_id = self._silent_feeds.pop()
+                await self._store.subscriptions.end(feed_id, "silent", NOT_PUSHED, now + SILENT_HUB_RETRY)
+                await self._resume_polling(feed_id, "hub silent")
+        claimed = await self._store.subscriptions.claim(now, now + VERIFICATION_SECONDS, now + FIRST_RETRY)
+        parted = await self._store.subscriptions.claim_farewells(now, FIRST_RETRY, SLOWEST_RETRY)
+        await asyncio.gather(*map(self._request_lease, claimed), *map(self._request_unsubscribe, parted))
+        return bool(claimed or parted)
+
+    async def _scan_store(self, now: float) -> None:
+        """What the store has: feeds with a hub we have not asked, and those that are pushed already."""
+        looking = self._hubs_found  # what is found from here on is for the next scan
+        while found := await self._store.subscriptions.wanted():
+            new = [
+                WebSubLease(feed, secrets.token_urlsafe(24), hub, topic, secrets.token_urlsafe(32), due=now)
+                for feed, hub, topic in found
+            ]
+            await self._store.subscriptions.add(new)
+        async with self._state_lock:
+            self._active = await self._store.subscriptions.active(now)
+            self._crawler.politeness.pushed_feeds = set(self._active)
+        self._scanned_at, self._hubs_scanned = now, looking
+
+    # asking
+
+    async def _request_lease(self, one: WebSubLease) -> None:
+        """The row waits for the verification already: some hubs verify before they answer."""
+        form = {
+            "hub.mode": "subscribe",
+            "hub.topic": one.topic,
+            "hub.callback": self._callback + one.key,
+            "hub.secret": one.secret,
+            "hub.lease_seconds": str(int(LEASE_SECONDS)),
+        }
+        said = await self._post_form(one.hub, form)
+        if said is not None:
+            now = self._clock()
+            due = now + min(FIRST_RETRY * 2 ** (one.attempts - 1), SLOWEST_RETRY)
+            await self._store.subscriptions.refuse(one.feed_id, said, due, now)
+        log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=said)
+
+    async def _request_unsubscribe(self, one: WebSubCancellation) -> None:
+        """Tell a hub that we want no more; it verifies that as well, and until then is asked again."""
+        form = {"hub.mode": "unsubscribe", "hub.topic": one.topic, "hub.callback": self._callback + one.key}
+        said = await self._post_form(one.hub, form)
+        if one.attempts >= MAX_UNSUBSCRIBES and said is not None:
+            await self._store.subscriptions.forget_farewell(one.key, one.topic)
+        log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=said)
+
+    async def _post_form(self, hub: str, form: Mapping[str, str]) -> str | None:
+        """What a hub has against a request; None where it accepts."""
+        try:
+            answer = await self._post_with_redirects(hub, form)
+        except (HeadwaterError, FetchFailure) as error:
+            return str(error)
+        return None if answer.ok else f"It answered {answer.status}: {_excerpt(answer.body)}"
+
+    async def _post_with_redirects(self, hub: str, form: Mapping[str, str]) -> Page:
+        """Hubs may send us to another place, where the same is asked (307 and 308 keep the method)."""
+        for _ in range(MAX_REDIRECTS):
+            answer = await self._fetcher.post(hub, form)
+            if answer.status not in (307, 308):
+                return answer
+            hub = resolve_location(hub, answer.headers.get("Location"))
+        return answer
+
+    # being asked
+
+    async def verify_intent(self, key: str, query: Mapping[str, str]) -> str | None:
+        """What to answer to a hub's GET: the challenge for what we have asked, nothing (404) for anything else."""
+        mode, topic = query.get("hub.mode"), query.get("hub.topic", "")
+        now = self._clock()
+        if mode == "denied":
+            return await self._record_denial(key, topic, query.get("hub.reason", ""))
+        challenge, seconds = query.get("hub.challenge", ""), query.get("hub.lease_seconds", "")
+        if not 0 < len(challenge) <= MAX_CHALLENGE:
+            return None
+        if mode == "unsubscribe":
+            return challenge if await self._store.subscriptions.forget_farewell(key, topic) else None
+        if mode != "subscribe":
+            return None
+        given = float(seconds) if seconds.isascii() and seconds.isdecimal() and len(seconds) < 16 else LEASE_SECONDS
+        lease = min(max(given, MIN_LEASE), MAX_LEASE)
+        due = now + lease * RENEW_SHARE * (1 - random.random() / 10)
+        async with self._state_lock:
+            feed_id = await self._store.subscriptions.confirm(key, topic, now, now + lease, due)
+            if feed_id is None:
+                return None
+            # Its next poll comes when it would have come: what was published before the hub knew us is found by it.
+            self._mark_pushed(feed_id, now)
+        log.info("hub_confirmed", feed=feed_id, lease=lease)
+        return challenge
+
+    async def _record_denial(self, key: str, topic: str, reason: str) -> str | None:
+        one = await self._store.subscriptions.by_key(key)
+        if one is None or one.topic != topic:
+            return None
+        said = f"It denied the subscription: {_excerpt(reason.encode())}" if reason else "It denied the subscription."
+        async with self._state_lock:
+            await self._store.subscriptions.end(one.feed_id, "refused", said, self._clock() + SILENT_HUB_RETRY)
+            await self._resume_polling(one.feed_id, said)
+        return ""
+
+    # being pushed to
+
+    async def receive_push(self, key: str, body: bytes, headers: Mapping[str, str]) -> int:
+        """What to answer to a push: 410 ends what we do not know; a wrong signature is ignored without a word."""
+        one = await self._store.subscriptions.by_key(key)
+        now = self._clock()
+        if one is None or one.until is None or one.until <= now:
+            return 410
+        if not has_valid_signature(one.secret, headers.get("x-hub-signature", ""), body):
+            await self._store.subscriptions.say(one.feed_id, "A push without a valid signature was ignored.")
+            log.warning("push_ignored", feed=one.feed_id, why="signature")
+            return 202
+        page = Page(200, one.topic, {"Content-Type": headers.get("content-type", "")}, body, "")
+        try:
+            document = await self._fetcher.read_feed(page)
+            await self._crawler.accept_push(one.feed_id, document, len(body))
+        except NotFound:
+            return 410
+        except NotAFeed:
+            await self._crawler.note_signal(one.feed_id)  # a bare ping: look for ourselves
+        async with self._state_lock:
+            await self._store.subscriptions.pushed(one.feed_id, now)
+            self._mark_pushed(one.feed_id, now)
+        return 200
+
+    # watching hubs
+
+    def watch_refreshes(self, batch: Sequence[StoredRefresh]) -> None:
+        """After refreshes: a hub that has come or changed is asked; one that does not push is noticed."""
+        for one in batch:
+            feed_id = one.verdict.refresh.feed_id
+            after, before = one.verdict.known, one.fetched.known
+            if (after.hub, after.topic) != (before.hub, before.topic) and after.hub is not None:
+                self._hubs_found += 1
+                self.wake()
+            since = self._active.get(feed_id)
+            if since is not None and not one.fetched.outcome.pushed and hub_missed_items(one, since):
+                self._active.pop(feed_id)
+                self._silent_feeds.append(feed_id)
+                self.wake()
+
+    def _mark_pushed(self, feed_id: int, now: float) -> None:
+        """A hub pushes it: a slow safety poll is enough."""
+        self._active.setdefault(feed_id, now)
+        self._crawler.politeness.pushed_feeds.add(feed_id)
+
+    async def _resume_polling(self, feed_id: int, why: str) -> None:
+        """Poll as if there were no hub."""
+        self._active.pop(feed_id, None)
+        self._crawler.politeness.pushed_feeds.discard(feed_id)
+        await self._crawler.reconsider_feeds([feed_id])
+        log.info("polling_resumed", feed=feed_id, why=why)
+
+
+def hub_missed_items(one: StoredRefresh, since: float) -> bool:
+    """Whether a poll found what the hub should have pushed: something new, not just published, that came after a
+    poll which the hub had already confirmed us before."""
+    last = one.fetched.known.last_refresh
+    if last is None or last < since:
+        return False
+    latest = one.verdict.refresh.at - PUSH_GRACE
+    return any(not item.dated or item.published <= latest for item in one.verdict.new)
+
+
+def _excerpt(text: bytes) -> str:
+    """Some words of a stranger's answer, on one line."""
+    return " ".join(text[:200].decode("utf-8", "replace").split())[:120]

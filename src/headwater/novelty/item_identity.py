@@ -1,0 +1,83 @@
+"""What an item is known by: its guid, else its normalised link, else a hash of its text; where a publisher changes
+identities, its text among the items of the last window."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from headwater.formats.values.links import normalise_url
+from headwater.model import Document, Entry, Known
+
+UNSTABLE_AFTER = 2  # windows whose identities changed under the same texts before guids are no longer believed
+LONGEST_IDENTITY = 500
+_BLANK = blake2b(digest_size=16)  # copied for each text: making one takes longer than hashing a title
+
+
+def identify_items(document: Document, unstable: int = 0) -> list[str]:
+    """The identity of each item. A guid that stands on several different items, or changes, identifies nothing."""
+    guids = {entry.id for entry in document.items}
+    if unstable < UNSTABLE_AFTER and len(guids) == len(document.items) and None not in guids and "" not in guids:
+        return [_shorten_identity(entry.id) for entry in document.items]  # type: ignore[arg-type]  # each has one of its own
+    bearers = Counter(guid for guid, _ in {(entry.id, entry.link or entry.title) for entry in document.items})
+    distrusted = unstable >= UNSTABLE_AFTER
+    return [_identify_entry(entry, trusted=not distrusted and bearers[entry.id] == 1) for entry in document.items]
+
+
+def _identify_entry(entry: Entry, trusted: bool) -> str:
+    if entry.id and trusted:
+        return _shorten_identity(entry.id)
+    if entry.link:
+        return _shorten_identity("link:" + normalise_url(entry.link))
+    if entry.id and not (entry.title or entry.content or entry.summary):
+        return _shorten_identity(entry.id)
+    return "hash:" + _hash_text(f"{entry.title or ''}\0{(entry.content or entry.summary or '')[:200]}")
+
+
+def _shorten_identity(identity: str) -> str:
+    return identity if len(identity) <= LONGEST_IDENTITY else "hash:" + _hash_text(identity)
+
+
+def content_hash(entry: Entry) -> str:
+    """Two halves, the title's and the text's, so that a changed identity can still be recognised by the title."""
+    files = "\0".join([enclosure.url for enclosure in entry.enclosures]) if entry.enclosures else ""
+    title, text = _BLANK.copy(), _BLANK.copy()
+    title.update((entry.title or "").encode("utf-8", "replace"))
+    text.update(f"{entry.summary or ''}\0{entry.content or ''}\0{files}".encode("utf-8", "replace"))
+    return (title.digest()[:4] + text.digest()[:4]).hex()
+
+
+def _hash_text(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def find_renamed(names: Sequence[str], hashes: Sequence[str], known: Known, seen: Mapping[str, str]) -> dict[str, str]:
+    """New identities of items we had under another one: same text, or, where everything was renamed, same title."""
+    if not known.window:
+        return {}
+    before = dict(known.window)
+    strange = {
+        name: digest for name, digest in zip(names, hashes, strict=True) if name not in before and name not in seen
+    }
+    if not strange:
+        return {}
+    left = [(name, digest) for name, digest in known.window if name not in set(names)]
+    by_text = _index_unique(left, slice(None))
+    found = {name: by_text[digest] for name, digest in strange.items() if digest in by_text}
+    if len(strange) == len(set(names)) and len(found) * 2 < len(strange):
+        by_title = _index_unique(left, slice(8))
+        titles = {name: by_title[digest[:8]] for name, digest in strange.items() if digest[:8] in by_title}
+        if len(titles) * 2 > len(strange):  # a single equal title is "Weather today"; most of them is a renaming
+            found = titles
+    return {name: old for old, name in {old: name for name, old in reversed(found.items())}.items()}  # one each
+
+
+def _index_unique(window: Sequence[tuple[str, str]], part: slice) -> dict[str, str]:
+    counts = Counter(digest[part] for _, digest in window)
+    return {digest[part]: name for name, digest in window if counts[digest[part]] == 1}
+
+
+def are_mostly_renamed(renamed: Mapping[str, str], names: Sequence[str]) -> bool:
+    """Whether a publisher has changed identities rather than items."""
+    return len(renamed) * 2 > len(set(names))

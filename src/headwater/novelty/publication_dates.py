@@ -1,0 +1,69 @@
+"""Which dates of a document may be learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.formats.values.dates import parse_date
+from headwater.model import Ending, Known, Outcome
+from headwater.novelty.feed_kinds import (
+    REQUEST_MOMENT,
+    FeedKind,
+    are_dates_plausible,
+    drop_false_dates,
+    find_date_problem,
+)
+
+SAME_MOMENT = 5.0  # seconds within which all items of a document are dated when it is made at the request
+
+
+def judge_dates(
+    known: Known, outcome: Outcome, dates: Sequence[float | None], names: Sequence[str], at: float
+) -> tuple[Sequence[float | None], str]:
+    """The date of each item where it can be believed, and in words what is odd about them (a `Kind`), if anything."""
+    if are_dates_plausible(dates, at):
+        return dates, ""
+    if outcome.ending is Ending.PARTIAL:  # a few new items of one moment are no forgery: only the whole window tells
+        return [drop_false_dates([date], at)[0] for date in dates], ""
+    last = known.last_success
+    kind = find_date_problem(dates, at, last)
+    if kind is FeedKind.ON_THE_FLY and not _are_made_on_request(known, names, dates):
+        last = at  # a lively feed, not a forged one
+        kind = find_date_problem(dates, at, last)
+    return drop_false_dates(dates, at, last), "" if kind is None else kind.value
+
+
+def _are_made_on_request(known: Known, names: Sequence[str], dates: Sequence[float | None]) -> bool:
+    """Whether dates that all lie in the last minutes are the moment of the request.
+
+    Items we had before and that are dated after our last look prove it. Where there are none, the document was made in
+    one go: within seconds.
+    """
+    before = {name for name, _ in known.window}
+    old = [date for name, date in zip(names, dates, strict=True) if name in before and date is not None]
+    if old:
+        return sum(date > (known.last_success or 0.0) for date in old) * 2 > len(old)
+    real = [date for date in dates if date is not None]
+    return max(real) - min(real) < SAME_MOMENT
+
+
+def date_by_last_modified(known: Known, outcome: Outcome, new: int, at: float) -> tuple[float, ...]:
+    """Dates of new items that have none of their own: the newest is as old as the document, the others lie evenly
+    since the last refresh. A document made anew for every request tells nothing."""
+    since = known.last_success
+    changed = parse_date(outcome.validators.last_modified) if outcome.validators else None
+    if not new or since is None or changed is None or not since < changed < at - REQUEST_MOMENT:
+        return ()
+    return tuple(since + (changed - since) * (place + 1) / new for place in range(new))
+
+
+def order_dates(dates: Sequence[float | None], at: float) -> tuple[float, ...]:
+    """The dates there are, oldest first, none of them after the refresh: clocks differ.
+
+    >>> order_dates([30.0, None, 10.0, 25.0], 20.0)
+    (10.0, 20.0, 20.0)
+    """
+    told = sorted([date for date in dates if date is not None])
+    if told and told[-1] > at:
+        told = [min(date, at) for date in told]
+    return tuple(told)

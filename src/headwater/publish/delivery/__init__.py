@@ -1,0 +1,1 @@
+"""Deliveries: plans, sends and retries mails, web hooks and notifications."""

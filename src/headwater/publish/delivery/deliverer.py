@@ -1,0 +1,149 @@
+"""Sends what is due: claims a batch, sends it, writes down what became of it. Tried again with back-off, then given up.
+
+    delivery row (due) ─► claimed: not due again before the lease has passed ─► sent │ failed, due later │ dead
+
+A claim is committed before anything is sent and the end after, so whatever kills us between, the message is sent again
+later under the same key: a web hook knows it by its Idempotency-Key, a mail by its Message-ID. Nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from headwater.errors import InputError
+from headwater.loops import StepLoop
+from headwater.publish.delivery.delivery_templates import DeliveryTemplate, render_in_worker, start_renderers
+from headwater.publish.delivery.sinks import DeliveryFailed, DeliveryMessage, Sink
+from headwater.publish.published_documents import to_entry
+from headwater.store import saved_state
+from headwater.store.store import Store
+from headwater.store.values import Delivery
+
+LEASE = 300.0  # seconds; longer than any sink takes
+CHECK_SECONDS = 1.0
+CONCURRENT_DELIVERIES = 16
+FIRST_WAIT, LONGEST_WAIT = 60.0, 6 * 3600.0  # seconds until the second attempt, and between two at the most
+MOST_ATTEMPTS = 12  # over about a day and a half
+SECRET_STATE = "hook secret"
+
+log = structlog.get_logger()
+
+
+def retry_wait(attempts: int, first: float = FIRST_WAIT, longest: float = LONGEST_WAIT) -> float:
+    """Seconds until the next attempt, doubling.
+
+    >>> [retry_wait(n) / 60 for n in (1, 2, 3, 20)]
+    [1.0, 2.0, 4.0, 360.0]
+    """
+    return float(min(first * 2 ** (attempts - 1), longest))
+
+
+class Deliverer(StepLoop):
+    """Empties the list of deliveries until it is stopped; several processes may do so together."""
+
+    def __init__(
+        self,
+        store: Store,
+        sinks: Mapping[str, Sink],
+        *,
+        clock: Callable[[], float] = time.time,
+        lease: float = LEASE,
+        first_wait: float = FIRST_WAIT,
+        longest_wait: float = LONGEST_WAIT,
+        most_attempts: int = MOST_ATTEMPTS,
+    ) -> None:
+        super().__init__("deliveries_failed")
+        self._store = store
+        self._sinks = sinks
+        self._clock = clock
+        self._lease = lease
+        self._first_wait = first_wait
+        self._longest_wait = longest_wait
+        self._most_attempts = most_attempts
+        self._slots = asyncio.Semaphore(CONCURRENT_DELIVERIES)
+        self._renderers = start_renderers()
+
+    async def step(self) -> bool:
+        """Send what is due now; False where nothing was."""
+        batches = await self._store.publishing.claim(self._clock(), self._lease)
+        await asyncio.gather(*map(self.deliver_batch, batches))
+        return bool(batches)
+
+    async def deliver_batch(self, batch: Sequence[Delivery]) -> None:
+        """Send what has been claimed, and write down what became of it."""
+        async with self._slots:
+            state, due, said = await self._try_to_send(batch)
+        ids = [one.id for one in batch]
+        await self._store.publishing.settle(ids, state, due, said, self._clock())
+        log.info(
+            "delivered" if state == "sent" else "not_delivered",
+            query=batch[0].query,
+            kind=batch[0].kind,
+            items=len(batch),
+            state=state,
+            message=said,
+        )
+
+    async def _try_to_send(self, batch: Sequence[Delivery]) -> tuple[str, float | None, str | None]:
+        """(state, when due again, what to tell the owner)."""
+        first = batch[0]
+        try:
+            message = await self._build_message(batch)
+            if message is None:
+                return "dead", None, "The items are no longer stored."
+            await self._sinks[first.kind].send(message)
+        except DeliveryFailed as error:
+            return self._settle_failure(first, str(error), error.ever)
+        except Exception as error:  # a defect of a sink must not hold up the others
+            log.error("sink_broke", kind=first.kind, error=repr(error))
+            return self._settle_failure(first, f"Sending failed: {type(error).__name__}.", True)
+        return "sent", None, None
+
+    def _settle_failure(self, first: Delivery, said: str, ever: bool) -> tuple[str, float | None, str]:
+        if not ever or first.attempts >= self._most_attempts:
+            return "dead", None, said
+        return "failed", self._clock() + retry_wait(first.attempts, self._first_wait, self._longest_wait), said
+
+    async def _build_message(self, batch: Sequence[Delivery]) -> DeliveryMessage | None:
+        hits = await self._store.queries.hits([one.hit_id for one in batch])
+        if not hits:
+            return None
+        feeds = await self._store.feeds_by_id({hit.item.feed_id for hit in hits})
+        items = [to_entry(hit.item, feeds.get(hit.item.feed_id)) for hit in hits]
+        first = batch[0]
+        at = first.slot if first.slot is not None else hits[0].arrived
+        message = DeliveryMessage(first.batch or str(first.id), first.query, first.address, items, at)
+        return message if first.kind == "webhook" else await self._apply_template(message)
+
+    async def _apply_template(self, message: DeliveryMessage) -> DeliveryMessage:
+        """The message in the words of its template, where there is one."""
+        template = DeliveryTemplate(*await self._store.publishing.template(message.query))
+        if template == DeliveryTemplate():
+            return message
+        try:
+            subject, text = await render_in_worker(self._renderers, template, message.query, message.items, message.at)
+        except InputError as error:
+            raise DeliveryFailed(str(error)) from error
+        return replace(message, subject=subject, text=text)
+
+    async def close(self) -> None:
+        """Let go of the processes that render templates and send notifications."""
+        await self._renderers.close()
+        for sink in self._sinks.values():
+            await sink.close()
+
+
+async def load_webhook_secret(store: Store, now: float) -> bytes:
+    """The secret that signs web hooks: made once, kept in the store."""
+    kept = await store.load_state(SECRET_STATE)
+    if kept is None:
+        await store.write(saved_state.save_state_once, SECRET_STATE, 1, secrets.token_hex(32).encode(), now)
+        kept = await store.load_state(SECRET_STATE)
+    assert kept is not None
+    return kept[1]

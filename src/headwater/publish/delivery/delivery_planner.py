@@ -1,0 +1,107 @@
+"""Hits → deliveries: what DELIVER TO and EVERY of a query ask for, written in the transaction of the hits.
+
+A digest comes by the time zone of who wrote the query; where that person has none, or is here no more, by the server's.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from datetime import time as time_of_day
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection, select
+
+from headwater.errors import SettingsError
+from headwater.language.ast import DeliverClause, DeliveryFormat, EveryClause
+from headwater.store.publishing import deliveries
+from headwater.store.queries import query_feeds
+from headwater.store.schema.feed_tables import query_feed
+from headwater.store.schema.reader_tables import user
+from headwater.store.values import Delivery, StoredHit
+from headwater.times import parse_time_zone
+
+KINDS = {DeliveryFormat.EMAIL: "email", DeliveryFormat.WEBHOOK: "webhook", DeliveryFormat.NOTIFY: "notify"}
+
+
+class DeliveryPlanner:
+    """A writer for the query processor. `time_zone` is the server's."""
+
+    def __init__(self, time_zone: ZoneInfo, clock: Callable[[], float] = time.time) -> None:
+        self._server_zone = time_zone
+        self._clock = clock
+
+    def __call__(self, connection: Connection, hits: Sequence[StoredHit]) -> None:
+        fresh = [hit for hit in hits if hit.fresh and hit.item.id is not None]
+        if not fresh:
+            return
+        now = self._clock()
+        ids = {hit.query_id for hit in fresh}
+        asked = {row.id: row for row in connection.execute(_DELIVERY_CACHE.where(query_feed.c.id.in_(sorted(ids))))}
+        new = []
+        for hit in fresh:
+            row = asked.get(hit.query_id)
+            deliver, every = read_delivery_clause(row.active or row.text) if row is not None else (None, None)
+            if row is None or deliver is None or deliver.kind not in KINDS or not deliver.address:
+                continue
+            slot = None if every is None else next_digest_time(every, now, self._user_zone(row.time_zone))
+            due = now if slot is None else slot
+            new.append(
+                Delivery(
+                    *(0, hit.query_id, row.name, hit.id, hit.item.id or 0, KINDS[deliver.kind], deliver.address, due),
+                    slot=slot,
+                    at=now,
+                )
+            )
+        deliveries.add_deliveries(connection, new)
+
+    def _user_zone(self, name: str | None) -> ZoneInfo:
+        """A person's; one that this machine does not know (any more) must not stop the queries."""
+        try:
+            return parse_time_zone(name) if name else self._server_zone
+        except SettingsError:
+            return self._server_zone
+
+
+_DELIVERY_CACHE = select(
+    query_feed.c.id, query_feed.c.name, query_feed.c.text, query_feed.c.active, user.c.time_zone
+).select_from(query_feed.outerjoin(user, user.c.id == query_feed.c.author_id))
+
+
+@lru_cache(maxsize=1_000)
+def read_delivery_clause(text: str) -> tuple[DeliverClause | None, EveryClause | None]:
+    """What a definition wants delivered, and how often."""
+    query = query_feeds.read_definition(text).query
+    return query.deliver, query.every
+
+
+def next_digest_time(every: EveryClause, now: float, zone: ZoneInfo) -> float:
+    """The first moment of a digest after `now`.
+
+    Whole days are counted on the calendar of the time zone, so that 07:30 stays 07:30 when clocks change; shorter spans
+    from the time of day given, or from midnight UTC of 1970.
+
+    >>> from headwater.language.ast import Span, Unit
+    >>> daily = EveryClause(Span(1, Unit.DAY), "07:30")
+    >>> next_digest_time(daily, 0.0, ZoneInfo("UTC")) / 3600
+    7.5
+    >>> next_digest_time(daily, 7.5 * 3600, ZoneInfo("UTC")) / 3600
+    31.5
+    >>> next_digest_time(EveryClause(Span(6, Unit.HOUR)), 1.0, ZoneInfo("UTC")) / 3600
+    6.0
+    """
+    hours, minutes = map(int, every.at.split(":")) if every.at else (0, 0)
+    span = every.span.seconds
+    if every.at is None or span % 86_400:
+        begin = hours * 3600 + minutes * 60
+        return begin + (math.floor((now - begin) / span) + 1) * span
+    days, wall = span // 86_400, time_of_day(hours, minutes)
+    day = datetime.fromtimestamp(now, zone).date()
+    while True:
+        moment = datetime.combine(day, wall, zone).timestamp()
+        if moment > now and day.toordinal() % days == 0:
+            return moment
+        day += timedelta(1)

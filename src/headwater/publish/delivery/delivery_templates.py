@@ -1,0 +1,167 @@
+"""Templates of deliveries: the subject and text of a message in somebody's own words, by Jinja in its sandbox.
+
+    [{{ query }}] {{ items | length }} new
+    {% for item in items %}{{ item.title }} – {{ item.link }} ({{ item.source }}, {{ item.published | date("%d %B") }})
+    {% endfor %}
+
+A template can see what it is given and nothing else. It is rendered in a worker process, because a loop in a loop never
+ends by itself. What is wrong with it is said in words, with the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import jinja2
+import orjson
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from headwater.errors import InputError, NotAFeed
+from headwater.fetch.reading.worker_pool import WorkerPool
+from headwater.formats.values.text import html_to_text, to_one_line
+from headwater.model import Document, Enclosure, Entry, Source
+
+LONGEST_TEMPLATE = 100_000  # characters of a template, and ten times as many of what it makes
+LONGEST_SUBJECT = 200
+WORKER_FUNCTION = "headwater.publish.delivery.delivery_templates:read_message"
+FIELDS = "title, link, summary, content, authors, categories, published, updated, source, source_url, language, id"
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryTemplate:
+    """Either part may be missing; then it is as without a template."""
+
+    subject: str | None = None
+    body: str | None = None
+
+
+def start_renderers() -> WorkerPool:
+    """Where templates are rendered, within limits."""
+    return WorkerPool(WORKER_FUNCTION, count=1, cpu_seconds=2, wall_seconds=10.0, memory=512 << 20)
+
+
+def validate_template(template: DeliveryTemplate) -> DeliveryTemplate:
+    """The template, if it is one: it is tried on an item. Raises InputError with what is wrong and where."""
+    sample = Entry(
+        id="urn:x:1",
+        link="https://example.org/1",
+        title="A title",
+        published=0.0,
+        updated=0.0,
+        authors=("Somebody",),
+        summary="<p>Text</p>",
+        content="<p>Text</p>",
+        categories=("news",),
+        enclosures=(Enclosure("https://example.org/a.mp3"),),
+        language="en",
+        source=Source("https://example.org/feed", "A feed"),
+    )
+    render_template(template, "name", [sample], 0.0)
+    return template
+
+
+def render_template(
+    template: DeliveryTemplate, query: str, items: Sequence[Entry], at: float
+) -> tuple[str | None, str | None]:
+    """Subject and text, None where the template has none of its own."""
+    subject = _render_part("subject", template.subject, query, items, at)
+    text = _render_part("text", template.body, query, items, at)
+    return (to_one_line(subject, LONGEST_SUBJECT) if subject else None), text
+
+
+def _render_part(part: str, source: str | None, query: str, items: Sequence[Entry], at: float) -> str | None:
+    if source is None:
+        return None
+    if len(source) > LONGEST_TEMPLATE:
+        raise InputError(f"The template's {part} is too long: at most {LONGEST_TEMPLATE:,} characters.")
+    environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["date"] = lambda moment, format="%Y-%m-%d %H:%M": moment.strftime(format) if moment else ""
+    try:
+        made = environment.from_string(source).generate(
+            query=query, items=[_template_item(item) for item in items], at=datetime.fromtimestamp(at, UTC)
+        )
+        return _pack_message(made, part)
+    except jinja2.TemplateSyntaxError as error:
+        raise InputError(f"The template's {part} is wrong in line {error.lineno}: {error.message}.") from error
+    except jinja2.UndefinedError as error:
+        raise InputError(
+            f"The template's {part} asks for something that is not there: {error.message}. There are query, at and "
+            f"items, and of each item {FIELDS}."
+        ) from error
+    except InputError:
+        raise
+    except Exception as error:  # whatever a template makes of its values
+        raise InputError(f"The template's {part} failed: {type(error).__name__}: {error}") from error
+
+
+def _pack_message(parts: Any, part: str) -> str:
+    made: list[str] = []
+    size = 0
+    for piece in parts:
+        made.append(piece)
+        size += len(piece)
+        if size > 10 * LONGEST_TEMPLATE:
+            raise InputError(f"The template's {part} makes a message without end.")
+    return "".join(made)
+
+
+def _template_item(item: Entry) -> dict[str, Any]:
+    """An item as templates see it: plain text, except for `content`."""
+
+    def moment(time: float | None) -> datetime | None:
+        return None if time is None else datetime.fromtimestamp(time, UTC)
+
+    return {
+        "id": item.id or "",
+        "title": item.title or "",
+        "link": item.link or "",
+        "summary": html_to_text(item.summary or item.content or "", 2_000) or "",
+        "content": item.content or item.summary or "",
+        "authors": list(item.authors),
+        "categories": list(item.categories),
+        "published": moment(item.published),
+        "updated": moment(item.updated),
+        "source": (item.source.title or item.source.url) if item.source else "",
+        "source_url": item.source.url if item.source else "",
+        "language": item.language or "",
+    }
+
+
+async def render_in_worker(
+    workers: WorkerPool, template: DeliveryTemplate, query: str, items: Sequence[Entry], at: float
+) -> tuple[str | None, str | None]:
+    """Subject and text, made in a worker; InputError in words where the template fails."""
+    body = orjson.dumps(
+        {"subject": template.subject, "body": template.body, "items": [_unpack_message(one) for one in items]}
+    )
+    try:
+        made = await workers.read(body, query, {"at": repr(at)})
+    except NotAFeed as error:
+        said = "The template takes too long." if error.what == "hostile" else str(error)
+        raise InputError(said) from error
+    return made.title, made.subtitle
+
+
+def _unpack_message(item: Entry) -> dict[str, Any]:
+    source = None if item.source is None else [item.source.url, item.source.title]
+    plain = {name: getattr(item, name) for name in Entry.__slots__ if name not in ("source", "enclosures")}
+    return plain | {"source": source}
+
+
+def read_message(body: bytes, query: str, headers: Mapping[str, str]) -> Document:
+    """In the worker: the message as a document, its title the subject and its subtitle the text."""
+    given = orjson.loads(body)
+    items = [
+        Entry(**one | {"source": Source(*one["source"]) if one["source"] else None, "authors": tuple(one["authors"])})
+        for one in given["items"]
+    ]
+    try:
+        subject, text = render_template(
+            DeliveryTemplate(given["subject"], given["body"]), query, items, float(headers["at"])
+        )
+    except InputError as error:
+        raise NotAFeed(str(error), "template") from error
+    return Document("message", title=subject, subtitle=text)

@@ -1,0 +1,138 @@
+"""Where deliveries go: mail, web hooks, notifications. A sink sends one message, or says why not and whether ever."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from headwater.errors import AddressError, HeadwaterError, InputError, NotAFeed
+from headwater.fetch.client import Fetcher
+from headwater.model import Entry
+from headwater.publish.delivery import delivery_messages
+from headwater.publish.delivery.notification_worker import send_notification, start_notifiers
+
+TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryMessage:
+    """What is to be sent: `key` is the same each time it is tried, `at` the moment it was due."""
+
+    key: str
+    query: str
+    address: str
+    items: Sequence[Entry]
+    at: float
+    subject: str | None = None  # in somebody's own words
+    text: str | None = None
+
+
+class DeliveryFailed(Exception):
+    """The message was not taken; with `ever` false it is not tried again."""
+
+    def __init__(self, message: str, ever: bool = True) -> None:
+        super().__init__(message)
+        self.ever = ever
+
+
+class Sink(ABC):
+    @abstractmethod
+    async def send(self, message: DeliveryMessage) -> None:
+        """Returns when the other side has taken it; raises Undelivered."""
+
+    async def close(self) -> None:
+        """Let go of what was opened."""
+        return
+
+
+class MailSink(Sink):
+    """By the mail server of the settings: `smtp://[user:password@]host[:port]`, `smtps://…`; `?starttls=never`."""
+
+    def __init__(self, url: str | None, sender: str | None) -> None:
+        self._url = url
+        self._sender = sender
+
+    async def send(self, message: DeliveryMessage) -> None:
+        import aiosmtplib  # when somebody wants mail
+
+        if self._url is None or self._sender is None:
+            raise DeliveryFailed("No mail server is set: give smtp_url and mail_from in the settings.")
+        server = urlsplit(self._url)
+        starttls = {"never": False, "always": True}.get(parse_qs(server.query).get("starttls", [""])[0])
+        try:
+            mail = delivery_messages.write_mail(
+                *(message.key, message.query, message.items),
+                sender=self._sender,
+                to=message.address,
+                at=message.at,
+                own_subject=message.subject,
+                own_text=message.text,
+            )
+            await aiosmtplib.send(
+                mail,
+                hostname=server.hostname,
+                port=server.port,
+                username=unquote(server.username) if server.username else None,
+                password=unquote(server.password) if server.password else None,
+                use_tls=server.scheme == "smtps",
+                start_tls=starttls,
+                timeout=TIMEOUT,
+            )
+        except InputError as error:
+            raise DeliveryFailed(str(error), ever=False) from error
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            codes = [one.code for one in error.recipients]
+            raise DeliveryFailed(f"The mail server refused the recipient: {error}", ever=min(codes) < 500) from error
+        except aiosmtplib.SMTPResponseException as error:
+            raise DeliveryFailed(f"The mail server answered {error.code} {error.message}", error.code < 500) from error
+        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+            raise DeliveryFailed(f"The mail server could not be reached: {error}") from error
+
+
+class WebhookSink(Sink):
+    """POST of JSON, signed, with an idempotency key, through the guarded client; redirects are not followed."""
+
+    def __init__(self, fetcher: Fetcher, secret: bytes) -> None:
+        self._fetcher = fetcher
+        self._secret = secret
+
+    async def send(self, message: DeliveryMessage) -> None:
+        body = delivery_messages.write_webhook_body(message.key, message.query, message.items)
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": message.key,
+            "X-Headwater-Signature": delivery_messages.sign_body(self._secret, body),
+        }
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                answer = await self._fetcher.post(message.address, body, headers, read=False)
+        except AddressError as error:
+            raise DeliveryFailed(str(error), ever=False) from error
+        except TimeoutError as error:
+            raise DeliveryFailed(f"The web hook did not answer within {TIMEOUT:g} s.") from error
+        except HeadwaterError as error:
+            raise DeliveryFailed(str(error)) from error
+        if answer.status == 410:
+            raise DeliveryFailed("The web hook answered 410: it is gone for good.", ever=False)
+        if not 200 <= answer.status < 300:
+            raise DeliveryFailed(f"The web hook answered {answer.status}.")
+
+
+class NotificationSink(Sink):
+    """By Apprise, where it is installed, from a process whose sockets reach public addresses only."""
+
+    def __init__(self, allow_private: bool) -> None:
+        self._workers = start_notifiers(allow_private)
+
+    async def send(self, message: DeliveryMessage) -> None:
+        title, text = delivery_messages.write_notification(message.query, message.items)
+        try:
+            await send_notification(self._workers, message.address, message.subject or title, message.text or text)
+        except NotAFeed as error:
+            raise DeliveryFailed(str(error), ever=error.what != "refused") from error
+
+    async def close(self) -> None:
+        await self._workers.close()

@@ -1,0 +1,270 @@
+"""The documents that have been asked for, kept as bytes until what they show changes.
+
+Whether anything has changed at all is one small question to the store, asked at most every `LOOK` seconds however many
+feeds and readers there are. Only then is a feed's window read, and only if it differs is the document written anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from headwater.model import Document, Entry, Feed, Item
+from headwater.publish import channels
+from headwater.publish.published_documents import (
+    MEDIA_TYPES,
+    PAGE_ITEMS,
+    DocumentKey,
+    DocumentPlace,
+    compose_document,
+    last_change,
+    render_document,
+    render_opml,
+    to_entries,
+)
+from headwater.store.store import Store
+from headwater.store.values import PublicAccess
+
+CHECK_SECONDS = 0.25
+STALE_SECONDS = 60.0  # seconds after which a window is read in any case: KEEP 2 DAYS loses items while nothing arrives
+MOST_BYTES = 64 << 20
+MOST_SINCE = 1_000  # items that one push may carry beyond a feed's window
+REMEMBERED_STATES = 16  # earlier states of a document that RFC 3229 can tell the difference from
+
+
+@dataclass(slots=True)
+class CachedDocument:
+    """A document ready to be sent. `archive` is a page that will not change any more."""
+
+    body: bytes
+    zipped: bytes
+    etag: str
+    modified: float
+    type: str
+    archive: bool = False
+    links: tuple[tuple[str, str], ...] = ()  # (address, relation): self and hub
+    document: Document | None = None
+    stamp: Hashable = None
+    version: Hashable = None
+    read: float = 0.0
+    before: OrderedDict[str, frozenset[Hashable]] = field(default_factory=OrderedDict)  # etag → what it showed
+    deltas: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return len(self.body) + len(self.zipped)
+
+
+class DocumentCache:
+    """The published documents of a store. `base` is the address that stands in them."""
+
+    def __init__(
+        self, store: Store, base: str, *, clock: Callable[[], float] = time.time, hub: tuple[str, ...] = ()
+    ) -> None:
+        self._store = store
+        self.base = base.rstrip("/")
+        self._clock = clock
+        self.hubs = hub
+        self._cached: OrderedDict[DocumentKey, CachedDocument] = OrderedDict()
+        self._bytes = 0
+        self._version: Hashable = None
+        self._access = PublicAccess()
+        self._checked_at, self._expired = float("-inf"), False
+        self._locks: dict[DocumentKey, asyncio.Lock] = {}
+        self._check_lock = asyncio.Lock()
+
+    async def may_read(self, path: str, token: str | None) -> bool:
+        """Whether a feed is public, or the token opens it."""
+        await self.refresh_version()
+        return not self.is_private(path) or self.token_opens(token, path)
+
+    def token_opens(self, token: str | None, path: str) -> bool:
+        """Whether a token opens a private feed."""
+        given = hashlib.sha256((token or "").encode("utf-8", "replace")).digest()
+        return self._access.tokens.get(given) == path.casefold()
+
+    def is_private(self, path: str) -> bool:
+        """As far as was known at the last look."""
+        return bool(self._access.private) and path.casefold() in self._access.private
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the store was asked for changes a moment ago: the way of nearly all requests."""
+        return time.monotonic() - self._checked_at <= CHECK_SECONDS
+
+    def find_ready(self, key: DocumentKey) -> CachedDocument | None:
+        """The document if it is here and was unchanged at the last look."""
+        found = self._cached.get(key)
+        return found if found is not None and self._is_fresh(found) else None
+
+    def expire(self) -> None:
+        """Something has changed: the next who asks looks."""
+        self._checked_at, self._expired = float("-inf"), True
+
+    async def find_document(self, path: str, format: str, page: int | None, token: str | None) -> CachedDocument | None:
+        """The document for somebody with this token, or without one; the same None for what is not there and for what
+        is not for them: strangers learn nothing."""
+        if not self.is_current:
+            await self.refresh_version()
+        if not self.is_private(path):
+            token = None
+        elif not self.token_opens(token, path):
+            return None
+        key = (path, format, page, token)
+        return self.find_ready(key) or await self.load_document(key)
+
+    async def load_document(self, key: DocumentKey) -> CachedDocument | None:
+        """The document as it is now; None where there is nothing of that name."""
+        await self.refresh_version()
+        found = self._cached.get(key)
+        if found is not None and self._is_fresh(found):
+            self._cached.move_to_end(key)
+            return found
+        turn = self._locks.setdefault(key, asyncio.Lock())
+        try:
+            async with turn:  # a hundred readers at once, one reading
+                found = self._cached.get(key)
+                if found is None or not self._is_fresh(found):
+                    found = await self._build_document(key, found)
+                    self._store_document(key, found)
+                return found
+        finally:
+            if not turn.locked():
+                self._locks.pop(key, None)
+
+    def render_delta(self, found: CachedDocument, etags: Sequence[str]) -> bytes | None:
+        """The document without what a reader has seen who holds one of these earlier states (RFC 3229)."""
+        known = next((etag for etag in etags if etag in found.before), None)
+        if known is None or found.document is None:
+            return None
+        if known not in found.deltas:
+            seen = found.before[known]
+            fresh = tuple(one for one in found.document.items if _entry_sign(one) not in seen)
+            part = Document(**{name: getattr(found.document, name) for name in Document.__slots__} | {"items": fresh})
+            found.deltas[known] = render_document(part)
+        return found.deltas[known]
+
+    async def last_hit_id(self, path: str) -> int:
+        """Where the stream of a query feed ends now; 0 for anything else."""
+        channel = await channels.find_channel(self._store, path)
+        return (
+            await self._store.publishing.last_hit(channel.query.id) if isinstance(channel, channels.QueryChannel) else 0
+        )
+
+    async def render_since(self, path: str, found: CachedDocument, after: int) -> bytes:
+        """The document together with what has come since the hit `after` and has left its window again."""
+        channel = await channels.find_channel(self._store, path)
+        if found.document is None or not isinstance(channel, channels.QueryChannel):
+            return found.body
+        hits = await self._store.queries.stream(channel.query.id, after=after, limit=MOST_SINCE)
+        items = [hit.item for hit in hits if hit.fresh]
+        shown = {entry.id for entry in found.document.items}
+        more = [entry for entry in to_entries(items, await self._load_feeds(items)) if entry.id not in shown]
+        if not more:
+            return found.body
+        return await asyncio.to_thread(
+            render_document, replace(found.document, items=(*found.document.items, *more[::-1]))
+        )
+
+    def _is_fresh(self, found: CachedDocument) -> bool:
+        return found.version == self._version and (found.archive or self._clock() - found.read < STALE_SECONDS)
+
+    async def refresh_version(self) -> None:
+        """Ask the store whether anything has changed, unless that was asked a moment ago."""
+        if time.monotonic() - self._checked_at <= CHECK_SECONDS:
+            return
+        async with self._check_lock:
+            if time.monotonic() - self._checked_at > CHECK_SECONDS:
+                self._expired = False
+                seen = await self._store.publishing.version()
+                if seen != self._version:
+                    self._access = await self._store.publishing.access()
+                self._version = seen
+                if not self._expired:  # else this answer may be older than what has changed
+                    self._checked_at = time.monotonic()
+
+    def _store_document(self, key: DocumentKey, made: CachedDocument | None) -> None:
+        old = self._cached.pop(key, None)
+        self._bytes -= old.size if old else 0
+        if made is None:
+            return
+        self._cached[key] = made
+        self._bytes += made.size
+        while self._bytes > MOST_BYTES and len(self._cached) > 1:
+            _, gone = self._cached.popitem(last=False)
+            self._bytes -= gone.size
+
+    async def _build_document(self, key: DocumentKey, old: CachedDocument | None) -> CachedDocument | None:
+        path, format, page, token = key
+        now, at = self._clock(), self._version
+        if format == "opml":
+            return await self._build_opml(DocumentPlace(self.base, path, format, None, token), old, now, at)
+        channel = await channels.find_channel(self._store, path)
+        if channel is None:
+            return None
+        count = await channel.count_items()
+        archives = count // PAGE_ITEMS
+        if page is not None and not 1 <= page <= archives:
+            return None
+        items = await (
+            channel.list_shown(now) if page is None else channel.list_past((page - 1) * PAGE_ITEMS, PAGE_ITEMS)
+        )
+        feeds = await self._load_feeds(items)
+        signs = (channel.title, archives, *((item.id, item.version) for item in items), *feeds.values())
+        if old is not None and old.stamp == signs:
+            old.version, old.read = at, now
+            return old
+        place = DocumentPlace(self.base, path, format, page, token)
+        shown, when = to_entries(items, feeds), last_change(items, now) or channel.since
+        document = compose_document(place, channel.title, shown, when, archives=archives, hub=self.hubs)
+        made = await asyncio.to_thread(_make_cached, render_document(document), MEDIA_TYPES[format], when, old)
+        made.archive, made.document, made.stamp, made.version, made.read = page is not None, document, signs, at, now
+        made.links = self._list_links(place)
+        made.before[made.etag] = frozenset(map(_entry_sign, shown))
+        while len(made.before) > REMEMBERED_STATES:
+            made.before.popitem(last=False)
+        return made
+
+    async def _load_feeds(self, items: Sequence[Item]) -> Mapping[int, Feed]:
+        return await self._store.feeds_by_id({item.feed_id for item in items})
+
+    def _list_links(self, place: DocumentPlace) -> tuple[tuple[str, str], ...]:
+        return ((place.url, "self"), *((hub, "hub") for hub in self.hubs))
+
+    async def _build_opml(
+        self, place: DocumentPlace, old: CachedDocument | None, now: float, at: Hashable
+    ) -> CachedDocument | None:
+        path = place.path
+        tag = path.removeprefix("/tags/") if path.startswith("/tags/") else None
+        if tag is None and path != "/feeds":
+            return None
+        feeds = await self._store.feeds(tag=tag)
+        if tag is not None and not feeds:
+            return None
+        if tag is None:  # what others read is nobody's business
+            owner = await self._store.accounts.owner()
+            mine = {one.feed_id for one in await self._store.reading.subscriptions(owner.id)}
+            feeds = [feed for feed in feeds if feed.id in mine]
+        body = await asyncio.to_thread(render_opml, feeds, "Subscriptions" if tag is None else tag)
+        made = _make_cached(body, MEDIA_TYPES["opml"], max((feed.added for feed in feeds), default=0.0), old)
+        made.version, made.read, made.links = at, now, self._list_links(place)
+        return made
+
+
+def _make_cached(body: bytes, type: str, modified: float, old: CachedDocument | None) -> CachedDocument:
+    etag = hashlib.blake2b(body, digest_size=12).hexdigest()
+    if old is not None:
+        # Last-Modified has whole seconds: two changes within one must still differ.
+        modified = max(modified, old.modified + 1) if old.etag != etag else old.modified
+    before = old.before if old is not None else OrderedDict()
+    return CachedDocument(body, gzip.compress(body, 6, mtime=0), etag, modified, type, before=before)
+
+
+def _entry_sign(entry: Entry) -> Hashable:
+    """By what a later state of a document shows the same: the entry itself; a changed item counts as new."""
+    return hash(entry)

@@ -1,0 +1,200 @@
+"""Items → the documents we publish: RSS, Atom, JSON Feed, a page for people, lists of feeds. Pure.
+
+An item keeps its identity when it is published again, made unique in the world where it was not, so that whoever reads
+it on two ways (this feed and its source, two nodes that read each other) sees that it is one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from headwater import __version__
+from headwater.formats.opml import Outline
+from headwater.formats.values.languages import to_valid_tag
+from headwater.formats.values.links import is_web_url
+from headwater.formats.write import CONTENT_TYPES, write_atom, write_json, write_opml, write_rss
+from headwater.formats.write.addresses import build_published_identity, remove_token, to_uri
+from headwater.formats.write.markup import escape_text, format_rfc3339, write_element
+from headwater.model import Document, Entry, Feed, Item, Source
+
+_PAGE_HEAD = (
+    '<!doctype html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    '<link rel="icon" type="image/svg+xml" href="/static/mark.svg">\n'
+    '<link rel="stylesheet" href="/static/headwater.css">'
+)
+_ALTERNATES = (("rss", "RSS", "rss+xml"), ("atom", "Atom", "atom+xml"), ("json", "JSON Feed", "feed+json"))
+
+
+def write_page(document: Document) -> bytes:
+    """Titles, times and texts of the items. Texts are safe since they were stored; everything else is escaped here."""
+    here, _, query = (document.current or document.self or "").partition("?")
+    here = here.removesuffix(".html")
+    asked = f"?{query}" if query else ""
+    title = document.title or "Untitled"
+    lines = [_PAGE_HEAD.format(language=escape_text(document.language or "en")), write_element("title", title)]
+    for suffix, name, kind in _ALTERNATES:
+        address = escape_text(f"{here}.{suffix}{asked}")
+        lines.append(f'<link rel="alternate" type="application/{kind}" title="{name}" href="{address}">')
+    lines += ['</head>\n<body>\n<main class="items">', write_element("h1", title), "<p>"]
+    lines += [write_element("a", name, href=f"{here}.{suffix}{asked}") for suffix, name, _ in _ALTERNATES]
+    lines += ["</p>", *(line for entry in document.items for line in _write_article(entry))]
+    if not document.items:
+        lines.append("<p>Nothing has been published here yet.</p>")
+    turns = (("next", "Older", document.next), ("prev", "Newer", document.previous))
+    lines += [write_element("a", word, rel=relation, href=address) for relation, word, address in turns if address]
+    return "\n".join([*lines, "</main>\n</body>\n</html>\n"]).encode()
+
+
+def _write_article(entry: Entry) -> list[str]:
+    name = entry.title or entry.link or "Untitled"
+    link = entry.link if entry.link is not None and is_web_url(entry.link) else None
+    heading = write_element("a", name, href=link, rel="noopener noreferrer") if link else escape_text(name)
+    when = format_rfc3339(entry.published)
+    lines = ["<article>", f"<h2>{heading}</h2>", '<p class="small">']
+    lines += [f'<time datetime="{when}">{when.replace("T", " ").removesuffix("Z")[:16]} UTC</time>'] if when else []
+    lines += [escape_text(", ".join(entry.authors))] if entry.authors else []
+    lines += [f"· {escape_text(entry.source.title or entry.source.url)}"] if entry.source else []
+    return [*lines, "</p>", f"<div>{entry.content or entry.summary or ''}</div>", "</article>"]
+
+
+PAGE_ITEMS = 100  # items of an archive page
+MEDIA_TYPES = CONTENT_TYPES | {"html": "text/html; charset=utf-8"}
+_WRITERS = {"rss": write_rss, "atom": write_atom, "json": write_json, "html": write_page}
+FORMATS = ("rss", "atom", "json", "html", "opml")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPlace:
+    """Where a document is: `base` is the server's address, `path` the channel's, `page` an archive page or None.
+
+    `token` opens a private feed; then every link within the feed carries it.
+    """
+
+    base: str
+    path: str
+    format: str
+    page: int | None = None
+    token: str | None = None
+
+    @property
+    def url(self) -> str:
+        return self.page_place(self.page)
+
+    def page_place(self, page: int | None) -> str:
+        query = {"page": page, "token": self.token}
+        asked = urlencode({name: value for name, value in query.items() if value is not None})
+        return f"{self.base}{quote(self.path)}.{self.format}{'?' if asked else ''}{asked}"
+
+
+DocumentKey = tuple[str, str, int | None, str | None]  # path, format, page, token
+
+
+def parse_document_path(path: str, query: str) -> DocumentKey | str | None:
+    """The document that is asked for; a sentence where it cannot be one; None where it is none of ours.
+
+    >>> parse_document_path("/feeds/quakes.atom", "page=2")
+    ('/feeds/quakes', 'atom', 2, None)
+    >>> parse_document_path("/health", "")
+    """
+    name, dot, format = path.rpartition(".")
+    if not dot or format not in FORMATS or (name != "/feeds" and not name.startswith(("/feeds/", "/tags/"))):
+        return None
+    if not query:
+        return name, format, None, None
+    given = dict(parse_qsl(query))
+    page, token = given.get("page"), given.get("token")
+    if page is None:
+        return name, format, None, token
+    if not (page.isascii() and page.isdecimal() and len(page) < 12 and format != "opml"):
+        return f"There is no page “{page[:40]}”: pages are numbered from 1, the oldest."
+    return name, format, int(page), token
+
+
+def parse_topic(url: str, base: str) -> DocumentKey | None:
+    """The document at one of our own addresses, None where we publish nothing of that kind; pages are no topics."""
+    if not url.startswith(f"{base}/"):
+        return None
+    parts = urlsplit(url[len(base) :])
+    key = parse_document_path(unquote(parts.path), parts.query)
+    return key if isinstance(key, tuple) and key[2] is None else None
+
+
+def to_entry(item: Item, feed: Feed | None) -> Entry:
+    """The item as we publish it, with the feed it came from."""
+    source = item.source or (None if feed is None else Source(remove_token(feed.url), feed.title))
+    return Entry(
+        id=entry_id(item, feed),
+        link=None if item.link is None else to_uri(item.link),
+        title=item.title,
+        published=item.published,
+        updated=item.updated,
+        authors=item.authors,
+        summary=item.summary,
+        content=item.content,
+        categories=item.categories,
+        enclosures=tuple(replace(one, url=to_uri(one.url)) for one in item.enclosures),
+        language=to_valid_tag(item.language),
+        source=None if source is None else replace(source, url=to_uri(source.url)),
+    )
+
+
+def entry_id(item: Item, feed: Feed | None) -> str:
+    """What the item is called wherever it is published."""
+    return build_published_identity(item.identity, feed.url if feed else str(item.feed_id))
+
+
+def to_entries(items: Iterable[Item], feeds: Mapping[int, Feed]) -> tuple[Entry, ...]:
+    """Each item once: the first of those with one identity, which came on several ways."""
+    found: dict[str, Entry] = {}
+    for item in items:
+        made = to_entry(item, feeds.get(item.feed_id))
+        found.setdefault(made.id or "", made)
+    return tuple(found.values())
+
+
+def last_change(items: Iterable[Item], now: float) -> float:
+    """When what is shown changed last, as far as the items tell; publishers' dates of the future say nothing."""
+    times = (when for item in items for when in (item.first_seen, item.updated) if when is not None and when <= now)
+    return max(times, default=0.0)
+
+
+def compose_document(
+    place: DocumentPlace,
+    title: str,
+    shown: Sequence[Entry],
+    updated: float,
+    *,
+    archives: int,
+    hub: tuple[str, ...] = (),
+) -> Document:
+    """The document at a place; `archives` full pages lie behind the feed, page 1 the oldest."""
+    current = place.page is None
+    number = archives + 1 if place.page is None else place.page
+    return Document(
+        place.format,
+        title=title if current else f"{title}, page {number}",
+        link=replace(place, format="html", page=None).url,
+        id=f"{place.base}{quote(place.path)}",  # of all formats and pages: they are one feed (RFC 5005 §2)
+        self=place.url,
+        hub=hub,
+        updated=updated,
+        generator=f"Headwater {__version__}",
+        next=place.page_place(number - 1) if number > 1 else None,
+        previous=place.page_place(number + 1) if number < archives else None,
+        current=None if current else place.page_place(None),
+        archived=True,
+        items=tuple(shown),
+    )
+
+
+def render_document(document: Document) -> bytes:
+    """The bytes of a composed document."""
+    return _WRITERS[document.format](document)
+
+
+def render_opml(feeds: Iterable[Feed], title: str) -> bytes:
+    """A subscription list."""
+    return write_opml([Outline(feed.url, feed.title, feed.link, feed.tags) for feed in feeds], title)

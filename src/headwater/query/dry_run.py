@@ -1,0 +1,67 @@
+"""A script tried on a table of items: the engine runs, and what its query feeds would show is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headwater.language.ast import CreateFeed, Query, RegisterFeed, Script
+from headwater.model import Item
+from headwater.query.engine import Engine
+from headwater.query.hits import Hit
+from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector, Origin
+from headwater.query.items.origin import apply_registrations
+from headwater.query.query_document import Emission, ItemKey, select_items
+
+
+class DryRun:
+    """The query feeds of a script, from its end on; `items` is how many are going to come."""
+
+    def __init__(self, script: Script, items: int, detect: LanguageDetector | None = None) -> None:
+        self._detect = detect
+        self._engine = Engine(detect, remember=max(items, 1))
+        self._registered: dict[str, RegisterFeed] = {}
+        self._queries: dict[str, Query] = {}
+        for statement in script.statements:
+            self._engine.execute(statement)
+            if isinstance(statement, RegisterFeed):
+                self._registered[statement.name.key] = statement
+            elif isinstance(statement, CreateFeed):
+                self._queries[statement.name.name.casefold()] = statement.query
+            else:
+                self._registered.pop(statement.name.key, None)
+        self._emitted: dict[str, dict[ItemKey, Emission]] = {name: {} for name in self._engine.query_names()}
+        self._last_arrival = 0.0
+        self._event_count = 0
+
+    def add_arrival(self, item: Item, origin: Origin, arrived: float) -> None:
+        known = apply_registrations(origin, self._registered.values())
+        for hit in self._engine.match(item, origin, arrived):
+            emitted = self._emitted[hit.query]
+            emission = self._make_emission(hit, known, arrived)
+            before = emitted.get(emission.key)
+            if before is not None:
+                emission = replace(
+                    before,
+                    seen=emission.seen,
+                    original=emission.original,
+                    branches=before.branches | emission.branches,
+                    fresh=False,
+                    update=True,
+                )
+            emitted[emission.key] = emission
+        self._last_arrival = max(self._last_arrival, arrived) if self._event_count else arrived
+        self._event_count += 1
+
+    def _make_emission(self, hit: Hit, origin: Origin, arrived: float) -> Emission:
+        original = AnalysedItem(hit.original, origin, arrived, self._detect)
+        seen = original if hit.item is hit.original else original.with_item(hit.item)
+        return Emission(
+            seen, hit.branches, hit.related, arrived, self._event_count, hit.fresh, hit.update, original=original
+        )
+
+    def query_names(self) -> list[str]:
+        return self._engine.query_names()
+
+    def select_items(self, name: str) -> list[Emission]:
+        """What the feed shows after the last arrival."""
+        return select_items(self._queries[name.casefold()], self._emitted[name].values(), self._last_arrival)

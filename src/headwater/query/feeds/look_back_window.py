@@ -1,0 +1,259 @@
+"""The items a JOIN or a DISTINCT looks back at, indexed by what it compares, bounded by its window.
+
+Equal values are found by look-up. Alike texts are found through their rarest words: if the words of a text beyond the
+first few carry less than the asked cosine's share of its length, a text that shares only those cannot be as alike
+(Cauchy–Schwarz), so that only the first few need looking up, and nothing is missed.
+
+Entries are numbered as they come, and under each value or word stand the numbers of the entries that have it, in
+ascending order. Those of entries that have left stay there until a quarter of the window has: taking one from the front
+of every array with each item that leaves would cost more than passing over it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Collection, Hashable, Iterator
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.language.ast import Field, LastWindow
+from headwater.query.hits import Related
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.similarity import (
+    TOLERANCE,
+    TermWeight,
+    WordBag,
+    WordWeights,
+    equality_keys,
+    is_similar,
+    list_word_bags,
+)
+from headwater.query.query_document import ItemKey
+
+ROUNDING_MARGIN = 1e-12
+SEEN_SHARE = 0.75  # of what a text must share: so little may be left unseen before those found are looked at one by one
+NO_ENTRIES = array("I")  # never changed
+MAX_DROPPED = 10_000  # items that have left the window, remembered so that a new version does not bring them back
+
+
+@dataclass(slots=True)
+class WindowEntry:
+    """An item in a window: when its first version came, and the values that are compared."""
+
+    at: float
+    related: Related
+    values: frozenset[Hashable] | tuple[WordBag, ...]
+
+
+def make_related(seen: AnalysedItem) -> Related:
+    item = seen.item
+    return Related(seen.source, item.identity, item.id, item.title, item.link, item.first_seen)
+
+
+class LookBackWindow:
+    """The items within a window, in the order in which they came."""
+
+    def __init__(self, window: LastWindow, field: Field, at: float | None) -> None:
+        self.window = window
+        self.field = field
+        self.at = at
+        self._entries: dict[int, WindowEntry] = {}
+        self._numbers: dict[ItemKey, int] = {}
+        self._index = _EntryNumbers()
+        self._dropped: dict[ItemKey, None] = {}
+        self._next_number = 0
+        self._first_indexed = 0  # the number below which nothing stands in the index any more
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add_item(self, now: float, seen: AnalysedItem) -> None:
+        """Remember the item; a new version of one we have takes its place, and does not make it younger."""
+        self.drop_expired(now)
+        values = equality_keys(seen, self.field) if self.at is None else list_word_bags(seen, self.field)
+        self.put_entry(WindowEntry(now, make_related(seen), values))
+
+    def put_entry(self, entry: WindowEntry) -> None:
+        key = entry.related.key
+        number = self._numbers.get(key)
+        if number is not None:
+            entry.at = self._entries[number].at
+            for value in _list_index_values(self._entries[number]):
+                self._index[value].remove(number)
+        elif key in self._dropped:
+            return
+        else:
+            number = self._next_number
+            self._next_number += 1
+            self._numbers[key] = number
+        self._entries[number] = entry
+        self._index_values(number, _list_index_values(entry))
+        if self.window.seconds is None and len(self._entries) > self.window.count:
+            self._drop_entry(next(iter(self._entries)))
+
+    def drop_expired(self, now: float) -> None:
+        """Let go what has left the window. Time does not go back."""
+        if self.window.seconds is None:
+            return
+        since = now - self.window.seconds
+        while self._entries:
+            oldest = next(iter(self._entries))
+            if self._entries[oldest].at >= since:
+                return
+            self._drop_entry(oldest)
+
+    def _index_values(self, number: int, values: Collection[Hashable]) -> None:
+        index = self._index
+        if number == self._next_number - 1:
+            for holders in map(index.__getitem__, values):
+                holders.append(number)
+        else:  # a new version of an entry
+            for value in values:
+                insort(index[value], number)
+
+    def _drop_entry(self, number: int) -> None:
+        """Entries leave in the order in which they came."""
+        key = self._entries.pop(number).related.key
+        del self._numbers[key]
+        self._dropped[key] = None
+        if len(self._dropped) > MAX_DROPPED:
+            del self._dropped[next(iter(self._dropped))]
+        if number - self._first_indexed > len(self._entries) // 4:
+            self._sweep_index(number + 1)
+
+    def _sweep_index(self, oldest: int) -> None:
+        kept = ((value, holders) for value, holders in self._index.items() if holders and holders[-1] >= oldest)
+        self._index = _EntryNumbers(kept)
+        for holders in self._index.values():
+            if holders[0] < oldest:
+                del holders[: bisect_left(holders, oldest)]
+        self._first_indexed = oldest
+
+    # looking back
+
+    def find_matches(self, seen: AnalysedItem, field: Field, weight: WordWeights) -> list[WindowEntry]:
+        """The entries whose field equals, or is alike, this field of the item; in the order in which they came."""
+        self.drop_expired(seen.arrived)
+        if self.at is None:
+            numbers = {
+                n for value in equality_keys(seen, field) for n in self._index.get(value, ()) if n in self._entries
+            }
+        else:
+            numbers = {n for bag in list_word_bags(seen, field) for n in self._find_similar(bag, weight, self.at)}
+        found = (self._entries[number] for number in sorted(numbers))
+        if self.window.seconds is None:
+            return list(found)
+        since = seen.arrived - self.window.seconds
+        return [entry for entry in found if entry.at >= since]
+
+    def _find_similar(self, bag: WordBag, weight: WordWeights, at: float) -> Iterator[int]:
+        squares = weight.square_weights(bag)
+        counts = np.fromiter(bag.values(), np.float64, len(bag))
+        shares = counts * counts * squares
+        length = float(shares.sum())
+        candidates = self._find_candidates(bag, shares, length, at)
+        if not candidates:
+            return
+        known = _SquaredWeights(zip(bag, squares.tolist(), strict=True))
+        known.weight = weight
+        for number in candidates:
+            for other in self._entries[number].values:
+                if _is_similar_quick(bag, length, other, known, weight, at):  # type: ignore[arg-type]
+                    yield number
+                    break
+
+    def _find_candidates(self, bag: WordBag, shares: NDArray[np.float64], length: float, at: float) -> list[int]:
+        """Every entry that can be alike, and few others. `shares` are those of the words in the text's squared length.
+
+        The words that fewest have are looked up, until those left carry so little that an entry must share some of the
+        ones before, and not only a few; what it has of the rest is then asked of the entries that are left.
+        """
+        if at <= TOLERANCE or not self._entries:
+            return [number for number, entry in self._entries.items() if entry.values]
+        # the part of the text's squared length that a text must share; a hair less, for rounding
+        wanted = length * (at - TOLERANCE) ** 2 * (1 - TOLERANCE)
+        terms = list(bag)
+        get = self._index.get
+        holders = [get(term, NO_ENTRIES) for term in terms]
+        many = np.fromiter(map(len, holders), np.int64, len(holders))
+        order = np.argsort(many)
+        seen = shares[order].cumsum()
+        place = int(np.searchsorted(seen, length - wanted * SEEN_SHARE)) + 1
+        looked, rest = order[:place], order[place:]
+        found = b"".join([holders[at] for at in looked.tolist()])
+        # counted from the first that stands in the index: few before the oldest, and those are passed over
+        numbers = np.frombuffer(found, np.uint32) - np.uint32(self._first_indexed)
+        shared = np.bincount(numbers, np.repeat(shares[looked], many[looked]))
+        unseen = shares[rest]
+        gone = next(iter(self._entries)) - self._first_indexed
+        possible = np.flatnonzero(shared[gone:] >= wanted - float(unseen.sum()) * (1 + TOLERANCE)) + gone
+        if not len(possible):
+            return []
+        others = list(zip([terms[at] for at in rest.tolist()], unseen.tolist(), strict=True))
+        return [
+            number
+            for number, known in zip((possible + self._first_indexed).tolist(), shared[possible].tolist(), strict=True)
+            if known + self._sum_shared(number, others) >= wanted
+        ]
+
+    def _sum_shared(self, number: int, shares: list[tuple[str, float]]) -> float:
+        """How much of these words an entry has."""
+        values: tuple[WordBag, ...] = self._entries[number].values  # type: ignore[assignment]
+        if len(values) == 1:
+            (words,) = values
+            return sum([share for term, share in shares if term in words])
+        return sum(share for term, share in shares if any(term in bag for bag in values))
+
+    # surviving
+
+    def list_entries(self) -> list[WindowEntry]:
+        return list(self._entries.values())
+
+    def list_dropped(self) -> list[ItemKey]:
+        return list(self._dropped)
+
+    def restore(self, entries: list[WindowEntry], gone: list[ItemKey]) -> None:
+        for entry in entries:
+            self.put_entry(entry)
+        self._dropped.update(dict.fromkeys(gone))
+
+
+class _EntryNumbers(dict[Hashable, "array[int]"]):
+    """By value or word, the numbers of the entries that have it."""
+
+    def __missing__(self, value: Hashable) -> array[int]:
+        found = self[value] = array("I")
+        return found
+
+
+class _SquaredWeights(dict[str, float]):
+    """Squared weights of words, each worked out once."""
+
+    weight: TermWeight
+
+    def __missing__(self, term: str) -> float:
+        found = self[term] = self.weight(term) ** 2
+        return found
+
+
+def _is_similar_quick(
+    bag: WordBag, length: float, other: WordBag, squares: _SquaredWeights, weight: TermWeight, at: float
+) -> bool:
+    """As `alike`, with one text's squared length known; where rounding could decide, `alike` does."""
+    dot = sum([count * other[term] * squares[term] for term, count in bag.items() if term in other])
+    found = dot / sqrt(length * sum([count * count * squares[term] for term, count in other.items()]))
+    if abs(found - at + TOLERANCE) < ROUNDING_MARGIN:
+        return is_similar(bag, other, weight, at)
+    return found >= at - TOLERANCE
+
+
+def _list_index_values(entry: WindowEntry) -> Collection[Hashable]:
+    if isinstance(entry.values, frozenset):
+        return entry.values
+    if len(entry.values) == 1:
+        return entry.values[0].keys()
+    return {term for bag in entry.values for term in bag}

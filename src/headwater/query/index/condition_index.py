@@ -1,0 +1,324 @@
+"""The index over all conditions: from the features of an item to the queries it could come out of.
+
+Every condition is posted under few features, of which an item must have one to meet it: the rarest word of a
+conjunction, all words of a disjunction, the source where that is rarer. Most need little more than that, which an
+entry can say (`postings`); anything else is a rule with its tree and its sources (`rules`), and equal ones are shared.
+
+An owner is a number. Dropping marks it dead, and what stands under a feature is cleaned when half of it is or when an
+item meets it, so that a drop never costs more than a few steps on average.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from sys import intern
+
+from headwater.query.index import condition_tree, features
+from headwater.query.index.access_path import FeatureShares
+from headwater.query.index.condition_tree import (
+    ALWAYS,
+    AllOf,
+    AnyOf,
+    BranchNumbers,
+    ConditionNode,
+    ConditionRule,
+    NoneOf,
+    Phrase,
+)
+from headwater.query.index.features import ALL_SOURCES, FIELDS_BY_CODE, FeatureChannels, ItemFeatures, find_channel
+from headwater.query.index.pattern_set import PatternSet
+from headwater.query.index.postings import ABSENT, EITHER, FEATURE, NAMED, PHRASE, RULE, Postings
+from headwater.query.index.prefix_set import PrefixSet
+from headwater.query.items.analysed_item import AnalysedItem
+
+CHEAPER_FACTOR = 4.0  # an entry moves only to a feature so many times rarer: shares are noisy
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralKeys:
+    """The features under which an owner is posted, where they are several."""
+
+    keys: tuple[str, ...]
+
+
+PostingPlace = str | SeveralKeys | ConditionRule
+"""Where an owner of a simple or plain condition is posted."""
+
+
+class ConditionIndex:
+    def __init__(self, shares: FeatureShares) -> None:
+        self.channels = FeatureChannels()
+        self._shares = shares
+        self._postings = Postings(self._open_feature, self._close_feature)
+        self._alive = bytearray()
+        self._phrases: dict[int, Phrase] = {}
+        self._rules: dict[int, ConditionRule] = {}
+        self._rule_numbers = count()
+        self._shared_rules: dict[tuple[ConditionNode, tuple[str, ...]], ConditionRule] = {}
+        self._prefixes: dict[str, PrefixSet] = {}
+        self._patterns: dict[str, PatternSet] = {}
+
+    def _open_feature(self, key: str) -> None:
+        head = find_channel(key)
+        if head[1] in "*^":
+            self._prefixes.setdefault(head, PrefixSet()).add(key[2:])
+        elif head[1] == "~":
+            self._patterns.setdefault(head, PatternSet()).add(key[2:])
+        else:
+            self.channels.open_channel(key)
+
+    def _close_feature(self, key: str) -> None:
+        head = find_channel(key)
+        if head[1] in "*^":
+            self._prefixes[head].drop(key[2:])
+        elif head[1] == "~":
+            self._patterns[head].drop(key[2:])
+
+    # adding
+
+    def add_owner(self) -> int:
+        """The number of one more owner."""
+        self._alive.append(1)
+        return len(self._alive) - 1
+
+    def post_simple(self, owner: int, tree: ConditionNode, source: str) -> PostingPlace | None:
+        """Post a condition on the items of one source feed (or of all) if it is of a simple kind; else None."""
+        if source != ALL_SOURCES:
+            if tree == ALWAYS:
+                return self._post_entry(owner, source, NAMED)
+            return self._post_pair(owner, source, tree, NAMED) if isinstance(tree, str) else None
+        if isinstance(tree, str):
+            return self._post_entry(owner, tree) if tree[0] != "@" else None
+        if isinstance(tree, AllOf):
+            return self._post_conjunction(owner, tree.parts)
+        if isinstance(tree, AnyOf):
+            return self._post_disjunction(owner, tree.parts)
+        way = condition_tree.find_access_path(tree, self._shares.estimate_share)
+        if way is None:
+            return None
+        if isinstance(tree, Phrase) and not way.decides:
+            return self._post_phrase(owner, way.keys[0], tree)
+        return self._post_entry(owner, way.keys[0]) if way.decides and len(way.keys) == 1 else None
+
+    def _post_conjunction(self, owner: int, parts: tuple[ConditionNode, ...]) -> PostingPlace | None:
+        if not parts:
+            return self._post_entry(owner, ALL_SOURCES)
+        if len(parts) != 2:
+            return None
+        one, two = parts
+        if isinstance(one, NoneOf):
+            one, two = two, one
+        if not isinstance(one, str) or one[0] == "@":  # ALL and a source: both must hold, and entries know one
+            return None
+        if isinstance(two, str):
+            return self._post_pair(owner, one, two) if two[0] != "@" else None
+        if isinstance(two, NoneOf) and isinstance(two.part, str):
+            return self._post_entry(owner, one, self._postings.feature_number(two.part) | ABSENT)
+        return None
+
+    def _post_pair(self, owner: int, one: str, two: str, flag: int = 0) -> str:
+        cost = self._shares.estimate_share
+        if cost(two) < cost(one):
+            one, two = two, one
+        return self._post_entry(owner, one, self._postings.feature_number(two) | flag)
+
+    def _post_phrase(self, owner: int, key: str, phrase: Phrase) -> str:
+        """Under one word of the phrase; another, if there is one, is asked for before the text is searched."""
+        needle = phrase.needle
+        parts = needle.split() if needle.endswith(" ") else needle.split()[:-1]
+        found = (features.word_feature(phrase.field, part, phrase.exact) for part in parts)
+        aside = next((each for each in found if each != key), key)
+        self._phrases[owner] = phrase
+        return self._post_entry(owner, key, self._postings.feature_number(aside) | PHRASE)
+
+    def _post_disjunction(self, owner: int, parts: tuple[ConditionNode, ...]) -> PostingPlace | None:
+        keys = tuple(part for part in parts if isinstance(part, str) and part[0] != "@")
+        if len(keys) < len(parts) or not keys:
+            return None
+        if len(keys) == 2:  # under one always, under the other where that one is not: an item meets it once
+            self._postings.add_entry(keys[0], owner)
+            self._postings.add_entry(keys[1], owner, self._postings.feature_number(keys[0]) | ABSENT)
+        else:
+            for key in keys:
+                self._postings.add_entry(key, owner, EITHER)
+        return SeveralKeys(keys)
+
+    def _post_entry(self, owner: int, key: str, asking: int = 0) -> str:
+        self._postings.add_entry(key, owner, asking)
+        return key
+
+    def post_rule(self, owner: int, rule: ConditionRule, numbers: BranchNumbers | None) -> ConditionRule:
+        """Post a condition of any kind; where an equal one on equal sources stands already, that is shared."""
+        known = self._shared_rules.setdefault((rule.tree, rule.sources), rule)
+        if known is rule:
+            for feature in condition_tree.list_asked_features(rule.tree):
+                self.channels.open_channel(feature)
+            rule.number = next(self._rule_numbers)
+            self._rules[rule.number] = rule
+            self._post_rule_keys(rule, self._choose_keys(rule))
+        if numbers is None:
+            known.plain.append(owner)
+        else:
+            known.owners.append(owner)
+            known.numbers.append(numbers)
+        return known
+
+    def _post_rule_keys(self, rule: ConditionRule, chosen: tuple[str, ...]) -> None:
+        before, rule.keys = rule.keys, tuple(map(intern, chosen))
+        asking = self._choose_guard(rule) | RULE
+        for key in rule.keys:
+            if key not in before:
+                self._postings.add_entry(key, rule.number, asking)
+
+    def _choose_keys(self, rule: ConditionRule) -> tuple[str, ...]:
+        if rule.forced:
+            return rule.sources
+        cost = self._shares.estimate_share
+        way = condition_tree.find_access_path(rule.tree, cost)
+        if way is None or way.cost > sum(map(cost, rule.sources)):
+            return rule.sources
+        return way.keys
+
+    def _choose_guard(self, rule: ConditionRule) -> int:
+        """The asking for a second feature that every item of the rule must have, the rarest there is; else 0."""
+        if rule.forced:
+            return 0
+        parts: tuple[ConditionNode, ...] = rule.tree.parts if isinstance(rule.tree, AllOf) else (rule.tree,)
+        known = [part for part in parts if isinstance(part, str) and part not in rule.keys]
+        if len(rule.sources) == 1 and rule.sources[0] not in (ALL_SOURCES, *rule.keys):
+            known += rule.sources
+        known = [feature for feature in known if not feature.startswith("@q")]  # there only once that feed has emitted
+        return self._postings.feature_number(min(known, key=self._shares.estimate_share)) if known else 0
+
+    # dropping
+
+    def drop_owner(self, owner: int, at: PostingPlace) -> None:
+        """Take an owner away; what was posted for it is cleaned when enough of what stands beside it is dead."""
+        if isinstance(at, ConditionRule):
+            at.plain.remove(owner)
+            if not at.plain and not at.owners:
+                self._drop_unowned_rule(at)
+            return
+        self._alive[owner] = 0
+        self._phrases.pop(owner, None)
+        self._mark_dead((at,) if isinstance(at, str) else at.keys)
+
+    def drop_rule_owner(self, owner: int, rule: ConditionRule) -> None:
+        """Take away an owner that is more than plain."""
+        number = rule.owners.index(owner)
+        del rule.owners[number], rule.numbers[number]
+        if not rule.plain and not rule.owners:
+            self._drop_unowned_rule(rule)
+
+    def _drop_unowned_rule(self, rule: ConditionRule) -> None:
+        del self._shared_rules[rule.tree, rule.sources]
+        del self._rules[rule.number]
+        self._mark_dead(rule.keys)
+
+    def _mark_dead(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if self._postings.mark_dead(key):
+                self._remove_dead(key)
+
+    def _remove_dead(self, key: str) -> None:
+        self._postings.keep_entries(
+            key, [entry for entry in self._postings.list_entries(key) if self._is_alive(key, *entry)]
+        )
+
+    def _is_alive(self, key: str, owner: int, asking: int) -> bool:
+        if asking & RULE:
+            rule = self._rules.get(owner)
+            return rule is not None and key in rule.keys
+        return bool(self._alive[owner])
+
+    # matching
+
+    def make_item_features(self, seen: AnalysedItem, sources: Iterable[str]) -> ItemFeatures:
+        """The item with all features that some entry or rule asks for."""
+        found = self.channels.extract_features(seen)
+        found.update(sources)
+        for head, prefixes in self._prefixes.items():
+            if len(prefixes):
+                field = FIELDS_BY_CODE[head[0]]
+                text = seen.joined_words(field) if head[1] == "*" else seen.exact_words(field)
+                found.update([head + prefix for prefix in prefixes.find_prefixes(set(text.split()))])
+        for head, patterns in self._patterns.items():
+            if len(patterns):
+                found.update(
+                    [head + each for each in patterns.find_matching(seen.field_texts(FIELDS_BY_CODE[head[0]]))]
+                )
+        return ItemFeatures(seen, found)
+
+    def use_compiled(self, wanted: bool) -> None:
+        self._postings.compile = wanted
+
+    def find_candidates(self, view: ItemFeatures) -> tuple[array[int], list[ConditionRule]]:
+        """The owners of simple conditions that the item meets, and the rules it could meet."""
+        facts = view.features
+        for key in self._postings.find_dead(facts):
+            self._remove_dead(key)
+        met, later = self._postings.find_matches(facts, named=ALL_SOURCES not in facts)
+        rules: list[ConditionRule] = []
+        either: set[int] = set()
+        for owner, asking in zip(later[::2], later[1::2], strict=True):
+            if asking & RULE:
+                rules.append(self._rules[owner])
+            elif asking & EITHER:
+                either.add(owner)
+            elif self._phrases[owner].holds(view):
+                met.append(owner)
+        met.extend(either)
+        return met, rules
+
+    def count_candidates(self, view: ItemFeatures) -> int:
+        """How many owners and rules stand under the item's features."""
+        return sum(map(self._postings.count_entries, view.features))
+
+    def list_rules(self, source: str) -> list[ConditionRule]:
+        """The rules posted under a source, whatever else they ask for."""
+        asked = ((owner, asking) for owner, asking in self._postings.list_entries(source) if asking & RULE)
+        return [self._rules[owner] for owner, asking in asked if self._is_alive(source, owner, asking)]
+
+    # choosing again
+
+    def retune(self, view: ItemFeatures) -> list[tuple[int, str]]:
+        """Look again at the feature of the item under which most is left to ask: what has a feature by now many times
+        rarer moves there. The owners of simple conditions that moved, with their new places."""
+        met = [key for key in view.features if key[0] != "@" and self._postings.count_entries(key)]
+        if not met:
+            return []
+        key = max(met, key=self._postings.count_open_questions)
+        self._remove_dead(key)
+        below = self._shares.estimate_share(key) / CHEAPER_FACTOR
+        ways = [(entry, self._find_cheaper_keys(key, *entry, below)) for entry in self._postings.list_entries(key)]
+        moved = [place for entry, way in ways if way for place in self._move_entry(key, *entry, way)]
+        if key in self._postings and any(way for _, way in ways):
+            self._postings.keep_entries(key, [entry for entry, way in ways if not way])
+        return moved
+
+    def _find_cheaper_keys(self, key: str, owner: int, asking: int, below: float) -> tuple[str, ...]:
+        """The features under which the entry would rather stand, if these are so much rarer; else none."""
+        cost = self._shares.estimate_share
+        chosen: tuple[str, ...] = ()
+        if asking & RULE:
+            chosen = self._choose_keys(self._rules[owner])
+        elif asking & PHRASE:
+            way = condition_tree.find_access_path(self._phrases[owner], cost)
+            chosen = way.keys if way is not None else ()
+        elif asking & FEATURE and not asking & ABSENT:
+            chosen = (self._postings.feature_name(asking),)
+        return chosen if key not in chosen and sum(map(cost, chosen)) < below else ()
+
+    def _move_entry(self, key: str, owner: int, asking: int, way: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+        if asking & RULE:
+            rule = self._rules[owner]
+            left = [each for each in rule.keys if each != key and each not in way]
+            self._post_rule_keys(rule, way)
+            self._mark_dead(left)
+        elif asking & PHRASE:
+            yield owner, self._post_phrase(owner, way[0], self._phrases[owner])
+        else:
+            yield owner, self._post_entry(owner, way[0], self._postings.feature_number(key) | asking & NAMED)

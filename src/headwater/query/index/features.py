@@ -1,0 +1,124 @@
+"""What an item is looked up by: one short string for every fact that an index key can state.
+
+    iceland                 the word stands in TITLE, CONTENT, CATEGORY or AUTHOR, which is what ITEM means
+    t:iceland               the folded word stands in the title
+    t!Iceland               the word stands there, letter for letter
+    g=world news            a category is, as a whole, this
+    t*volc t^Volc           a word of the title starts with this, folded or letter for letter
+    t~(?i)cve-\\d+          the title matches this pattern
+    @all @uhttp://… @nblog @tscience @q17    where the item comes from; @q is the query feed of that number
+
+A word never holds any of the marks, so that no two facts share a string.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from sys import intern
+
+from headwater.formats.values.links import normalise_url
+from headwater.language.ast import AllSources, FeedAddress, FeedName, Field, TaggedSources
+from headwater.query.items.analysed_item import AnalysedItem, Origin
+
+ALL_SOURCES = "@all"
+FIELD_CODES = {
+    Field.ITEM: "i",
+    Field.TITLE: "t",
+    Field.CONTENT: "c",
+    Field.DESCRIPTION: "d",
+    Field.AUTHOR: "a",
+    Field.CATEGORY: "g",
+    Field.LINK: "l",
+    Field.LANGUAGE: "n",
+    Field.ENCLOSURE: "e",
+}
+FIELDS_BY_CODE = {code: field for field, code in FIELD_CODES.items()}
+ITEM_WORDS = "i:"  # words of ITEM, the commonest, go without their head
+
+
+def word_feature(field: Field, text: str, exact: bool = False) -> str:
+    if field is Field.ITEM and not exact:
+        return text
+    return f"{FIELD_CODES[field]}{'!' if exact else ':'}{text}"
+
+
+def value_feature(field: Field, value: str) -> str:
+    return f"{FIELD_CODES[field]}={value}"
+
+
+def source_feature(of: FeedAddress | FeedName | TaggedSources | AllSources) -> str:
+    match of:
+        case AllSources():
+            return ALL_SOURCES
+        case FeedAddress(url):
+            return intern(f"@u{normalise_url(url)}")
+        case FeedName():
+            return intern(f"@n{of.key}")
+        case TaggedSources(tag):
+            return intern(f"@t{tag.casefold()}")
+
+
+def find_channel(feature: str) -> str:
+    """The first two characters tell how an item comes to have the feature."""
+    return feature[:2] if len(feature) > 1 and feature[1] in ":!=*^~" else ITEM_WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class OriginFeatures:
+    """An origin with its features, which are the same for all its items."""
+
+    origin: Origin
+    features: tuple[str, ...]
+
+
+def make_origin_features(origin: Origin) -> OriginFeatures:
+    found = [f"@u{normalise_url(origin.url)}"]
+    found += (f"@n{name.casefold()}" for name in (origin.name, *origin.aliases) if name is not None)
+    found += (f"@t{tag.casefold()}" for tag in origin.tags)
+    if origin.registered:
+        found.append(ALL_SOURCES)
+    return OriginFeatures(origin, tuple(dict.fromkeys(found)))
+
+
+class ItemFeatures:
+    """An analysed item and its features."""
+
+    __slots__ = ("features", "seen")
+
+    def __init__(self, seen: AnalysedItem, features: set[str]) -> None:
+        self.seen = seen
+        self.features = features
+
+    def source_features(self) -> list[str]:
+        """The features that say from which source feed the item comes."""
+        return [feature for feature in self.features if feature[0] == "@" and feature[1] != "q"]
+
+
+class FeatureChannels:
+    """The kinds of facts that some query asks for; only these are made of an item. Once asked for, always made."""
+
+    def __init__(self) -> None:
+        self._open_channels: set[str] = set()
+        self._words: list[tuple[str, Field]] = []
+        self._exact: list[tuple[str, Field]] = []
+        self._wholes: list[tuple[str, Field]] = []
+
+    def open_channel(self, feature: str) -> None:
+        head = find_channel(feature)
+        if head in self._open_channels or feature[0] == "@":
+            return
+        self._open_channels.add(head)
+        field = FIELDS_BY_CODE[head[0]]
+        kinds = {":": self._words, "!": self._exact, "=": self._wholes}
+        kinds.get(head[1], []).append((head, field))
+
+    def extract_features(self, seen: AnalysedItem) -> set[str]:
+        found = set(seen.joined_words(Field.ITEM).split()) if ITEM_WORDS in self._open_channels else set()
+        for head, field in self._words:
+            if head is not ITEM_WORDS:
+                found.update([head + text for text in seen.joined_words(field).split()])
+        for head, field in self._exact:
+            found.update([head + text for text in seen.exact_words(field).split()])
+        for head, field in self._wholes:
+            found.update([head + value for value in seen.comparable_values(field)])
+        return found

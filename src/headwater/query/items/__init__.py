@@ -1,0 +1,1 @@
+"""Items as queries see them: words, values, origin and language."""

@@ -1,0 +1,222 @@
+"""An item analysed once for all queries: its fields as words, as whole values, as plain text.
+
+Each form of each field is made when first asked for and kept, so that a hundred thousand queries cost one tokenising.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from headwater.formats.values.links import normalise_url
+from headwater.language.ast import Field
+from headwater.model import Item
+from headwater.query.items.tokens import SEPARATOR, fold_text, fold_value, join_words, strip_markup
+
+LanguageDetector = Callable[[str], str | None]
+"""Plain text to a language code ("en"), or None where it cannot be told."""
+
+DETECTION_CHARACTERS = 300  # as much of the text as detection looks at
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an item comes from: the source feed's name in queries (where it has one), address and tags.
+
+    `registered` is False for a feed that is only there because a query gives its address; ALL does not read it.
+    """
+
+    name: str | None
+    url: str
+    tags: tuple[str, ...] = ()
+    registered: bool = True
+    aliases: tuple[str, ...] = ()
+
+    def has_name(self, name: str) -> bool:
+        """Whether queries know it by this name."""
+        key = name.casefold()
+        return any(key == known.casefold() for known in (self.name, *self.aliases) if known is not None)
+
+    def has_tag(self, tag: str) -> bool:
+        key = tag.casefold()
+        return any(key == known.casefold() for known in self.tags)
+
+    @property
+    def label(self) -> str:
+        """What a reader is shown as {source}."""
+        return self.name or self.url
+
+
+class AnalysedItem:
+    """An item as predicates see it. `arrived` is when this version of it came to us."""
+
+    def __init__(
+        self, item: Item, origin: Origin, arrived: float | None = None, detect: LanguageDetector | None = None
+    ) -> None:
+        self.item = item
+        self.origin = origin
+        self.arrived = item.first_seen if arrived is None else arrived
+        self._detect = detect
+        self._field_texts: dict[Field, tuple[str, ...]] = {}
+        self._joined_words: dict[Field, str] = {}
+        self._exact_words: dict[Field, str] = {}
+        self._comparable_values: dict[Field, frozenset[str]] = {}
+        self._word_bags: dict[Field, tuple[Mapping[str, int], ...]] = {}
+
+    def with_item(self, item: Item) -> AnalysedItem:
+        """Another version of the item, at the same moment from the same source."""
+        return AnalysedItem(item, self.origin, self.arrived, self._detect)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The item's identity: its source and what tells it apart there."""
+        return self.source, self.item.identity
+
+    @cached_property
+    def source(self) -> str:
+        return normalise_url(self.origin.url)
+
+    def field_texts(self, field: Field) -> tuple[str, ...]:
+        """The values of a text field as a reader sees them, without markup; empty values are missing values."""
+        found = self._field_texts.get(field)
+        if found is None:
+            found = self._field_texts[field] = self._read_texts(field)
+        return found
+
+    def _read_texts(self, field: Field) -> tuple[str, ...]:
+        item = self.item
+        values: tuple[str | None, ...]
+        match field:
+            case Field.ITEM:
+                return tuple(text for part in ITEM_FIELDS for text in self.field_texts(part))
+            case Field.TITLE:
+                values = (item.title,)
+            case Field.CONTENT:
+                values = (item.content or item.summary,)
+            case Field.DESCRIPTION:
+                values = (item.summary or item.content,)
+            case Field.AUTHOR:
+                values = item.authors
+            case Field.CATEGORY:
+                values = item.categories
+            case Field.LINK:
+                return (item.link.strip(),) if item.link and item.link.strip() else ()
+            case Field.LANGUAGE:
+                return self._find_language()
+            case Field.ENCLOSURE:
+                return tuple(text for file in item.enclosures for text in (file.url, file.type) if text)
+            case _:
+                return ()
+        return tuple(text for value in values if value and (text := _clean_text(value)))
+
+    def _find_language(self) -> tuple[str, ...]:
+        if self.item.language and self.item.language.strip():
+            return (self.item.language.strip(),)
+        if self._detect is None:
+            return ()
+        sample = " ".join((*self.field_texts(Field.TITLE), *self.field_texts(Field.CONTENT)))[:DETECTION_CHARACTERS]
+        found = self._detect(" ".join(sample.split())) if sample else None
+        return (found,) if found else ()
+
+    def joined_words(self, field: Field) -> str:
+        """The folded words of the field in one string (see `words.join`), its values held apart."""
+        found = self._joined_words.get(field)
+        if found is None:
+            if field is Field.ITEM:
+                parts = [self.joined_words(part) for part in ITEM_FIELDS]
+            else:
+                parts = [join_words(fold_text(text)) for text in self.field_texts(field)]
+            found = self._joined_words[field] = SEPARATOR.join(filter(None, parts))
+        return found
+
+    def exact_words(self, field: Field) -> str:
+        """As `joined`, with every letter as it stands."""
+        found = self._exact_words.get(field)
+        if found is None:
+            found = self._exact_words[field] = SEPARATOR.join(filter(None, map(join_words, self.field_texts(field))))
+        return found
+
+    def distinct_words(self, field: Field) -> set[str]:
+        """The different folded words of the field."""
+        return set(self.joined_words(field).split())
+
+    def comparable_values(self, field: Field) -> frozenset[str]:
+        """The values as `=` compares them: folded; addresses normalised; a language with all its prefixes."""
+        found = self._comparable_values.get(field)
+        if found is None:
+            found = self._comparable_values[field] = frozenset(self._list_comparable_values(field))
+        return found
+
+    def _list_comparable_values(self, field: Field) -> set[str]:
+        values = self.field_texts(field)
+        if field is Field.LINK:
+            return {normalise_url(value) for value in values}
+        if field is Field.ENCLOSURE:
+            return {normalise_url(value) if "://" in value else fold_value(value) for value in values}
+        if field is Field.LANGUAGE:
+            return {prefix for value in values for prefix in list_language_prefixes(value)}
+        return {fold_value(value) for value in values}
+
+    def word_bags(self, field: Field) -> tuple[Mapping[str, int], ...]:
+        """How often each folded word stands in each value of the field."""
+        found = self._word_bags.get(field)
+        if found is None:
+            counted = (Counter(value.split()) for value in self.joined_words(field).split(SEPARATOR))
+            found = self._word_bags[field] = tuple(bag for bag in counted if bag)
+        return found
+
+    @property
+    def size(self) -> int:
+        """Characters of the content a reader sees; 0 without content."""
+        return sum(map(len, self.field_texts(Field.CONTENT)))
+
+    def field_date(self, field: Field) -> float | None:
+        """PUBLISHED is always there; UPDATED is the publisher's word, else the arrival of a later version."""
+        if field is Field.PUBLISHED:
+            return self.item.published
+        if self.item.updated is None and self.item.version > 1:
+            return self.arrived
+        return self.item.updated
+
+    def has_field(self, field: Field) -> bool:
+        """Whether the publisher gave the field. A date we had to fill in ourselves is not there."""
+        match field:
+            case Field.PUBLISHED:
+                return self.item.dated
+            case Field.UPDATED:
+                return self.field_date(field) is not None
+            case Field.SIZE:
+                return self.size > 0
+            case Field.SOURCE | Field.ARRIVAL:
+                return True
+            case _:
+                return bool(self.field_texts(field))
+
+
+def _clean_text(value: str) -> str:
+    """The value as a reader sees it. White space between tags is no space of the text."""
+    return " ".join(strip_markup(value).split()) if "<" in value else strip_markup(value).strip()
+
+
+ITEM_FIELDS = (Field.TITLE, Field.CONTENT, Field.CATEGORY, Field.AUTHOR)
+"""What ITEM stands for."""
+
+
+def list_language_prefixes(tag: str) -> list[str]:
+    """
+    >>> list_language_prefixes("zh_Hant-TW")
+    ['zh', 'zh-hant', 'zh-hant-tw']
+    """
+    subtags = fold_value(tag).replace("_", "-").split("-")
+    return ["-".join(subtags[:count]) for count in range(1, len(subtags) + 1)]
+
+
+def to_comparable(field: Field, value: str) -> str:
+    """The value of a query in the form in which `Analysed.wholes` holds those of items."""
+    if field is Field.LINK or (field is Field.ENCLOSURE and "://" in value):
+        return normalise_url(value)
+    if field is Field.LANGUAGE:
+        return fold_value(value).replace("_", "-")
+    return fold_value(value)

@@ -1,0 +1,1 @@
+"""Decides from when a feed may be asked, and why not earlier."""

@@ -1,0 +1,102 @@
+"""How a host's refusals are understood: does Retry-After speak for one feed or for the whole host?
+
+The header does not say (RFC 9110 §10.2.3), so it is learned from what happens. After the first refusal only the feed is
+held for as long as it was told, and the host is probed: after a short pause another feed may go. If it is refused too,
+the host meant everybody and is held as a whole; if it is answered, the host meant the feed. Later evidence can overturn
+either belief, and after a week it is learned anew. Every refusal also slows the host's pace, every answer mends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from headwater.estimate.estimator import MINUTE, WEEK
+
+PROBE = MINUTE  # how long after an unexplained refusal another feed of the host is tried
+DEFAULT_PAUSE = 10 * MINUTE  # the pause when a host refuses without saying for how long
+GAP, LONGEST_GAP = 1.0, 10 * MINUTE  # seconds between two requests to one host: ordinary, and after many refusals
+
+
+class RetryAfterScope(StrEnum):
+    """Whom the host's Retry-After is believed to address."""
+
+    UNKNOWN = "unknown"
+    FEED = "feed"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """What is kept of a host between requests. `held` are the feeds it refused, each with the end of its pause."""
+
+    scope: RetryAfterScope = RetryAfterScope.UNKNOWN
+    learned: float | None = None
+    not_before: float | None = None
+    held: tuple[tuple[int, float], ...] = ()
+    gap: float = GAP
+    refusals: int = 0
+
+    def blocked_until(self, feed: int) -> float | None:
+        """Until when this feed must not be asked on account of its host, None if not at all."""
+        own = dict(self.held).get(feed)
+        both = [moment for moment in (own, self.not_before) if moment is not None]
+        return max(both) if both else None
+
+
+def note_refusal(host: HostState, feed: int, at: float, retry_after: float | None) -> HostState:
+    """A feed of the host was answered with 429, 503 or a redirect with Retry-After.
+
+    >>> one = note_refusal(HostState(), 1, 0.0, 3600.0)
+    >>> one.scope, one.until(1), one.until(2)  # the feed as told; the others wait a minute, then one is tried
+    (<Scope.UNKNOWN: 'unknown'>, 3600.0, 60.0)
+    >>> two = note_refusal(one, 2, 60.0, 3600.0)
+    >>> two.scope, two.until(3)
+    (<Scope.HOST: 'host'>, 3660.0)
+    """
+    host = _expire_scope(host, at)
+    pause = retry_after if retry_after is not None else min(DEFAULT_PAUSE * 2.0**host.refusals, WEEK / 7)
+    others = [moment for other, moment in host.held if other != feed and moment > at]
+    held = (*((f, moment) for f, moment in host.held if f != feed and moment > at), (feed, at + pause))
+    scope, learned = host.scope, host.learned
+    if others:  # two feeds refused at the same time: it is the host
+        scope, learned = RetryAfterScope.HOST, at
+    wait = {RetryAfterScope.HOST: pause, RetryAfterScope.UNKNOWN: min(PROBE, pause), RetryAfterScope.FEED: 0.0}[scope]
+    return replace(
+        host,
+        scope=scope,
+        learned=learned,
+        not_before=max(host.not_before or 0.0, at + wait) if wait else host.not_before,
+        held=held[-100:],
+        gap=min(host.gap * 2, LONGEST_GAP),
+        refusals=min(host.refusals + 1, 30),
+    )
+
+
+def note_answer(host: HostState, feed: int, at: float) -> HostState:
+    """A feed of the host got any other answer: the host as a whole is not refusing.
+
+    >>> host = note_answer(note_refusal(HostState(), 1, 0.0, 3600.0), 2, 60.0)
+    >>> host.scope, host.until(1), host.until(2)
+    (<Scope.FEED: 'feed'>, 3600.0, None)
+    """
+    host = _expire_scope(host, at)
+    others = [moment for other, moment in host.held if other != feed and moment > at]
+    held = tuple((f, moment) for f, moment in host.held if f != feed and moment > at)
+    told_feed = bool(others)  # somebody is held and yet we were answered
+    return replace(
+        host,
+        scope=RetryAfterScope.FEED if told_feed else host.scope,
+        learned=at if told_feed else host.learned,
+        not_before=None if told_feed or (host.not_before or 0.0) <= at else host.not_before,
+        held=held,
+        gap=max(host.gap / 2, GAP),
+        refusals=max(host.refusals - 1, 0),
+    )
+
+
+def _expire_scope(host: HostState, at: float) -> HostState:
+    """The same host, without a belief that has grown too old to trust."""
+    if host.learned is not None and at - host.learned > WEEK:
+        return replace(host, scope=RetryAfterScope.UNKNOWN, learned=None)
+    return host

@@ -1,0 +1,71 @@
+"""The pace of a host: never more requests a minute to one registered domain than a person allows.
+
+Requests to a host keep a distance of 60/limit seconds, so no sixty seconds hold more than the limit, and the host sees
+them evenly spread. Without a limit nothing is kept.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from headwater.errors import SettingsError
+from headwater.estimate.estimator import MINUTE, Floats, Rows
+
+
+class HostRate:
+    """`per_minute` requests to each host at most; None is no limit.
+
+    >>> pace = HostRate(6)
+    >>> pace.spend(1, 0.0)
+    >>> pace.room(np.array([4, 4, 4]), 9.0).tolist(), pace.room(np.array([4, 4, 4]), 10.0).tolist()
+    ([1, 0, 1], [1, 1, 1])
+    >>> pace.asked(np.array([2]), np.array([5.0]))
+    >>> pace.room(np.array([4, 4, 4]), 10.0).tolist()
+    [1, 1, 0]
+    """
+
+    def __init__(self, per_minute: float | None = None) -> None:
+        if per_minute is not None and not (per_minute > 0 and math.isfinite(per_minute)):
+            raise SettingsError(
+                f"A host budget of {per_minute:g} requests per minute reaches no host: give more than 0."
+            )
+        self._gap = None if per_minute is None else MINUTE / per_minute
+        self._free_at: Floats = np.empty(0)  # when each host may next be asked
+
+    def spend(self, host: int, now: float) -> None:
+        if self._gap is None:
+            return
+        self._grow(host + 1)
+        self._free_at[host] = max(self._free_at[host], now) + self._gap
+
+    @property
+    def is_limited(self) -> bool:
+        return self._gap is not None
+
+    def note_requests(self, hosts: Rows, at: Floats) -> None:
+        """Hosts were asked at these moments, by whomever: they are left alone as long as if we had."""
+        if self._gap is None or not len(hosts):
+            return
+        self._grow(int(hosts.max()) + 1)
+        np.maximum.at(self._free_at, hosts, at + self._gap)
+
+    def may_request(self, host: int, now: float) -> bool:
+        return self._gap is None or host >= len(self._free_at) or bool(self._free_at[host] <= now)
+
+    def limit_room(self, room: Rows, now: float) -> Rows:
+        """The same room, at most one where a pace is kept and none before its time."""
+        if self._gap is None:
+            return room
+        self._grow(len(room))
+        return np.minimum(room, (self._free_at[: len(room)] <= now).astype(room.dtype))
+
+    def shift_clock(self, back: float) -> None:
+        """The clock was set back by so many seconds."""
+        self._free_at -= back
+
+    def _grow(self, hosts: int) -> None:
+        if hosts > len(self._free_at):
+            more = np.full(max(hosts, 2 * len(self._free_at), 64) - len(self._free_at), -np.inf)
+            self._free_at = np.concatenate([self._free_at, more])

@@ -1,0 +1,63 @@
+"""What a document's hints ask of us, in seconds and moments: ttl, skipHours, skipDays and the syndication module."""
+
+from __future__ import annotations
+
+import math
+
+from headwater.estimate.estimator import DAY, HOUR, WEEK
+from headwater.model import Hints
+
+# RSS 1.0 syndication module: the periods it knows; a frequency divides them.
+PERIODS = {"hourly": HOUR, "daily": DAY, "weekly": WEEK, "monthly": 30 * DAY, "yearly": 365 * DAY}
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def syndication_period(hints: Hints) -> float | None:
+    """Seconds between updates by sy:updatePeriod / sy:updateFrequency (a missing one: daily, 1).
+
+    >>> syndication_period(Hints(update_period="hourly", update_frequency=2))
+    1800.0
+    """
+    if hints.update_period is None and hints.update_frequency is None:
+        return None
+    period = PERIODS.get((hints.update_period or "daily").strip().lower())
+    return None if period is None else period / max(hints.update_frequency or 1, 1)
+
+
+def hinted_interval(hints: Hints) -> float | None:
+    """The pause between two polls that the document asks for: the longer of ttl and, without a base, sy:*."""
+    asked = [hints.ttl, syndication_period(hints) if hints.update_base is None else None]
+    given = [seconds for seconds in asked if seconds is not None and seconds > 0 and math.isfinite(seconds)]
+    return max(given) if given else None
+
+
+def next_syndication_time(hints: Hints, last: float | None) -> float | None:
+    """With sy:updateBase: the first point of its grid after the refresh at `last`, else None.
+
+    >>> next_syndication_time(Hints(update_period="hourly", update_base=600.0), 5000.0)  # 600 + 2·3600
+    7800.0
+    """
+    period = syndication_period(hints)
+    if period is None or hints.update_base is None or last is None:
+        return None
+    return hints.update_base + (math.floor((last - hints.update_base) / period) + 1) * period
+
+
+def skip_hours_mask(hours: tuple[int, ...]) -> int:
+    """Bit h for every skipped hour; 24 is the old spelling of midnight. All of them together mean nothing.
+
+    >>> skip_hours_mask((0, 2, 24))
+    5
+    """
+    mask = sum(1 << hour for hour in {h % 24 for h in hours if 0 <= h <= 24})
+    return 0 if mask == (1 << 24) - 1 else mask
+
+
+def skip_days_mask(days: tuple[str, ...]) -> int:
+    """Bit d for every skipped weekday, Monday = 0. All of them together mean nothing.
+
+    >>> skip_days_mask(("Monday", "sunday", "Holiday"))
+    65
+    """
+    mask = sum(1 << DAYS.index(day) for day in {d.strip().lower() for d in days} if day in DAYS)
+    return 0 if mask == (1 << 7) - 1 else mask

@@ -1,0 +1,315 @@
+"""What stands before any strategy: until when a feed must be left alone, and why.
+
+Strategies only see candidates; this module makes them. Each rule gives a moment before which the feed is not asked; the
+latest of them holds, and its name is the reason that pages and `feeds explain` show. `Standing` has the facts as
+arrays, one row per feed, so that a million feeds are judged at once; `next_allowed` answers for one feed from what the
+store keeps.
+
+Two strengths. A server's *word* (Retry-After, for the feed or its host) holds even when a person asks for a refresh;
+its *wishes* (max-age, ttl, skipHours, sy:*) and our own restraint (floors, back-off) give way to a person, but nothing
+is ever asked twice within two minutes. A wish can slow us to one poll a day, never silence a feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.estimate.estimator import DAY, HOUR, MINUTE, Bools, Floats, Rows
+from headwater.estimate.slot_rates import iterate_blocks
+from headwater.model import Hints, Known, Validators
+from headwater.schedule.politeness.publisher_hints import (
+    hinted_interval,
+    next_syndication_time,
+    skip_days_mask,
+    skip_hours_mask,
+)
+
+FLOOR = HOUR  # an unproven feed gets one poll an hour
+LEAST_INTERVAL = 2 * MINUTE  # and no feed ever more than one in two minutes
+LONGEST_HINT = DAY
+SAFETY_POLL = 12 * HOUR  # a pushed feed is still looked at, in case the hub has forgotten us
+BACK_OFF = 10 * MINUTE  # first pause after an error, doubled up to one a day: always recovers
+BACK_OFF_PAUSES = np.array([0.0, *(min(BACK_OFF * 2.0**errors, DAY) for errors in range(9))])
+
+EVERY_HOUR, EVERY_DAY = (1 << 24) - 1, (1 << 7) - 1  # as masks of what is skipped
+BLOCK = 32_768  # feeds judged at a time: what is computed on the way of so many stays in the cache
+NO_HINTS, NO_VALIDATORS = Hints(), Validators()
+
+
+class Reason(IntEnum):
+    """Why a feed may not be asked before a moment; `said` is the sentence for a person."""
+
+    FREE = 0
+    PAUSED = 1
+    GONE = 2
+    RETRY_AFTER = 3
+    HOST = 4
+    BACK_OFF = 5
+    FRESH = 6
+    SKIPPED = 7
+    PUSHED = 8
+    UNCHANGING = 9
+    FLOOR = 10
+    LEAST = 11
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Reason.FREE: "may be refreshed now",
+    Reason.PAUSED: "paused by a person",
+    Reason.GONE: "gone: the server said 410",
+    Reason.RETRY_AFTER: "the server asked us to wait (Retry-After)",
+    Reason.HOST: "the whole host asked us to wait or is being paced",
+    Reason.BACK_OFF: "backing off after errors",
+    Reason.FRESH: "the server's copy is still fresh (max-age, Expires, ttl or sy:updatePeriod)",
+    Reason.SKIPPED: "the feed asks to be left alone at this hour or day (skipHours, skipDays)",
+    Reason.PUSHED: "a hub pushes this feed; only a slow safety poll remains",
+    Reason.UNCHANGING: "it answers without validators and without change: once a day",
+    Reason.FLOOR: "one poll an hour, unless the feed has earned more",
+    Reason.LEAST: "no feed is asked twice within its shortest interval",
+}
+
+
+@dataclass(slots=True)
+class PolitenessFacts:
+    """What the rules need to know, one row per feed. −inf stands for never, NaN in `earned` for nothing earned.
+
+    `earned` is the interval that a learned rate, a hint or a person's setting justifies; `jitter` in [0, 1) is drawn by
+    the caller, once per feed and refresh, so that no herd forms; `host` points into the hosts' `not_before`.
+    """
+
+    last: Floats  # last refresh, however it ended
+    success: Floats  # last refresh that ended well
+    change: Floats  # last refresh that brought something
+    not_before: Floats  # the server's word
+    fresh_until: Floats  # its wish: max-age, Expires
+    wish: Floats  # seconds between polls the document asks for: ttl, sy:* (NaN: none)
+    failures: NDArray[np.int32]
+    validators: Bools
+    paused: Bools
+    gone: Bools
+    pushed: Bools
+    asked: Bools  # a person wants it now
+    earned: Floats
+    skip_hours: NDArray[np.int32]  # bit h: not in that hour, UTC
+    skip_days: NDArray[np.int32]  # bit d: not on that weekday, Monday = 0
+    jitter: Floats
+    host: Rows
+
+    @classmethod
+    def of(cls, feeds: int) -> PolitenessFacts:
+        never, no, zero = np.full(feeds, -np.inf), np.zeros(feeds, bool), np.zeros(feeds, np.int32)
+        given = {
+            "wish": np.full(feeds, np.nan),
+            "earned": np.full(feeds, np.nan),
+            "jitter": np.zeros(feeds),
+            "host": np.zeros(feeds, np.intp),
+            "validators": np.ones(feeds, bool),
+        }
+        flags = ("paused", "gone", "pushed", "asked")
+        masks = ("failures", "skip_hours", "skip_days")
+        given |= {key: no.copy() for key in flags} | {key: zero.copy() for key in masks}
+        return cls(**{f.name: given.get(f.name, never.copy()) for f in fields(cls)})
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+
+def allowed_from(
+    feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None, *, least: float = LEAST_INTERVAL
+) -> tuple[Floats, NDArray[np.int8]]:
+    """Each feed's earliest moment and the reason that sets it; `now` and FREE where nothing holds it back.
+
+    `least` is lowered only for servers of one's own: a demonstration, a test network.
+    """
+    if len(feeds) <= BLOCK:
+        return _allowed_from_block(feeds, now, host_not_before, least)
+    names = [f.name for f in fields(PolitenessFacts)]
+    blocks = [
+        _allowed_from_block(
+            PolitenessFacts(**{name: getattr(feeds, name)[part] for name in names}), now, host_not_before, least
+        )
+        for part in iterate_blocks(len(feeds), BLOCK)
+    ]
+    return np.concatenate([at for at, _ in blocks]), np.concatenate([why for _, why in blocks])
+
+
+def _allowed_from_block(
+    feeds: PolitenessFacts, now: float, host_not_before: Floats | None, least: float
+) -> tuple[Floats, NDArray[np.int8]]:
+    """Each rule looks only at the feeds it concerns: most concern few, and all feeds are judged at every decision."""
+    at = np.full(len(feeds), now)
+    why = np.zeros(len(feeds), np.int8)
+
+    def hold(until: Floats, reason: Reason, rows: Rows | None = None) -> None:
+        """Not before `until`, a moment for each of `rows`, or of all feeds."""
+        later = np.flatnonzero(until > (at if rows is None else at[rows]))
+        held = later if rows is None else rows[later]
+        at[held] = until[later]
+        why[held] = reason
+
+    hold(feeds.last + least, Reason.LEAST)
+    asked = np.flatnonzero(feeds.asked)
+    for_a_person = at[asked], why[asked]
+    stretch = 1 + 0.1 * feeds.jitter
+    floor, bare = _find_shortest_intervals(feeds, least)
+    hold(feeds.last + floor * stretch, Reason.FLOOR)
+    why[bare[why[bare] == Reason.FLOOR]] = Reason.UNCHANGING
+    if len(pushed := np.flatnonzero(feeds.pushed)):
+        hold(feeds.last[pushed] + SAFETY_POLL * stretch[pushed], Reason.PUSHED, pushed)
+    wishing = np.flatnonzero(
+        ((feeds.fresh_until > now) | (feeds.success + feeds.wish > now)) & (feeds.success > -np.inf)
+    )
+    if len(wishing):
+        hold(_find_freshness_end(feeds, wishing), Reason.FRESH, wishing)
+    if len(failing := np.flatnonzero(feeds.failures > 0)):
+        hold(
+            feeds.last[failing] + back_off_pause(feeds.failures[failing], feeds.jitter[failing]),
+            Reason.BACK_OFF,
+            failing,
+        )
+    if len(skipping := np.flatnonzero((feeds.skip_hours | feeds.skip_days) != 0)):
+        hold(_find_waking_time(feeds, skipping, at[skipping]), Reason.SKIPPED, skipping)
+    at[asked], why[asked] = for_a_person  # wishes and our own restraint give way to a person, the rest does not
+    hold(feeds.not_before, Reason.RETRY_AFTER)
+    if host_not_before is not None:
+        hold(host_not_before[feeds.host], Reason.HOST)
+    for ended, reason in ((feeds.paused, Reason.PAUSED), (feeds.gone, Reason.GONE)):
+        rows = np.flatnonzero(ended & ~feeds.asked)
+        at[rows], why[rows] = np.inf, reason
+    return at, why
+
+
+def find_candidates(
+    feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None
+) -> tuple[Bools, NDArray[np.int8]]:
+    """Which feeds a strategy may choose from at `now`, and for every other one the reason (a `Reason`)."""
+    at, why = allowed_from(feeds, now, host_not_before)
+    return at <= now, why
+
+
+def next_allowed(
+    known: Known,
+    now: float,
+    *,
+    paused: bool = False,
+    gone: bool = False,
+    pushed: bool = False,
+    asked: bool = False,
+    earned: float | None = None,
+    host_not_before: float | None = None,
+    jitter: float = 0.0,
+    least: float = LEAST_INTERVAL,
+) -> tuple[float, Reason]:
+    """When one feed may next be asked, and why not earlier; `(now, FREE)` if at once, `(inf, …)` if never."""
+    one = PolitenessFacts.of(1)
+    load_facts(one, np.array([0]), [known])
+    one.paused[0], one.gone[0], one.pushed[0], one.asked[0], one.jitter[0] = paused, gone, pushed, asked, jitter
+    one.earned[0] = np.nan if earned is None else earned
+    host = None if host_not_before is None else np.array([host_not_before])
+    at, why = allowed_from(one, now, host, least=least)
+    return float(at[0]), Reason(int(why[0]))
+
+
+def load_facts(feeds: PolitenessFacts, rows: Rows, known: Sequence[Known]) -> None:
+    """Copy what the store keeps of some feeds into the arrays, column by column; once per refresh, not per decision."""
+    feeds.last[rows] = [_time_or_never(one.last_refresh) for one in known]
+    feeds.success[rows] = [_time_or_never(one.last_success) for one in known]
+    feeds.change[rows] = [_time_or_never(one.last_change) for one in known]
+    feeds.not_before[rows] = [_time_or_never(one.not_before) for one in known]
+    feeds.fresh_until[rows] = [_time_or_never(one.fresh_until) for one in known]
+    feeds.failures[rows] = [one.failures for one in known]
+    feeds.validators[rows] = [one.validators != NO_VALIDATORS for one in known]
+    feeds.wish[rows], feeds.skip_hours[rows], feeds.skip_days[rows] = np.nan, 0, 0
+    for row, one in zip(rows.tolist(), known, strict=True):
+        if one.hints != NO_HINTS:
+            _load_hints(feeds, row, one)
+
+
+def _load_hints(feeds: PolitenessFacts, row: int, known: Known) -> None:
+    """What the document asks for; most ask for nothing."""
+    wish = hinted_interval(known.hints)
+    feeds.wish[row] = np.nan if wish is None else wish
+    feeds.fresh_until[row] = max(
+        feeds.fresh_until[row], _time_or_never(next_syndication_time(known.hints, known.last_success))
+    )
+    feeds.skip_hours[row] = skip_hours_mask(known.hints.skip_hours)
+    feeds.skip_days[row] = skip_days_mask(known.hints.skip_days)
+
+
+def _time_or_never(time: float | None) -> float:
+    return -np.inf if time is None else time
+
+
+def back_off_pause(failures: NDArray[np.int32], jitter: Floats) -> Floats:
+    """10 min after the first failure, doubled each time up to a day, plus up to half of it by chance.
+
+    >>> back_off_pause(np.array([0, 1, 2, 3, 50]), np.zeros(5)).tolist()
+    [0.0, 600.0, 1200.0, 2400.0, 86400.0]
+    """
+    return np.asarray(BACK_OFF_PAUSES[np.minimum(failures, len(BACK_OFF_PAUSES) - 1)] * (1 + jitter / 2))
+
+
+def earned_interval(rate: Floats, least: float = LEAST_INTERVAL) -> Floats:
+    """The interval that a learned rate (items per second) justifies: one item's worth, at least two minutes.
+
+    >>> earned_interval(np.array([1 / 600, 1.0])).tolist()  # an item every ten minutes; one a second
+    [600.0, 120.0]
+    """
+    return np.maximum(1.0 / np.maximum(rate, 1e-12), least)
+
+
+def _find_shortest_intervals(feeds: PolitenessFacts, least: float) -> tuple[Floats, Rows]:
+    """The shortest interval each feed has earned, and which feeds stand under the once-a-day rule."""
+    best = np.fmin(feeds.earned, feeds.wish)
+    hinted = np.flatnonzero((feeds.fresh_until > -np.inf) & (feeds.success > -np.inf))
+    best[hinted] = np.fmin(best[hinted], feeds.fresh_until[hinted] - feeds.success[hinted])
+    best[best <= 0] = np.nan
+    floor = np.fmax(np.fmin(best, FLOOR), least)
+    bare = np.flatnonzero(~feeds.validators)
+    bare = bare[(feeds.change[bare] < feeds.last[bare]) & np.isfinite(feeds.success[bare])]
+    # Without validators every poll costs a whole document: an hour at best, a day unless something was earned.
+    floor[bare] = np.fmax(np.fmin(best[bare], DAY), FLOOR)
+    return floor, bare
+
+
+def _find_freshness_end(feeds: PolitenessFacts, rows: Rows) -> Floats:
+    """Until when the server's wishes reach; a year of max-age must not silence a feed."""
+    success = feeds.success[rows]
+    wish = np.fmax(feeds.fresh_until[rows], success + feeds.wish[rows])
+    return np.asarray(np.minimum(wish, success + LONGEST_HINT))
+
+
+def _find_waking_time(feeds: PolitenessFacts, rows: Rows, at: Floats) -> Floats:
+    """The first moment from `at` that lies in no hour or day that `rows` skip. A feed that skips every hour or every
+    day asks for nothing sensible, and gets `at` itself."""
+    moment = at.copy()
+    hours, days = feeds.skip_hours[rows], feeds.skip_days[rows]
+    left = np.flatnonzero(np.isfinite(at) & (hours != EVERY_HOUR) & (days != EVERY_DAY))
+    while len(left):
+        hour = np.floor(moment[left] / HOUR).astype(np.int64)
+        of_day, weekday = hour % 24, (hour // 24 + 3) % 7  # 1 January 1970 was a Thursday
+        day_off = (days[left] >> weekday) & 1 == 1
+        asleep = np.where(day_off, 24 - of_day, _count_skipped_hours(hours[left], of_day))
+        moment[left] = np.where(asleep > 0, (hour + asleep) * HOUR, moment[left])
+        left = left[(asleep > 0) & (days[left] != 0)]  # where it woke up may be a day off, or an hour
+    return moment
+
+
+def _count_skipped_hours(skipped: NDArray[np.int32], hour: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many skipped hours follow each other from `hour` on, over midnight if need be.
+
+    >>> _count_skipped_hours(np.array([0b111, 0b1 | 0b11 << 22, 0]), np.array([1, 22, 0])).tolist()
+    [2, 3, 0]
+    """
+    turned = ((skipped | (skipped.astype(np.int64) << 24)) >> hour) & EVERY_HOUR
+    first_free = ~turned & (turned + 1)  # its lowest bit that is not set
+    return np.asarray(np.frexp(first_free)[1] - 1, np.int64)

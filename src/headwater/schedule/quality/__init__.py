@@ -1,0 +1,1 @@
+"""Predicts and measures completeness, freshness and delay."""

@@ -1,0 +1,175 @@
+"""How good the watching is: what was caught and lost, how long items waited, what the beliefs say is being lost now.
+
+`Tally` counts by whole hours, a day and the present hour, with a histogram of delays, so that it is small whatever the
+number of feeds. `outlook` says from the beliefs what cannot have been counted yet. `helps` puts into words what would
+end a feed's loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.estimate.estimator import DAY, HOUR, Floats
+from headwater.estimate.poisson import expect_shown, poisson_tail
+
+HOURS_KEPT = 25  # hours: a day, and the hour that is not over
+DELAY_EDGES = np.geomspace(1.0, 31 * DAY, 80)  # delays are known to a fifth of their length
+_SUMS = ("requests", "bytes", "got", "lost", "dated", "waited")
+
+
+@dataclass(frozen=True, slots=True)
+class DelaySummary:
+    """How long items waited between their publication and our refresh, in seconds."""
+
+    items: int
+    mean: float
+    median: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True)
+class TallyPeriod:
+    """What happened in some hours; `completeness` is got / (got + lost), None before anything was published."""
+
+    requests: int
+    bytes: int
+    got: int
+    lost: float
+    completeness: float | None
+    delay: DelaySummary | None
+
+
+class Tally:
+    """Counts of the last hours. What the first refresh of a feed shows is history and not counted as caught.
+
+    >>> tally = Tally()
+    >>> tally.note(7200.0, weight=500, got=3, lost=1.0, delays=np.array([60.0, 60.0, 600.0]))
+    >>> hour = tally.stretch(7300.0, 1)
+    >>> hour.completeness, hour.delay.mean, 50 < hour.delay.median < 70
+    (0.75, 240.0, True)
+    """
+
+    def __init__(self) -> None:
+        self._hour = np.full(HOURS_KEPT, -1, np.int64)
+        self._sums = np.zeros((HOURS_KEPT, len(_SUMS)))
+        self._delays = np.zeros((HOURS_KEPT, len(DELAY_EDGES) + 1))
+
+    def record(self, at: float, *, weight: float, got: int, lost: float, delays: Floats, requests: int = 1) -> None:
+        """One refresh, or several of the same hour together."""
+        hour = int(at // HOUR)
+        place = hour % HOURS_KEPT
+        if self._hour[place] > hour:
+            return  # older than anything that is kept
+        if self._hour[place] < hour:
+            self._hour[place], self._sums[place], self._delays[place] = hour, 0.0, 0.0
+        self._sums[place] += (requests, weight, got, lost, len(delays), delays.sum())
+        if len(delays):
+            np.add.at(self._delays[place], np.searchsorted(DELAY_EDGES, delays), 1)
+
+    def summarise(self, now: float, hours: int) -> TallyPeriod:
+        """The present hour and so many before it."""
+        this = int(now // HOUR)
+        mine = (self._hour > this - hours - 1) & (self._hour <= this)
+        requests, weight, got, lost, dated, waited = self._sums[mine].sum(0).tolist()
+        counts = self._delays[mine].sum(0)
+        delay = (
+            DelaySummary(int(dated), waited / dated, _delay_quantile(counts, 0.5), _delay_quantile(counts, 0.95))
+            if dated
+            else None
+        )
+        share = got / (got + lost) if got + lost > 0 else None
+        return TallyPeriod(int(requests), int(weight), int(got), float(lost), share, delay)
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        return {"hour": self._hour, "sums": self._sums, "delays": self._delays}
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> bool:
+        """Take saved counts over; False, and nothing is changed, if they have another shape."""
+        if any(key not in state or state[key].shape != mine.shape for key, mine in self.save().items()):
+            return False
+        self._hour, self._sums, self._delays = (np.array(state[key]) for key in ("hour", "sums", "delays"))
+        return True
+
+
+def _delay_quantile(counts: Floats, share: float) -> float:
+    """The delay that this share of the items does not exceed, between the edges of its bin by proportion."""
+    upto = np.cumsum(counts)
+    place = int(np.searchsorted(upto, share * upto[-1]))
+    low = 0.0 if place == 0 else float(DELAY_EDGES[place - 1])
+    high = float(DELAY_EDGES[min(place, len(DELAY_EDGES) - 1)])
+    before = float(upto[place - 1]) if place else 0.0
+    return low + (high - low) * float((share * upto[-1] - before) / max(counts[place], 1e-12))
+
+
+@dataclass(frozen=True, slots=True)
+class LossForecast:
+    """Per feed, from what is expected to wait: items pushed out already, its chance, the window's missing share."""
+
+    lost: Floats
+    chance: Floats
+    missing: Floats
+
+
+def forecast_loss(expected: Floats, window: Floats) -> LossForecast:
+    """What a Poisson count with these means does to windows of this size, at this moment.
+
+    >>> told = forecast_loss(np.array([0.0, 10.0, 40.0]), np.full(3, 20.0))
+    >>> told.lost.round(2).tolist(), told.missing.round(2).tolist()
+    ([0.0, 0.0, 20.0], [0.0, 0.5, 1.0])
+    """
+    expected = np.where(np.isfinite(expected), np.maximum(expected, 0.0), 0.0)
+    window = np.maximum(np.floor(window), 1.0)
+    lost, chance, shown = np.zeros(len(expected)), np.zeros(len(expected)), np.minimum(expected, window)
+    # Far below a full window nothing overflows; far above it everything does. Only between is a sum needed.
+    between = np.flatnonzero((expected > 0.2 * window) | (window < 5))
+    some, size = expected[between], window[between]
+    far = some > 4 * size + 50
+    chance[between[far]] = 1.0
+    near = between[~far]
+    shown[near] = expect_shown(window[near], expected[near])
+    chance[near] = poisson_tail(window[near] + 1, expected[near])
+    lost[between] = np.maximum(expected[between] - shown[between], 0.0)
+    return LossForecast(lost, chance, np.clip(shown / window, 0.0, 1.0))
+
+
+def advise_on_loss(
+    *, rate: float, window: float, least: float, pause: float, hub: bool, budget_used: float, failures: int = 0
+) -> str:
+    """What would end a feed's loss. Times in seconds; `pause` is how long manners make us wait between two refreshes.
+
+    >>> advise_on_loss(rate=1.0, window=20, least=120, pause=120, hub=False, budget_used=.2)[:50]
+    'its window is full after 20 s, and no feed is aske'
+    """
+    fills = window / max(rate, 1e-12)
+    if hub:
+        return "it offers a hub: being pushed would end the loss"
+    if failures:
+        return (
+            f"it has failed {'once' if failures == 1 else f'{failures} times'} and is left alone for {_format_span(pause)}: "
+            "the health page says why, and what can be done"
+        )
+    if fills < least:
+        return (
+            f"its window is full after {_format_span(fills)}, and no feed is asked twice within {_format_span(least)}: only its "
+            "publisher can help, by a longer feed or a hub"
+        )
+    if pause > fills:
+        return (
+            f"its window is full after {_format_span(fills)}, but its server is left alone for {_format_span(pause)}: only its "
+            "publisher can help, by other hints or a longer feed"
+        )
+    if budget_used >= 0.9:
+        return f"its window is full after {_format_span(fills)} and the budget is spent: raise --budget, or this feed's weight"
+    return f"its window is full after {_format_span(fills)} and it came in a burst: a higher weight brings it forward"
+
+
+def _format_span(seconds: float) -> str:
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (60.0, "min")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"

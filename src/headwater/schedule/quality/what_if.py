@@ -1,0 +1,101 @@
+"""What other budgets would buy: completeness, freshness and delay against requests per minute, from the same model.
+
+Feeds are taken as Poisson with windows of W, as in `target`. A budget is spread by the index of `value` for a steady
+rate: refresh feed i every T where w·(λT²/2 + l·W·P(N > W)) = ν, l being what a lost item costs in seconds of waiting;
+ν is the price at which the budget is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from headwater.estimate.estimator import DAY, Floats
+from headwater.estimate.poisson import poisson_tail
+from headwater.schedule.quality.least_budget import predict_quality
+from headwater.schedule.strategies.learned_interval import LONGEST
+
+LOST_ITEM_DELAY = 3 * DAY  # seconds of waiting that a lost item counts for, as in `value`
+_MU = np.geomspace(1e-4, 1e4, 400)  # expected items per interval
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedQuality:
+    """What a budget (requests per minute) is believed to bring; `used` is less where more would help nobody."""
+
+    budget: float
+    used: float
+    completeness: float
+    freshness: float
+    delay: float
+
+
+def quality_by_budget(
+    rates: Floats, windows: Floats, weights: Floats, budgets: Sequence[float], *, shortest: float = 120.0
+) -> list[PredictedQuality]:
+    """For each budget. `rates` are items per second, `shortest` the shortest interval that manners allow.
+
+    >>> one = np.ones(1)
+    >>> half, full = quality_by_budget(0.001 * one, 1e6 * one, one, [0.05, 0.1])  # an endless window loses nothing
+    >>> half.completeness, round(half.delay), round(full.delay)  # every 20 and every 10 minutes
+    (1.0, 600, 300)
+    """
+    if not len(rates):
+        return []
+    rates, windows = np.maximum(rates, 1e-9), np.maximum(windows, 1.0)
+    weights = np.where(weights > 0, weights, 1e-12)
+    spread = BudgetSpread(rates, windows, np.ones(len(rates)), shortest)
+    found = []
+    for budget in budgets:
+        every = spread.intervals(weights, budget)
+        completeness, freshness, delay = predict_quality(rates, windows, weights, every)
+        found.append(PredictedQuality(budget, float((60.0 / every).sum()), min(completeness, 1.0), freshness, delay))
+    return found
+
+
+class BudgetSpread:
+    """How `value` spreads a budget over feeds, of which each may stand for `many`."""
+
+    def __init__(self, rates: Floats, windows: Floats, many: Floats, shortest: float) -> None:
+        self._rates = rates
+        self._many = many
+        self._shortest = max(shortest, 1.0)
+        self._gains = _log_index_by_items(rates, windows)
+
+    def intervals(self, weights: Floats, budget: float) -> Floats:
+        """Seconds between two refreshes of each, at the price where all cost `budget` requests per minute; the price
+        is found by halving its logarithm."""
+        gains = self._gains + np.log(np.maximum(weights, 1e-12))[:, None]
+        steps, rows = np.log(_MU), np.arange(len(self._rates))
+
+        def at(price: float) -> Floats:
+            upto = np.sum(gains < price, axis=1)
+            low, high = np.clip(upto - 1, 0, len(_MU) - 1), np.clip(upto, 0, len(_MU) - 1)
+            below, above = gains[rows, low], gains[rows, high]
+            share = np.where(above > below, (price - below) / np.where(above > below, above - below, 1.0), 0.0)
+            mu = np.exp(steps[low] + np.clip(share, 0.0, 1.0) * (steps[high] - steps[low]))
+            return np.asarray(np.clip(mu / self._rates, self._shortest, LONGEST))
+
+        cheap, dear = float(gains.min()), float(gains.max())
+        for _ in range(40):
+            middle = (cheap + dear) / 2
+            spent = float((self._many / at(middle)).sum()) * 60.0
+            cheap, dear = (middle, dear) if spent > budget else (cheap, middle)
+        return at(dear)
+
+
+def _log_index_by_items(rates: Floats, windows: Floats) -> Floats:
+    """Logarithm of the index of each feed (row) of weight 1 at each number of expected items (column); rising along a
+    row."""
+    sizes, place = np.unique(np.rint(windows), return_inverse=True)
+    losses = np.stack([_loss_index(float(size)) for size in sizes])[place]
+    waiting = _MU**2 / (2 * rates[:, None])
+    return np.asarray(np.log(waiting + LOST_ITEM_DELAY * losses))
+
+
+@lru_cache(maxsize=1000)
+def _loss_index(size: float) -> Floats:
+    return np.asarray(size * poisson_tail(np.full(len(_MU), size + 1), _MU))

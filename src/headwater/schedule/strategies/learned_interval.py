@@ -1,0 +1,127 @@
+"""Interval strategies that wait for the next item their estimator predicts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from headwater.estimate.estimator import DAY, HOUR, MINUTE, Estimator, Floats
+from headwater.estimate.models.hour_histogram import PostRate as Minutes
+from headwater.estimate.models.mean_gap import LearnedOnce
+from headwater.estimate.models.mean_gap import MovingAverage as Gaps
+from headwater.schedule.strategy import IntervalStrategy, Observed, Table
+
+SHORTEST = 2 * MINUTE
+LONGEST = 31 * DAY
+
+
+class FixedInterval(IntervalStrategy):
+    """Every feed after the same time (Urbansky et al., 3.1), within [2 min, 31 d]."""
+
+    every: ClassVar[float]
+    shortest, longest = SHORTEST, LONGEST
+    monotone = True
+
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
+        return np.full(len(seen), self.every)
+
+
+class Fix1h(FixedInterval):
+    """Every feed once an hour: u = 1 h.
+
+    >>> one = np.ones(1)
+    >>> strategy = Fix1h(1)
+    >>> strategy.observe(Table.of(1), Observed(np.array([0]), -np.inf * one, 100 * one, one, one, one > 1))
+    >>> strategy.due.tolist()  # 100 + 3600
+    [3700.0]
+    """
+
+    name = "fix_1h"
+    every = HOUR
+
+
+class Fix1d(FixedInterval):
+    """Every feed once a day: u = 24 h.
+
+    >>> one = np.ones(1)
+    >>> strategy = Fix1d(1, scale=0.5)
+    >>> strategy.observe(Table.of(1), Observed(np.array([0]), -np.inf * one, 0 * one, one, one, one > 1))
+    >>> strategy.due.tolist()  # half a day
+    [43200.0]
+    """
+
+    name = "fix_1d"
+    every = DAY
+
+
+class PredictedInterval(IntervalStrategy):
+    """Due when the estimator expects one new item, within [2 min, 31 d] (Urbansky et al., section 3)."""
+
+    shortest, longest = SHORTEST, LONGEST
+    monotone = True
+    estimator: Estimator
+
+    def __init__(self, feeds: int = 0, *, estimator: Estimator, scale: float = 1.0) -> None:
+        super().__init__(feeds, scale=scale)
+        self.estimator = self.adopt("estimator", estimator)
+
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
+        self.estimator.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
+        return self.estimator.time_until(seen.rows, seen.end, 1.0, LONGEST)
+
+
+class FixLearned(PredictedInterval):
+    """u = mean gap of the first window (Urbansky et al., “Fix Learned”, eq. 1), within [2 min, 31 d]; else 1 h.
+
+    >>> import numpy as np
+    >>> from headwater.estimate.estimator import Ragged
+    >>> from headwater.schedule.strategy import Observed, Table
+    >>> one, s = np.ones(1), FixLearned(1)
+    >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 100.0, 600.0]))
+    >>> s.observe(Table.of(1), Observed(np.array([0]), -np.inf * one, 600 * one, 3 * one, 3 * one, one > 1, dates))
+    >>> s.due.round().tolist()  # 600 + 600/2
+    [900.0]
+    """
+
+    name = "fix_learned"
+
+    def __init__(self, feeds: int = 0, *, scale: float = 1.0) -> None:
+        super().__init__(feeds, estimator=LearnedOnce(), scale=scale)
+
+
+class MovingAverageInterval(PredictedInterval):
+    """u = mean gap of the last window with a virtual item at an empty poll (Urbansky et al., eq. 1–2).
+
+    >>> import numpy as np
+    >>> from headwater.estimate.estimator import Ragged
+    >>> from headwater.schedule.strategy import Observed, Table
+    >>> one, s, table, row = np.ones(1), MovingAverageInterval(1), Table.of(1), np.array([0])
+    >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 500.0, 1000.0]))
+    >>> s.observe(table, Observed(row, -np.inf * one, 1000 * one, 3 * one, 3 * one, one > 1, dates))
+    >>> s.observe(table, Observed(row, 1000 * one, 2000 * one, 0 * one, 3 * one, one > 1))
+    >>> s.due.round().tolist()  # 2000 + (500 − 500/2 + 1000/2)
+    [2750.0]
+    """
+
+    name = "moving_average"
+
+    def __init__(self, feeds: int = 0, *, window: int = 20, scale: float = 1.0) -> None:
+        super().__init__(feeds, estimator=Gaps(window=window), scale=scale)
+
+
+class PostRateInterval(PredictedInterval):
+    """u = t_goal − t_now with Σ postRate(t) ≥ 1 (Urbansky et al., eq. 3), within [2 min, 31 d].
+
+    >>> import numpy as np
+    >>> from headwater.schedule.strategy import Observed, Table
+    >>> one, s = np.ones(1), PostRateInterval(1)  # starts with one item a day
+    >>> s.observe(Table.of(1), Observed(np.array([0]), -np.inf * one, 0 * one, one, one, one > 1))
+    >>> s.due.round(-1).tolist()
+    [86400.0]
+    """
+
+    name = "post_rate"
+
+    def __init__(self, feeds: int = 0, *, slots: int = 1440, scale: float = 1.0) -> None:
+        super().__init__(feeds, estimator=Minutes(slots=slots), scale=scale)

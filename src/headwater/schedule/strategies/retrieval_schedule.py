@@ -1,0 +1,306 @@
+"""When in the day a feed of known daily pattern is best retrieved m times (Sia & Cho, section 3.2).
+
+The pattern is taken as a closed broken line through the middles of its hours, so that the rate is continuous. Total
+delay is the area under the pile of unread postings; with A(t) = ∫λ and τ_{m+1} = τ_1 + T it comes to
+D = ∫A + A(T)·τ_1 − Σ (τ_{j+1} − τ_j)·A(τ_j), which is least where λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ, the
+equation of Theorem 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headwater.errors import SettingsError
+from headwater.estimate.estimator import DAY, Bools, Column, Floats, Rows
+from headwater.estimate.models.cluster_pattern import ClusterPattern
+from headwater.schedule.strategies.resource_allocation import AllocationStrategy, allocate_for_delay
+from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, Observed, Table, take_best
+
+SEARCH_GRID = 288  # the first two points are tried at every five minutes
+MAX_REFINED = 12  # beyond that many retrievals a day the limit of very many is good enough
+
+
+class PostingCurve:
+    """A daily pattern with its running integral, extended over all days."""
+
+    def __init__(self, shape: Floats, period: float = DAY) -> None:
+        self.period = period
+        self._y = np.asarray(shape, np.float64)
+        self._h = period / len(shape)
+        trapezia = (self._y + np.roll(self._y, -1)) / 2 * self._h
+        # Running integral at the middles, from the start of the period: the first half hour belongs to the last piece.
+        first = (self._y[0] + (self._y[-1] + self._y[0]) / 2) / 2 * self._h / 2
+        self._at = first + np.concatenate([[0.0], np.cumsum(trapezia)[:-1]])
+        self.total = float(trapezia.sum())
+        fine = (np.arange(4096, dtype=np.float64) + 0.5) * (period / 4096)
+        self._whole = float(self.integrate(fine).mean()) * period  # ∫A over one period
+
+    def _locate(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Which period, and within it: the integral at the middle before t, and the line from there."""
+        n = len(self._y)
+        place = t / self._h - 0.5
+        k = np.floor(place).astype(np.intp)
+        lap, inside = np.divmod(k, n)
+        d = (place - k) * self._h
+        y = self._y[inside]
+        slope = (self._y[(inside + 1) % n] - y) / self._h
+        return self._at[inside] + lap * self.total, y, slope, d
+
+    def rate(self, t: Floats) -> Floats:
+        _, y, slope, d = self._locate(t)
+        return y + slope * d
+
+    def integrate(self, t: Floats) -> Floats:
+        """∫_0^t λ, for any t."""
+        start, y, slope, d = self._locate(t)
+        return start + y * d + slope * d**2 / 2
+
+    def total_delay(self, times: Floats) -> Floats:
+        """Total delay per period of plans, one line of ascending times each; the period's mean rate sets its scale."""
+        ends = np.concatenate([times[:, 1:], times[:, :1] + self.period], axis=1)
+        return np.asarray(self._whole + self.total * times[:, 0] - ((ends - times) * self.integrate(times)).sum(axis=1))
+
+
+def search_times(curve: PostingCurve, m: int, grid: int = SEARCH_GRID) -> Floats:
+    """Exhaustive search with pruning: every choice of the first two points, the others by Theorem 3, the best plan.
+
+    A choice is dropped as soon as its next point would lie where nothing is posted or beyond the period.
+    """
+    step = curve.period / grid
+    points = np.arange(grid, dtype=np.float64) * step
+    if m == 1:
+        plans: Floats = np.linspace(0.0, curve.period, grid * 8, endpoint=False)[:, None]
+    else:
+        first, gap = np.meshgrid(points, points[1:], indexing="ij")
+        plans = np.stack([first.ravel(), (first + gap).ravel()], axis=1)
+    for _ in range(m - 2):
+        last, rate = plans[:, -1], curve.rate(plans[:, -1])
+        pile = curve.integrate(last) - curve.integrate(plans[:, -2])
+        alive = (rate > 1e-12 * curve.total / curve.period) & (pile > 0)
+        plans, last, rate, pile = plans[alive], last[alive], rate[alive], pile[alive]
+        following = last + pile / rate
+        alive = following < plans[:, 0] + curve.period
+        plans = np.column_stack([plans[alive], following[alive]])
+    return (
+        _wrap_into_period(curve, plans[np.argmin(curve.total_delay(plans))]) if len(plans) else refine_times(curve, m)
+    )
+
+
+def refine_times(curve: PostingCurve, m: int, starts: int = 4, sweeps: int = 60) -> Floats:
+    """Iterative refinement: from even spacing (and from the spacing that is best for large m) move every other point
+    to where the delay between its neighbours is least, then those between, until nothing moves.
+    """
+    even = np.arange(m) / m
+    phase = np.arange(starts)[:, None] / (starts * m)
+    plans = np.concatenate([(even + phase) * curve.period, spread_many_times(curve, m, phase)])
+    part = np.linspace(0.0, 1.0, 17)
+    # Points that are no neighbours do not influence each other; the last of an odd number is the first one's neighbour.
+    points = np.arange(m)
+    inner = points[: m - m % 2] if m > 1 else points
+    turns = [turn for turn in (inner[::2], inner[1::2], points[len(inner) :]) if len(turn)]
+    best = curve.total_delay(plans)
+    for _ in range(sweeps):
+        for turn in turns:
+            round_ = np.concatenate([plans[:, -1:] - curve.period, plans, plans[:, :1] + curve.period], axis=1)
+            low, high = round_[:, turn], round_[:, turn + 2]
+            before, left, width = curve.integrate(low), low, high - low
+            for _ in range(3):
+                tried = left[..., None] + width[..., None] * part
+                cost = -tried * before[..., None] - (high[..., None] - tried) * curve.integrate(tried)
+                at = np.argmin(cost, axis=-1)
+                found = np.take_along_axis(tried, at[..., None], axis=-1)[..., 0]
+                width = width / 8
+                left = np.clip(found - width / 2, low, np.maximum(high - width, low))
+            plans[:, turn] = found
+        now = curve.total_delay(plans)
+        if np.all(best - now < 5e-5 * now):
+            break
+        best = now
+    return _wrap_into_period(curve, plans[np.argmin(curve.total_delay(plans))])
+
+
+def spread_many_times(curve: PostingCurve, m: int, phase: Floats) -> Floats:
+    """The best spacing for very large m: as many points per hour as √λ says. One line per phase."""
+    t = np.linspace(0.0, curve.period, 1537)
+    root = np.sqrt(np.maximum(curve.rate(t), 0.0)) + 1e-9
+    share = np.concatenate([[0.0], np.cumsum((root[1:] + root[:-1]) / 2)])
+    return np.interp(np.arange(m) / m + phase, share / share[-1], t)
+
+
+def plan_retrieval_times(shape: Floats, m: int, *, period: float = DAY, method: str = "refine") -> Floats:
+    """The best `m` moments of the period to retrieve a feed whose postings follow `shape`, ascending.
+
+    >>> twelve_to_one = np.zeros(24)
+    >>> twelve_to_one[12] = 1.0
+    >>> float(plan_retrieval_times(twelve_to_one, 1, period=24.0)[0].round(1))  # at its end, where λ is the mean
+    13.5
+    """
+    curve = PostingCurve(shape, period)
+    if curve.total <= 0 or np.ptp(np.asarray(shape)) <= 1e-12 * curve.total / period:
+        return np.asarray(np.arange(m) * (period / m))
+    if m > MAX_REFINED:
+        return _wrap_into_period(curve, spread_many_times(curve, m, np.full((1, 1), 0.5 / m))[0])
+    return search_times(curve, m) if method == "search" else refine_times(curve, m)
+
+
+def _wrap_into_period(curve: PostingCurve, times: Floats) -> Floats:
+    return np.sort(np.mod(times, curve.period))
+
+
+MAX_PLANNED_PER_DAY = 96  # retrievals a day that are planned one by one
+SHAPE_TOLERANCE = (
+    0.04  # patterns that differ in less than this share of a day's items keep the moments planned for them
+)
+
+
+class RetrievalScheduleStrategy(AllocationStrategy):
+    """Each day a feed gets a whole number of refreshes, at the retrieval times of its cluster's pattern.
+
+    Fractions are carried over (column `owed`), so that in the long run a feed gets exactly its frequency: one refresh
+    in three days, or three in two. What was due yesterday and could not be afforded stays due. A feed without a pattern
+    has no better and worse moments: it is refreshed at even intervals.
+    """
+
+    estimator: ClusterPattern
+
+    def __init__(self, feeds: int = 0, *, estimator: ClusterPattern | None = None, method: str = "refine") -> None:
+        if method not in ("refine", "search"):
+            raise SettingsError(f"Retrieval times are found by refine or search, not by “{method}”.")
+        self._clusters = (estimator.clusters if estimator is not None else 12) + 1
+        self.method = method
+        self._plans: dict[tuple[int, int], Floats] = {}
+        super().__init__(feeds, estimator=estimator)
+
+    def layout(self) -> Mapping[str, Column]:
+        return {
+            **super().layout(),
+            "due": Column(-np.inf, dtype=np.float64),
+            "owed": Column(np.nan),
+            "today": Column(0, dtype=np.int16),
+            "shape": Column(0, dtype=np.int16),
+        }
+
+    def shared(self) -> Mapping[str, Any]:
+        return {**super().shared(), "shapes": np.full((self._clusters, 24), 1 / 24)}
+
+    @property
+    def due(self) -> Floats:
+        return self._columns["due"]
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        super().load(state)
+        self._plans.clear()
+
+    def plan_period(self, table: Table, now: float, rate: float) -> None:
+        last_day = float(self._shared["until"])
+        super().plan_period(table, now, rate)
+        c, rows = self._columns, np.arange(len(table))
+        day = float(np.floor(now / self.period) * self.period)
+        self._shared["until"][...] = day + self.period
+        self._update_shapes()
+        # After a day that was planned comes a whole one; a day begun in its middle has only its rest to give.
+        begins = day if last_day == day else now
+        left = (day + self.period - begins) / self.period
+        each = np.minimum(self.period / c["every"] * left, MAX_PLANNED_PER_DAY)
+        # Feeds of one rate would all fall due on the same days; the moment of their first refresh tells them apart.
+        phase = np.mod(np.where(np.isfinite(table.last), table.last, 0.0) * 0.0161803398875, 1.0)
+        owed = np.where(np.isnan(c["owed"]), phase, c["owed"]) + each
+        whole = np.floor(owed)
+        c["owed"][:] = owed - whole
+        c["today"][:] = whole
+        c["shape"][:] = self.estimator.cluster(rows)
+        late = np.isfinite(table.last) & (c["due"] < begins) & np.isfinite(c["due"])
+        seen = rows[np.isfinite(table.last) & ~late]
+        c["due"][seen] = self._find_next_planned(seen, np.full(len(seen), begins), table.last[seen])
+
+    def _update_shapes(self) -> None:
+        """The estimator's patterns, found anew each day; one that hardly moved stays as it was, with its moments."""
+        planned, plans = self._shared["shapes"].copy(), self._plans
+        self._plans = {}
+        for k, line in enumerate(self.estimator.shapes):
+            apart = np.abs(planned - line).sum(axis=1) / 2
+            old = int(np.argmin(apart))
+            near = apart[old] <= SHAPE_TOLERANCE
+            self._shared["shapes"][k] = planned[old] if near else line
+            if near:
+                self._plans |= {(k, many): times for (shape, many), times in plans.items() if shape == old}
+
+    def _find_next_planned(self, rows: Rows, after: Floats, last: Floats) -> Floats:
+        """The first planned moment of the present day from `after` on; +inf if there is none left."""
+        c = self._columns
+        start = float(self._shared["until"]) - self.period
+        due = np.where(c["shape"][rows] == 0, last + c["every"][rows], np.inf)
+        code = c["shape"][rows].astype(np.intp) * (MAX_PLANNED_PER_DAY + 1) + c["today"][rows]
+        for pair in np.unique(code):  # a few hundred at most, whatever the number of feeds
+            shape, many = divmod(int(pair), MAX_PLANNED_PER_DAY + 1)
+            if many == 0 or shape == 0:
+                continue
+            times = self._plan_times(shape, many)
+            mine = np.flatnonzero(code == pair)
+            at = np.searchsorted(times, after[mine] - start, side="left")
+            due[mine] = np.where(at < many, start + times[np.minimum(at, many - 1)], np.inf)
+        return due
+
+    def _plan_times(self, shape: int, many: int) -> Floats:
+        if (shape, many) not in self._plans:
+            line = self._shared["shapes"][shape]
+            self._plans[shape, many] = plan_retrieval_times(line, many, period=self.period, method=self.method)
+        return self._plans[shape, many]
+
+    def observe(self, table: Table, seen: Observed) -> None:
+        super().observe(table, seen)
+        self.due[seen.rows] = self._find_next_planned(seen.rows, seen.end + 1.0, seen.end)
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        self.plan_if_stale(table, now, budget)
+        ready = self.due <= now
+        if candidates is not None:
+            ready &= candidates
+        rows = np.flatnonzero(ready)
+        return take_best(rows, now - self.due[rows], budget)
+
+    def explain(self, table: Table, row: int, now: float) -> Decision:
+        due, many = float(self.due[row]), int(self._columns["today"][row])
+        if due == -np.inf:
+            return Decision(NEVER_READ, np.inf, 0.0, now)
+        if due == np.inf:
+            return Decision(f"planned {many} times today, no more of them to come", -np.inf, 0.0, None)
+        if self._columns["shape"][row] == 0:
+            every = float(self._columns["every"][row])
+            return Decision(f"no daily pattern yet: every {every / 60:.0f} min", now - due, 0.0, due)
+        wait = "now" if due <= now else f"in {(due - now) / 60:.0f} min"
+        return Decision(f"planned {many} times today at the best moments of its pattern: {wait}", now - due, 0.0, due)
+
+
+class Retrieval(RetrievalScheduleStrategy):
+    """m_i = M/n for all, at the times of Theorems 2 and 3 (Sia & Cho, “retrieval scheduling only”).
+
+    >>> Retrieval().frequencies(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
+    [2.0, 2.0]
+    """
+
+    name = "retrieval"
+    fair = True
+    monotone = True
+
+    def allocate(self, rates: Floats, weights: Floats, total: float) -> Floats:
+        return np.full(len(rates), total / max(len(rates), 1))
+
+
+class Combined(RetrievalScheduleStrategy):
+    """m_i = k·√(w_i·λ_i) at the times of Theorems 2 and 3 (Sia & Cho, “combined”).
+
+    >>> import numpy as np
+    >>> Combined().frequencies(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
+    [1.0, 3.0]
+    """
+
+    name = "combined"
+    fair = True
+    monotone = True
+
+    def allocate(self, rates: Floats, weights: Floats, total: float) -> Floats:
+        return allocate_for_delay(rates, weights, total)

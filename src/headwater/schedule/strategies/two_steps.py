@@ -1,0 +1,274 @@
+"""Saturated feeds first, then every feed whose utility has reached what is left of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.estimate.estimator import Bools, Estimator, Floats, Rows
+from headwater.estimate.models.smoothing import SingleRate
+from headwater.schedule.strategies.ranking import (
+    RankingStrategy,
+    estimate_divergence,
+    filter_blocks,
+    value_window_divergence,
+)
+from headwater.schedule.strategy import Budget, Choice, Table, take_best
+
+
+def compute_utility(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
+    """Uti(now) = age·Div − ∫Div per row, times the weight, divided by the cost of a refresh.
+
+    Where the divergence is told exactly its curve is unknown; for a constant rate ∫Div = ½·age·Div (thesis 4.4.1), so
+    Uti = ½·age·Div_A. Where it is believed, the estimator integrates its own curve, scaled to the wanted items that the
+    window can still show.
+
+    >>> from headwater.estimate.models.fixed import Fixed
+    >>> table = Table.of(1)
+    >>> table.last[0], table.weight[0] = 0.0, 3.0
+    >>> float(compute_utility(Fixed(1, rate=1.0), table, np.array([0]), 4.0)[0])  # (4·4 − ½·4·4) · 3
+    24.0
+    """
+    asked = table.part(rows)
+    published = estimate_divergence(estimator, asked, rows, now)
+    late = compute_utility_share(estimator, rows, asked.last, asked.divergence, published, now)
+    return np.asarray((now - asked.last) * value_window_divergence(asked, published) * late)
+
+
+def compute_utility_share(
+    estimator: Estimator | None, rows: Rows, last: Floats, told: Floats, published: Floats, now: float
+) -> Floats:
+    """Uti / (age·Div), at most 1: ½ for a constant rate or a divergence that is told, more where items came late."""
+    believed = np.isnan(told)
+    if estimator is None or not believed.any():
+        return np.full(len(rows), 0.5)
+    if not believed.all():
+        share = np.full(len(rows), 0.5)
+        few = rows[believed], last[believed], told[believed], published[believed]
+        share[believed] = compute_utility_share(estimator, *few, now)
+        return share
+    waited = estimator.delay(rows, last, np.full(len(rows), now))
+    whole = (now - last) * published
+    some = whole > 0
+    return np.where(some, 1 - np.minimum(waited / np.where(some, whole, 1.0), 1.0), 0.5)
+
+
+class UtilityStrategy(RankingStrategy):
+    """A ranking strategy that believes by `single` unless told otherwise."""
+
+    def __init__(
+        self, feeds: int = 0, *, estimator: Estimator | None = None, rng: np.random.Generator | int | None = None
+    ) -> None:
+        super().__init__(feeds, estimator=estimator if estimator is not None else SingleRate(), rng=rng)
+
+    def score(self, table: Table, rows: Rows, now: float) -> Floats:
+        return compute_utility(self.estimator, table, rows, now)
+
+    def find_useful(self, table: Table, rows: Rows, now: float, least: float) -> tuple[Rows, Floats]:
+        """The rows whose utility is `least` or more, with it; those never refreshed before all others."""
+
+        def sift(part: Rows) -> tuple[Rows, Floats]:
+            asked = table.part(part)
+            known = np.isfinite(asked.last)
+            if known.all():
+                published = estimate_divergence(self.estimator, asked, part, now)
+                return self.filter_by_utility(
+                    asked, part, published, value_window_divergence(asked, published), now, least
+                )
+            good, value = sift(part[known]) if known.any() else (part[:0], np.empty(0))
+            new = part[~known]
+            return np.concatenate([new, good]), np.concatenate([np.full(len(new), np.inf), value])
+
+        good, value = filter_blocks(sift, rows)
+        return good, value
+
+    def filter_by_utility(
+        self, asked: Table, rows: Rows, published: Floats, worth: Floats, now: float, least: float
+    ) -> tuple[Rows, Floats]:
+        """Those of `rows` whose utility is `least` or more. No utility is above age·Div, and only where that allows it
+        is the curve integrated: for a million feeds the difference between a few numbers of each and all of them.
+        """
+        ceiling = (now - asked.last) * worth
+        few = np.flatnonzero(ceiling >= least)
+        some = rows[few], asked.last[few], asked.divergence[few], published[few]
+        value = ceiling[few] * compute_utility_share(self.estimator, *some, now)
+        good = np.flatnonzero(value >= least)
+        return rows[few[good]], value[good]
+
+
+THRESHOLD_UP, THRESHOLD_DOWN, THRESHOLD_SHARE = 1.05, 0.95, 0.9
+
+
+def adjust_threshold(tau: float, used: int, budget: int) -> float:
+    """Horincar's thesis, alg. 4.2: τ·1.05 if more than b was used, τ·0.95 if less than p·b (p = .9), else τ.
+
+    >>> adjust_threshold(1.0, 11, 10), adjust_threshold(1.0, 8, 10), adjust_threshold(1.0, 9, 10), adjust_threshold(1.0, 10, 10)
+    (1.05, 0.95, 1.0, 1.0)
+    """
+    if used > budget:
+        return tau * THRESHOLD_UP
+    return tau * THRESHOLD_DOWN if used < THRESHOLD_SHARE * budget else tau
+
+
+def store_threshold(cell: NDArray[np.float64], tau: float) -> None:
+    """Write τ back, never so small that ×1.05 could not raise it again within a day's ticks."""
+    cell[...] = min(max(tau, 1e-12), 1e30)
+
+
+GUESS = 0.9  # of the last price: prices move slowly, and what is below needs no integral
+
+
+class TopUtility(UtilityStrategy):
+    """The b largest Uti = age·Div − ∫Div (“topKUtility”, Horincar et al., section 5).
+
+    >>> from headwater.schedule.strategy import Budget
+    >>> table = Table.of(2)
+    >>> table.last[:] = [0.0, 6.0]
+    >>> table.divergence[:] = [3.0, 8.0]
+    >>> TopUtility(2).choose(table, 10.0, Budget(1)).value.tolist()  # ½·10·3 = 15 against ½·4·8 = 16
+    [16.0]
+    """
+
+    name = "top_utility"
+    fair = True
+    monotone = True
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        rows = self.eligible_rows(table, candidates)
+        value = None
+        if budget.host is None and len(rows) > 8 * budget.now > 0:
+            # What was good enough last time, or nearly, is a good guess at what is now; too few, and it was none.
+            good, worth = self.find_useful(table, rows, now, GUESS * self.price)
+            if len(good) >= budget.now:
+                rows, value = good, worth
+        value = self.value_feeds(table, rows, now) if value is None else value
+        return self.remember_price(take_best(rows, value, budget, self._rng), budget)
+
+
+class OnlyTau(UtilityStrategy):
+    """Refresh where Uti ≥ τ (thesis eq. 4.4); τ follows the budget (alg. 4.2).
+
+    With `capped=False` more than b feeds may be taken in one cycle, as in the paper's experiments, where b holds on
+    average only; a server keeps its cap, and τ learns from how many would have qualified.
+
+    >>> table = Table.of(2)
+    >>> table.last[:] = 0.0
+    >>> table.divergence[:] = [1.0, 2.0]
+    >>> strategy = OnlyTau(2, tau=6.0)
+    >>> strategy.choose(table, 10.0, Budget(2)).rows.tolist()  # utilities ½·10·1 = 5 and ½·10·2 = 10
+    [1]
+    >>> round(strategy.price, 2)  # one of two used: less than 90 %
+    5.7
+    """
+
+    name = "only_tau"
+    monotone = True
+
+    def __init__(
+        self,
+        feeds: int = 0,
+        *,
+        tau: float = 1.0,
+        capped: bool = True,
+        estimator: Estimator | None = None,
+        rng: np.random.Generator | int | None = None,
+    ) -> None:
+        self._tau, self.capped = tau, capped
+        super().__init__(feeds, estimator=estimator, rng=rng)
+
+    def shared(self) -> Mapping[str, Any]:
+        return {"price": self._tau}
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        rows = self.eligible_rows(table, candidates)
+        rows, value = self.find_useful(table, rows, now, self.price)
+        if budget.now > 0:
+            store_threshold(self._shared["price"], adjust_threshold(self.price, len(rows), budget.now))
+        return take_best(rows, value, budget if self.capped else lift_budget(budget, len(rows)), self._rng)
+
+
+def lift_budget(budget: Budget, rows: int) -> Budget:
+    """The same budget with room for all rows, if it has room for any."""
+    return Budget(rows if budget.now > 0 else 0, budget.rate, budget.host, budget.room)
+
+
+class OnlySat(UtilityStrategy):
+    """The b saturated feeds (Div_F ≥ W) of greatest window divergence Div_A > 0 (thesis alg. 4.1, first step).
+
+    >>> from headwater.schedule.strategy import Budget
+    >>> table = Table.of(3, window=10.0)
+    >>> table.last[:] = 0.0
+    >>> table.estimate_divergence[:] = [9.0, 10.0, 30.0]
+    >>> OnlySat(3).choose(table, 1.0, Budget(3)).rows.tolist()  # nine items still fit
+    [1, 2]
+    """
+
+    name = "only_sat"
+    monotone = True
+
+    def score(self, table: Table, rows: Rows, now: float) -> Floats:
+        asked = table.part(rows)
+        published = estimate_divergence(self.estimator, asked, rows, now)
+        return np.where(published >= asked.window, value_window_divergence(asked, published), 0.0)
+
+    def filter_ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
+        full = np.flatnonzero(value > 0)
+        return rows[full], value[full]
+
+
+class TwoSteps(OnlyTau):
+    """Horincar's thesis, alg. 4.1 (the paper's algorithm 1).
+
+    1. the b saturated feeds of greatest Div_A > 0;
+    2. if b_sat < b of them were found: every other feed with Uti ≥ b/(b − b_sat)·τ.
+
+    Then τ is adjusted by alg. 4.2 with the number of both. As in `only_tau`, `capped=False` lets the second step
+    run over b, as in the paper's experiments.
+
+    >>> table = Table.of(3, window=10.0)
+    >>> table.last[:] = 0.0
+    >>> table.estimate_divergence[:] = [12.0, 4.0, 1.0]
+    >>> strategy = TwoSteps(3, tau=5.0)
+    >>> strategy.choose(table, 10.0, Budget(2)).rows.tolist()  # 12 ≥ W; then ½·10·4 = 20 ≥ 2/(2 − 1)·5, but ½·10·1 < 10
+    [0, 1]
+    """
+
+    name = "two_steps"
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        rows = self.eligible_rows(table, candidates)
+        known = np.isfinite(table.last[rows])
+        new, rows = rows[~known], rows if known.all() else rows[known]
+        full, gain = filter_blocks(lambda part: self._find_saturated(table, part, now), rows)
+        # Feeds never seen count as saturated: their whole window is unread.
+        full, gain = np.concatenate([new, full]), np.concatenate([np.full(len(new), np.inf), gain])
+        first = take_best(full, gain, budget, self._rng)
+        left = budget.now - len(first.rows)
+        if left <= 0:
+            self._adjust_tau(len(first.rows), budget)
+            return first
+        rest, value = self.find_useful(table, rows, now, budget.now / left * self.price)
+        other = ~np.isin(rest, first.rows)
+        rest, value = rest[other], value[other]
+        self._adjust_tau(len(first.rows) + len(rest), budget)
+        room = budget.room
+        if budget.host is not None and room is not None:
+            room = room - np.bincount(budget.host[first.rows], minlength=len(room))
+        second = Budget(left, budget.rate, budget.host, room)
+        more = take_best(rest, value, second if self.capped else lift_budget(second, len(rest)), self._rng)
+        return Choice(np.concatenate([first.rows, more.rows]), np.concatenate([first.value, more.value]))
+
+    def _find_saturated(self, table: Table, rows: Rows, now: float) -> tuple[Rows, Floats]:
+        """The saturated feeds among `rows`, with what a refresh of each brings."""
+        asked = table.part(rows)
+        published = estimate_divergence(self.estimator, asked, rows, now)
+        brings = value_window_divergence(asked, published)
+        full = np.flatnonzero((published >= asked.window) & (brings > 0))
+        return rows[full], brings[full]
+
+    def _adjust_tau(self, used: int, budget: Budget) -> None:
+        if budget.now > 0:
+            store_threshold(self._shared["price"], adjust_threshold(self.price, used, budget.now))

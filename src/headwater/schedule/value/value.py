@@ -1,0 +1,229 @@
+"""`value`: refresh a feed at the moment when that does most good for its price; the default of the server.
+
+What a refresh is good for: the items it brings stop waiting, and fewer are pushed out unread. An item-day of waiting
+costs `delay` × weight × selectivity, a lost item `loss` such days, and with `freshness` every feed's share of missing
+items counts beside. A refresh costs the price ν × the feed's cost. The index of this trade is the rule "refresh when
+T·G′(T) − G(T) reaches ν"; `plan` improves on its interval by choosing the moment on the forecast of `bayes`. ν is
+steered so that the budget is spent (`price`), or given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from headwater.estimate.estimator import DAY, Bools, Floats, Rows
+from headwater.estimate.models.bayes import Bayes, integrate_forecast
+from headwater.schedule.strategies.ranking import map_blocks
+from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, IntervalStrategy, Observed, Table
+from headwater.schedule.value.price import PriceControl, price_for_budget, steer_price
+from headwater.schedule.value.refresh_plan import PlanTask, expect_overflow, plan_next_refresh
+from headwater.schedule.weights import chance_window_shows_wanted
+from headwater.times import format_duration, format_number
+
+SHORTEST, LONGEST = 120.0, 31 * DAY
+FIRST_PRICE = 0.1  # item-days, until the first steering knows the budget
+
+
+class Value(IntervalStrategy):
+    """T·Λ(T) − ∫Λ + 3 d·(T·L′(T) − L(T)) ≥ ν, at the best moment of the plan (ours; docs/value.md).
+
+    `price` fixes ν (in item-days) instead of steering it; `plan=False` takes the index's interval as it is.
+    The dial: `delay` (what an item-day of waiting costs), `loss` (what a lost item costs, in item-days) and `freshness`
+    (what a day of a wholly missing window costs, shared by the items of the window). `fast` compiles the loops, which
+    pays for thousands of refreshes at a time, as in the lab; the moments are the same.
+
+    >>> one, table = np.ones(1), Table.of(1, window=20.0)
+    >>> strategy = Value(1, price=0.5, estimator=Bayes(shaped=False))
+    >>> for day in range(90):  # one item a day: T = √(2ν/λ) = 1 day
+    ...     strategy.observe(table, Observed(np.array([0]), day * DAY * one, (day + 1) * DAY * one, one, one, one > 1))
+    >>> round(float(strategy.due[0]) / DAY - 90, 1)
+    1.0
+    """
+
+    name = "value"
+    steering = 3600.0
+    shortest = SHORTEST
+    longest = LONGEST
+
+    def __init__(
+        self,
+        feeds: int = 0,
+        *,
+        scale: float = 1.0,
+        estimator: Bayes | None = None,
+        price: float | None = None,
+        plan: bool = True,
+        delay: float = 1.0,
+        loss: float = 3.0,
+        freshness: float = 0.0,
+        dispersion: float = 6.0,
+        fast: bool = False,
+    ) -> None:
+        self._fixed, self.fast = price, fast
+        self.plan, self.delay, self.loss, self.freshness, self.dispersion = plan, delay, loss, freshness, dispersion
+        super().__init__(feeds, scale=scale)
+        self.beliefs: Bayes = self.adopt("estimator", estimator if estimator is not None else Bayes(fast=fast))
+        self.estimator = self.beliefs
+        if price is not None:
+            self._shared["price"][...] = price
+            self.steering = DAY / 4  # nothing to steer; the lab polls a quarter of a day's feeds together
+
+    def shared(self) -> Mapping[str, Any]:
+        return {"price": FIRST_PRICE, "control": np.zeros(3), "steered": -np.inf, "spent": 0.0}
+
+    @property
+    def price(self) -> float:
+        """ν: what a refresh must be worth, in item-days."""
+        return float(self._shared["price"])
+
+    # — deciding —
+
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
+        self.beliefs.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
+        self._shared["spent"] += float(table.cost[seen.rows].sum())
+        return self._compute_pause(table, seen.rows)
+
+    def _compute_pause(self, table: Table, rows: Rows) -> Floats:
+        """Seconds from the last refresh of each row to its next."""
+        if not self.plan:
+            return self._interval_by_index(table, rows)
+        return DAY * plan_next_refresh(self._build_task(table, rows), self.fast)
+
+    def value_item_days(self, table: Table, rows: Rows) -> Floats:
+        """What an item-day of waiting costs at each feed; never nothing, so that no feed is forgotten."""
+        wanted = self.delay * table.weight[rows] * table.selectivity[rows]
+        if not self.freshness:
+            return np.maximum(wanted, 1e-6)
+        window = np.maximum(table.window[rows], 1.0)
+        shown = self.freshness * chance_window_shows_wanted(table.selectivity[rows], window) / window
+        return np.maximum(wanted + shown, 1e-6)
+
+    def _build_task(self, table: Table, rows: Rows) -> PlanTask:
+        told = self.beliefs.forecast(rows)
+        worth = self.value_item_days(table, rows)
+        price = self.price * table.cost[rows]
+        window = np.maximum(table.window[rows], 1.0)
+        rate = np.maximum(told.base + 0.5 * np.maximum(told.parts, 0.0).sum(1), 1e-6)
+        usual = np.minimum(np.sqrt(2 * price / (worth * rate)), 0.5 * window / rate + 0.02)
+        return PlanTask(
+            told.now,
+            told.clocks,
+            told.base,
+            told.parts,
+            told.scales,
+            worth,
+            self.loss * table.weight[rows] * table.selectivity[rows],
+            price,
+            window,
+            np.clip(usual, SHORTEST / DAY, LONGEST / DAY),
+            self.dispersion,
+        )
+
+    def _interval_by_index(self, table: Table, rows: Rows) -> Floats:
+        """The interval at which the index reaches the price, in seconds; no moment is chosen."""
+        task = self._build_task(table, rows)
+        low, high = np.full(len(rows), SHORTEST / DAY), np.full(len(rows), LONGEST / DAY)
+        told = self.beliefs.forecast(rows)
+        for _ in range(24):
+            middle = np.sqrt(low * high)
+            enough = self._compute_index(task, integrate_forecast(told, middle), middle) >= task.price
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return np.asarray(high * DAY)
+
+    def _compute_index(self, task: PlanTask, items: Floats, age: Floats) -> Floats:
+        """ν(T): half of age × items for the waiting, and T·dL/dT − L for the loss L, by a difference of a tenth."""
+        lost = expect_overflow(items, task.window, self.dispersion)
+        soon = expect_overflow(items * 1.1, task.window, self.dispersion)
+        return np.asarray(task.worth * items * age / 2 + task.loss * np.maximum((soon - lost) * 10 - lost, 0.0))
+
+    # — the price, and signals —
+
+    def steer(self, table: Table, now: float, budget: Budget) -> None:
+        """Set the price by the beliefs and by what was spent; heed what signals tell."""
+        last = float(self._shared["steered"])
+        if now < last + self.steering:
+            return
+        if self._fixed is not None or budget.rate <= 0:
+            return
+        known = np.flatnonzero(np.isfinite(table.last))
+        if 2 * len(known) < len(table) or not len(known):
+            return  # too early to tell a price; ask again at the next call, not in an hour
+        self._shared["steered"] = np.array(now)
+        spent = float(self._shared["spent"])
+        self._shared["spent"] = np.array(0.0)
+        per_day = budget.rate * DAY
+        control = PriceControl(*self._shared["control"].tolist())
+        if np.isfinite(last):
+            control = steer_price(control, spent, (now - last) / DAY, per_day)
+        self._shared["control"] = np.array([control.correction, control.spent, control.weight])
+        worth = self.value_item_days(table, known) * self.beliefs.slow_rate(known)
+        before, share = self.price, per_day * len(known) / len(table)
+        self._shared["price"] = np.array(price_for_budget(worth, table.cost[known], share) * np.exp(control.correction))
+        if not before / 2 < self.price < before * 2:
+            self._replan(table, known)
+
+    def _replan(self, table: Table, rows: Rows) -> None:
+        """Moments chosen at quite another price (the first one, or that of another budget) are chosen anew."""
+        rows = rows[np.isfinite(self.due[rows])]
+        pause = map_blocks(lambda part: self._compute_pause(table, part), rows)
+        self.due[rows] = table.last[rows] + np.clip(pause * self.scale, SHORTEST, LONGEST)
+
+    def apply_signals(self, table: Table, rows: Rows, waiting: Floats, now: float) -> None:
+        """A signal (a ping, a count) tells of so many `waiting` items: be due in time.
+
+        More come at rate λ. At the best interval √(2ν/λ) there are √(2λν) items to fetch, so the best pause before
+        fetching them together is (√(2λν) − waiting)/λ, and none where that many wait already.
+        """
+        price = self.price * table.cost[rows] / self.value_item_days(table, rows)
+        rate = np.maximum(self.beliefs.slow_rate(rows), 1e-9)
+        pause = np.maximum(np.sqrt(2 * rate * price) - waiting, 0.0) / rate
+        self.due[rows] = np.minimum(self.due[rows], now + pause * DAY)
+
+    def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
+        self.steer(table, now, budget)
+        told = np.flatnonzero(table.divergence[: len(self)] > 0)
+        if len(told):
+            self.apply_signals(table, told, table.divergence[told], now)
+        return super().choose(table, now, budget, candidates)
+
+    # — explaining —
+
+    def explain(self, table: Table, row: int, now: float) -> Decision:
+        return self._explain_rows(table, np.array([row]), now)[0]
+
+    def why(self, table: Table, row: int, now: float) -> str:
+        return self.explain(table, row, now).reason
+
+    def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
+        return [told.reason for told in self._explain_rows(table, rows, now)]
+
+    def _explain_rows(self, table: Table, rows: Rows, now: float) -> list[Decision]:
+        known = np.isfinite(table.last[rows])
+        told = self._explain_known(table, rows[known], now) if known.any() else iter(())
+        new = Decision(NEVER_READ, np.inf, self.price, now)
+        return [next(told) if one else new for one in known.tolist()]
+
+    def _explain_known(self, table: Table, rows: Rows, now: float) -> Iterator[Decision]:
+        at, since, price = np.full(len(rows), now), table.last[rows], self.price
+        task = self._build_task(table, rows)
+        expected = self.beliefs.expected(rows, since, at)
+        spread = np.sqrt(self.dispersion * np.maximum(expected, 1e-9))
+        figures = (
+            self.beliefs.rate(rows, at) * DAY,
+            expected,
+            1 / (1 + np.exp(-1.702 * np.clip((expected - task.window) / spread, -20, 20))),
+            self._compute_index(task, expected, (now - since) / DAY),
+            np.maximum(self.due[rows], now),
+        )
+        for rate, items, lost, worth, due in np.stack(figures, axis=1).tolist():
+            wait = "now" if due <= now else f"in {format_duration(due - now)}"
+            reason = (
+                f"publishes about {format_number(rate)} items a day at this hour; {format_number(items)} new expected, "
+                f"chance of loss {lost:.1%}; a refresh is worth {format_number(worth)} item-days now, "
+                f"the price is {format_number(price)}; "
+                f"planned {wait}"
+            )
+            yield Decision(reason, worth, price, due)

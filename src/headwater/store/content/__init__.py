@@ -1,0 +1,1 @@
+"""Keeps what the crawler brings: feeds, items, refreshes."""

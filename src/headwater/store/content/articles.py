@@ -1,0 +1,123 @@
+"""Articles: whose pages are wanted, which are due, and what was found in them. All in the caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, select, update
+
+from headwater.store.content import outbox, search
+from headwater.store.database.dialect import insert_or_ignore, to_json
+from headwater.store.schema.feed_tables import article, article_feed, article_query, checkpoint, item
+from headwater.store.values import Article, OutboxEntry, StoredHit
+
+CONSUMER = "articles"
+
+
+def want_articles(connection: Connection, kind: str, id: int, wanted: bool) -> None:
+    """Fetch the pages of a feed's items, or of what a query feed publishes; from now on."""
+    table, column = (article_feed, "feed_id") if kind == "feed" else (article_query, "query_id")
+    if wanted:
+        if not any(list_article_sources(connection)):
+            outbox.advance_checkpoint(connection, CONSUMER, outbox.find_last_position(connection))
+        connection.execute(insert_or_ignore(connection.dialect.name, table), {column: id})
+    else:
+        connection.execute(delete(table).where(table.c[column] == id))
+        if not any(list_article_sources(connection)):  # or retention would spare for ever what nobody will read
+            connection.execute(delete(checkpoint).where(checkpoint.c.consumer == CONSUMER))
+
+
+def list_article_sources(connection: Connection) -> tuple[frozenset[int], frozenset[int]]:
+    """The feeds and the query feeds whose pages are wanted."""
+    feeds = frozenset(connection.execute(select(article_feed.c.feed_id)).scalars())
+    return feeds, frozenset(connection.execute(select(article_query.c.query_id)).scalars())
+
+
+def queue_articles_from_outbox(connection: Connection, entries: Sequence[OutboxEntry], now: float) -> int:
+    """Make the pages due that these entries of the outbox ask for; how many.
+
+    An item that its publisher has changed since is due again: the text of the page is no longer in it.
+    """
+    feeds, _ = list_article_sources(connection)
+    new = [one.item for one in entries if one.kind == "new" and one.item.feed_id in feeds and one.item.link]
+    _queue_articles(connection, [(one.id or 0, one.link or "") for one in new], now)
+    changed = [one.item for one in entries if one.kind == "update"]
+    for one in changed:
+        row = connection.execute(select(article).where(article.c.item_id == one.id)).first()
+        if row is not None and row.written is not None and bytes(row.written) != hash_text(one.content):
+            values = {"state": "due", "due": now, "attempts": 0, "at": now, "written": None}
+            connection.execute(update(article).where(article.c.item_id == one.id).values(values))
+    outbox.advance_checkpoint(connection, CONSUMER, entries[-1].position)
+    return len(new)
+
+
+def queue_articles_of_hits(connection: Connection, hits: Sequence[StoredHit], now: float) -> None:
+    """Make the pages due of what query feeds have published; a writer of the query processor."""
+    _, queries = list_article_sources(connection)
+    wanted = {hit.item.id: hit.item.link for hit in hits if hit.query_id in queries and hit.fresh and hit.item.link}
+    _queue_articles(connection, [(id or 0, link or "") for id, link in wanted.items()], now)
+
+
+def _queue_articles(connection: Connection, new: Sequence[tuple[int, str]], now: float) -> None:
+    rows = [{"item_id": id, "url": url, "state": "due", "due": now, "attempts": 0, "at": now} for id, url in new]
+    if rows:
+        connection.execute(insert_or_ignore(connection.dialect.name, article), rows)
+
+
+def claim_due_articles(connection: Connection, now: float, lease: float, limit: int) -> list[Article]:
+    query = select(article).where(article.c.due <= now).order_by(article.c.due, article.c.item_id).limit(limit)
+    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
+    if rows:
+        values = {"due": now + lease, "attempts": article.c.attempts + 1, "at": now}
+        mine = article.c.item_id.in_([row.item_id for row in rows])
+        connection.execute(update(article).where(mine).values(values))
+    return [Article(row.item_id, row.url, row.state, row.attempts + 1, row.message, row.due) for row in rows]
+
+
+def settle_article(
+    connection: Connection, item_id: int, state: str, due: float | None, message: str, now: float
+) -> None:
+    values = {"state": state, "due": due, "message": message, "at": now}
+    connection.execute(update(article).where(article.c.item_id == item_id).values(values))
+
+
+def save_article_text(
+    connection: Connection,
+    item_id: int,
+    content: str | None,
+    language: str | None,
+    categories: Sequence[str],
+    now: float,
+) -> bool:
+    """Put what the page says into the item, as a new version that is searched and matched; False if it is no more.
+
+    `content` None keeps the text that the feed gave; a language that the feed gave stays.
+    """
+    found = connection.execute(select(item).where(item.c.id == item_id).with_for_update()).first()
+    if found is None:
+        return False
+    values: dict[str, Any] = {
+        "content": found.content if content is None else content,
+        "language": found.language or language,
+        "categories": to_json(list(categories)) if categories else found.categories,
+    }
+    if any(values[name] != getattr(found, name) for name in values):
+        search.reindex(connection, [item_id])
+        version = {"version": item.c.version + 1}
+        connection.execute(update(item).where(item.c.id == item_id).values(values | version))
+        outbox.lock_outbox(connection)
+        outbox.append_entries(connection, "update", [(item_id, now)])
+    done = {"state": "done", "due": None, "at": now, "message": None, "written": hash_text(values["content"])}
+    connection.execute(update(article).where(article.c.item_id == item_id).values(done))
+    return True
+
+
+def find_article(connection: Connection, item_id: int) -> Article | None:
+    row = connection.execute(select(article).where(article.c.item_id == item_id)).first()
+    return None if row is None else Article(row.item_id, row.url, row.state, row.attempts, row.message, row.due)
+
+
+def hash_text(content: str | None) -> bytes:
+    return hashlib.blake2b((content or "").encode("utf-8", "replace"), digest_size=16).digest()

@@ -1,0 +1,158 @@
+"""What is kept of a feed between refreshes, and the identities it has ever shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, select
+
+from headwater.model import Hints, Known, Validators
+from headwater.store.database.dialect import SelectByIds, SelectByKeys, to_json
+from headwater.store.schema.feed_tables import feed, feed_state, seen_identity
+from headwater.store.schema.storable_text import replace_unstorable_text
+from headwater.store.values import FetchPlan, ScheduleRow
+
+_NO_HINTS = Hints()
+_SCHEDULE_QUERY = (
+    select(
+        feed.c.id,
+        feed.c.url,
+        feed.c.weight,
+        feed.c.paused,
+        feed.c.gone_since,
+        feed_state.c.window,
+        feed_state.c.last_refresh,
+        feed_state.c.last_success,
+        feed_state.c.last_change,
+        feed_state.c.next_refresh,
+        feed_state.c.not_before,
+        feed_state.c.fresh_until,
+        feed_state.c.failures,
+        feed_state.c.failing_since,
+    )
+    .join_from(feed, feed_state)
+    .order_by(feed.c.id)
+)
+_OTHER_COLUMNS = (
+    *("body_hash", "last_refresh", "last_success", "last_change", "next_refresh", "not_before", "fresh_until"),
+    *("failures", "failing_since", "last_error", "moved_to", "moves", "unstable", "hints", "hub", "topic"),
+)
+_FEED_STATES = SelectByIds(
+    f"SELECT known.feed_id, url, etag, last_modified, entries, {', '.join(_OTHER_COLUMNS)} FROM known JOIN feed "
+    "ON feed.id = known.feed_id LEFT JOIN feed_window ON feed_window.feed_id = known.feed_id "
+    "WHERE known.feed_id IN {ids}"
+)
+_FEED_STATES_WITHOUT_WINDOWS = SelectByIds(
+    f'SELECT known.feed_id, url, etag, last_modified, known."window", {", ".join(_OTHER_COLUMNS)} FROM known JOIN feed '
+    "ON feed.id = known.feed_id WHERE known.feed_id IN {ids}"
+)
+_KEY = blake2b(digest_size=16)
+_BLANK_ENTRY = (("", ""),)
+_SEEN_HASHES = SelectByKeys(seen_identity, "content_hash")
+_FETCH_PLANS = SelectByIds(
+    'SELECT known.feed_id, url, etag, last_modified, body_hash, known."window", last_success, failures '
+    "FROM known JOIN feed ON feed.id = known.feed_id WHERE known.feed_id IN {ids}"
+)
+
+
+def load_feed_states(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
+    return {row[0]: _build_feed_state(row, _read_window(row[4])) for row in _FEED_STATES.run(connection, feed_ids)}
+
+
+def load_feed_states_without_windows(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
+    """What is known of feeds whose windows nobody will compare: those are as long as they are, and blank."""
+    return {
+        row[0]: _build_feed_state(row, _BLANK_ENTRY * row[4])
+        for row in _FEED_STATES_WITHOUT_WINDOWS.run(connection, feed_ids)
+    }
+
+
+def load_fetch_plans(connection: Connection, feed_ids: Iterable[int]) -> dict[int, FetchPlan]:
+    """What it takes to ask for a feed: less than all that is known of it."""
+    rows = _FETCH_PLANS.run(connection, feed_ids)
+    return {
+        id: FetchPlan(id, url, Validators(etag, date), body, window > 0, success is not None and not failures)
+        for id, url, etag, date, body, window, success, failures in rows
+    }
+
+
+def _build_feed_state(row: Sequence[Any], window: tuple[tuple[str, ...], ...]) -> Known:
+    feed_id, url, etag, last_modified, _, *others, hints, hub, topic = row
+    made: Any = Known  # by place: some hundred are made in a second
+    return made(feed_id, url, Validators(etag, last_modified), window, *others, _read_hints(hints), hub, topic)  # type: ignore[no-any-return]
+
+
+def _read_window(stored: str | None) -> tuple[tuple[str, ...], ...]:
+    return tuple(map(tuple, orjson.loads(stored))) if stored else ()
+
+
+def _read_hints(stored: str | None) -> Hints:
+    if stored is None:
+        return _NO_HINTS
+    values = orjson.loads(stored)
+    return Hints(**values | {key: tuple(values[key]) for key in ("skip_hours", "skip_days")})
+
+
+FEED_STATE_COLUMNS = [column.name for column in feed_state.columns if column.name != "feed_id"]
+
+
+def feed_state_row(value: Known) -> dict[str, Any]:
+    """The columns of `known`, with the key under the name an UPDATE can bind."""
+    return {
+        "of_feed": value.feed_id,
+        "window": len(value.window),
+        "last_refresh": value.last_refresh,
+        "last_success": value.last_success,
+        "last_change": value.last_change,
+        "next_refresh": value.next_refresh,
+        "not_before": value.not_before,
+        "fresh_until": value.fresh_until,
+        "failures": value.failures,
+        "failing_since": value.failing_since,
+        "moves": value.moves,
+        "unstable": value.unstable,
+        "etag": value.validators.etag,
+        "last_modified": value.validators.last_modified,
+        "body_hash": value.body_hash,
+        "last_error": value.last_error,
+        "moved_to": value.moved_to,
+        "hub": value.hub,
+        "topic": value.topic,
+        "hints": None if value.hints == _NO_HINTS else orjson.dumps(value.hints).decode(),
+    }
+
+
+def window_row(value: Known) -> dict[str, Any]:
+    return {"feed_id": value.feed_id, "entries": to_json(value.window) or "[]"}
+
+
+def list_schedule_rows(connection: Connection, after: int, limit: int) -> list[ScheduleRow]:
+    rows = connection.execute(_SCHEDULE_QUERY.where(feed.c.id > after).limit(limit)).all()
+    return [ScheduleRow._make(row) for row in rows]
+
+
+def load_weights(connection: Connection) -> dict[int, float]:
+    """What a person has given each feed."""
+    return dict(map(tuple, connection.execute(select(feed.c.id, feed.c.weight)).all()))
+
+
+def hash_identity(identity: str) -> bytes:
+    """128 bits of an identity: identities are often whole addresses, and this is the largest key we have."""
+    key = _KEY.copy()  # two thirds of the cost of making one
+    key.update(identity.encode("utf-8", "surrogatepass"))
+    return key.digest()
+
+
+def find_seen_identities(connection: Connection, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
+    names = {
+        (id, hash_identity(replace_unstorable_text(one))): one
+        for id, identities in wanted.items()
+        for one in identities
+    }
+    found: dict[int, dict[str, str]] = {id: {} for id in wanted}
+    for id, key, content_hash in _SEEN_HASHES.run(connection, names):
+        found[id][names[id, key]] = content_hash
+    return found

@@ -1,0 +1,322 @@
+"""Feeds: adding many at once, finding one by whatever a person typed, changing, removing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, delete, func, or_, select, update
+
+from headwater.errors import InputError, NotFound
+from headwater.formats.values.links import normalise_url
+from headwater.model import Feed
+from headwater.store.content import search, websub_leases
+from headwater.store.database.dialect import chunks, insert_or_ignore
+from headwater.store.readers import accounts, subscriptions
+from headwater.store.saved_state import bump_revision
+from headwater.store.schema.feed_tables import (
+    feed,
+    feed_state,
+    feed_tag,
+    hit,
+    implicit_feed,
+    item,
+    item_version,
+    offered_count,
+    refresh,
+    seen_identity,
+    selectivity,
+)
+from headwater.store.schema.reader_tables import mark
+from headwater.store.schema.storable_text import replace_unstorable
+from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
+
+CHUNK = 1000
+CHANGEABLE = ("title", "name", "weight", "paused", "url", "tags")
+SERVER_COLUMNS = (
+    *("etag", "last_modified", "body_hash", "last_error", "moved_to", "hub", "topic", "hints"),
+    *("next_refresh", "not_before", "fresh_until", "failing_since"),
+)
+_FEED_QUERY = select(
+    feed.c.id,
+    feed.c.url,
+    func.coalesce(feed.c.given_title, feed.c.title).label("title"),
+    feed.c.name,
+    feed.c.link,
+    feed.c.weight,
+    feed.c.added,
+    feed.c.paused,
+    feed.c.gone_since,
+)
+
+
+def add_feeds(
+    connection: Connection,
+    feeds: Iterable[NewFeed],
+    now: float,
+    progress: Callable[[int], None] | None = None,
+    *,
+    adopt: bool = True,
+    subscriber: int | None = None,
+    allowed: FeedQuotaCheck | None = None,
+) -> list[AddedFeed]:
+    """In the caller's transaction. With `adopt` those that are here only for a query are here for themselves now.
+
+    They are subscribed for `subscriber`, else for the owner, with their tags; only the owner's are also the feed's.
+    `allowed` may refuse, by raising, and is asked where nobody else can add for the same person meanwhile.
+    """
+    done: list[AddedFeed] = []
+    first = accounts.find_owner(connection).id
+    if allowed is not None:
+        feeds = list(feeds)
+        addresses = [each.url for each in feeds]
+        allowed(*subscriptions.count_feeds_brought(connection, subscriber or first, addresses, alone=True))
+    for chunk in chunks((replace_unstorable(each) for each in feeds), CHUNK):
+        added = _add_chunk(connection, chunk, now, tagged=subscriber in (None, first))
+        if adopt:
+            added = _adopt_implicit_feeds(connection, chunk, added)
+            wanted = [(one.feed.id, each.tags) for each, one in zip(chunk, added, strict=True)]
+            created = {one.feed.id for one in added if one.created}
+            subscriptions.subscribe_to_feeds(connection, subscriber or first, wanted, created, now)
+        done += added
+        if progress is not None:
+            progress(len(done))
+    bump_revision(connection)
+    return done
+
+
+def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float, tagged: bool) -> list[AddedFeed]:
+    keys = [normalise_url(each.url) for each in new]
+    first: dict[str, NewFeed] = {}
+    for key, each in zip(keys, new, strict=True):
+        first.setdefault(key, each)
+    here = set(connection.execute(select(feed.c.url_key).where(feed.c.url_key.in_(list(first)))).scalars())
+    missing = {key: each for key, each in first.items() if key not in here}
+    _require_free_names(connection, missing.values())
+    dialect = connection.dialect.name
+    if missing:
+        rows = [_feed_row(key, each, now) for key, each in missing.items()]
+        # Another process may add the same address at this moment; then it was not us who created it.
+        inserted = connection.execute(insert_or_ignore(dialect, feed).returning(feed.c.id, feed.c.url_key), rows).all()
+        created = {key for _, key in inserted}
+        if inserted:
+            fresh = [{"feed_id": id, "window": 0, "failures": 0, "moves": 0, "unstable": 0} for id, _ in inserted]
+            connection.execute(insert_or_ignore(dialect, feed_state), fresh)
+    else:
+        created = set()
+    ids = {
+        key: id
+        for id, key in connection.execute(select(feed.c.id, feed.c.url_key).where(feed.c.url_key.in_(list(first))))
+    }
+    tags = {(ids[key], tag) for key, each in zip(keys, new, strict=True) for tag in each.tags}
+    if tags and tagged:
+        rows = [{"feed_id": id, "tag": tag} for id, tag in sorted(tags)]
+        connection.execute(insert_or_ignore(dialect, feed_tag), rows)
+    stored = {each.id: each for each in _read_feeds(connection, _FEED_QUERY.where(feed.c.id.in_(list(ids.values()))))}
+    added = []
+    for key in keys:
+        added.append(AddedFeed(stored[ids[key]], key in created))
+        created.discard(key)  # the second time the same address is given, it is there already
+    return added
+
+
+def _adopt_implicit_feeds(connection: Connection, new: Sequence[NewFeed], added: list[AddedFeed]) -> list[AddedFeed]:
+    """Feeds that only queries wanted get the weight they are now given, and count as registered."""
+    weights = {one.feed.id: each.weight for each, one in zip(new, added, strict=True) if not one.created}
+    gone = delete(implicit_feed).where(implicit_feed.c.feed_id.in_(list(weights)))
+    was = connection.execute(gone.returning(implicit_feed.c.feed_id)).scalars().all() if weights else []
+    for id in was:
+        connection.execute(update(feed).where(feed.c.id == id).values(weight=weights[id], paused=False))
+    changed = {each.id: each for each in _read_feeds(connection, _FEED_QUERY.where(feed.c.id.in_(was)))} if was else {}
+    return [AddedFeed(changed.get(one.feed.id, one.feed), one.created) for one in added]
+
+
+def _feed_row(key: str, new: NewFeed, now: float) -> dict[str, Any]:
+    return {
+        "url": new.url,
+        "url_key": key,
+        "name": new.name,
+        "title": new.title,
+        "given_title": None,
+        "link": new.link,
+        "weight": new.weight,
+        "added": now,
+        "paused": False,
+        "gone_since": None,
+    }
+
+
+def _require_free_names(connection: Connection, new: Iterable[NewFeed]) -> None:
+    wanted: dict[str, str] = {}
+    for each in new:
+        if each.name is not None and wanted.setdefault(each.name, each.url) != each.url:
+            raise InputError(f"Two feeds want the name “{each.name}”: {wanted[each.name]} and {each.url}.")
+    if wanted:
+        taken = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.in_(list(wanted)))).first()
+        if taken is not None:
+            raise InputError(f"The name “{taken[0]}” already belongs to {taken[1]}. Choose another.")
+
+
+def find_feed(connection: Connection, ref: int | str) -> Feed:
+    """By id, address or name, in this order."""
+    conditions = []
+    if isinstance(ref, int) or (ref.isascii() and ref.isdigit()):
+        conditions.append(feed.c.id == min(int(ref), 2**63 - 1))
+    if isinstance(ref, str):
+        conditions += [feed.c.url_key == normalise_url(replace_unstorable(ref)), feed.c.name == replace_unstorable(ref)]
+    for condition in conditions:
+        if found := _read_feeds(connection, _FEED_QUERY.where(condition)):
+            return found[0]
+    raise NotFound(_suggest_feeds(connection, ref))
+
+
+def _suggest_feeds(connection: Connection, ref: int | str) -> str:
+    if isinstance(ref, int) or ref.isdigit():
+        return f"There is no feed {ref}. “headwater feeds list” shows all."
+    holding = _describe_partial_matches(connection, replace_unstorable(ref))
+    if holding:
+        return f"There is no feed “{ref}”. {holding}"
+    # Candidates that share a beginning or a middle with what was typed, so that 100,000 feeds need not be compared.
+    word = replace_unstorable(ref).rstrip("/").rpartition("/")[2] or replace_unstorable(ref)
+    like = {part for part in (word[:4], word[-4:], word) if len(part) >= 3}
+    near = [_contains_text(part) for part in sorted(like)]
+    rows = connection.execute(select(feed.c.name, feed.c.url).where(or_(*near)).limit(200)).all() if near else []
+    names = [name for row in rows for name in row if name]
+    close = difflib.get_close_matches(replace_unstorable(ref), names, n=3, cutoff=0.6)
+    hint = f" Did you mean {' or '.join(close)}?" if close else " “headwater feeds list” shows all."
+    return f"There is no feed “{ref}”.{hint}"
+
+
+def _describe_partial_matches(connection: Connection, part: str) -> str:
+    """Which feeds have it in title, name or address, where they are few: nobody removes a feed by half a title."""
+    if len(part) < 3:
+        return ""
+    title = func.coalesce(feed.c.given_title, feed.c.title, feed.c.url)
+    few = connection.execute(select(feed.c.id, title).where(_contains_text(part)).order_by(feed.c.id).limit(4)).all()
+    if len(few) == 4:
+        return f"“headwater feeds list --search '{part}'” shows those that have it in title, name or address."
+    return f"Did you mean {' or '.join(f'{row[0]} ({row[1]})' for row in few)}?" if few else ""
+
+
+def _contains_text(part: str) -> Any:
+    columns = (feed.c.name, feed.c.url, feed.c.title, feed.c.given_title)
+    return or_(*(column.icontains(part, autoescape=True) for column in columns))
+
+
+def find_feeds(connection: Connection, ids: Iterable[int]) -> dict[int, Feed]:
+    """Those of these feeds that are there."""
+    found: dict[int, Feed] = {}
+    for chunk in chunks(sorted(ids), CHUNK):
+        found |= {each.id: each for each in _read_feeds(connection, _FEED_QUERY.where(feed.c.id.in_(chunk)))}
+    return found
+
+
+def list_feeds(
+    connection: Connection, after: int, limit: int | None, tag: str | None, search: str | None
+) -> list[Feed]:
+    query = _FEED_QUERY.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
+    if tag is not None:
+        query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == replace_unstorable(tag))))
+    if search is not None:
+        query = query.where(_contains_text(replace_unstorable(search)))
+    return _read_feeds(connection, query)
+
+
+def _read_feeds(connection: Connection, query: Select[Any]) -> list[Feed]:
+    rows = connection.execute(query).all()
+    tags = find_feed_tags(connection, [row[0] for row in rows])
+    return [_read_feed(row, tags) for row in rows]
+
+
+def _read_feed(row: Row[Any], tags: Mapping[int, tuple[str, ...]]) -> Feed:
+    return Feed(
+        id=row.id,
+        url=row.url,
+        title=row.title,
+        name=row.name,
+        link=row.link,
+        tags=tags.get(row.id, ()),
+        weight=row.weight,
+        added=row.added,
+        paused=row.paused,
+        gone_since=row.gone_since,
+    )
+
+
+def find_feed_tags(connection: Connection, ids: Sequence[int] | None) -> dict[int, tuple[str, ...]]:
+    """The tags of some feeds, or of all, by name."""
+    found: dict[int, tuple[str, ...]] = {}
+    tagged = select(feed_tag.c.feed_id, feed_tag.c.tag)
+    some = [tagged] if ids is None else [tagged.where(feed_tag.c.feed_id.in_(chunk)) for chunk in chunks(ids, CHUNK)]
+    for query in some:
+        for id, tag in connection.execute(query).all():
+            found[id] = (*found.get(id, ()), tag)
+    return {id: tuple(sorted(tags)) for id, tags in found.items()}
+
+
+def count_feeds(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(feed)).scalar_one()
+
+
+def count_feed_tags(connection: Connection) -> list[tuple[str, int]]:
+    query = select(feed_tag.c.tag, func.count()).group_by(feed_tag.c.tag)
+    return sorted((tag, number) for tag, number in connection.execute(query))
+
+
+def change_feed(connection: Connection, feed_id: int, changes: Mapping[str, Any]) -> Feed:
+    if unknown := sorted(set(changes) - set(CHANGEABLE)):
+        raise InputError(f"A feed has no “{unknown[0]}” to change; there are {', '.join(CHANGEABLE)}.")
+    old = find_feed(connection, feed_id)
+    values = {key: replace_unstorable(value) for key, value in changes.items() if key != "tags"}
+    if "title" in values:
+        values["given_title"] = values.pop("title")
+    if "url" in values:
+        values |= {"url_key": normalise_url(values["url"]), "gone_since": None}
+    for key in ("name", "url_key"):
+        _require_free_value(connection, feed_id, key, values.get(key))
+    if values:
+        connection.execute(update(feed).where(feed.c.id == feed_id).values(values))
+    if values.get("url", old.url) != old.url:
+        _reset_server_state(connection, feed_id)
+    if "tags" in changes:
+        connection.execute(delete(feed_tag).where(feed_tag.c.feed_id == feed_id))
+        rows = [{"feed_id": feed_id, "tag": replace_unstorable(tag)} for tag in sorted(set(changes["tags"]))]
+        if rows:
+            connection.execute(insert_or_ignore(connection.dialect.name, feed_tag), rows)
+        subscriptions.copy_tags_to_owner(connection, feed_id, [replace_unstorable(tag) for tag in changes["tags"]])
+    bump_revision(connection)
+    return find_feed(connection, feed_id)
+
+
+def _require_free_value(connection: Connection, feed_id: int, key: str, value: str | None) -> None:
+    if value is None:
+        return
+    query = select(feed.c.url).where(feed.c[key] == value, feed.c.id != feed_id)
+    if (other := connection.execute(query).scalar()) is not None:
+        what = "name" if key == "name" else "address"
+        raise InputError(f"The {what} “{value}” already belongs to {other}. Choose another.")
+
+
+def _reset_server_state(connection: Connection, feed_id: int) -> None:
+    """What one server told us (validators, waiting times, failures) is not to be told to another."""
+    empty: dict[str, Any] = dict.fromkeys(SERVER_COLUMNS)
+    connection.execute(update(feed_state).where(feed_state.c.feed_id == feed_id).values(**empty, failures=0, moves=0))
+
+
+def delete_feed(connection: Connection, feed_id: int) -> None:
+    """The feed, its items and their words, what came out of queries, what was seen, and the log.
+
+    Outbox entries without an item are not shown.
+    """
+    find_feed(connection, feed_id)
+    ids = connection.execute(select(item.c.id).where(item.c.feed_id == feed_id)).scalars().all()
+    for chunk in chunks(ids, CHUNK):
+        search.remove_from_index(connection, chunk)
+    published = select(hit.c.item_id).where(hit.c.feed_id == feed_id)
+    connection.execute(delete(item_version).where(item_version.c.item_id.in_(published)))
+    for table in (item, seen_identity, refresh, hit, offered_count, selectivity, mark):
+        connection.execute(delete(table).where(table.c.feed_id == feed_id))
+    websub_leases.cancel_leases(connection, [feed_id])
+    connection.execute(delete(feed).where(feed.c.id == feed_id))  # tags, known and window go with it
+    bump_revision(connection)

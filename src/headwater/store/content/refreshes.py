@@ -1,0 +1,175 @@
+"""The log of refreshes, and what its hours add up to."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from headwater.model import Ending, Refresh
+from headwater.store.database.dialect import PreparedStatement, chunks, from_json, to_json, upsert
+from headwater.store.schema.feed_tables import feed, feed_state, hourly_count, item, refresh
+from headwater.store.values import ActivityPeriod, ActivitySummary, FeedLoss
+
+HOUR = 3600
+CHUNK = 1000
+LAST_REFRESHES = 20
+_SUMS = ("refreshes", "new", "updated", "lost", "bytes")
+
+
+REFRESH_COLUMNS = (
+    *("feed_id", "at", "ending", "status", "elapsed", "bytes", "new", "updated", "window", "overlap"),
+    *("saturated", "lost", "reason", "message", "published"),
+)
+
+
+def refresh_to_values(value: Refresh) -> tuple[Any, ...]:
+    """What `REFRESH_COLUMNS` hold of a refresh."""
+    return (
+        value.feed_id,
+        value.at,
+        value.ending.value,
+        value.status,
+        value.elapsed,
+        value.bytes,
+        value.new,
+        value.updated,
+        value.window,
+        value.overlap,
+        value.saturated,
+        value.lost,
+        value.reason,
+        value.message,
+        to_json(value.published),
+    )
+
+
+def read_refresh(row: Row[Any]) -> Refresh:
+    return Refresh(
+        feed_id=row.feed_id,
+        at=row.at,
+        ending=Ending(row.ending),
+        status=row.status,
+        elapsed=row.elapsed,
+        bytes=row.bytes,
+        new=row.new,
+        updated=row.updated,
+        window=row.window,
+        overlap=row.overlap,
+        saturated=row.saturated,
+        lost=row.lost,
+        reason=row.reason,
+        message=row.message,
+        published=tuple(from_json(row.published)),
+    )
+
+
+def list_refreshes(
+    connection: Connection, feed_id: int | None, since: float | None, before: float | None, limit: int
+) -> list[Refresh]:
+    query = select(refresh).order_by(refresh.c.at.desc(), refresh.c.id.desc()).limit(limit)
+    if feed_id is not None:
+        query = query.where(refresh.c.feed_id == feed_id)
+    if since is not None:
+        query = query.where(refresh.c.at >= since)
+    if before is not None:
+        query = query.where(refresh.c.at < before)
+    return [read_refresh(row) for row in connection.execute(query)]
+
+
+def list_refreshes_after(connection: Connection, learned: Mapping[int, float], most: int) -> list[Refresh]:
+    """What the log has of each feed after the moment given for it; of more than `most`, not all."""
+    found: list[Refresh] = []
+    for chunk in chunks(sorted(learned, key=lambda feed_id: learned[feed_id]), CHUNK):  # alike moments in one query
+        least = max(min(learned[feed_id] for feed_id in chunk), 0.0)
+        query = select(refresh).where(refresh.c.feed_id.in_(chunk), refresh.c.at > least)
+        rows = connection.execute(query.order_by(refresh.c.at.desc()).limit(most - len(found)))
+        found += [read_refresh(row) for row in rows if row.at > learned[row.feed_id]]
+        if len(found) >= most:
+            break
+    return found
+
+
+def list_losses(connection: Connection, since: float, limit: int) -> list[FeedLoss]:
+    """The feeds that lost most since then, the worst first."""
+    lost = func.sum(refresh.c.lost)
+    worst = (
+        select(refresh.c.feed_id)
+        .where(refresh.c.at >= since, refresh.c.lost > 0)
+        .group_by(refresh.c.feed_id)
+        .order_by(lost.desc(), refresh.c.feed_id)
+        .limit(limit)
+    )
+    ids = connection.execute(worst).scalars().all()
+    sums = (
+        select(refresh.c.feed_id, func.sum(refresh.c.new), lost, func.count())
+        .where(refresh.c.at >= since, refresh.c.feed_id.in_(ids))
+        .group_by(refresh.c.feed_id)
+        .order_by(lost.desc(), refresh.c.feed_id)
+    )
+    return [FeedLoss(feed_id, int(got), float(sum_), count) for feed_id, got, sum_, count in connection.execute(sums)]
+
+
+def _build_hourly_upsert(dialect: str) -> Any:
+    statement = upsert(dialect, hourly_count)
+    sums = {name: hourly_count.c[name] + statement.excluded[name] for name in _SUMS}
+    return statement.on_conflict_do_update(index_elements=["hour", "ending"], set_=sums)
+
+
+_ADD_HOURLY = PreparedStatement(_build_hourly_upsert, ["hour", "ending", *_SUMS])
+
+
+def add_hourly_counts(connection: Connection, done: Iterable[tuple[Refresh, int]]) -> None:
+    """Add refreshes, each with how many items it really stored, to their hours.
+
+    In the caller's transaction and under its lock (`outbox.in_turn`): everybody adds to the same few rows.
+    """
+    sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0, 0, 0, 0.0, 0])
+    for one, new in done:
+        row = sums[int(one.at // HOUR), one.ending.value]
+        for place, value in enumerate((1, new, one.updated, one.lost, one.bytes)):
+            row[place] += value
+    rows = (
+        {"hour": hour, "ending": ending, **dict(zip(_SUMS, row, strict=True))} for (hour, ending), row in sums.items()
+    )
+    _ADD_HOURLY.run(connection, rows)
+
+
+def _sum_period(connection: Connection, now: float, hours: int) -> ActivityPeriod:
+    this = int(now // HOUR)
+    rows = connection.execute(select(hourly_count).where(hourly_count.c.hour.between(this - hours, this))).all()
+    endings: Counter[str] = Counter()
+    for row in rows:
+        endings[row.ending] += row.refreshes
+    return ActivityPeriod(
+        refreshes=dict(endings),
+        new=sum(row.new for row in rows),
+        updated=sum(row.updated for row in rows),
+        lost=sum(row.lost for row in rows),
+        bytes=sum(row.bytes for row in rows),
+    )
+
+
+def summarise_activity(connection: Connection, now: float) -> ActivitySummary:
+    count = func.count()
+    feeds, paused, gone = connection.execute(
+        select(count, count.filter(feed.c.paused), count.filter(feed.c.gone_since.is_not(None))).select_from(feed)
+    ).one()
+    failing, never = connection.execute(
+        select(count.filter(feed_state.c.failures > 0), count.filter(feed_state.c.last_refresh.is_(None))).select_from(
+            feed_state
+        )
+    ).one()
+    return ActivitySummary(
+        feeds=feeds,
+        paused=paused,
+        gone=gone,
+        failing=failing,
+        never_refreshed=never,
+        items=connection.execute(select(count).select_from(item)).scalar_one(),
+        hour=_sum_period(connection, now, 1),
+        day=_sum_period(connection, now, 24),
+        last=tuple(list_refreshes(connection, None, None, None, LAST_REFRESHES)),
+    )

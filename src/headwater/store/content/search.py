@@ -1,0 +1,169 @@
+"""Full-text search behind one function, and the index that follows behind the items.
+
+Making words searchable costs several times what storing them costs, so `save` only notes which items are to be
+indexed and `index` does it in batches; `Store.search` lets it catch up first. An item stands either in `unindexed` or
+in the index as it now reads; both change in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Text, cast, delete, literal_column, select, text
+from sqlalchemy import insert as insert_into
+
+from headwater.errors import InputError
+from headwater.model import Item
+from headwater.store import saved_state
+from headwater.store.content.items import read_item, select_feeds_with_tag
+from headwater.store.content.search_terms import (
+    SearchTerm,
+    index_fingerprint,
+    list_index_words,
+    parse_search,
+    to_fts5_query,
+    to_tsquery,
+    to_tsvector,
+)
+from headwater.store.database.dialect import InsertMany, SelectByIds, fetch_rows, from_json, insert_or_ignore
+from headwater.store.schema.feed_tables import TsQuery, index_queue, item, item_search
+from headwater.store.values import SearchPage
+
+_QUEUE = InsertMany(index_queue, ["item_id"])
+_INDEXED_COLUMNS = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
+_FTS_ADD = "INSERT INTO item_search (rowid, words) VALUES (?, ?)"
+_FTS_DELETE = "INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', ?, ?)"
+_TSVECTOR = "INSERT INTO item_search (item_id, words) VALUES ($1, $2::text::tsvector)"
+_SELECT_INDEXED_COLUMNS = SelectByIds(
+    "SELECT id, title, summary, content, authors, categories FROM item WHERE id IN {ids}"
+)
+_DELETE_QUEUED = SelectByIds("DELETE FROM unindexed WHERE item_id IN {ids}")
+_HAS_QUEUED = text("SELECT EXISTS (SELECT 1 FROM unindexed)")
+_FINGERPRINT_NAME = "search: made by"  # the name in `state` of how the index was made
+
+
+def queue_for_indexing(connection: Connection, ids: Iterable[int]) -> None:
+    """These items are to be indexed; in the caller's transaction."""
+    _QUEUE.run(connection, [(id,) for id in ids])
+
+
+def remove_from_index(connection: Connection, ids: Sequence[int]) -> None:
+    """Take items out of the index while their rows still read as they were indexed; in the caller's transaction."""
+    if connection.dialect.name == "sqlite":
+        # A contentless index wants the very words back that it was given.
+        waiting = select(index_queue.c.item_id).where(index_queue.c.item_id.in_(ids))
+        gone = _list_words(connection.execute(_INDEXED_COLUMNS.where(item.c.id.in_(ids), item.c.id.not_in(waiting))))
+        if gone:
+            connection.exec_driver_sql(_FTS_DELETE, gone)
+    else:
+        connection.execute(delete(item_search).where(item_search.c.item_id.in_(ids)))
+    connection.execute(delete(index_queue).where(index_queue.c.item_id.in_(ids)))
+
+
+def reindex(connection: Connection, ids: Sequence[int]) -> None:
+    """Items are about to be changed: out of the index now, in again later; in the caller's transaction."""
+    remove_from_index(connection, ids)
+    connection.execute(insert_or_ignore(connection.dialect.name, index_queue), [{"item_id": id} for id in ids])
+
+
+def index_queued(connection: Connection, limit: int) -> int:
+    """Index up to `limit` waiting items, in the caller's transaction; how many were done."""
+    waiting = select(index_queue.c.item_id).order_by(index_queue.c.item_id).limit(limit)
+    if connection.dialect.name == "postgresql":
+        waiting = waiting.with_for_update(skip_locked=True)  # several processes may index at once
+    ids = connection.execute(waiting).scalars().all()
+    if not ids:
+        return 0
+    _add_words(connection, _list_words(_SELECT_INDEXED_COLUMNS.run(connection, ids)))
+    _DELETE_QUEUED.run(connection, ids)
+    return len(ids)
+
+
+def has_queued_items(connection: Connection) -> bool:
+    """Asked every other second while nothing happens: one statement that locks nothing."""
+    return bool(connection.execute(_HAS_QUEUED).scalar_one())
+
+
+def _list_words(found: Iterable[Sequence[Any]]) -> list[tuple[int, str]]:
+    return [
+        (id, list_index_words(title, summary, content, from_json(authors), from_json(categories)))
+        for id, title, summary, content, authors, categories in found
+    ]
+
+
+def _add_words(connection: Connection, found: list[tuple[int, str]]) -> None:
+    if not found:
+        return
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_FTS_ADD, found)
+    else:
+        connection.exec_driver_sql(_TSVECTOR, [(id, to_tsvector(words)) for id, words in found])
+
+
+def rebuild_if_stale(connection: Connection) -> None:
+    """Empty the index when words are made differently now, so that it is filled again; in the caller's transaction."""
+    made_by = index_fingerprint().encode()
+    kept = saved_state.load_state(connection, _FINGERPRINT_NAME)
+    if kept is None or kept[1] != made_by:
+        rebuild_index(connection)
+
+
+def rebuild_index(connection: Connection) -> None:
+    """Empty the index, so that it is filled again; in the caller's transaction."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("INSERT INTO item_search (item_search) VALUES ('delete-all')")
+    else:
+        connection.execute(delete(item_search))
+    connection.execute(delete(index_queue))
+    connection.execute(insert_into(index_queue).from_select(["item_id"], select(item.c.id)))
+    saved_state.save_state(connection, _FINGERPRINT_NAME, 1, index_fingerprint().encode(), 0.0)
+
+
+def count_queued(connection: Connection) -> int:
+    """How many items the index does not have yet."""
+    number: int = fetch_rows(connection, COUNT_QUEUED, {})[0][0]
+    return number
+
+
+COUNT_QUEUED = "SELECT COUNT(*) FROM unindexed"
+
+
+def search_items(
+    connection: Connection,
+    said: str,
+    limit: int,
+    feed_id: int | None,
+    tag: str | None,
+    before_id: int | None,
+) -> SearchPage:
+    terms = require_search_terms(said)
+    if not terms:
+        return SearchPage(())
+    query = select(item).where(item.c.id.in_(_select_matching(connection.dialect.name, terms)))
+    query = query.order_by(item.c.id.desc()).limit(limit + 1)
+    if feed_id is not None:
+        query = query.where(item.c.feed_id == feed_id)
+    if tag is not None:
+        query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))
+    if before_id is not None:
+        query = query.where(item.c.id < before_id)
+    found: list[Item] = [read_item(row) for row in connection.execute(query)]
+    return SearchPage(tuple(found[:limit]), len(found) > limit, count_queued(connection))
+
+
+def require_search_terms(said: str) -> list[SearchTerm]:
+    """What was typed; InputError if all of it is what is not wanted."""
+    terms = parse_search(said)
+    if terms and all(term.without for term in terms):
+        raise InputError("A search needs at least one word that is wanted, not only words that are not.")
+    return terms
+
+
+def _select_matching(dialect: str, terms: list[SearchTerm]) -> Any:
+    if dialect == "sqlite":
+        table = text("SELECT rowid AS id FROM item_search WHERE item_search MATCH :match")
+        return table.bindparams(match=to_fts5_query(terms)).columns(literal_column("id"))
+    return select(item_search.c.item_id).where(
+        item_search.c.words.op("@@")(cast(cast(to_tsquery(terms), Text), TsQuery))
+    )

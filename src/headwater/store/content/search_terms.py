@@ -1,0 +1,107 @@
+"""The words of an item as the index holds them, and what a person typed as what to ask the index.
+
+Both full-text engines have opinions about what a word is, and different ones: stemming, host names, accents. We give
+them the words that standing queries see (`query.words`) and let them only store these, so both databases find the same.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+
+from headwater.query.items import tokens as cutting
+from headwater.query.items.tokens import fold_text, join_words, split_words, strip_markup
+
+LONGEST_TEXT = 200_000  # characters of an item's text that are looked at
+MOST_WORDS = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
+LONGEST_WORD = 500  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
+LONGEST_QUERY = 500  # characters
+_MOST_POSITIONS = [f":{place} " for place in range(1, MOST_WORDS + 1)]
+_TERM = re.compile(r'(?P<without>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
+
+
+def index_fingerprint() -> str:
+    """Changes with the way words are made; an index made another way must be made anew.
+
+    Taking an item out of SQLite's index needs the very words that went in, so this must not depend on anybody
+    remembering to raise a number: it is the source that makes the words, and the Unicode tables under it.
+    """
+    sources = b"".join(Path(file).read_bytes() for file in (cutting.__file__, __file__))
+    return blake2b(sources + unicodedata.unidata_version.encode(), digest_size=8).hexdigest()
+
+
+def list_index_words(
+    title: str | None, summary: str | None, content: str | None, authors: Sequence[str], categories: Sequence[str]
+) -> str:
+    """The words of an item, with spaces between: title, text (the longer one), authors and categories.
+
+    >>> list_index_words("Lava!", None, "<p>It <b>flow</b>s</p>", ["Ada"], [])
+    'lava it flows ada'
+    """
+    text = content if len(content or "") >= len(summary or "") else summary
+    parts = (title, text[:LONGEST_TEXT] if text else None, " ".join(authors), " ".join(categories))
+    # Joining leaves one space on either side of every part.
+    found = "".join([join_words(fold_text(strip_markup(part))) for part in parts if part]).replace("  ", " ").strip()
+    return found if len(found) < 2 * MOST_WORDS else " ".join(found.split(" ", MOST_WORDS)[:MOST_WORDS])
+
+
+def to_tsvector(found: str) -> str:
+    """Words with their positions, as PostgreSQL reads them; its own parser never sees the text.
+
+    Words are letters and digits only, so that none needs quotes.
+
+    >>> to_tsvector("lava it flows")
+    'lava:1 it:2 flows:3 '
+    """
+    words = found.split()
+    if len(found) > LONGEST_WORD and max(map(len, words)) > LONGEST_WORD:
+        return " ".join([f"{word}:{place}" for place, word in enumerate(words, 1) if len(word) <= LONGEST_WORD])
+    return "".join(chain.from_iterable(zip(words, _MOST_POSITIONS, strict=False)))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTerm:
+    """Words that must follow each other; the last may be only a beginning."""
+
+    words: tuple[str, ...]
+    without: bool = False
+    prefix: bool = False
+
+
+def parse_search(text: str) -> list[SearchTerm]:
+    """What a person typed: words, "phrases", -without, begin*. Anything else is ignored, so nothing is wrong.
+
+    >>> [term.split_words for term in parse_search('Snow "south pole" -c++')]
+    [('snow',), ('south', 'pole'), ('c',)]
+    """
+    terms = []
+    for match in _TERM.finditer(text[:LONGEST_QUERY]):
+        said = match["phrase"] if match["phrase"] is not None else match["word"]
+        if cut := tuple(split_words(said)):
+            prefix = match["word"] is not None and said.endswith("*")
+            terms.append(SearchTerm(cut, without=match["without"] is not None, prefix=prefix))
+    return terms
+
+
+def to_fts5_query(terms: list[SearchTerm]) -> str:
+    """For FTS5. Words are letters and digits only, so quotes are all the escaping there is to do."""
+    parts = [(f'"{" ".join(term.words)}"' + (" *" if term.prefix else ""), term.without) for term in terms]
+    query = " AND ".join(part for part, without in parts if not without)
+    gone = " OR ".join(part for part, without in parts if without)
+    return f"({query}) NOT ({gone})" if gone else query
+
+
+def to_tsquery(terms: list[SearchTerm]) -> str:
+    """The same for PostgreSQL."""
+    parts = []
+    for term in terms:
+        quoted = [f"'{word}'" for word in term.words]
+        if term.prefix:
+            quoted[-1] += ":*"
+        parts.append(("!" if term.without else "") + f"({' <-> '.join(quoted)})")
+    return " & ".join(parts)

@@ -1,0 +1,321 @@
+"""Writing verdicts: the one hot path of the store. A batch is one transaction and a dozen statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from headwater.formats.values.links import normalise_url
+from headwater.model import Ending, Item, Verdict
+from headwater.store.content import outbox, search
+from headwater.store.content.feed_state import FEED_STATE_COLUMNS, feed_state_row, hash_identity, window_row
+from headwater.store.content.items import ITEM_COLUMNS, item_to_row, item_to_values
+from headwater.store.content.refreshes import REFRESH_COLUMNS, add_hourly_counts, refresh_to_values
+from headwater.store.database.dialect import (
+    InsertIgnored,
+    InsertMany,
+    PreparedStatement,
+    Savepoint,
+    SelectByIds,
+    SelectByKeys,
+    chunks,
+    reserve_ids,
+    upsert,
+)
+from headwater.store.database.driver_errors import concerns_values
+from headwater.store.readers import marks
+from headwater.store.schema.feed_tables import feed, feed_state, feed_window, item, refresh, seen_identity
+from headwater.store.schema.storable_text import replace_unstorable
+from headwater.store.values import SavedRefresh
+
+CHUNK = 1000
+_SELECT_FEEDS = SelectByIds(
+    "SELECT id, url, title, link, gone_since FROM feed WHERE id IN {ids} ORDER BY id", "FOR KEY SHARE"
+)
+_INSERT_REFRESHES = InsertIgnored(refresh, REFRESH_COLUMNS, ["feed_id", "at"])
+_INSERT_SEEN = InsertIgnored(seen_identity, ["feed_id", "key", "item_id", "content_hash"], ["item_id"])
+_INSERT_ITEMS = InsertMany(item, ITEM_COLUMNS)
+_SELECT_SEEN_ITEMS = SelectByKeys(seen_identity, "item_id")
+_UPDATE_FEED_STATE = PreparedStatement(
+    lambda _: update(feed_state).where(feed_state.c.feed_id == bindparam("of_feed")), FEED_STATE_COLUMNS
+)
+_UPSERT_WINDOW = PreparedStatement(lambda dialect: _upsert_window(dialect), ["feed_id", "entries"])
+_READ_ENDINGS = (Ending.CHANGED, Ending.PARTIAL)  # after any other ending the window is as it was
+_UPDATED_COLUMNS = (
+    *("published", "updated", "dated", "content_hash", "title", "link", "language"),
+    *("authors", "categories", "enclosures", "summary", "content", "source"),
+)
+_UPDATE_ITEM = update(item).where(item.c.id == bindparam("of_item"))
+_UPDATE_ITEM = _UPDATE_ITEM.values(
+    {name: bindparam(name) for name in _UPDATED_COLUMNS} | {"version": item.c.version + 1}
+)
+_SELECT_PUBLISHED = SelectByIds("SELECT id, published FROM item WHERE id IN {ids}")
+_UPDATE_SEEN_HASH = update(seen_identity).where(
+    seen_identity.c.feed_id == bindparam("of_feed"), seen_identity.c.key == bindparam("of_key")
+)
+_UPDATE_FEED_TITLE = PreparedStatement(
+    lambda _: update(feed).where(feed.c.id == bindparam("of_feed")), ["title", "link"]
+)
+_UPDATE_NEW_COUNT = update(refresh).where(refresh.c.feed_id == bindparam("of_feed"), refresh.c.at == bindparam("of_at"))
+
+
+class BatchRefused(Exception):
+    """The database does not take somebody's values; the transaction is to be taken back, and `save` finds out whose."""
+
+
+def save_batch(connection: Connection, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
+    """All of them in a transaction of their own, or `Refused`. A savepoint has its cost: SQLite copies every page that
+    is changed after it, and PostgreSQL is asked twice more."""
+    if any(map(_contains_nul, verdicts)):
+        raise BatchRefused
+    try:
+        return _save_verdicts(connection, verdicts) if verdicts else []
+    except Exception as error:
+        if concerns_values(error):
+            raise BatchRefused from error
+        raise
+
+
+def save_one_by_one(connection: Connection, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
+    """All of them in the caller's transaction. The batch is tried as one; only when the database refuses somebody's
+    values is it taken apart, so that the one bad verdict is skipped and the others are kept."""
+    if not verdicts:
+        return []
+    if not any(_contains_nul(verdict) for verdict in verdicts):
+        saved = _try_batch(connection, verdicts)
+        if not isinstance(saved, Exception):
+            return saved
+    return [_save_single(connection, verdict) for verdict in verdicts]
+
+
+def _try_batch(connection: Connection, verdicts: Sequence[Verdict]) -> list[SavedRefresh] | Exception:
+    """All of them, or none and the reason, if that lies in their values; any other problem is raised."""
+    savepoint = Savepoint(connection)
+    try:
+        saved = _save_verdicts(connection, verdicts)
+    except Exception as error:
+        # Not a `with`: when the disk is full SQLite has rolled back everything, and going back to a savepoint that
+        # is no longer there would hide why. The owner of the transaction ends it.
+        if not concerns_values(error):
+            raise
+        savepoint.rollback()
+        return error
+    savepoint.release()
+    return saved
+
+
+def _contains_nul(verdict: Verdict) -> bool:
+    """SQLite would take NUL and PostgreSQL not; the other things neither takes are found by being refused."""
+    for one in (*verdict.new, *verdict.updated):
+        if "\0" in one.identity or "\0" in (one.title or "") or "\0" in (one.link or ""):
+            return True
+        if "\0" in (one.summary or "") or "\0" in (one.content or ""):
+            return True
+    return False
+
+
+def _save_single(connection: Connection, verdict: Verdict) -> SavedRefresh:
+    saved = _try_batch(connection, [replace_unstorable(verdict)])
+    if not isinstance(saved, Exception):
+        return saved[0]
+    why = str(getattr(saved, "orig", saved)).splitlines()[0]
+    return SavedRefresh(verdict.refresh.feed_id, skipped=f"The database cannot hold what this refresh brought: {why}.")
+
+
+@dataclass(slots=True)
+class _WrittenVerdict:
+    """What came of one verdict so far."""
+
+    verdict: Verdict
+    new: Sequence[Item] = ()
+    new_ids: Sequence[int] = ()
+    updated_ids: list[int] = field(default_factory=list)
+    skipped: str | None = None
+    url_taken_by: int | None = None
+
+    def to_saved_refresh(self) -> SavedRefresh:
+        return SavedRefresh(
+            self.verdict.refresh.feed_id,
+            tuple(self.new),
+            tuple(self.new_ids),
+            tuple(self.updated_ids),
+            self.skipped,
+            self.url_taken_by,
+        )
+
+
+def _save_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
+    written = [_WrittenVerdict(verdict) for verdict in verdicts]
+    feeds = _lock_feeds(connection, verdicts)
+    live = _insert_refreshes(connection, written, feeds)
+    if live:
+        _insert_items(connection, live)
+        _update_items(connection, live)
+        in_time = [each for each in live if not each.verdict.late]
+        _save_feed_states(connection, in_time)
+        _update_feeds(connection, in_time, feeds)
+        _append_to_outbox(connection, live)
+    return [each.to_saved_refresh() for each in written]
+
+
+class _FeedBefore(NamedTuple):
+    """A feed as it was before."""
+
+    id: int
+    url: str
+    title: str | None
+    link: str | None
+    gone_since: float | None
+
+
+def _lock_feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, _FeedBefore]:
+    """The feeds, locked so that none is removed before we have finished."""
+    rows = _SELECT_FEEDS.run(connection, {verdict.refresh.feed_id for verdict in verdicts})
+    return {row[0]: _FeedBefore._make(row) for row in rows}
+
+
+def _insert_refreshes(
+    connection: Connection, written: list[_WrittenVerdict], feeds: dict[int, _FeedBefore]
+) -> list[_WrittenVerdict]:
+    """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought."""
+    here: dict[tuple[int, float], _WrittenVerdict] = {}
+    for each in written:
+        done = each.verdict.refresh
+        if done.feed_id not in feeds:
+            each.skipped = f"Feed {done.feed_id} has been removed."
+        elif (done.feed_id, done.at) in here:
+            each.skipped = "This refresh is in the batch twice."
+        else:
+            here[done.feed_id, done.at] = each
+    if not here:
+        return []
+    rows = [refresh_to_values(here[place].verdict.refresh) for place in sorted(here)]
+    inserted = _INSERT_REFRESHES.run_returning(connection, rows)
+    for place, each in here.items():
+        if place not in inserted:
+            each.skipped = "This refresh has been saved before."
+    return [each for place, each in here.items() if place in inserted]
+
+
+def _insert_items(connection: Connection, live: list[_WrittenVerdict]) -> None:
+    brought = [one for each in live for one in each.verdict.new]
+    if brought:
+        ids = reserve_ids(connection, item, len(brought), announced=True)
+        rows = [
+            (one.feed_id, hash_identity(one.identity), id, one.content_hash)
+            for one, id in zip(brought, ids, strict=True)
+        ]
+        rows.sort()  # feeds, and keys of one feed, in the same order for everybody
+        really = _INSERT_SEEN.run_returning(connection, rows)
+        kept = [(one, id) for one, id in zip(brought, ids, strict=True) if id in really]
+        _INSERT_ITEMS.run(connection, [item_to_values(one, id) for one, id in kept])
+        search.queue_for_indexing(connection, [id for _, id in kept])
+        _assign_new_items(live, ids, really)
+    wrong = [each for each in live if len(each.new) != each.verdict.refresh.new]
+    if wrong:  # the log says what was stored, not what was hoped for
+        counts = [
+            {"of_feed": each.verdict.refresh.feed_id, "of_at": each.verdict.refresh.at, "new": len(each.new)}
+            for each in wrong
+        ]
+        connection.execute(_UPDATE_NEW_COUNT, counts)
+
+
+def _assign_new_items(live: list[_WrittenVerdict], ids: Sequence[int], really: set[int]) -> None:
+    """To each what became of its new items, whose ids are given in their order."""
+    start = 0
+    for each in live:
+        new = each.verdict.new
+        given = ids[start : start + len(new)]
+        start += len(new)
+        if really.issuperset(given):
+            each.new, each.new_ids = new, given
+        else:
+            each.new = [one for one, id in zip(new, given, strict=True) if id in really]
+            each.new_ids = [id for id in given if id in really]
+
+
+def _update_items(connection: Connection, live: list[_WrittenVerdict]) -> None:
+    changed = {(one.feed_id, hash_identity(one.identity)): (each, one) for each in live for one in each.verdict.updated}
+    if not changed:
+        return
+    ids: dict[tuple[int, bytes], int | None] = {
+        (feed_id, key): item_id for feed_id, key, item_id in _SELECT_SEEN_ITEMS.run(connection, changed)
+    }
+    rehashed = [
+        {"of_feed": place[0], "of_key": place[1], "content_hash": changed[place][1].content_hash} for place in ids
+    ]
+    if rehashed:
+        connection.execute(_UPDATE_SEEN_HASH, rehashed)
+    here = [(*changed[place], id) for place, id in ids.items() if id is not None]  # others: deleted by retention
+    if not here:
+        return
+    before: dict[int, float] = {}
+    for part in chunks((id for _, _, id in here), CHUNK):
+        search.reindex(connection, part)
+        before |= dict(map(tuple, _SELECT_PUBLISHED.run(connection, part)))
+    rows = [{name: row[name] for name in _UPDATED_COLUMNS} | {"of_item": id} for row, id in _item_rows(here)]
+    connection.execute(_UPDATE_ITEM, rows)
+    again = {(one.feed_id, id): one.published for _, one, id in here if before.get(id) != one.published}
+    if again:
+        marks.update_mark_times(connection, again)
+    for each, _, id in here:
+        each.updated_ids.append(id)
+
+
+def _item_rows(here: list[tuple[_WrittenVerdict, Item, int]]) -> list[tuple[dict[str, Any], int]]:
+    return [(item_to_row(one, id), id) for _, one, id in here]
+
+
+def _upsert_window(dialect: str) -> Any:
+    statement = upsert(dialect, feed_window)
+    new = statement.excluded.entries
+    # Most windows are as they were; not writing those saves a page each.
+    return statement.on_conflict_do_update(
+        index_elements=["feed_id"], set_={"entries": new}, where=feed_window.c.entries != new
+    )
+
+
+def _save_feed_states(connection: Connection, live: list[_WrittenVerdict]) -> None:
+    _UPDATE_FEED_STATE.run(connection, (feed_state_row(each.verdict.known) for each in live))
+    read = (each.verdict.known for each in live if each.verdict.refresh.ending in _READ_ENDINGS)
+    _UPSERT_WINDOW.run(connection, map(window_row, read))
+
+
+def _update_feeds(connection: Connection, live: list[_WrittenVerdict], feeds: dict[int, _FeedBefore]) -> None:
+    named = []
+    for each in live:
+        verdict, old = each.verdict, feeds[each.verdict.refresh.feed_id]
+        title = old.title if verdict.title is None else verdict.title
+        link = old.link if verdict.link is None else verdict.link
+        if title != old.title or link != old.link:
+            named.append({"of_feed": old.id, "title": title, "link": link})
+        values: dict[str, Any] = {}
+        if verdict.gone and old.gone_since is None:
+            values["gone_since"] = verdict.refresh.at
+        elif verdict.refresh.ending.ok and not verdict.gone and old.gone_since is not None:
+            values["gone_since"] = None
+        if verdict.url is not None and verdict.url != old.url:
+            each.url_taken_by = _find_address_owner(connection, verdict.url, old.id)
+            if each.url_taken_by is None:
+                values |= {"url": verdict.url, "url_key": normalise_url(verdict.url)}
+        if values:
+            connection.execute(update(feed).where(feed.c.id == old.id).values(values))
+    _UPDATE_FEED_TITLE.run(connection, named)
+
+
+def _find_address_owner(connection: Connection, url: str, besides: int) -> int | None:
+    query = select(feed.c.id).where(feed.c.url_key == normalise_url(url), feed.c.id != besides)
+    return connection.execute(query).scalar()
+
+
+def _append_to_outbox(connection: Connection, live: list[_WrittenVerdict]) -> None:
+    """Last, because in PostgreSQL everybody else waits from here to our commit."""
+    outbox.lock_outbox(connection)
+    outbox.append_entries(connection, "new", ((id, each.verdict.refresh.at) for each in live for id in each.new_ids))
+    outbox.append_entries(
+        connection, "update", ((id, each.verdict.refresh.at) for each in live for id in each.updated_ids)
+    )
+    add_hourly_counts(connection, ((each.verdict.refresh, len(each.new)) for each in live))

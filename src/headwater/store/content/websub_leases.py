@@ -1,0 +1,196 @@
+"""The rows of our own subscriptions at hubs, one for each feed. All in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
+
+from headwater.store.database.dialect import chunks, upsert
+from headwater.store.schema.feed_tables import feed, feed_state
+from headwater.store.schema.publication_tables import websub_cancellation, websub_lease
+from headwater.store.values import WebSubCancellation, WebSubLease
+
+CHUNK = 500
+MOST_UNCONFIRMED = 3  # times a hub is told that perhaps never knew of us
+_COLUMNS = tuple(websub_lease.columns.keys())
+_OFFERS_HUB = and_(
+    feed_state.c.hub.is_not(None), feed_state.c.topic.is_not(None), ~feed.c.paused, feed.c.gone_since.is_(None)
+)
+
+
+def list_offered_hubs(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
+    """Feeds that offer a hub at which we have not asked yet: (feed, hub, topic)."""
+    query = select(feed_state.c.feed_id, feed_state.c.hub, feed_state.c.topic).join(
+        feed, feed.c.id == feed_state.c.feed_id
+    )
+    query = query.outerjoin(websub_lease, websub_lease.c.feed_id == feed_state.c.feed_id).where(_OFFERS_HUB)
+    other = or_(websub_lease.c.hub != feed_state.c.hub, websub_lease.c.topic != feed_state.c.topic)
+    query = query.where(or_(websub_lease.c.feed_id.is_(None), other)).limit(limit)
+    return [(row.feed_id, row.hub, row.topic) for row in connection.execute(query)]
+
+
+def add_leases(connection: Connection, new: Sequence[WebSubLease]) -> None:
+    """What stood for the same feeds is ended: their hub or topic has changed."""
+    cancel_leases(connection, [one.feed_id for one in new])
+    statement = upsert(connection.dialect.name, websub_lease)
+    columns = [name for name in _COLUMNS if name != "feed_id"]
+    statement = statement.on_conflict_do_update(
+        index_elements=["feed_id"], set_={name: statement.excluded[name] for name in columns}
+    )
+    rows = [{name: getattr(one, name) for name in _COLUMNS} for one in new]
+    if rows:
+        connection.execute(statement, rows)
+
+
+def claim_due_leases(connection: Connection, now: float, pending: float, again: float, limit: int) -> list[WebSubLease]:
+    """Those to ask for now, waiting for their verification until `pending` and asked again at `again` without it.
+
+    Those of feeds that no longer offer a hub, or that nobody wants any more, are ended.
+    """
+    query = select(websub_lease).where(websub_lease.c.due <= now).order_by(websub_lease.c.due).limit(limit)
+    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
+    ids = [row.feed_id for row in rows]
+    offered = select(feed_state.c.feed_id).join(feed, feed.c.id == feed_state.c.feed_id).where(_OFFERS_HUB)
+    still = set(connection.execute(offered.where(feed_state.c.feed_id.in_(ids))).scalars()) if ids else set()
+    cancel_leases(connection, [row.feed_id for row in rows if row.feed_id not in still])
+    if still:
+        values = {"pending": pending, "due": again, "attempts": websub_lease.c.attempts + 1}
+        connection.execute(update(websub_lease).where(websub_lease.c.feed_id.in_(sorted(still))).values(values))
+    return [
+        _read_lease(row, attempts=row.attempts + 1, pending=pending, due=again) for row in rows if row.feed_id in still
+    ]
+
+
+def confirm_lease(connection: Connection, key: str, topic: str, now: float, until: float, due: float) -> int | None:
+    """The hub verifies what we have asked for: the feed; None where we have asked for nothing of the kind."""
+    query = select(websub_lease.c.feed_id, websub_lease.c.since, websub_lease.c.state)
+    asked = query.where(websub_lease.c.key == key, websub_lease.c.topic == topic, websub_lease.c.pending > now)
+    row = connection.execute(asked.with_for_update()).first()
+    if row is None:
+        return None
+    since = row.since if row.state == "active" else now
+    values = {"state": "active", "pending": None, "since": since, "until": until, "due": due, "attempts": 0}
+    values |= {"message": None}
+    connection.execute(update(websub_lease).where(websub_lease.c.feed_id == row.feed_id).values(values))
+    return int(row.feed_id)
+
+
+def refuse_lease(connection: Connection, feed_id: int, message: str, due: float, now: float) -> None:
+    """The hub does not want us; a lease that still runs stands."""
+    row = connection.execute(select(websub_lease.c.until).where(websub_lease.c.feed_id == feed_id)).first()
+    if row is not None:
+        values = {"pending": None, "message": message, "due": due}
+        if row.until is None or row.until <= now:
+            values |= {"state": "refused"}
+        connection.execute(update(websub_lease).where(websub_lease.c.feed_id == feed_id).values(values))
+
+
+def end_lease(connection: Connection, feed_id: int, state: str, message: str, due: float) -> None:
+    """The hub is no longer believed in: it has denied us, or it does not push."""
+    values = {"state": state, "message": message, "due": due, "until": None, "pending": None}
+    if state == "silent":
+        values.pop("until")  # should it push after all, it is heard
+    connection.execute(update(websub_lease).where(websub_lease.c.feed_id == feed_id).values(values))
+
+
+def expire_leases(connection: Connection, now: float) -> list[int]:
+    """Leases that have ended; the feeds."""
+    over = and_(websub_lease.c.state == "active", websub_lease.c.until <= now)
+    ids = list(connection.execute(select(websub_lease.c.feed_id).where(over)).scalars())
+    for chunk in chunks(ids, CHUNK):
+        values = {"state": "refused", "message": "The lease has ended without being renewed."}
+        connection.execute(update(websub_lease).where(websub_lease.c.feed_id.in_(chunk)).values(values))
+    return ids
+
+
+def record_received_push(connection: Connection, feed_id: int, now: float) -> None:
+    values: dict[str, Any] = {"pushes": websub_lease.c.pushes + 1, "pushed": now, "state": "active", "message": None}
+    connection.execute(update(websub_lease).where(websub_lease.c.feed_id == feed_id).values(values))
+
+
+def set_lease_message(connection: Connection, feed_id: int, message: str) -> None:
+    connection.execute(update(websub_lease).where(websub_lease.c.feed_id == feed_id).values(message=message))
+
+
+def find_lease_by_key(connection: Connection, key: str) -> WebSubLease | None:
+    row = connection.execute(select(websub_lease).where(websub_lease.c.key == key)).first()
+    return None if row is None else _read_lease(row)
+
+
+def find_leases_of_feeds(connection: Connection, feed_ids: Collection[int]) -> dict[int, WebSubLease]:
+    found: dict[int, WebSubLease] = {}
+    for chunk in chunks(sorted(feed_ids), CHUNK):
+        for row in connection.execute(select(websub_lease).where(websub_lease.c.feed_id.in_(chunk))):
+            found[row.feed_id] = _read_lease(row)
+    return found
+
+
+def list_pushed_feeds(connection: Connection, now: float) -> dict[int, float]:
+    """The feeds that hubs push, and since when."""
+    query = select(websub_lease.c.feed_id, websub_lease.c.since)
+    rows = connection.execute(query.where(websub_lease.c.state == "active", websub_lease.c.until > now))
+    return {row.feed_id: row.since for row in rows}
+
+
+# farewells
+
+
+def cancel_leases(connection: Connection, feed_ids: Collection[int]) -> None:
+    """End the subscriptions of these feeds: the hubs that know of them are to be told."""
+    for chunk in chunks(feed_ids, CHUNK):
+        gone = connection.execute(
+            delete(websub_lease).where(websub_lease.c.feed_id.in_(chunk)).returning(*_CANCELLED_COLUMNS)
+        )
+        rows = [
+            {"key": row.key, "hub": row.hub, "topic": row.topic, "until": row.until, "due": 0.0, "attempts": 0}
+            for row in gone
+            if row.until is not None or row.pending is not None
+        ]
+        if rows:
+            connection.execute(insert(websub_cancellation), rows)
+
+
+_CANCELLED_COLUMNS = (
+    websub_lease.c.key,
+    websub_lease.c.hub,
+    websub_lease.c.topic,
+    websub_lease.c.until,
+    websub_lease.c.pending,
+)
+
+
+def claim_due_cancellations(
+    connection: Connection, now: float, first: float, slowest: float, limit: int
+) -> list[WebSubCancellation]:
+    """Hubs to tell now, and again later with growing pauses; those whose lease is over know by themselves."""
+    connection.execute(delete(websub_cancellation).where(websub_cancellation.c.until <= now))
+    connection.execute(
+        delete(websub_cancellation).where(
+            websub_cancellation.c.until.is_(None), websub_cancellation.c.attempts >= MOST_UNCONFIRMED
+        )
+    )
+    query = (
+        select(websub_cancellation)
+        .where(websub_cancellation.c.due <= now)
+        .order_by(websub_cancellation.c.due)
+        .limit(limit)
+    )
+    found = []
+    for row in connection.execute(query.with_for_update(skip_locked=True)).all():
+        due = now + min(first * 2**row.attempts, slowest)
+        values = {"due": due, "attempts": row.attempts + 1}
+        connection.execute(update(websub_cancellation).where(websub_cancellation.c.key == row.key).values(values))
+        found.append(WebSubCancellation(row.key, row.hub, row.topic, row.attempts + 1))
+    return found
+
+
+def delete_cancellation(connection: Connection, key: str, topic: str) -> bool:
+    """The hub has confirmed, or is told no more; False where it was never asked."""
+    asked = (websub_cancellation.c.key == key, websub_cancellation.c.topic == topic, websub_cancellation.c.attempts > 0)
+    return connection.execute(delete(websub_cancellation).where(*asked)).rowcount > 0
+
+
+def _read_lease(row: Row[Any], **other: Any) -> WebSubLease:
+    return WebSubLease(**{name: getattr(row, name) for name in _COLUMNS} | other)

@@ -1,0 +1,1 @@
+"""Runs functions on a connection to SQLite or PostgreSQL."""

@@ -1,0 +1,225 @@
+"""A SQLite file: one thread that writes, a few that read, write-ahead log.
+
+SQLite has one writer at a time anyway; giving it one thread and one connection makes every write a single hop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from operator import index
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool
+
+from headwater.errors import StoreError
+from headwater.store.content.search import rebuild_if_stale
+from headwater.store.database.database import Database, Transaction
+from headwater.store.database.driver_errors import translate_sqlite_errors
+from headwater.store.database.migrate import HEAD, migrate
+
+T = TypeVar("T")
+
+READERS = 4
+BUSY_SECONDS = 10.0
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA temp_store = MEMORY",
+    # Pages, 64 MB: among 100,000 feeds each refresh has pages of its own, and what is seldom written back costs less.
+    "PRAGMA wal_autocheckpoint = 16000",
+    "PRAGMA journal_size_limit = 67108864",
+)
+_CACHE = {True: "PRAGMA cache_size = -65536", False: "PRAGMA cache_size = -8192"}  # KiB: the writer, each reader
+
+# How these are stored the driver asks their class each time, and makes itself an error of the answer that it does not
+# say, which takes three times as long as storing them. So it is told: as they are.
+sqlite3.register_adapter(NoneType, {None: None}.__getitem__)
+sqlite3.register_adapter(bool, index)
+sqlite3.register_adapter(bytes, bytes.__bytes__)
+
+
+class Sqlite(Database):
+    """One file. `durable` makes commits survive a power cut, not only the end of the process."""
+
+    def __init__(self, file: Path, *, durable: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._file = file
+        self._synchronous = "FULL" if durable else "NORMAL"
+        self._busy_seconds = busy_seconds
+        self._lock = asyncio.Lock()
+        self._writing = ThreadPoolExecutor(1, "store-write")
+        self._reading = ThreadPoolExecutor(READERS, "store-read")
+        self._writer = self._create_engine(1, "BEGIN IMMEDIATE")
+        self._reader = self._create_engine(READERS, "BEGIN")
+        self._idle_readers: list[Connection] = []  # of readers; the one used last, whose cache is warm, is the next
+
+    @classmethod
+    async def open(cls, url: URL, *, create: bool, tables: str = HEAD) -> Sqlite:
+        file = parse_file(url)
+        if not create and not file.exists():
+            raise StoreError(f"There is no database at {file}. Check --data and --database, or add a feed first.")
+        database = cls(file, **_parse_options(url))
+        try:
+            await asyncio.get_running_loop().run_in_executor(database._writing, database._prepare_file, tables)
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    def _create_engine(self, size: int, begin: str) -> Engine:
+        writes = size == 1
+        engine = create_engine(
+            URL.create("sqlite", database=str(self._file)),
+            poolclass=QueuePool,
+            pool_size=size,
+            max_overflow=0,
+            pool_use_lifo=True,  # the connection whose cache is warm
+            pool_reset_on_return="rollback" if writes else None,  # a reader's block has ended its transaction
+            connect_args={"isolation_level": None, "timeout": self._busy_seconds, "cached_statements": 256},
+        )
+
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _: Any) -> None:
+            for pragma in (*_PRAGMAS, _CACHE[writes], f"PRAGMA synchronous = {self._synchronous}"):
+                connection.execute(pragma)
+            if not writes:
+                connection.execute("PRAGMA query_only = ON")
+
+        @event.listens_for(engine, "begin")
+        def begun(connection: Connection) -> None:
+            # Taking the lock at once: a transaction that reads first and writes later could fail half-way.
+            driver: Any = connection.connection.dbapi_connection
+            driver.execute(begin)
+
+        return engine
+
+    def _prepare_file(self, tables: str) -> None:
+        with translate_sqlite_errors(self._file):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            if self._file.is_dir():
+                raise StoreError(f"{self._file} is a folder, not a database file. Give the address of a file.")
+            if not os.access(self._file.parent, os.W_OK):
+                # SQLite writes its log beside the file, so even reading needs this.
+                raise StoreError(f"The folder {self._file.parent} cannot be written. Give write permission on it.")
+            raw = self._writer.raw_connection()
+            try:
+                raw.execute("PRAGMA journal_mode = WAL")
+            finally:
+                raw.close()
+            with self._writer.begin() as connection:
+                migrate(connection, tables)
+                rebuild_if_stale(connection)
+
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._run_read, function, args)
+
+    def _run_read(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        """Taking a connection from SQLAlchemy's pool each time would cost as much as a small question."""
+        with translate_sqlite_errors(self._file):
+            try:
+                connection = self._idle_readers.pop()
+            except IndexError:
+                connection = self._reader.connect()
+            try:
+                with connection.begin():
+                    return function(connection, *args)
+            finally:
+                self._idle_readers.append(connection)
+
+    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
+        return await self.read(function, *args)
+
+    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
+        return await self.write(function, *args)
+
+    async def write(self, function: Callable[..., T], *args: Any) -> T:
+        async with self._lock:
+            return await asyncio.get_running_loop().run_in_executor(self._writing, self._run_write, function, args)
+
+    def _run_write(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        with translate_sqlite_errors(self._file), self._writer.begin() as connection:
+            return function(connection, *args)
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._transaction()
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Transaction]:
+        async with self._lock:
+            connection = await self._run_in_writer(self._begin)
+            try:
+                yield _OneThread(self, connection)
+            except BaseException:
+                await asyncio.shield(self._run_in_writer(self._end, connection, False))
+                raise
+            await asyncio.shield(self._run_in_writer(self._end, connection, True))
+
+    async def _run_in_writer(self, function: Callable[..., T], *args: Any) -> T:
+        def run() -> T:
+            with translate_sqlite_errors(self._file):
+                return function(*args)
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, run)
+
+    def _begin(self) -> Connection:
+        connection = self._writer.connect()
+        try:
+            connection.begin()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @staticmethod
+    def _end(connection: Connection, commit: bool) -> None:
+        with connection:
+            if commit:
+                connection.commit()
+
+    async def close(self) -> None:
+        def end() -> None:
+            self._writing.shutdown(wait=True)
+            self._reading.shutdown(wait=True)
+            for connection in self._idle_readers:
+                connection.close()
+            self._reader.dispose()
+            self._writer.dispose()
+
+        await asyncio.get_running_loop().run_in_executor(None, end)
+
+
+class _OneThread(Transaction):
+    """Runs every function in the writing thread, where the connection lives."""
+
+    def __init__(self, database: Sqlite, connection: Connection) -> None:
+        self._database = database
+        self._connection = connection
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        return await self._database._run_in_writer(function, self._connection, *args)
+
+
+def parse_file(url: URL) -> Path:
+    if not url.database or url.database == ":memory:":
+        raise StoreError("Headwater keeps SQLite in a file: give sqlite:///FILE, with four slashes for a full path.")
+    if url.host:
+        raise StoreError(f"sqlite://{url.host}/… is no file: write sqlite:/// with three slashes, or four.")
+    return Path(url.database).absolute()
+
+
+def _parse_options(url: URL) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for name, value in url.query.items():
+        if name == "synchronous" and value in ("normal", "full"):
+            options["durable"] = value == "full"
+        elif name == "timeout" and isinstance(value, str) and value.replace(".", "", 1).isdigit():
+            options["busy_seconds"] = float(value)
+        else:
+            raise StoreError(f"A SQLite address knows synchronous=normal|full and timeout=SECONDS, not {name}={value}.")
+    return options

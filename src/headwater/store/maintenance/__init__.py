@@ -1,0 +1,1 @@
+"""Deletes, restores, backs up and copies what the database holds."""

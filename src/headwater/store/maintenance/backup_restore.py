@@ -1,0 +1,45 @@
+"""A database made of a backup: it appears under its name when it is whole, and not before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from headwater.errors import StoreError
+from headwater.store.database.sqlite import parse_file
+from headwater.store.maintenance import backup
+from headwater.store.maintenance.backup import Progress
+from headwater.store.maintenance.backup_file import BackupReader, Manifest
+from headwater.store.store import Store
+
+
+async def restore_backup(file: BackupReader, url: str, name: Path, progress: Progress) -> Manifest:
+    """Restore into the SQLite file, which must not be there, or the PostgreSQL database, which must be empty."""
+    backup.require_known_version(file.manifest, name)
+    tables = file.manifest.tables
+    if not url.startswith("sqlite"):
+        async with await Store.open(url, tables=tables) as store:
+            await store.restore(file, "The database", progress)
+        return file.manifest
+    target = parse_file(make_url(url))
+    if target.exists():
+        raise StoreError(
+            f"There is a database at {target} already. Restore into another folder by --data, or move that one away."
+        )
+    part = target.with_name(f"{target.name}.restoring")
+    try:
+        _remove_file(part)
+        async with await Store.open(f"sqlite:///{part}", tables=tables) as store:
+            await store.restore(file, str(part), progress)
+            async with store.transaction() as transaction:
+                await transaction.run(backup.check_sqlite)
+        part.rename(target)
+    finally:
+        _remove_file(part)
+    return file.manifest
+
+
+def _remove_file(file: Path) -> None:
+    for ending in ("", "-wal", "-shm"):
+        file.with_name(file.name + ending).unlink(missing_ok=True)

@@ -1,0 +1,104 @@
+"""What is deleted, when an operator does not want to keep everything for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, select, update
+
+from headwater.store.content import search
+from headwater.store.content.feed_state import hash_identity
+from headwater.store.database.dialect import chunks
+from headwater.store.queries import hits
+from headwater.store.readers import marks
+from headwater.store.schema.feed_tables import checkpoint, hourly_count, item, outbox, refresh, seen_identity
+from headwater.store.schema.reader_tables import mark
+from headwater.store.values import PrunedCounts, RetentionPolicy
+
+DAY = 86_400.0
+HOUR = 3600
+CHUNK = 500
+HOURLY_COUNT_DAYS = 400
+_CLEAR_SEEN_ITEM = update(seen_identity).where(
+    seen_identity.c.feed_id == bindparam("of_feed"), seen_identity.c.key == bindparam("of_key")
+)
+_CLEAR_SEEN_ITEM = _CLEAR_SEEN_ITEM.values(item_id=None)
+
+
+def delete_expired(connection: Connection, keep: RetentionPolicy, now: float, limit: int) -> PrunedCounts:
+    """At most `limit` of each kind, oldest first, in the caller's transaction."""
+    entries = _delete_outbox_entries(connection, keep, now, limit)  # first, so that it no longer spares items
+    items = _delete_expired_items(connection, keep, now, limit)
+    if keep.days is not None:
+        items += hits.delete_old_hits(connection, now - keep.days * DAY, limit)
+    refreshes = 0
+    if keep.refresh_days is not None:
+        old = select(refresh.c.id).where(refresh.c.at < now - keep.refresh_days * DAY).order_by(refresh.c.at)
+        refreshes = connection.execute(delete(refresh).where(refresh.c.id.in_(old.limit(limit)))).rowcount
+    connection.execute(delete(hourly_count).where(hourly_count.c.hour < (now - HOURLY_COUNT_DAYS * DAY) // HOUR))
+    return PrunedCounts(items, refreshes, entries)
+
+
+def _find_slowest_position(connection: Connection) -> int | None:
+    """How far every consumer has read; None when there is no consumer."""
+    return connection.execute(select(func.min(checkpoint.c.position))).scalar()
+
+
+def _delete_outbox_entries(connection: Connection, keep: RetentionPolicy, now: float, limit: int) -> int:
+    done: list[ColumnElement[bool]] = []
+    if (slowest := _find_slowest_position(connection)) is not None:
+        done.append(outbox.c.position <= slowest)
+    if keep.outbox_days is not None:
+        done.append(outbox.c.at < now - keep.outbox_days * DAY)
+    if not done:
+        return 0
+    old = select(outbox.c.position).where(or_(*done)).order_by(outbox.c.position).limit(limit)
+    return connection.execute(delete(outbox).where(outbox.c.position.in_(old))).rowcount
+
+
+def _delete_expired_items(connection: Connection, keep: RetentionPolicy, now: float, limit: int) -> int:
+    ids: set[int] = set()
+    spared = _spared_items(connection)
+    if keep.days is not None:
+        old = select(item.c.id).where(item.c.first_seen < now - keep.days * DAY, ~spared).order_by(item.c.first_seen)
+        ids.update(connection.execute(old.limit(limit)).scalars())
+    if keep.per_feed is not None:
+        ids.update(_list_items_beyond(connection, keep.per_feed, spared, limit - len(ids)))
+    for chunk in chunks(sorted(ids), CHUNK):
+        _delete_items(connection, chunk)
+    return len(ids)
+
+
+def _spared_items(connection: Connection) -> ColumnElement[bool]:
+    """Items that stay: somebody starred them, or some consumer has not read of them yet."""
+    starred = item.c.id.in_(select(mark.c.item_id).where(mark.c.starred.is_not(None)))
+    slowest = _find_slowest_position(connection)
+    if slowest is None:
+        return starred
+    return or_(starred, item.c.id.in_(select(outbox.c.item_id).where(outbox.c.position > slowest)))
+
+
+def _list_items_beyond(connection: Connection, per_feed: int, spared: ColumnElement[bool], limit: int) -> list[int]:
+    """Items that are not among the newest `per_feed` of their feed."""
+    ids: list[int] = []
+    crowded = select(item.c.feed_id).group_by(item.c.feed_id).having(func.count() > per_feed)
+    for feed_id in connection.execute(crowded).scalars().all():
+        if len(ids) >= limit:
+            break
+        newest = select(item.c.id).where(item.c.feed_id == feed_id)
+        newest = newest.order_by(item.c.published.desc(), item.c.id.desc()).limit(per_feed)
+        rest = select(item.c.id).where(item.c.feed_id == feed_id, item.c.id.not_in(newest), ~spared)
+        ids += connection.execute(rest.limit(limit - len(ids))).scalars()
+    return ids
+
+
+def _delete_items(connection: Connection, ids: Sequence[int]) -> None:
+    """The items and their words go; that they have been seen stays. Outbox entries without an item are not shown."""
+    rows = connection.execute(select(item.c.id, item.c.feed_id, item.c.identity).where(item.c.id.in_(ids))).all()
+    search.remove_from_index(connection, ids)
+    connection.execute(
+        _CLEAR_SEEN_ITEM, [{"of_feed": id, "of_key": hash_identity(identity)} for _, id, identity in rows]
+    )
+    for feed_id in {row.feed_id for row in rows}:
+        marks.delete_marks_of_items(connection, feed_id, [row.id for row in rows if row.feed_id == feed_id])
+    connection.execute(delete(item).where(item.c.id.in_(ids)))

@@ -1,0 +1,74 @@
+"""Rows of any table put aside under a removal, piece by piece, and read again. All in the caller's transaction."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Column, ColumnElement, Connection, Table, insert, select, tuple_
+
+from headwater.store.database.dialect import chunks
+from headwater.store.people import Remover
+from headwater.store.schema.storable_text import replace_unstorable
+from headwater.store.schema.trash_tables import removal, removed
+
+PIECE_ROWS = 500
+LONGEST_LABEL = 500  # letters of what something is called
+Row = dict[str, Any]
+
+
+class TrashWriter:
+    """Keeps what is about to be removed. `id` is the number by which it is taken back."""
+
+    def __init__(self, connection: Connection, by: Remover, kind: str, label: str) -> None:
+        self._connection = connection
+        self._parts = 0
+        values = {"user_id": by.user_id, "at": by.at, "kind": kind, "label": replace_unstorable(label)[:LONGEST_LABEL]}
+        self.id: int = connection.execute(insert(removal).returning(removal.c.id), values).scalar_one()
+
+    def add_rows(self, table: Table, *which: ColumnElement[bool]) -> None:
+        """Those rows of a table, in the order of its key."""
+        keys, last = list(table.primary_key.columns), None
+        while True:
+            query = select(table).where(*which).order_by(*keys).limit(PIECE_ROWS)
+            if last is not None:
+                query = query.where(tuple_(*keys) > tuple_(*last) if len(keys) > 1 else keys[0] > last[0])
+            found = self._connection.execute(query).all()
+            self.add_note(table.name, [dict(row._mapping) for row in found])
+            if len(found) < PIECE_ROWS:
+                return
+            last = [getattr(found[-1], key.name) for key in keys]
+
+    def add_rows_among(self, column: Column[int], ids: Collection[int], *which: ColumnElement[bool]) -> None:
+        """The rows of a column's table that have one of these in it."""
+        for chunk in chunks(sorted(ids), PIECE_ROWS):
+            self.add_rows(column.table, column.in_(chunk), *which)
+
+    def add_note(self, name: str, rows: Sequence[Row]) -> None:
+        """Something to be remembered that is not a row of its table; `name` says what."""
+        if rows:
+            blob = zlib.compress(msgspec.msgpack.encode([_to_plain(row) for row in rows]), 1)
+            values = {"removal_id": self.id, "part": self._parts, "table_name": name, "blob": blob}
+            self._connection.execute(insert(removed), values)
+            self._parts += 1
+
+
+def _to_plain(row: Row) -> Row:
+    return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items()}
+
+
+def read_trash_rows(
+    connection: Connection, removal_id: int, name: str | None = None
+) -> Iterator[tuple[str, list[Row]]]:
+    """The pieces of a removal, of all tables or of one, with the table's name; one in memory at a time."""
+    mine = [removed.c.removal_id == removal_id] + ([] if name is None else [removed.c.table_name == name])
+    for part in connection.execute(select(removed.c.part).where(*mine).order_by(removed.c.part)).scalars().all():
+        row = connection.execute(select(removed).where(*mine, removed.c.part == part)).one()
+        yield row.table_name, msgspec.msgpack.decode(zlib.decompress(row.blob))
+
+
+def list_trash_rows(connection: Connection, removal_id: int, name: str) -> list[Row]:
+    """What is kept of one table."""
+    return [row for _, rows in read_trash_rows(connection, removal_id, name) for row in rows]

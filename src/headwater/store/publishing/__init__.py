@@ -1,0 +1,1 @@
+"""Keeps private feeds, deliveries and the subscribers of our hub."""

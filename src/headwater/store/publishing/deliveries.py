@@ -1,0 +1,162 @@
+"""Deliveries: written beside hits, claimed by whoever sends, settled afterwards. All in the caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
+
+from headwater.store.database.dialect import chunks, insert_or_ignore
+from headwater.store.schema.publication_tables import delivery, delivery_template
+from headwater.store.values import Delivery
+
+CHUNK = 500
+
+
+def add_deliveries(connection: Connection, new: Iterable[Delivery]) -> None:
+    """Those that are there already stay as they are: an item goes once to a sink of a query feed."""
+    rows = [
+        {
+            "query_id": one.query_id,
+            "query": one.query,
+            "hit_id": one.hit_id,
+            "item_id": one.item_id,
+            "kind": one.kind,
+            "address": one.address,
+            "state": "due",
+            "due": one.due,
+            "slot": one.slot,
+            "attempts": 0,
+            "at": one.at,
+        }
+        for one in new
+    ]
+    if rows:
+        connection.execute(insert_or_ignore(connection.dialect.name, delivery), rows)
+
+
+def claim_due_batches(connection: Connection, now: float, lease: float, limit: int) -> list[list[Delivery]]:
+    """Batches that are due. Until the lease has passed they are not due again, whatever becomes of us.
+
+    A message that was tried before is claimed as it was then; new rows of a digest get a batch of their own.
+    """
+    first = select(delivery).where(delivery.c.due <= now).order_by(delivery.c.due, delivery.c.id).limit(limit)
+    rows = connection.execute(first.with_for_update(skip_locked=True)).all()
+    found: dict[str, list[Row[Any]]] = {}
+    taken: set[int] = set()
+    for row in rows:
+        if row.id in taken:
+            continue
+        batch = row.batch or _batch_key(row)
+        members = _list_batch_members(connection, row, now)
+        taken.update(one.id for one in members)
+        found.setdefault(batch, []).extend(members)
+    for batch, members in found.items():
+        for chunk in chunks([one.id for one in members], CHUNK):
+            values = {"batch": batch, "due": now + lease, "attempts": delivery.c.attempts + 1, "at": now}
+            connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
+    return [[_read_delivery(row, batch=batch) for row in members] for batch, members in found.items()]
+
+
+def _list_batch_members(connection: Connection, row: Row[Any], now: float) -> Sequence[Row[Any]]:
+    """What goes in one message with a row: its batch; for a digest not tried yet, all of its moment."""
+    if row.batch is not None:
+        same = delivery.c.batch == row.batch
+        query = select(delivery).where(same, delivery.c.due.is_not(None))
+    elif row.slot is None:
+        return [row]
+    else:
+        of = {name: getattr(row, name) for name in ("query_id", "kind", "address", "slot")}
+        query = select(delivery).where(delivery.c.batch.is_(None), delivery.c.due <= now).filter_by(**of)
+    return connection.execute(query.order_by(delivery.c.id).with_for_update()).all()
+
+
+def _batch_key(row: Row[Any]) -> str:
+    """The same for the same first row: what the receiver is told to recognise a repetition by."""
+    parts = f"{row.query_id} {row.item_id} {row.kind} {row.address} {row.slot}"
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def _read_delivery(row: Row[Any], batch: str | None = None) -> Delivery:
+    return Delivery(
+        row.id,
+        row.query_id,
+        row.query,
+        row.hit_id,
+        row.item_id,
+        row.kind,
+        row.address,
+        row.due,
+        row.slot,
+        row.state,
+        batch or row.batch,
+        row.attempts + (batch is not None),
+        row.at,
+        row.message,
+    )
+
+
+def settle_deliveries(
+    connection: Connection, ids: Sequence[int], state: str, due: float | None, message: str | None, now: float
+) -> None:
+    for chunk in chunks(ids, CHUNK):
+        values = {"state": state, "due": due, "message": message, "at": now}
+        connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
+
+
+def list_deliveries(
+    connection: Connection, states: Collection[str], before: tuple[float, int] | None, limit: int
+) -> list[Delivery]:
+    query = select(delivery).order_by(delivery.c.at.desc(), delivery.c.id.desc()).limit(limit)
+    if states:
+        query = query.where(delivery.c.state.in_(sorted(states)))
+    if before is not None:
+        query = query.where(tuple_(delivery.c.at, delivery.c.id) < before)
+    return [_read_delivery(row) for row in connection.execute(query)]
+
+
+def count_deliveries(connection: Connection) -> dict[str, int]:
+    query = select(delivery.c.state, func.count()).group_by(delivery.c.state)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def retry_deliveries(connection: Connection, ids: Collection[int], now: float) -> int:
+    """A batch is sent again as a whole, under its old key."""
+    which = delivery.c.state.in_(("dead", "failed"))
+    if ids:
+        batches = select(delivery.c.batch).where(delivery.c.id.in_(sorted(ids)))
+        statement = update(delivery).where(which, delivery.c.batch.in_(batches))
+    else:
+        statement = update(delivery).where(delivery.c.state == "dead")
+    values = {"state": "failed", "due": now, "attempts": 0, "at": now}
+    number: int = connection.execute(statement.values(values)).rowcount
+    return number
+
+
+def find_next_due_delivery(connection: Connection) -> float | None:
+    return connection.execute(select(func.min(delivery.c.due))).scalar()
+
+
+# templates
+
+
+def set_delivery_template(connection: Connection, query: str | None, subject: str | None, body: str | None) -> None:
+    key = (query or "").casefold()
+    connection.execute(delete(delivery_template).where(delivery_template.c.query == key))
+    if subject is not None or body is not None:
+        connection.execute(insert(delivery_template).values(query=key, subject=subject, body=body))
+
+
+def list_delivery_templates(connection: Connection) -> dict[str, tuple[str | None, str | None]]:
+    return {row.query: (row.subject, row.body) for row in connection.execute(select(delivery_template))}
+
+
+def find_delivery_template(connection: Connection, query: str) -> tuple[str | None, str | None]:
+    """Each part from the query feed, else from the server."""
+    rows = connection.execute(select(delivery_template).where(delivery_template.c.query.in_((query.casefold(), ""))))
+    found = {row.query: row for row in rows}
+    own, server = found.get(query.casefold()), found.get("")
+    given = [one for one in (own, server) if one is not None]
+    return next((one.subject for one in given if one.subject), None), next((o.body for o in given if o.body), None)

@@ -1,0 +1,153 @@
+"""The rows of our WebSub hub: requests to be confirmed, and subscribers. All in the caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, select, update
+
+from headwater.store.database.dialect import chunks, upsert
+from headwater.store.schema.publication_tables import hub_request, hub_subscriber
+from headwater.store.values import HubRequest, HubSubscriber
+
+CHUNK = 500
+_REQUEST_FIELDS = ("mode", "topic", "callback", "secret", "lease", "reason")
+
+
+def subscriber_key(topic: str, callback: str) -> bytes:
+    return hashlib.sha256(f"{topic}\0{callback}".encode("utf-8", "replace")).digest()
+
+
+def add_hub_request(connection: Connection, request: HubRequest, now: float) -> None:
+    """A later request for the same topic and callback takes the place of one not confirmed yet."""
+    values = {name: getattr(request, name) for name in _REQUEST_FIELDS} | {"due": now, "attempts": 0}
+    statement = upsert(connection.dialect.name, hub_request)
+    statement = statement.on_conflict_do_update(index_elements=["key"], set_=values)
+    connection.execute(statement, values | {"key": subscriber_key(request.topic, request.callback)})
+
+
+def count_hub_rows(connection: Connection) -> tuple[int, int]:
+    """How many requests wait, and how many subscribers there are."""
+    number = [
+        connection.execute(select(func.count()).select_from(one)).scalar_one() for one in (hub_request, hub_subscriber)
+    ]
+    return number[0], number[1]
+
+
+def claim_due_hub_requests(connection: Connection, now: float, lease: float, limit: int) -> list[HubRequest]:
+    query = select(hub_request).where(hub_request.c.due <= now).order_by(hub_request.c.due, hub_request.c.id)
+    rows = connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
+    if rows:
+        values = {"due": now + lease, "attempts": hub_request.c.attempts + 1}
+        mine = hub_request.c.id.in_([row.id for row in rows])
+        connection.execute(update(hub_request).where(mine).values(values))
+    return [
+        HubRequest(**{name: getattr(row, name) for name in _REQUEST_FIELDS}, attempts=row.attempts + 1, id=row.id)
+        for row in rows
+    ]
+
+
+def postpone_hub_request(connection: Connection, request: HubRequest, due: float) -> None:
+    connection.execute(_where_unchanged(update(hub_request), request).values(due=due))
+
+
+def delete_hub_request(connection: Connection, request: HubRequest) -> None:
+    connection.execute(_where_unchanged(delete(hub_request), request))
+
+
+def _where_unchanged(statement: Any, request: HubRequest) -> Any:
+    """The row of this request, unless another has taken its place meanwhile: that one begins with no attempts."""
+    return statement.where(hub_request.c.id == request.id, hub_request.c.attempts == request.attempts)
+
+
+def confirm_hub_request(
+    connection: Connection, request: HubRequest, etag: str | None, now: float, until: float
+) -> None:
+    """The callback has agreed: the subscription stands, or has ended. One that was there is replaced."""
+    if not connection.execute(_where_unchanged(delete(hub_request), request)).rowcount:
+        return
+    key = subscriber_key(request.topic, request.callback)
+    if request.mode == "unsubscribe":
+        connection.execute(delete(hub_subscriber).where(hub_subscriber.c.key == key))
+        return
+    values: dict[str, Any] = {"secret": request.secret, "until": until, "attempts": 0, "message": None}
+    statement = upsert(connection.dialect.name, hub_subscriber)
+    statement = statement.on_conflict_do_update(index_elements=["key"], set_=values)
+    fresh = {"key": key, "topic": request.topic, "callback": request.callback, "since": now, "sent": etag}
+    connection.execute(statement, values | fresh)
+
+
+def list_hub_topics(connection: Connection, now: float) -> list[str]:
+    """What somebody follows; subscriptions whose lease has ended are forgotten."""
+    connection.execute(delete(hub_subscriber).where(hub_subscriber.c.until <= now))
+    return list(connection.execute(select(hub_subscriber.c.topic).distinct()).scalars())
+
+
+def mark_outdated(connection: Connection, etags: Mapping[str, str], now: float) -> int:
+    """Those who have not got the present state of a topic are due; how many."""
+    query = select(hub_subscriber.c.id, hub_subscriber.c.topic, hub_subscriber.c.sent).where(
+        hub_subscriber.c.due.is_(None)
+    )
+    late = [row.id for row in connection.execute(query) if etags.get(row.topic, row.sent) != row.sent]
+    for chunk in chunks(late, CHUNK):
+        connection.execute(update(hub_subscriber).where(hub_subscriber.c.id.in_(chunk)).values(due=now))
+    return len(late)
+
+
+def claim_due_subscribers(connection: Connection, now: float, lease: float, limit: int) -> list[HubSubscriber]:
+    query = (
+        select(hub_subscriber)
+        .where(hub_subscriber.c.due <= now, hub_subscriber.c.until > now)
+        .order_by(hub_subscriber.c.due, hub_subscriber.c.id)
+    )
+    rows = connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
+    if rows:
+        values = {"due": now + lease, "attempts": hub_subscriber.c.attempts + 1}
+        mine = hub_subscriber.c.id.in_([row.id for row in rows])
+        connection.execute(update(hub_subscriber).where(mine).values(values))
+    return [_read_subscriber(row, 1) for row in rows]
+
+
+def settle_subscriber(
+    connection: Connection, id: int, etag: str | None, due: float | None, message: str | None
+) -> None:
+    """It has got the state `etag`; or it has not (None), and is tried again at `due`."""
+    values: dict[str, Any] = {"due": due, "message": message}
+    if etag is not None:
+        values |= {"sent": etag, "attempts": 0}
+    connection.execute(update(hub_subscriber).where(hub_subscriber.c.id == id).values(values))
+
+
+def remove_hub_subscriber(connection: Connection, id: int) -> None:
+    connection.execute(delete(hub_subscriber).where(hub_subscriber.c.id == id))
+
+
+def deny_topic(connection: Connection, topic: str, reason: str, now: float) -> int:
+    """The topic is no more, or not for them: their subscriptions end and their callbacks are to be told."""
+    rows = connection.execute(select(hub_subscriber).where(hub_subscriber.c.topic == topic)).all()
+    for row in rows:
+        add_hub_request(connection, HubRequest("denied", topic, row.callback, reason=reason), now)
+    connection.execute(delete(hub_subscriber).where(hub_subscriber.c.topic == topic))
+    return len(rows)
+
+
+def list_hub_subscribers(connection: Connection, limit: int) -> list[HubSubscriber]:
+    query = select(hub_subscriber).order_by(hub_subscriber.c.topic, hub_subscriber.c.id).limit(limit)
+    return [_read_subscriber(row) for row in connection.execute(query)]
+
+
+def _read_subscriber(row: Row[Any], more: int = 0) -> HubSubscriber:
+    return HubSubscriber(
+        row.topic,
+        row.callback,
+        row.secret,
+        row.since,
+        row.until,
+        row.sent,
+        row.due,
+        row.attempts + more,
+        row.message,
+        row.id,
+    )

@@ -1,0 +1,1 @@
+"""Keeps query feeds and what they let out."""

@@ -1,0 +1,350 @@
+"""What comes out of query feeds: written beside the processor's checkpoint, read as a stream or as a window.
+
+A hit refers to the version of the item that it published (`edition`), so that it stays as it was when the item changes
+and no longer matches, or when retention deletes it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, delete, func, insert, select, update
+
+from headwater import model
+from headwater.model import Enclosure, Item
+from headwater.query.hits import Related
+from headwater.store.database.dialect import PreparedStatement, chunks, from_json, insert_or_ignore, reserve_ids
+from headwater.store.queries import returned_items, selectivity
+from headwater.store.schema.feed_tables import hit, item, item_version, outbox, query_feed, refresh
+from headwater.store.schema.storable_text import replace_unstorable
+from headwater.store.values import NewHit, QueryStatistics, ShowingQueries, StoredHit
+
+CHUNK = 500
+MANY_FEEDS = 5_000  # feeds that a statement may name
+DAY = 86_400.0
+_INSERT_VERSION = PreparedStatement(
+    lambda dialect: insert_or_ignore(dialect, item_version), ["item_id", "version", "blob"]
+)
+_INSERT_HIT = PreparedStatement(lambda _: insert(hit), hit.columns.keys())
+_CHANGED_COLUMNS = ("version", "published", "current", "branches", "changes", "fresh", "related")
+_UPDATE = (
+    update(hit).where(hit.c.id == bindparam("of_hit")).values({name: bindparam(name) for name in _CHANGED_COLUMNS})
+)
+_LIST_FIELDS = frozenset({"authors", "categories"})
+
+
+# items as they were published
+
+
+def pack_item(value: Item) -> bytes:
+    return zlib.compress(orjson.dumps(asdict(value)), 1)
+
+
+def unpack_item(blob: bytes) -> Item:
+    return _build_item(orjson.loads(zlib.decompress(blob)))
+
+
+def _build_item(given: dict[str, Any]) -> Item:
+    lists = {name: tuple(given[name]) for name in _LIST_FIELDS}
+    source = given.get("source")
+    of_old = {"source": model.Source(**source) if source else None}
+    return Item(**given | lists | of_old | {"enclosures": tuple(Enclosure(**one) for one in given["enclosures"])})
+
+
+def _apply_changes(value: Item, changes: str | None) -> Item:
+    if not changes:
+        return value
+    given: dict[str, Any] = orjson.loads(changes)
+    lists = {name: tuple(given[name]) for name in _LIST_FIELDS & set(given)}
+    return replace(value, **given | lists)
+
+
+# writing
+
+
+def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredHit]:
+    """Write hits in the caller's transaction; what was really new or changed, as it now stands.
+
+    A query feed publishes an item once: a hit that is there already is changed in place and never fresh again.
+    """
+    wanted = {(one.hit.original.id, one.query_id): one for one in matched if one.hit.original.id is not None}
+    if not wanted:
+        return []
+    living = _find_existing_queries(connection, {query_id for _, query_id in wanted})
+    there = _find_stored_hits(connection, {item_id for item_id, _ in wanted if item_id is not None})
+    new: list[NewHit] = []
+    again: list[tuple[Row[Any], NewHit]] = []
+    for key, one in wanted.items():
+        if one.query_id not in living:
+            continue
+        row = there.get(key)
+        if row is None:
+            new.append(one)
+        elif row.version != one.hit.original.version or not row.current:
+            again.append((row, one))
+    new = returned_items.drop_returned(connection, new) if new else new
+    originals = {(one.original.id, one.original.version): one.original for one in (m.hit for m in new)}
+    originals |= {(one.hit.original.id, one.hit.original.version): one.hit.original for _, one in again}
+    _INSERT_VERSION.run(
+        connection,
+        [
+            {"item_id": id, "version": version, "blob": pack_item(replace_unstorable(value))}
+            for (id, version), value in originals.items()
+        ],
+    )
+    ids = reserve_ids(connection, hit, len(new)) if new else ()
+    _INSERT_HIT.run(connection, (_hit_row(id, one) for id, one in zip(ids, new, strict=True)))
+    changes = [_changed_hit_row(row, one) for row, one in again]
+    if changes:
+        connection.execute(_UPDATE, [change for change, _ in changes])
+    _delete_unused_versions(connection, {row.item_id for row, _ in again})
+    selectivity.count_kept(connection, new)
+    stored = [_to_stored_hit(id, one, one.hit.fresh, False) for id, one in zip(ids, new, strict=True)]
+    return stored + [
+        _to_stored_hit(row.id, one, fresh, True) for (row, one), (_, fresh) in zip(again, changes, strict=True)
+    ]
+
+
+def _find_existing_queries(connection: Connection, ids: Collection[int]) -> set[int]:
+    """Query feeds that have not been dropped while items were matched with them."""
+    found: set[int] = set()
+    for chunk in chunks(sorted(ids), CHUNK):
+        found.update(connection.execute(select(query_feed.c.id).where(query_feed.c.id.in_(chunk))).scalars())
+    return found
+
+
+def _find_stored_hits(connection: Connection, item_ids: Collection[int]) -> dict[tuple[int, int], Row[Any]]:
+    found: dict[tuple[int, int], Row[Any]] = {}
+    for chunk in chunks(sorted(item_ids), CHUNK):
+        for row in connection.execute(select(hit).where(hit.c.item_id.in_(chunk))):
+            found[row.item_id, row.query_id] = row
+    return found
+
+
+def _hit_row(id: int, one: NewHit) -> dict[str, Any]:
+    made = one.hit
+    return {
+        "id": id,
+        "query_id": one.query_id,
+        "item_id": made.original.id,
+        "feed_id": made.original.feed_id,
+        "version": made.original.version,
+        "arrived": one.arrived,
+        "published": made.item.published,
+        "fresh": made.fresh,
+        "current": True,
+        "branches": _encode_branches(made.branches),
+        "related": _encode_related(made.related),
+        "changes": _encode_changes(one),
+    }
+
+
+def _changed_hit_row(row: Row[Any], one: NewHit) -> tuple[dict[str, Any], bool]:
+    """How the hit stands from now on, and whether it is to be delivered: only where none before was."""
+    made = one.hit
+    fresh = made.fresh and not made.update and not row.fresh and not row.current
+    values = {
+        "of_hit": row.id,
+        "version": made.original.version,
+        "published": made.item.published,
+        "current": True,
+        "branches": _encode_branches(made.branches | set(from_json(row.branches)) if row.current else made.branches),
+        "changes": _encode_changes(one),
+        "fresh": fresh or row.fresh,
+        "related": row.related if made.related is None and row.current else _encode_related(made.related),
+    }
+    return values, fresh
+
+
+def _encode_branches(branches: Collection[int]) -> str:
+    return orjson.dumps(sorted(branches)).decode()
+
+
+def _encode_related(related: tuple[Related, ...] | None) -> str | None:
+    return None if related is None else orjson.dumps(list(map(asdict, replace_unstorable(related)))).decode()
+
+
+def _encode_changes(one: NewHit) -> str | None:
+    rewritten = one.hit.rewritten_fields
+    return (
+        orjson.dumps({name: replace_unstorable(value) for name, value in rewritten.items()}).decode()
+        if rewritten
+        else None
+    )
+
+
+def _to_stored_hit(id: int, one: NewHit, fresh: bool, update: bool) -> StoredHit:
+    made = one.hit
+    changed = frozenset(made.rewritten_fields)
+    return StoredHit(id, one.query_id, made.item, one.arrived, made.branches, made.related, fresh, update, changed)
+
+
+def _delete_unused_versions(connection: Connection, item_ids: Collection[int]) -> None:
+    """Versions that no hit shows any more."""
+    for chunk in chunks(sorted(item_ids), CHUNK):
+        shown = select(hit.c.id).where(hit.c.item_id == item_version.c.item_id, hit.c.version == item_version.c.version)
+        connection.execute(delete(item_version).where(item_version.c.item_id.in_(chunk), ~shown.exists()))
+
+
+def delete_hits_of_queries(connection: Connection, query_ids: Sequence[int]) -> None:
+    """The hits of query feeds that are dropped, and the versions that only they show."""
+    items = set(connection.execute(select(hit.c.item_id).where(hit.c.query_id.in_(query_ids))).scalars())
+    connection.execute(delete(hit).where(hit.c.query_id.in_(query_ids)))
+    returned_items.delete_origins_of_queries(connection, query_ids)
+    _delete_unused_versions(connection, items)
+
+
+# filling a new or replaced query feed
+
+
+def replace_windows(connection: Connection, windows: Mapping[int, Sequence[NewHit]], replaced: Collection[int]) -> None:
+    """Windows as new definitions have them; hits of the ones before, of those that are `replaced`, are put aside, and
+    what is there is not fresh."""
+    for chunk in chunks(sorted(replaced), CHUNK):
+        connection.execute(update(hit).where(hit.c.query_id.in_(chunk), hit.c.current).values(current=False))
+    every = (one for window in windows.values() for one in window)
+    save_hits(connection, [replace(one, hit=replace(one.hit, fresh=False)) for one in every])
+
+
+def list_past_items(
+    connection: Connection, since: float | None, most: int, upto: int, feed_ids: Collection[int] | None
+) -> list[int]:
+    """The ids of the last `most` stored items, in the order of their arrival, up to a position of the outbox.
+
+    Of `feed_ids` only, unless they are so many that looking at all feeds is as good.
+    """
+    later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
+    query = select(item.c.id).where(item.c.id.not_in(later)).order_by(item.c.id.desc()).limit(most)
+    if since is not None:
+        query = query.where(item.c.first_seen >= since)
+    if feed_ids is not None and len(feed_ids) <= MANY_FEEDS:
+        query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
+    return sorted(connection.execute(query).scalars())
+
+
+def find_showing_queries(connection: Connection, item_ids: Collection[int]) -> dict[int, ShowingQueries]:
+    """Which query feeds have published these items, and which have delivered them."""
+    found: dict[int, ShowingQueries] = {}
+    for chunk in chunks(sorted(item_ids), CHUNK):
+        query = select(hit.c.item_id, query_feed.c.name, hit.c.fresh, hit.c.current)
+        query = query.join(query_feed, query_feed.c.id == hit.c.query_id).where(hit.c.item_id.in_(chunk))
+        for row in connection.execute(query):
+            one = found.setdefault(row.item_id, ShowingQueries())
+            if row.current:
+                one.by.add(row.name)
+            if row.fresh:
+                one.delivered.add(row.name)
+    return found
+
+
+def find_published_items(connection: Connection, names: Collection[str]) -> dict[int, dict[str, Item]]:
+    """By item, the item as each of these query feeds shows it."""
+    found: dict[int, dict[str, Item]] = {}
+    for name in names:
+        query = select(query_feed.c.id, query_feed.c.name).where(query_feed.c.key == name.casefold())
+        row = connection.execute(query).first()
+        for one in connection.execute(_select_hits(hit.c.query_id == row.id)) if row is not None else ():
+            found.setdefault(one.item_id, {})[row.name] = _read_hit(one).item  # type: ignore[union-attr]
+    return found
+
+
+# reading
+
+
+def _select_hits(*conditions: ColumnElement[bool]) -> Select[Any]:
+    same = and_(item_version.c.item_id == hit.c.item_id, item_version.c.version == hit.c.version)
+    return select(hit, item_version.c.blob).join(item_version, same).where(hit.c.current, *conditions)
+
+
+def _read_hit(row: Row[Any]) -> StoredHit:
+    original = unpack_item(bytes(row.blob))
+    related = None
+    if row.related is not None:
+        related = tuple(Related(**one) for one in orjson.loads(row.related))
+    return StoredHit(
+        row.id,
+        row.query_id,
+        _apply_changes(original, row.changes),
+        row.arrived,
+        frozenset(from_json(row.branches)),
+        related,
+        row.fresh,
+        changed=frozenset(orjson.loads(row.changes)) if row.changes else frozenset(),
+    )
+
+
+def list_hits_after(connection: Connection, query_id: int, after: int, limit: int) -> list[StoredHit]:
+    query = _select_hits(hit.c.query_id == query_id, hit.c.id > after).order_by(hit.c.id).limit(limit)
+    return [_read_hit(row) for row in connection.execute(query)]
+
+
+def list_latest_hits(connection: Connection, query_id: int, before: int | None, limit: int) -> list[StoredHit]:
+    query = _select_hits(hit.c.query_id == query_id).order_by(hit.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(hit.c.id < before)
+    return [_read_hit(row) for row in connection.execute(query)]
+
+
+def list_window(
+    connection: Connection, query_id: int, count: int | None, since: float | None, by_arrival: bool
+) -> list[StoredHit]:
+    """The newest `count` hits by publication or by arrival, or those not older than `since`."""
+    when = hit.c.arrived if by_arrival else hit.c.published
+    query = _select_hits(hit.c.query_id == query_id)
+    if since is not None:
+        query = query.where(when >= since)
+    if count is not None:
+        then = (hit.c.id.desc(),) if by_arrival else (hit.c.arrived.desc(), hit.c.item_id)
+        query = query.order_by(when.desc(), *then).limit(count)
+    return [_read_hit(row) for row in connection.execute(query)]
+
+
+def find_hits(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
+    """These hits, those of replaced definitions too, in the order of ids."""
+    found: list[StoredHit] = []
+    for chunk in chunks(sorted(ids), CHUNK):
+        same = and_(item_version.c.item_id == hit.c.item_id, item_version.c.version == hit.c.version)
+        query = select(hit, item_version.c.blob).join(item_version, same).where(hit.c.id.in_(chunk)).order_by(hit.c.id)
+        found += [_read_hit(row) for row in connection.execute(query)]
+    return found
+
+
+def compute_query_statistics(connection: Connection, query_id: int, now: float, days: float) -> QueryStatistics:
+    mine = and_(hit.c.query_id == query_id, hit.c.current)
+    query = select(func.count(), func.min(hit.c.arrived), func.max(hit.c.arrived)).where(mine)
+    total, first, last = connection.execute(query).one()
+    # A feed that has been there for two days is not averaged over seven.
+    days = min(days, max((now - first) / DAY, 1.0)) if first is not None else days
+    recent = select(func.count()).select_from(hit).where(mine, hit.c.arrived >= now - days * DAY)
+    return QueryStatistics(total, connection.execute(recent).scalar_one(), days, last)
+
+
+def count_hits_by_query(connection: Connection, ids: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
+    """How many hits each query feed (of these, or all) shows, and when the last came."""
+    query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(hit.c.current).group_by(hit.c.query_id)
+    if ids is not None:
+        query = query.where(hit.c.query_id.in_(ids))
+    return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
+
+
+def count_feed_activity(connection: Connection, since: float) -> dict[int, tuple[int, int]]:
+    """Refreshes and new items per feed."""
+    asked = select(refresh.c.feed_id, func.count()).where(refresh.c.at >= since).group_by(refresh.c.feed_id)
+    brought = select(item.c.feed_id, func.count()).where(item.c.first_seen >= since).group_by(item.c.feed_id)
+    refreshes = {row[0]: row[1] for row in connection.execute(asked)}
+    items = {row[0]: row[1] for row in connection.execute(brought)}
+    return {id: (refreshes.get(id, 0), items.get(id, 0)) for id in refreshes.keys() | items.keys()}
+
+
+def delete_old_hits(connection: Connection, before: float, limit: int) -> int:
+    """Delete hits that arrived before a time, with the versions that only they show."""
+    old = select(hit.c.id, hit.c.item_id).where(hit.c.arrived < before).order_by(hit.c.id).limit(limit)
+    rows = connection.execute(old).all()
+    for chunk in chunks([row.id for row in rows], CHUNK):
+        connection.execute(delete(hit).where(hit.c.id.in_(chunk)))
+    _delete_unused_versions(connection, {row.item_id for row in rows})
+    return len(rows)

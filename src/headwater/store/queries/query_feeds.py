@@ -1,0 +1,303 @@
+"""Definitions of query feeds: what exists, since which position of the outbox, and what the query processor runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+
+from headwater.errors import NotFound, QueryError
+from headwater.language import Catalogue, reread
+from headwater.language.ast import CreateFeed, Query
+from headwater.language.binary_form import pack_statement, unpack_statement
+from headwater.language.diagnostics import quote_input
+from headwater.language.normal_form import list_read_feeds
+from headwater.model import QueryFeed
+from headwater.store.content import outbox
+from headwater.store.database.dialect import SelectByIds, chunks
+from headwater.store.queries import hits
+from headwater.store.saved_state import QUERIES, bump_revision
+from headwater.store.schema.feed_tables import feed, feed_tag, implicit_feed, query_address, query_feed
+from headwater.store.schema.reader_tables import query_subscription
+
+CHUNK = 1000
+
+
+def read_definition(text: str, form: bytes | None = None) -> CreateFeed:
+    """The one CREATE statement that a stored text is; `form` is what is kept of it beside the text."""
+    return unpack_statement(form, text) or reread(text)
+
+
+def read_running_definition(query: QueryFeed) -> CreateFeed:
+    """The definition that the query processor runs, else the one that it shall run."""
+    if query.active is None or query.active == query.text:
+        return read_definition(query.text, query.form)
+    return read_definition(query.active)
+
+
+class _LazyDefinitions(Mapping[str, Query]):
+    """Query feeds by folded name, parsed when somebody looks: a script seldom touches more than a few of 100,000."""
+
+    def __init__(self, stored: Mapping[str, tuple[str, str, bytes | None]]) -> None:
+        self._stored = stored
+
+    def __getitem__(self, key: str) -> Query:
+        _, text, form = self._stored[key]
+        return read_definition(text, form).query
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+
+@dataclass(frozen=True)
+class StoredCatalogue(Catalogue):
+    """The catalogue of a store."""
+
+    stored: Mapping[str, tuple[str, str, bytes | None]] = field(default_factory=dict)  # folded name → name, text, form
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        return {**self.source_names, **{key: name for key, (name, _, _) in self.stored.items()}}
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Query]:  # type: ignore[override]
+        return _LazyDefinitions(self.stored)
+
+
+def load_catalogue(connection: Connection) -> StoredCatalogue:
+    """Everything that a query can name."""
+    named = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None))).all()
+    tags = connection.execute(select(feed_tag.c.tag).distinct()).scalars()
+    kept = (query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form)
+    return StoredCatalogue(
+        sources={row.name: row.url for row in named},
+        tags=frozenset(tags),
+        stored={key: (name, text, form) for key, name, text, form in connection.execute(select(*kept))},
+    )
+
+
+_NAMES = [each.name for each in fields(QueryFeed)]
+_COLUMNS = tuple(query_feed.c[name] for name in _NAMES)
+_TEXT, _ACTIVE = _NAMES.index("text"), _NAMES.index("active")
+
+
+def _read_query_feed(row: Row[Any]) -> QueryFeed:
+    """Of a text that stands there twice one is kept: of a hundred thousand that is a tenth of the memory."""
+    values = list(row)
+    if values[_ACTIVE] == values[_TEXT]:
+        values[_ACTIVE] = values[_TEXT]
+    return QueryFeed(*values)
+
+
+def list_all_query_feeds(connection: Connection) -> list[QueryFeed]:
+    return [_read_query_feed(row) for row in connection.execute(select(*_COLUMNS).order_by(query_feed.c.id))]
+
+
+def list_changed_query_feeds(
+    connection: Connection, revision: int, known: Set[int]
+) -> tuple[list[QueryFeed], set[int]]:
+    """What has been made or replaced beyond a revision, and which of the `known` ids are no more."""
+    new = select(*_COLUMNS).where(query_feed.c.revision > revision).order_by(query_feed.c.id)
+    changed = [_read_query_feed(row) for row in connection.execute(new)]
+    if count_query_feeds(connection) == len(known | {query.id for query in changed}):
+        return changed, set()
+    return changed, set(known) - set(connection.execute(select(query_feed.c.id)).scalars())
+
+
+def list_query_feeds(connection: Connection, after: int, limit: int, subscriber: int | None) -> list[QueryFeed]:
+    """Those beyond an id, of all or of what a user subscribes to."""
+    query = select(*_COLUMNS).where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
+    if subscriber is not None:
+        mine = select(query_subscription.c.query_id).where(query_subscription.c.user_id == subscriber)
+        query = query.where(query_feed.c.id.in_(mine))
+    return [_read_query_feed(row) for row in connection.execute(query)]
+
+
+def find_query_feeds(connection: Connection, ids: Collection[int]) -> list[QueryFeed]:
+    """Those of these that are there, in the order in which they were made."""
+    found: list[QueryFeed] = []
+    for chunk in chunks(sorted(ids), CHUNK):
+        query = select(*_COLUMNS).where(query_feed.c.id.in_(chunk)).order_by(query_feed.c.id)
+        found += [_read_query_feed(row) for row in connection.execute(query)]
+    return found
+
+
+def find_query_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+    """What these are called; those that are not there are left out."""
+    return dict(map(tuple, _NAMES_BY_ID.run(connection, ids)))
+
+
+_NAMES_BY_ID = SelectByIds("SELECT id, name FROM query_feed WHERE id IN {ids}")
+
+
+def find_query_feed(connection: Connection, name: str) -> QueryFeed:
+    row = connection.execute(select(*_COLUMNS).where(query_feed.c.key == name.casefold())).first()
+    if row is None:
+        names = connection.execute(select(query_feed.c.name).limit(10_000)).scalars().all()
+        close = difflib.get_close_matches(name[:60], names, n=1, cutoff=0.6)
+        hint = f"Did you mean {close[0]}?" if close else "“headwater query list” shows all."
+        raise NotFound(f"There is no query feed {quote_input(name)}. {hint}")
+    return _read_query_feed(row)
+
+
+def save_definitions(
+    connection: Connection, creates: Sequence[CreateFeed], now: float, author: int
+) -> tuple[dict[str, int], set[str]]:
+    """Create or replace query feeds, in the caller's transaction; they hold for what is appended from now on.
+
+    Answers their ids by folded name, and which of the names were there before.
+    """
+    outbox.lock_outbox(connection)
+    position = outbox.find_last_position(connection)
+    revision = bump_revision(connection, QUERIES)
+    rows = {create.name.key: _definition_row(create, position, revision, author) for create in creates}
+    there = _find_ids(connection, rows)
+    new = [row | {"created": now} for key, row in rows.items() if key not in there]
+    if new:
+        connection.execute(insert(query_feed), new)
+    replaced = [row | {"of_query": there[key], "replaced": now} for key, row in rows.items() if key in there]
+    if replaced:
+        connection.execute(_REPLACE, replaced)
+    return _find_ids(connection, rows), set(there)
+
+
+def _definition_row(create: CreateFeed, position: int, revision: int, author: int) -> dict[str, Any]:
+    return {
+        "key": create.name.key,
+        "name": create.name.name,
+        "text": create.text,
+        "position": position,
+        "importance": 1.0 if create.query.importance is None else create.query.importance,
+        "problem": None,
+        "form": pack_statement(create),
+        "revision": revision,
+        "author_id": author,
+    }
+
+
+_GIVEN_COLUMNS = (
+    "key",
+    "name",
+    "text",
+    "position",
+    "importance",
+    "problem",
+    "form",
+    "revision",
+    "author_id",
+    "replaced",
+)
+_REPLACE = update(query_feed).where(query_feed.c.id == bindparam("of_query"))
+_REPLACE = _REPLACE.values({name: bindparam(name) for name in _GIVEN_COLUMNS})
+_SET_FORM = update(query_feed).where(
+    query_feed.c.id == bindparam("of_query"), query_feed.c.text == bindparam("of_text")
+)
+_SET_FORM = _SET_FORM.values(form=bindparam("form"))
+
+
+def save_packed_forms(connection: Connection, forms: Sequence[tuple[QueryFeed, bytes]]) -> None:
+    """Keep the packed forms of definitions that had none, or one of another version."""
+    rows = [{"of_query": query.id, "of_text": query.text, "form": form} for query, form in forms]
+    if rows:
+        connection.execute(_SET_FORM, rows)
+
+
+def _find_ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for chunk in chunks(keys, CHUNK):
+        rows = connection.execute(select(query_feed.c.key, query_feed.c.id).where(query_feed.c.key.in_(chunk)))
+        found |= {row.key: row.id for row in rows}
+    return found
+
+
+def find_dependents(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
+    """Query feeds that read one of these, directly or through others; the order is that in which they were made."""
+    gone = {name.casefold() for name in names}
+    rest = {row.id: (row, row.text.casefold()) for row in list_all_query_feeds(connection)}
+    found: list[QueryFeed] = []
+    new = gone
+    while new:
+        # A feed that reads another has its name in its text: few of many must be parsed.
+        near = [row for row, text in rest.values() if any(name in text for name in new)]
+        more = [row for row in near if row.name.casefold() not in gone and list_names_read(row) & new]
+        found += more
+        new = {row.name.casefold() for row in more}
+        gone |= new
+    return sorted(found, key=lambda row: row.id)
+
+
+def list_names_read(query: QueryFeed) -> set[str]:
+    """The folded names of the feeds that a query names, sources and query feeds."""
+    try:
+        return {name.key for name in list_read_feeds(read_definition(query.text, query.form).query)}
+    except (QueryError, ValueError):  # a text that this version cannot read reads nothing
+        return set()
+
+
+def delete_query_feeds(connection: Connection, ids: Sequence[int]) -> None:
+    """The definitions and all that came of them, in the caller's transaction."""
+    for chunk in chunks(ids, CHUNK):
+        hits.delete_hits_of_queries(connection, chunk)
+        connection.execute(delete(query_feed).where(query_feed.c.id.in_(chunk)))
+    bump_revision(connection, QUERIES)
+
+
+def activate_definitions(connection: Connection, wanted: Sequence[QueryFeed]) -> set[int]:
+    """The processor runs these definitions from here on; the ids of those not replaced or dropped meanwhile."""
+    texts = {query.id: query.text for query in wanted}
+    done: set[int] = set()
+    for chunk in chunks(sorted(texts), CHUNK):
+        rows = connection.execute(
+            select(query_feed.c.id, query_feed.c.text).where(query_feed.c.id.in_(chunk)).with_for_update()
+        )
+        same = [id for id, text in rows if text == texts[id]]
+        now = {"active": query_feed.c.text, "active_position": query_feed.c.position, "problem": None}
+        connection.execute(update(query_feed).where(query_feed.c.id.in_(same)).values(now))
+        done.update(same)
+    return done
+
+
+def set_problem(connection: Connection, query: QueryFeed, problem: str) -> None:
+    """The processor cannot run this definition."""
+    same = query_feed.c.id == query.id, query_feed.c.text == query.text
+    connection.execute(update(query_feed).where(*same).values(problem=problem[:1000]))
+
+
+# addresses that stand in queries
+
+
+def set_query_addresses(
+    connection: Connection, addresses: Mapping[int, Collection[int]], replaced: Sequence[int]
+) -> None:
+    """Each query reads these feeds by their address, and no others."""
+    for chunk in chunks(replaced, CHUNK):
+        connection.execute(delete(query_address).where(query_address.c.query_id.in_(chunk)))
+    rows = [{"query_id": query, "feed_id": id} for query, ids in addresses.items() for id in sorted(set(ids))]
+    if rows:
+        connection.execute(insert(query_address), rows)
+
+
+def pause_unreferenced_feeds(connection: Connection) -> int:
+    """Stop refreshing feeds that were only here because a query gave their address, when none does any more."""
+    wanted = select(query_address.c.feed_id)
+    idle = select(implicit_feed.c.feed_id).where(implicit_feed.c.feed_id.not_in(wanted))
+    done = connection.execute(update(feed).where(feed.c.id.in_(idle), ~feed.c.paused).values(paused=True)).rowcount
+    resumed = select(implicit_feed.c.feed_id).where(implicit_feed.c.feed_id.in_(wanted))
+    done += connection.execute(update(feed).where(feed.c.id.in_(resumed), feed.c.paused).values(paused=False)).rowcount
+    return done
+
+
+def list_implicit_feeds(connection: Connection) -> set[int]:
+    """Feeds that are here only because queries give their addresses."""
+    return set(connection.execute(select(implicit_feed.c.feed_id)).scalars())
+
+
+def count_query_feeds(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(query_feed)).scalar_one()

@@ -1,0 +1,161 @@
+"""A script of statements, checked against what the store has and carried out in one transaction, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from itertools import groupby
+
+from sqlalchemy import Connection, insert, select, update
+
+from headwater.errors import InputError, QueryError
+from headwater.formats.values.links import normalise_url
+from headwater.language import parse
+from headwater.language.ast import CreateFeed, DropFeed, FeedAddress, Position, RegisterFeed
+from headwater.language.diagnostics import Diagnostics
+from headwater.language.normal_form import walk_branches
+from headwater.store.content import feeds
+from headwater.store.maintenance import trash
+from headwater.store.people import Remover
+from headwater.store.queries import query_feeds
+from headwater.store.readers import accounts, subscriptions
+from headwater.store.saved_state import bump_revision
+from headwater.store.schema.feed_tables import feed, implicit_feed, query_feed
+from headwater.store.values import DroppedQueries, NewFeed, ScriptResult, StatementResult
+
+IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it weight
+
+
+def run_script(
+    connection: Connection, text: str, now: float, subscriber: int | None = None, replacing: Container[str] = ()
+) -> ScriptResult:
+    """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it.
+
+    What it creates is subscribed for `subscriber`, else for the owner, by whose time zone its digests go. Query feeds
+    of `replacing` need no OR REPLACE (`language.parse`). What it drops can be taken back, by the same person.
+    """
+    script = parse(text, query_feeds.load_catalogue(connection), replacing=replacing)
+    report = Diagnostics(text)
+    done: list[StatementResult] = []
+    undo: list[int] = []
+    for kind, run in groupby(script.statements, type):
+        if kind is CreateFeed:
+            done += _create_query_feeds(
+                connection, [each for each in run if isinstance(each, CreateFeed)], now, subscriber
+            )
+            continue
+        if kind is DropFeed:
+            drops = [(each.name.name, each.cascade) for each in run if isinstance(each, DropFeed)]
+            done += _drop_objects(connection, drops, Remover(subscriber, now), undo)
+            continue
+        for statement in run:
+            if isinstance(statement, RegisterFeed):
+                done += _register_feed(connection, statement, now, subscriber, report)
+    report.raise_errors()
+    if query_feeds.pause_unreferenced_feeds(connection):
+        bump_revision(connection)
+    return ScriptResult(tuple(done), script.warnings, tuple(undo))
+
+
+def drop_query_feed(connection: Connection, name: str, cascade: bool, by: Remover) -> DroppedQueries:
+    """Drop a query feed; with `cascade` those that read it too."""
+    found = query_feeds.find_query_feed(connection, name)
+    users = query_feeds.find_dependents(connection, [name])
+    if users and not cascade:
+        listed = ", ".join(user.name for user in users)
+        raise InputError(f"Feed {found.name} is used by {listed}. With --cascade they are dropped too.")
+    undo: list[int] = []
+    done = _drop_objects(connection, [(found.name, cascade)], by, undo)
+    if query_feeds.pause_unreferenced_feeds(connection):
+        bump_revision(connection)
+    return DroppedQueries(tuple(one.name for one in done), undo[0])
+
+
+def _create_query_feeds(
+    connection: Connection, statements: Sequence[CreateFeed], now: float, subscriber: int | None
+) -> list[StatementResult]:
+    """Many at a time: a script may hold a hundred thousand."""
+    last = {statement.name.key: statement for statement in statements}
+    author = subscriber or accounts.find_owner(connection).id
+    ids, there = query_feeds.save_definitions(connection, list(last.values()), now, author)
+    new = [id for key, id in ids.items() if key not in there]
+    subscriptions.subscribe_to_query_feeds(connection, author, new, now)
+    used = {key: _list_addresses(statement) for key, statement in last.items()}
+    feeds_at = _add_address_feeds(
+        connection, {address: url for each in used.values() for address, url in each.items()}, now
+    )
+    query_feeds.set_query_addresses(
+        connection,
+        {ids[key]: [feeds_at[address] for address in each] for key, each in used.items()},
+        [ids[key] for key in there],
+    )
+    done = []
+    for statement in statements:
+        done.append(StatementResult("replaced" if statement.name.key in there else "created", statement.name.name))
+        there.add(statement.name.key)
+    return done
+
+
+def _list_addresses(statement: CreateFeed) -> dict[str, str]:
+    """The addresses that stand in a query, normalised, each as it was written."""
+    sources = (branch.source for branch in walk_branches(statement.query))
+    return {normalise_url(source.url): source.url for source in sources if isinstance(source, FeedAddress)}
+
+
+def _add_address_feeds(connection: Connection, addresses: dict[str, str], now: float) -> dict[str, int]:
+    """The feeds at these addresses; those that are not here yet are added, wanted by nobody but queries."""
+    if not addresses:
+        return {}
+    new = [NewFeed(url, weight=IMPLICIT_WEIGHT) for url in addresses.values()]
+    added = feeds.add_feeds(connection, new, now, adopt=False)
+    rows = [{"feed_id": one.feed.id} for one in added if one.created]
+    if rows:
+        connection.execute(insert(implicit_feed), rows)
+    return {address: one.feed.id for address, one in zip(addresses, added, strict=True)}
+
+
+def _drop_objects(
+    connection: Connection, drops: Sequence[tuple[str, bool]], by: Remover, undo: list[int]
+) -> list[StatementResult]:
+    """(name, cascade) of each. What is kept is numbered in `undo`: query feeds together, each source by itself."""
+    gone: dict[int, str] = {}
+    done: list[StatementResult] = []
+    for name, cascade in drops:
+        row = connection.execute(select(query_feed.c.id).where(query_feed.c.key == name.casefold())).first()
+        users = query_feeds.find_dependents(connection, [name]) if cascade else []
+        source = _find_named_feed(connection, name) if row is None else None
+        if source is not None:  # as with “feeds remove”, all it brought goes with it
+            undo.append(trash.move_feed_to_trash(connection, source, by))
+        ids = sorted(({row.id} if row is not None else set()) | {user.id for user in users} - gone.keys())
+        new = {query.id: query.name for query in query_feeds.find_query_feeds(connection, ids)}
+        done += [StatementResult("dropped", each) for each in new.values() or [name]]
+        gone |= new
+    if gone:
+        undo.append(trash.move_query_feeds_to_trash(connection, list(gone), by))
+    return done
+
+
+def _find_named_feed(connection: Connection, name: str) -> int | None:
+    rows = connection.execute(select(feed.c.id, feed.c.name).where(feed.c.name.is_not(None))).all()
+    return next((row.id for row in rows if row.name.casefold() == name.casefold()), None)
+
+
+def _register_feed(
+    connection: Connection, statement: RegisterFeed, now: float, subscriber: int | None, report: Diagnostics
+) -> list[StatementResult]:
+    """The feed gets the name and the tags; one that was only there for a query is now there for itself."""
+    url, name = statement.address.url, statement.name.name
+    try:
+        new = NewFeed(url, name=name, tags=statement.tags)
+        [added] = feeds.add_feeds(connection, [new], now, subscriber=subscriber)
+    except InputError as error:
+        raise QueryError(str(error)) from error
+    if added.feed.name is not None and added.feed.name != name:
+        position = Position(*statement.address.pos)
+        report.add_error(
+            position, f"the feed is registered already, as {added.feed.name}", f"read it as {added.feed.name}"
+        )
+        return []
+    if added.feed.name is None:
+        connection.execute(update(feed).where(feed.c.id == added.feed.id).values(name=name))
+        bump_revision(connection)
+    return [StatementResult("registered", name)]

@@ -1,0 +1,69 @@
+"""What query feeds have published, known again by its origin when it comes back. All in the caller's transaction.
+
+An aggregator that publishes an item of ours again names the feed it was first published in, and keeps its identity. So
+an item that names a feed, under an identity that this query feed has published from there, is no news to it, by
+however many others it came. What comes from the first feed itself is never taken for a return: nobody can keep an item
+from being published by claiming to have published it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, select
+
+from headwater.formats.values.links import normalise_url
+from headwater.formats.write.addresses import build_published_identity, remove_token
+from headwater.model import Item
+from headwater.store.database.dialect import SelectByKeys, chunks, insert_or_ignore
+from headwater.store.schema.feed_tables import feed, origin
+from headwater.store.values import NewHit
+
+CHUNK = 200
+_PUBLISHED = SelectByKeys(origin, "item_id")
+
+
+def origin_key(item: Item, feed_url: str) -> bytes:
+    """128 bits of where an item was first published and what it is called."""
+    first = remove_token(feed_url) if item.source is None else item.source.url
+    name = build_published_identity(item.identity, feed_url)
+    return hashlib.sha256(f"{normalise_url(first)}\0{name}".encode("utf-8", "replace")).digest()[:16]
+
+
+def drop_returned(connection: Connection, new: Sequence[NewHit]) -> list[NewHit]:
+    """Those of the new hits that are not returns; what they publish is remembered."""
+    urls = _find_feed_urls(connection, {one.hit.original.feed_id for one in new})
+    keys = [origin_key(one.hit.original, urls.get(one.hit.original.feed_id, "")) for one in new]
+    named = [(one.query_id, key) for one, key in zip(new, keys, strict=True) if one.hit.original.source is not None]
+    known = _find_origins(connection, named)
+    kept: list[NewHit] = []
+    rows = []
+    for one, key in zip(new, keys, strict=True):
+        place, item_id = (one.query_id, key), one.hit.original.id or 0
+        if one.hit.original.source is not None and known.get(place, item_id) != item_id:
+            continue
+        if place not in known:
+            rows.append({"query_id": one.query_id, "key": key, "item_id": item_id})
+        known.setdefault(place, item_id)
+        kept.append(one)
+    if rows:
+        connection.execute(insert_or_ignore(connection.dialect.name, origin), rows)
+    return kept
+
+
+def delete_origins_of_queries(connection: Connection, query_ids: Sequence[int]) -> None:
+    """Query feeds that are dropped."""
+    connection.execute(delete(origin).where(origin.c.query_id.in_(query_ids)))
+
+
+def _find_feed_urls(connection: Connection, ids: set[int]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for chunk in chunks(sorted(ids), CHUNK):
+        rows = connection.execute(select(feed.c.id, feed.c.url).where(feed.c.id.in_(chunk)))
+        found.update((row.id, row.url) for row in rows)
+    return found
+
+
+def _find_origins(connection: Connection, places: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
+    return {(query, key): item_id for query, key, item_id in _PUBLISHED.run(connection, places)}

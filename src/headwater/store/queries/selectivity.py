@@ -1,0 +1,86 @@
+"""How much of each feed a query keeps: what it was offered and what it kept of it, from which selectivity is learned.
+
+Offered items are counted per feed, kept ones per pair of query and feed that has kept something (docs/decisions/0074).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from headwater.store.database.dialect import chunks, upsert
+from headwater.store.schema.feed_tables import offered_count, selectivity
+from headwater.store.values import NewHit, Selectivity
+
+CHUNK = 500
+
+
+def count_kept(connection: Connection, new: Sequence[NewHit]) -> None:
+    """Queries have kept these, which they had not before."""
+    counts: dict[tuple[int, int], int] = {}
+    for one in new:
+        if one.hit.fresh:  # what filled a new feed's window is counted when it is filled
+            key = (one.query_id, one.hit.original.feed_id)
+            counts[key] = counts.get(key, 0) + 1
+    if counts:
+        statement = upsert(connection.dialect.name, selectivity)
+        statement = statement.on_conflict_do_update(
+            index_elements=["query_id", "feed_id"], set_={"kept": selectivity.c.kept + statement.excluded.kept}
+        )
+        rows = [{"query_id": q, "feed_id": f, "kept": number, "base": 0} for (q, f), number in counts.items()]
+        connection.execute(statement, rows)
+
+
+def count_offered(connection: Connection, counts: Mapping[int, int]) -> None:
+    """So many more items of each feed have been offered to all queries that read it."""
+    if counts:
+        statement = upsert(connection.dialect.name, offered_count)
+        statement = statement.on_conflict_do_update(
+            index_elements=["feed_id"], set_={"number": offered_count.c.number + statement.excluded.number}
+        )
+        connection.execute(statement, [{"feed_id": id, "number": number} for id, number in sorted(counts.items())])
+
+
+def raise_offered_counts(connection: Connection, past: Mapping[int, int]) -> None:
+    """A query has seen so many items of each feed when it was filled: items that came while there was no query."""
+    before = load_offered_counts(connection)
+    more = {id: number - before.get(id, 0) for id, number in past.items() if number > before.get(id, 0)}
+    if more:
+        count_offered(connection, more)
+        mine = selectivity.c.feed_id == bindparam("feed")
+        raised = update(selectivity).where(mine).values(base=selectivity.c.base + bindparam("by"))
+        # Those who have kept something know what they were offered: their shares stay as they are.
+        connection.execute(raised, [{"feed": id, "by": number} for id, number in sorted(more.items())])
+
+
+def set_selectivity(connection: Connection, counts: Mapping[int, Mapping[int, tuple[int, int]]]) -> None:
+    """What queries kept of the past, (kept, of how many) per feed, in place of what was counted before."""
+    for chunk in chunks(sorted(counts), CHUNK):
+        connection.execute(delete(selectivity).where(selectivity.c.query_id.in_(chunk)))
+    total = load_offered_counts(connection)
+    rows = [
+        {"query_id": query, "feed_id": id, "kept": kept, "base": total.get(id, 0) - of}
+        for query, feeds in counts.items()
+        for id, (kept, of) in feeds.items()
+        if kept
+    ]
+    if rows:
+        connection.execute(insert(selectivity), rows)
+
+
+def list_selectivity(connection: Connection, query_id: int | None) -> list[Selectivity]:
+    """What queries have kept of which feeds; feeds of which nothing was kept are not listed."""
+    query = select(selectivity, func.coalesce(offered_count.c.number, 0).label("offered"))
+    query = query.outerjoin(offered_count, offered_count.c.feed_id == selectivity.c.feed_id)
+    if query_id is not None:
+        query = query.where(selectivity.c.query_id == query_id)
+    return [
+        Selectivity(row.query_id, row.feed_id, row.kept, max(row.offered - row.base, row.kept))
+        for row in connection.execute(query)
+    ]
+
+
+def load_offered_counts(connection: Connection) -> dict[int, int]:
+    """How many items of each feed have been offered to queries."""
+    return {row.feed_id: row.number for row in connection.execute(select(offered_count))}

@@ -1,0 +1,1 @@
+"""Keeps accounts, subscriptions and what each reader has read."""

@@ -1,0 +1,250 @@
+"""Accounts, sessions and tokens. Only hashes of passwords and secrets come here."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from headwater.errors import InputError, NotFound
+from headwater.store.database.dialect import fetch_rows
+from headwater.store.people import OWNER, ROLES, SCOPES, ApiToken, Session, User
+from headwater.store.schema.reader_tables import api_token, session, subscription, user
+from headwater.store.schema.storable_text import replace_unstorable
+from headwater.times import parse_time_zone
+
+LONGEST_NAME = 64
+MOST_SESSIONS = 100  # of one person; the longest unused go first
+USE_INTERVAL = 60.0  # seconds before the time of the last use is written again
+
+
+def fold_name(name: str) -> str:
+    """What tells names apart.
+
+    >>> fold_name("Ada") == fold_name("ADA")
+    True
+    """
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def validate_name(name: str) -> str:
+    """The name, if one can be called so; InputError says why not."""
+    name = name.strip()
+    if not name:
+        raise InputError("A name is needed.", "name")
+    if len(name) > LONGEST_NAME:
+        raise InputError(f"A name has {LONGEST_NAME} characters at most.", "name")
+    if not name.isprintable() or set(name) & set("/\\") or name != replace_unstorable(name):
+        raise InputError("A name has letters, digits and signs, but no slashes and nothing invisible.", "name")
+    return name
+
+
+def _read_user(row: Row[Any]) -> User:
+    return _build_user(row.id, row.name, row.role, row.created, row.password is not None, row.settings, row.time_zone)
+
+
+def list_users(connection: Connection) -> list[User]:
+    return [_read_user(row) for row in connection.execute(select(user).order_by(user.c.id))]
+
+
+def find_user(connection: Connection, ref: int | str) -> User:
+    """By id (an int) or name."""
+    which = user.c.id == ref if isinstance(ref, int) else user.c.name_key == fold_name(replace_unstorable(ref))
+    row = connection.execute(select(user).where(which)).first()
+    if row is None:
+        raise NotFound(f"There is no user “{ref}”.")
+    return _read_user(row)
+
+
+def find_owner(connection: Connection) -> User:
+    """The first of the owners: what is added without saying for whom is theirs."""
+    row = connection.execute(select(user).where(user.c.role == OWNER).order_by(user.c.id).limit(1)).first()
+    if row is None:
+        raise NotFound("There is no owner.")
+    return _read_user(row)
+
+
+def find_password_hash(connection: Connection, name: str) -> tuple[User | None, str | None]:
+    """The account of this name with the hash of its password; None, None where there is no such account."""
+    row = connection.execute(select(user).where(user.c.name_key == fold_name(replace_unstorable(name)))).first()
+    return (None, None) if row is None else (_read_user(row), row.password)
+
+
+def add_user(connection: Connection, name: str, role: str, password: str | None, now: float) -> User:
+    name = validate_name(name)
+    check_role(role)
+    _require_free_name(connection, name, None)
+    values = {"name": name, "name_key": fold_name(name), "role": role, "password": password, "created": now}
+    connection.execute(insert(user), values)
+    return find_user(connection, name)
+
+
+def claim_ownership(connection: Connection, name: str, password: str) -> User | None:
+    """Give the owner a name and the first password; None if there is one already. Ends open mode."""
+    first = find_owner(connection)
+    if first.has_password:
+        return None
+    name = validate_name(name)
+    _require_free_name(connection, name, first.id)
+    values = {"name": name, "name_key": fold_name(name), "password": password}
+    done = connection.execute(update(user).where(user.c.id == first.id, user.c.password.is_(None)).values(values))
+    return find_user(connection, first.id) if done.rowcount else None
+
+
+def change_user(connection: Connection, user_id: int, changes: Mapping[str, Any]) -> User:
+    """name, role, password (a hash; all sessions end), time_zone (nothing: the server's) or settings."""
+    now = find_user(connection, user_id)
+    values = dict(changes)
+    if "name" in values:
+        values["name"] = validate_name(values["name"])
+        values["name_key"] = fold_name(values["name"])
+        _require_free_name(connection, values["name"], user_id)
+    if "role" in values:
+        check_role(values["role"])
+        if now.is_owner and values["role"] != OWNER:
+            _require_another_owner(connection)
+    if "time_zone" in values:
+        values["time_zone"] = parse_time_zone(values["time_zone"].strip()).key if values["time_zone"] else None
+    if "settings" in values:
+        values["settings"] = orjson.dumps(values["settings"]).decode()
+    if "password" in values:
+        connection.execute(delete(session).where(session.c.user_id == user_id))
+    if values:
+        connection.execute(update(user).where(user.c.id == user_id).values(values))
+    return find_user(connection, user_id)
+
+
+def delete_user(connection: Connection, user_id: int) -> list[int]:
+    """The account and all that is only theirs; the feeds they read, of which some may now be nobody's."""
+    gone = find_user(connection, user_id)
+    if gone.is_owner:
+        _require_another_owner(connection)
+    read = list(connection.execute(select(subscription.c.feed_id).where(subscription.c.user_id == user_id)).scalars())
+    connection.execute(delete(user).where(user.c.id == user_id))
+    return read
+
+
+def check_role(role: str) -> None:
+    """InputError for what is no role."""
+    if role not in ROLES:
+        raise InputError(f"There is no role “{role}”; there are {' and '.join(ROLES)}.", "role")
+
+
+def _require_another_owner(connection: Connection) -> None:
+    if connection.execute(select(func.count()).select_from(user).where(user.c.role == OWNER)).scalar_one() < 2:
+        raise InputError("This is the only owner. Make somebody else an owner first.")
+
+
+def _require_free_name(connection: Connection, name: str, besides: int | None) -> None:
+    taken = connection.execute(select(user.c.id).where(user.c.name_key == fold_name(name))).scalar()
+    if taken is not None and taken != besides:
+        raise InputError(f"There is a user “{name}” already. Choose another name.", "name")
+
+
+# sessions
+
+
+def start_session(
+    connection: Connection, hash: bytes, user_id: int, kind: str, label: str, now: float, expires: float
+) -> None:
+    """Begin a session; those that have ended, and the oldest of very many, are forgotten."""
+    connection.execute(delete(session).where(session.c.expires <= now))
+    mine = select(session.c.hash).where(session.c.user_id == user_id).order_by(session.c.last_seen.desc())
+    old = connection.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
+    if old:
+        connection.execute(delete(session).where(session.c.hash.in_(old)))
+    values = {"hash": hash, "user_id": user_id, "kind": kind, "label": replace_unstorable(label)[:200]}
+    connection.execute(insert(session), values | {"created": now, "last_seen": now, "expires": expires})
+
+
+def find_session(connection: Connection, hash: bytes, kind: str, now: float) -> Session | None:
+    for *of, label, since, last_seen, expires in fetch_rows(
+        connection, _SESSION_QUERY, {"hash": hash, "kind": kind, "now": now}
+    ):
+        return Session(_build_user(*of), kind, label, since, last_seen, expires)
+    return None
+
+
+# Asked with every request, so by hand.
+_USER_COLUMNS = "SELECT u.id, u.name, u.role, u.created, u.password IS NOT NULL, u.settings, u.time_zone"
+_SESSION_QUERY = (
+    f'{_USER_COLUMNS}, s.label, s.created, s.last_seen, s.expires FROM session s JOIN "user" u ON u.id = s.user_id '
+    "WHERE s.hash = :hash AND s.kind = :kind AND s.expires > :now"
+)
+_TOKEN_QUERY = (
+    f'{_USER_COLUMNS}, t.id, t.label, t.scopes, t.created, t.last_used FROM api_token t JOIN "user" u ON u.id = t.user_id '
+    "WHERE t.hash = :hash"
+)
+
+
+def _build_user(
+    id: int, name: str, role: str, created: float, has_password: bool, settings: str | None, time_zone: str | None
+) -> User:
+    return User(id, name, role, created, bool(has_password), orjson.loads(settings) if settings else {}, time_zone)
+
+
+def extend_session(connection: Connection, hash: bytes, now: float, expires: float) -> None:
+    connection.execute(update(session).where(session.c.hash == hash).values(last_seen=now, expires=expires))
+
+
+def end_session(connection: Connection, hash: bytes) -> None:
+    connection.execute(delete(session).where(session.c.hash == hash))
+
+
+def end_all_sessions(connection: Connection, user_id: int, except_hash: bytes | None) -> int:
+    which = [session.c.user_id == user_id] + ([] if except_hash is None else [session.c.hash != except_hash])
+    return connection.execute(delete(session).where(*which)).rowcount
+
+
+def list_sessions(connection: Connection, user_id: int, now: float) -> list[Session]:
+    of = find_user(connection, user_id)
+    query = select(session).where(session.c.user_id == user_id, session.c.expires > now)
+    return [
+        Session(of, row.kind, row.label, row.created, row.last_seen, row.expires)
+        for row in connection.execute(query.order_by(session.c.last_seen.desc()))
+    ]
+
+
+# tokens
+
+
+def add_api_token(
+    connection: Connection, user_id: int, hash: bytes, label: str, scopes: Iterable[str], now: float
+) -> ApiToken:
+    wanted = [scope for scope in SCOPES if scope in (given := set(scopes))]
+    if unknown := given - set(SCOPES):
+        raise InputError(f"There is no scope “{min(unknown)}”; there are {', '.join(SCOPES)}.", "scopes")
+    if not wanted:
+        raise InputError(f"A token needs a scope at least: {', '.join(SCOPES)}.", "scopes")
+    label = replace_unstorable(label.strip())[:200]
+    values = {"hash": hash, "user_id": user_id, "label": label, "scopes": " ".join(wanted), "created": now}
+    id = connection.execute(insert(api_token).returning(api_token.c.id), values).scalar_one()
+    return ApiToken(id, user_id, label, tuple(wanted), now, None)
+
+
+def find_token_user(connection: Connection, hash: bytes) -> tuple[User, ApiToken] | None:
+    for *of, id, label, scopes, created, last_used in fetch_rows(connection, _TOKEN_QUERY, {"hash": hash}):
+        owner = _build_user(*of)
+        return owner, ApiToken(id, owner.id, label, tuple(scopes.split()), created, last_used)
+    return None
+
+
+def record_token_use(connection: Connection, token_id: int, now: float) -> None:
+    connection.execute(update(api_token).where(api_token.c.id == token_id).values(last_used=now))
+
+
+def list_api_tokens(connection: Connection, user_id: int) -> list[ApiToken]:
+    rows = connection.execute(select(api_token).where(api_token.c.user_id == user_id).order_by(api_token.c.id))
+    return [
+        ApiToken(row.id, row.user_id, row.label, tuple(row.scopes.split()), row.created, row.last_used) for row in rows
+    ]
+
+
+def delete_api_token(connection: Connection, user_id: int, token_id: int) -> None:
+    """NotFound also where it is somebody else's."""
+    done = connection.execute(delete(api_token).where(api_token.c.id == token_id, api_token.c.user_id == user_id))
+    if not done.rowcount:
+        raise NotFound(f"There is no token {token_id}.")

@@ -1,0 +1,73 @@
+"""Saying what people have read with fewer marks, from time to time: positions move on, and redundant marks go."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, select, text, update
+
+from headwater.store.readers.marks import SET_READ, fill_mark_times
+from headwater.store.schema.reader_tables import mark, mark_undo, subscription
+
+UNDO_SECONDS = 3600.0  # seconds
+MANY_READ = 10  # items read one by one, before the position is moved
+WORTH_MOVING = 100  # items between a position and the newest one
+REDUNDANT_AFTER = 7 * 86_400.0  # marks that say what the position says anyway are forgotten after this time
+
+
+def delete_expired_undo(connection: Connection, now: float) -> None:
+    """“Mark all as read” can be taken back until here."""
+    connection.execute(delete(mark_undo).where(mark_undo.c.at < now - UNDO_SECONDS))
+
+
+def delete_redundant_marks(connection: Connection, now: float) -> int:
+    """Marks that say what the position says are forgotten after a while; how many went."""
+    return connection.execute(_REDUNDANT, {"old": now - REDUNDANT_AFTER}).rowcount
+
+
+def compact_marks(connection: Connection, user_id: int, last: int, now: float) -> int:
+    """Say the same of what one person has read with fewer marks, and positions nearer to the newest item; how many
+    marks went.
+
+    Where somebody has read most of a feed item by item, the position moves behind it and the few unread ones get marks
+    instead. Where everything is read, the position moves to `last`, before which no item can appear any more.
+    """
+    if connection.execute(select(mark_undo.c.id).where(mark_undo.c.user_id == user_id).limit(1)).first() is not None:
+        return 0
+    read = connection.execute(_MANY_READ, {"user": user_id, "last": last, "many": MANY_READ}).all()
+    gone = sum(_move_position(connection, user_id, feed_id, number, last, now) for feed_id, number in read)
+    connection.execute(_MOVE_TO_END, {"user": user_id, "last": last, "near": last - WORTH_MOVING})
+    return gone
+
+
+def _move_position(connection: Connection, user_id: int, feed_id: int, read: int, last: int, now: float) -> int:
+    given = {"user": user_id, "feed": feed_id, "last": last}
+    unread = connection.execute(_STILL_UNREAD, given).scalars().all()
+    if len(unread) >= read:
+        return 0
+    rows = ({"user_id": user_id, "feed_id": feed_id, "item_id": id, "state": 0, "changed": now} for id in unread)
+    SET_READ.run(connection, rows)
+    fill_mark_times(connection, user_id)
+    mine = (subscription.c.user_id == user_id, subscription.c.feed_id == feed_id)
+    connection.execute(update(subscription).where(*mine).values(read_up_to=last))
+    theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.item_id <= last)
+    return connection.execute(delete(mark).where(*theirs, mark.c.state == 1, mark.c.starred.is_(None))).rowcount
+
+
+_REDUNDANT = text(
+    "DELETE FROM mark WHERE state = 1 AND starred IS NULL AND changed < :old AND item_id <= "
+    "(SELECT s.read_up_to FROM subscribed s WHERE s.user_id = mark.user_id AND s.feed_id = mark.feed_id)"
+)
+_MANY_READ = text(
+    "SELECT m.feed_id, COUNT(*) FROM subscribed s JOIN mark m ON m.user_id = s.user_id AND m.feed_id = s.feed_id "
+    "AND m.item_id > s.read_up_to AND m.item_id <= :last WHERE s.user_id = :user AND m.state = 1 "
+    "GROUP BY m.feed_id HAVING COUNT(*) > :many"
+)
+_UNREAD_AFTER = (
+    "FROM item i LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
+    "WHERE i.feed_id = {feed} AND i.id > {position} AND COALESCE(m.state, 0) = 0"
+)
+_POSITION = "(SELECT read_up_to FROM subscribed WHERE user_id = :user AND feed_id = :feed)"
+_STILL_UNREAD = text(f"SELECT i.id {_UNREAD_AFTER.format(feed=':feed', position=_POSITION)} AND i.id <= :last")
+_MOVE_TO_END = text(
+    "UPDATE subscribed SET read_up_to = :last WHERE user_id = :user AND read_up_to < :near AND NOT EXISTS "
+    f"(SELECT 1 {_UNREAD_AFTER.format(feed='subscribed.feed_id', position='subscribed.read_up_to')})"
+)

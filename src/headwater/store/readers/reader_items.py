@@ -1,0 +1,282 @@
+"""Items as one person has them: pages of streams, chosen items, unread counts, search."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, and_, bindparam, select
+
+from headwater.store.content.items import ITEM_COLUMNS, read_item_values
+from headwater.store.database.dialect import SelectByUserAndIds, chunks, fetch_rows
+from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamPage, StreamQuery, UnreadCount, UnreadCounts
+from headwater.store.queries import hits
+from headwater.store.readers.habits import ReaderHabits
+from headwater.store.readers.read_positions import find_read_line_and
+from headwater.store.readers.stream_items import WantedColumns, has_columns
+from headwater.store.readers.streams import list_stream_positions
+from headwater.store.readers.subscriptions import read_query_tags
+from headwater.store.schema.feed_tables import hit
+from headwater.store.schema.reader_tables import mark, query_subscription, subscription
+
+CHUNK = 1000
+MOST_ITEMS = 10_000  # items of a page, whatever is asked for
+_MARK_COLUMNS = (mark.c.state, mark.c.starred, subscription.c.read_up_to)
+
+
+def list_reader_items(
+    connection: Connection, user_id: int, which: Stream, part: StreamQuery, habits: ReaderHabits
+) -> StreamPage:
+    """A page of a stream, with the items."""
+    found = list_stream_positions(connection, user_id, which, part, READER_ITEM_COLUMNS, habits)
+    shown = found[: part.limit]
+    more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit and shown else None
+    items = {place[1]: read_reader_item(place[2:]) for place in shown if has_columns(place)}
+    if len(items) < len(shown):
+        rest = [place[1] for place in shown if not has_columns(place)]
+        items |= {one.id: one for one in load_reader_items(connection, user_id, rest)}
+    return StreamPage(tuple([items[place[1]] for place in shown if place[1] in items]), more)
+
+
+def load_reader_items(connection: Connection, user_id: int, ids: Sequence[int]) -> list[ReaderItem]:
+    """These items as the person has them, in the order given, whoever's they are: callers know that they may be."""
+    found, _ = _load_items(connection, user_id, ids)
+    found |= _load_hits(connection, user_id, ids)
+    return [found[id] for id in dict.fromkeys(ids) if id in found]
+
+
+def _load_items(connection: Connection, user_id: int, ids: Iterable[int]) -> tuple[dict[int, ReaderItem], list[int]]:
+    """Those of these that are items, by id; and which of them are of feeds that the person does not subscribe to."""
+    found: dict[int, ReaderItem] = {}
+    others: list[int] = []
+    for chunk in chunks((id for id in ids if id < HIT_ID_OFFSET), CHUNK):
+        for row in _ITEMS_BY_ID.run(connection, user_id, chunk):
+            found[row[0]] = read_reader_item(row)
+            if row[-1] is None:
+                others.append(row[0])
+    return found, others
+
+
+def read_reader_item(row: Sequence[Any]) -> ReaderItem:
+    """Of a row with the columns of `WANTED`."""
+    state, starred, read_up_to = row[-3:]
+    item = read_item_values(row)
+    read = row[0] <= (read_up_to or 0) if state is None else state == 1
+    return ReaderItem(item, read, starred is not None, None, None, item.first_seen)
+
+
+def _load_hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict[int, ReaderItem]:
+    """Those of these that are places in query feeds."""
+    found: dict[int, ReaderItem] = {}
+    for chunk in chunks((id - HIT_ID_OFFSET for id in ids if id >= HIT_ID_OFFSET), CHUNK):
+        states = {row.id: row for row in connection.execute(_HIT_STATES, {"user": user_id, "ids": chunk})}
+        for one in hits.find_hits(connection, chunk):
+            state = states.get(one.id)
+            starred = state is not None and state.starred is not None
+            found[HIT_ID_OFFSET + one.id] = ReaderItem(
+                one.item, _is_hit_read(state), starred, one.query_id, one.id, one.arrived
+            )
+    return found
+
+
+_ITEM_ROW = f"{', '.join(f'i.{name}' for name in ITEM_COLUMNS)}, m.state, m.starred, s.read_up_to"
+READER_ITEM_COLUMNS = WantedColumns(_ITEM_ROW)
+_ITEMS_BY_ID = SelectByUserAndIds(
+    f"SELECT {_ITEM_ROW} FROM item i LEFT JOIN subscribed s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
+    "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id WHERE i.id IN {ids}"
+)
+_HIT_STATES = (
+    select(hit.c.id, hit.c.item_id, *_MARK_COLUMNS, query_subscription.c.read_up_to.label("query_read_up_to"))
+    .select_from(
+        hit.outerjoin(
+            query_subscription,
+            and_(query_subscription.c.user_id == bindparam("user"), query_subscription.c.query_id == hit.c.query_id),
+        )
+        .outerjoin(
+            subscription, and_(subscription.c.user_id == bindparam("user"), subscription.c.feed_id == hit.c.feed_id)
+        )
+        .outerjoin(
+            mark,
+            and_(
+                mark.c.user_id == bindparam("user"),
+                mark.c.feed_id == hit.c.feed_id,
+                mark.c.item_id == hit.c.item_id,
+            ),
+        )
+    )
+    .where(hit.c.id.in_(bindparam("ids", expanding=True)))
+)
+
+
+def _is_hit_read(row: Any) -> bool:
+    if row is None:
+        return False
+    if row.state is not None:
+        return bool(row.state == 1)
+    return bool(row.id <= (row.query_read_up_to or 0) or row.item_id <= (row.read_up_to or 0))
+
+
+def find_reader_items(connection: Connection, user_id: int, ids: Iterable[int]) -> list[ReaderItem]:
+    """Those of these items that the person may see: of feeds and query feeds subscribed, or starred."""
+    every = list(dict.fromkeys(ids))
+    found, others = _load_items(connection, user_id, (id for id in every if id >= 0))
+    for id in set(others) - _find_otherwise_visible(connection, user_id, others):
+        del found[id]
+    places = [id for id in every if id >= HIT_ID_OFFSET]
+    if places:
+        found |= _load_hits(connection, user_id, find_visible(connection, user_id, places))
+    return [found[id] for id in every if id in found]
+
+
+def find_visible(connection: Connection, user_id: int, ids: Collection[int]) -> dict[int, tuple[int, int]]:
+    """Of these ids, those that the person may see: to which feed and item each belongs."""
+    found: dict[int, tuple[int, int]] = {}
+    others: list[int] = []
+    for chunk in chunks((id for id in ids if 0 <= id < HIT_ID_OFFSET), CHUNK):
+        for id, feed_id, mine in _FEEDS_OF_ITEMS.run(connection, user_id, chunk):
+            found[id] = (feed_id, id)
+            if mine is None:
+                others.append(id)
+    for id in set(others) - _find_otherwise_visible(connection, user_id, others):
+        del found[id]
+    for chunk in chunks((id - HIT_ID_OFFSET for id in ids if id >= HIT_ID_OFFSET), CHUNK):
+        for id, feed_id, item_id in connection.execute(_MY_HITS, {"user": user_id, "ids": chunk}):
+            found[HIT_ID_OFFSET + id] = (feed_id, item_id)
+    return found
+
+
+def _find_otherwise_visible(connection: Connection, user_id: int, others: Iterable[int]) -> set[int]:
+    """Of items of feeds that the person does not subscribe to, those shown by a query feed, or starred."""
+    seen: set[int] = set()
+    for chunk in chunks(others, CHUNK):
+        seen.update(connection.execute(_THROUGH_QUERIES, {"user": user_id, "ids": chunk}).scalars())
+        seen.update(connection.execute(_STARRED, {"user": user_id, "ids": chunk}).scalars())
+    return seen
+
+
+_FEEDS_OF_ITEMS = SelectByUserAndIds(
+    "SELECT i.id, i.feed_id, s.feed_id FROM item i LEFT JOIN subscribed s ON s.user_id = {user} "
+    "AND s.feed_id = i.feed_id WHERE i.id IN {ids}"
+)
+_MY_QUERIES = select(query_subscription.c.query_id).where(query_subscription.c.user_id == bindparam("user"))
+_THROUGH_QUERIES = select(hit.c.item_id).where(
+    hit.c.item_id.in_(bindparam("ids", expanding=True)), hit.c.query_id.in_(_MY_QUERIES), hit.c.current
+)
+_STARRED = select(mark.c.item_id).where(
+    mark.c.user_id == bindparam("user"),
+    mark.c.item_id.in_(bindparam("ids", expanding=True)),
+    mark.c.starred.is_not(None),
+)
+_MY_HITS = select(hit.c.id, hit.c.feed_id, hit.c.item_id).where(
+    hit.c.id.in_(bindparam("ids", expanding=True)), hit.c.query_id.in_(_MY_QUERIES), hit.c.current
+)
+
+
+# counts
+
+# Per feed: items behind the position, less those marked read there, and those marked unread before it.
+_AFTER_POSITION = (
+    "SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM subscribed s CROSS JOIN item i "
+    "WHERE s.user_id = :user AND s.read_up_to < :line AND i.feed_id = s.feed_id AND i.id > s.read_up_to "
+    "GROUP BY s.feed_id"
+)
+_AFTER_LINE = {
+    dialect: (
+        f"SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM item i {by_id} CROSS JOIN subscribed s "
+        "WHERE i.id > :line AND s.user_id = :user AND s.feed_id = i.feed_id AND s.read_up_to >= :line "
+        "AND i.id > s.read_up_to GROUP BY s.feed_id"
+    )
+    for dialect, by_id in (("sqlite", "NOT INDEXED"), ("postgresql", ""))
+}
+_READ_AFTER_POSITION = (
+    "SELECT s.feed_id, -COUNT(*), CAST(NULL AS double precision) FROM subscribed s CROSS JOIN mark m "
+    "WHERE s.user_id = :user AND m.user_id = :user AND m.feed_id = s.feed_id AND m.item_id > s.read_up_to "
+    "AND m.state = 1 GROUP BY s.feed_id"
+)
+_KEPT_UNREAD = (
+    "SELECT m.feed_id, COUNT(*), MAX(m.arrived) FROM mark m CROSS JOIN subscribed s "
+    "WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
+    "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
+)
+# Those marked read first: where all behind a position has been read, the newest is one of those marked unread.
+_MARKED_ITEMS = f"{_READ_AFTER_POSITION} UNION ALL {_KEPT_UNREAD}"
+_NO_UNREAD = UnreadCount(0, 0.0)
+_STARRED_COUNT = "SELECT COUNT(*) FROM mark WHERE user_id = :user AND starred IS NOT NULL"
+_UNREAD_HITS = (
+    "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
+    "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
+    "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
+    "WHERE q.user_id = :user AND h.query_id = q.query_id AND h.id > q.read_up_to AND h.current "
+    "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0))) GROUP BY h.query_id"
+)
+_HITS_KEPT_UNREAD = (
+    "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM mark m CROSS JOIN hit h CROSS JOIN query_subscription q "
+    "WHERE m.user_id = :user AND m.state = 0 AND h.item_id = m.item_id AND h.current "
+    "AND q.user_id = :user AND q.query_id = h.query_id AND h.id <= q.read_up_to GROUP BY h.query_id"
+)
+
+
+def count_unread(connection: Connection, user_id: int) -> UnreadCounts:
+    """Unread items of everything that a person reads."""
+    user = {"user": user_id}
+    feeds, stars = _count_by_feed(connection, user_id)
+    tags = fetch_rows(connection, _TAGS[connection.dialect.name] if feeds else _TAGS_OF_QUERIES, user)
+    queries: dict[int, UnreadCount] = {}
+    for statement in (_UNREAD_HITS, _HITS_KEPT_UNREAD) if any(query is not None for _, _, query in tags) else ():
+        for id, number, last in fetch_rows(connection, statement, user):
+            before = queries.get(id, UnreadCount(0, 0.0))
+            queries[id] = UnreadCount(before.count + number, max(before.newest, last))
+    return UnreadCounts(
+        feeds,
+        queries,
+        _count_by_tag(feeds, queries, tags),
+        sum(one.count for one in feeds.values()),
+        stars,
+    )
+
+
+def _count_by_feed(connection: Connection, user_id: int) -> tuple[dict[int, UnreadCount], int]:
+    """And how many are starred."""
+    stars, _, line = find_read_line_and(connection, user_id, f"({_STARRED_COUNT})", {})
+    given = {"user": user_id, "line": line.at}
+    behind = fetch_rows(connection, _AFTER_POSITION, given) if line.far else []
+    if line.beyond:
+        behind = [*behind, *fetch_rows(connection, _AFTER_LINE[connection.dialect.name], given)]
+    feeds = {id: UnreadCount(number, newest) for id, number, newest in behind}
+    for id, number, newest in fetch_rows(connection, _MARKED_ITEMS if behind else _KEPT_UNREAD, given):
+        before = feeds.get(id, _NO_UNREAD)
+        left = before.count + number
+        if left > 0:
+            feeds[id] = UnreadCount(left, before.newest if newest is None else max(newest, before.newest))
+        else:  # below nought what arrived, and was read, between the two questions
+            feeds.pop(id, None)
+    return feeds, stars
+
+
+def _count_by_tag(
+    feeds: dict[int, UnreadCount], queries: dict[int, UnreadCount], tags: Iterable[Any]
+) -> dict[str, UnreadCount]:
+    """`tags` are rows: a tag and its feeds, or the tags of a query feed."""
+    found: dict[str, list[UnreadCount]] = {}
+    for said, ids, query in tags:
+        if query is None:
+            some = [one for id in orjson.loads(ids) if (one := feeds.get(id)) is not None]
+            if some:
+                found.setdefault(said, []).extend(some)
+        elif query in queries:
+            for tag in read_query_tags(said):
+                found.setdefault(tag, []).append(queries[query])
+    return {
+        tag: UnreadCount(sum([one.count for one in each]), max([one.newest for one in each]))
+        for tag, each in found.items()
+    }
+
+
+# The feeds of a tag as one value: of 100,000 rows, making them takes longest.
+_TAGS_OF_QUERIES = "SELECT tags, CAST(NULL AS text), query_id FROM query_subscription WHERE user_id = :user"
+_TAGS = {
+    dialect: f"SELECT tag, {feeds}, CAST(NULL AS bigint) FROM subscribed_tag WHERE user_id = :user GROUP BY tag "
+    f"UNION ALL {_TAGS_OF_QUERIES}"
+    for dialect, feeds in (("sqlite", "json_group_array(feed_id)"), ("postgresql", "CAST(json_agg(feed_id) AS text)"))
+}

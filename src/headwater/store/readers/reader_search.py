@@ -1,0 +1,67 @@
+"""Full-text search over what one person reads, with the items as that person has them, in one question."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import Connection
+
+from headwater.store.content import search
+from headwater.store.content.search_terms import SearchTerm, to_fts5_query, to_tsquery
+from headwater.store.database.dialect import fetch_rows
+from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream
+from headwater.store.readers import reader_items
+from headwater.store.readers.stream_items import WantedColumns, join_columns
+from headwater.store.values import SearchPage
+
+
+def search_reader_items(
+    connection: Connection, user_id: int, said: str, which: Stream, limit: int, before_id: int | None
+) -> tuple[SearchPage, list[ReaderItem]]:
+    """Full text over what a person reads; items as the person has them."""
+    terms = search.require_search_terms(said)
+    if not terms:
+        return SearchPage(()), []
+    before = HIT_ID_OFFSET if before_id is None else before_id
+    rows, waiting = _search_rows(connection, terms, limit + 1, user_id, which.feed, which.tag, before)
+    found = [reader_items.read_reader_item(row) for row in rows[:limit]]
+    return SearchPage(tuple(one.item for one in found), len(rows) > limit, waiting), found
+
+
+# The index gives its rows in the order of ids, so that only as many are looked at as are shown.
+_SEARCH_SOURCES = {
+    "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscribed s "
+    "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before",
+    "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id CROSS JOIN subscribed s "
+    "WHERE f.words @@ CAST(CAST(:match AS text) AS tsquery) AND f.item_id < :before",
+}
+
+
+def _search_rows(
+    connection: Connection,
+    terms: list[SearchTerm],
+    limit: int,
+    user_id: int,
+    feed_id: int | None,
+    tag: str | None,
+    before: int,
+) -> tuple[list[Any], int]:
+    """Rows of `reading.WANTED`, the latest arrival first; and how many items the index does not have yet."""
+    dialect = connection.dialect.name
+    match = to_fts5_query(terms) if dialect == "sqlite" else to_tsquery(terms)
+    values: dict[str, Any] = {"match": match, "before": before, "user": user_id, "limit": limit}
+    only = ""
+    if feed_id is not None:
+        only, values["feed"] = " AND s.feed_id = :feed", feed_id
+    if tag is not None:
+        only += " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
+        values["tag"] = tag
+    order = "f.rowid" if dialect == "sqlite" else "f.item_id"
+    found = (
+        f"SELECT 0 AS k, i.id AS id {_SEARCH_SOURCES[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
+    )
+    found = f"{found} ORDER BY {order} DESC LIMIT :limit"
+    with_waiting = WantedColumns(f"({search.COUNT_QUEUED}), {reader_items.READER_ITEM_COLUMNS.columns}")
+    answer = sorted(fetch_rows(connection, join_columns(with_waiting, found), values), key=itemgetter(1), reverse=True)
+    return [row[3:] for row in answer], answer[0][2] if answer else search.count_queued(connection)

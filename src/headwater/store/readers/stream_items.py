@@ -1,0 +1,260 @@
+"""Which items of feeds stand in a person's stream, and in which order; with what is wanted of them, where they are
+looked at.
+
+The way depends on where the wanted ones are. Mostly they are among the newest: `_walk` looks at those few, and farther
+where enough of the first were wanted. Where it finds too few, unread items are gathered behind each feed's position,
+and others taken from the top of each feed. Somebody who has read nearly everything has positions near the newest item
+(`positions`): what is unread there is gathered at once. SQL by hand, because a planner that has no statistics must not
+be left a choice: in SQLite CROSS JOIN means that the left side comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from headwater.store.database.dialect import chunks, fetch_rows
+from headwater.store.people import HIT_ID_OFFSET, Stream, StreamQuery
+from headwater.store.readers import read_positions
+from headwater.store.readers.habits import ReaderHabits
+from headwater.store.readers.read_positions import (
+    ALL_BY_FEED,
+    HAS_FAR_POSITION,
+    ReadLine,
+    find_read_line,
+    find_read_line_and,
+)
+from headwater.store.readers.stream_order import StreamOrder, state_condition
+from headwater.store.readers.stream_sources import list_stream_feed_ids
+
+StreamPosition = Any  # a row: the time that orders, the id, and, where they were asked along, the columns wanted
+
+FEW_FEEDS = 20  # feeds that are looked at one by one
+FEEDS_PER_STATEMENT = 100  # feeds in one statement; SQLite joins 500 at most
+# Else SQLite would walk all marks of the person.
+_MARK_INDEX = {"sqlite": "INDEXED BY mark_{}", "postgresql": ""}
+_BY_ID = {"sqlite": "NOT INDEXED", "postgresql": ""}
+# 0 unread, 1 read: the mark, else the position
+_STATE = "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
+_MARK = "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id"
+_TAGGED = " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
+
+
+class WantedColumns(NamedTuple):
+    """What is asked along with the places: columns of the item (i), its subscription (s) and mark (m), and of what is
+    joined to them."""
+
+    columns: str
+    joins: str = ""
+
+
+def join_columns(wanted: WantedColumns, sql: str) -> str:
+    """Places (k, id) that were found without looking at the items, with the columns wanted: in no order, since sorting
+    rows with whole texts in them costs as much as finding them."""
+    return (
+        f"SELECT u.k, u.id, {wanted.columns} FROM ({sql}) u CROSS JOIN item i "
+        f"LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = i.feed_id {_MARK} {wanted.joins} "
+        "WHERE i.id = u.id"
+    )
+
+
+def has_columns(place: StreamPosition) -> bool:
+    return len(place) > 2
+
+
+class _TimeBound(NamedTuple):
+    """What asks for the time of the item up to which is looked, with its values."""
+
+    sql: str
+    values: dict[str, Any]
+
+
+class StreamSelection:
+    """One question for a part of the items of a person's feeds."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        user_id: int,
+        which: Stream,
+        part: StreamQuery,
+        wanted: WantedColumns | None = None,
+    ) -> None:
+        self._connection = connection
+        self._dialect = connection.dialect.name
+        self._user = user_id
+        self._which = which
+        self._part = part
+        self._wanted = wanted
+        self._key = "i.first_seen" if part.by_arrival else "i.published"
+        self._order = StreamOrder(part, self._key, "i.id", "i.first_seen")
+        self._values = self._order.values | {"user": user_id}
+        self._only = ""
+        if which.feed is not None:
+            self._only, self._values["feed"] = " AND s.feed_id = :feed", which.feed
+        elif which.tag is not None:
+            self._only, self._values["tag"] = _TAGGED, which.tag
+
+    def list_positions(self, habits: ReaderHabits) -> list[StreamPosition]:
+        """In order; one more than the limit, where there are more."""
+        if self._part.starred:
+            return self._run_with_columns(self._select_starred())
+        feeds = self._list_feed_ids() if self._which != Stream() else None
+        line: ReadLine | None = ALL_BY_FEED
+        if feeds is None or len(feeds) > FEW_FEEDS:
+            found, line = self._look_among_newest(habits)
+            if found is not None:
+                return found
+        if self._part.unread:
+            line = line or find_read_line(self._connection, self._user)
+            return self._run_with_columns(self._select_unread(line), line=line.at)
+        return self._list_newest_by_feed(self._list_feed_ids() if feeds is None else feeds)
+
+    def _list_feed_ids(self) -> list[int]:
+        return list_stream_feed_ids(self._connection, self._user, self._which)
+
+    def _run(self, sql: str, **more: Any) -> list[StreamPosition]:
+        return list(fetch_rows(self._connection, sql, self._values | more))
+
+    def _run_with_columns(self, sql: str, **more: Any) -> list[StreamPosition]:
+        if self._wanted is None:
+            return self._run(sql, **more)
+        found = self._run(join_columns(self._wanted, sql), **more)
+        return sorted(found, key=itemgetter(0, 1), reverse=not self._part.oldest_first)
+
+    def _look_among_newest(self, habits: ReaderHabits) -> tuple[list[StreamPosition] | None, ReadLine | None]:
+        """None where wanted ones are too rare among them, or are elsewhere; then also where unread ones are."""
+        line: ReadLine | None = None
+        limit = self._part.limit
+        if self._part.unread and habits.find_habit(self._user).near:
+            _, far, line = find_read_line_and(self._connection, self._user, "NULL", {})
+            if not far:
+                return None, line
+            habits.learn_habit(self._user, near=False)
+        for step in habits.list_steps(self._user, self._dialect):
+            looked_at = step.reach(limit)
+            bound = self._find_time_bound(looked_at)
+            found = self._walk_items(bound)
+            if len(found) > limit:
+                habits.record_enough(self._user, step)
+                return found, None
+            if self._part.unread:
+                # Nothing at all: mostly because no position is far back, which is quickly asked by itself.
+                _, far, line = (
+                    find_read_line_and(self._connection, self._user, "NULL", {}) if not found else (None, True, None)
+                )
+                if not far:
+                    habits.learn_habit(self._user, near=True)
+                    return None, line
+                edge, far, line = find_read_line_and(self._connection, self._user, f"({bound.sql})", bound.values)
+                if not far:
+                    return None, line
+            else:
+                edge = fetch_rows(self._connection, f"SELECT ({bound.sql})", bound.values)[0][0]
+            if edge is None:
+                return found, None
+            if len(found) * habits.farthest.reach(limit) < limit * looked_at:
+                break  # farther would not be far enough
+        return None, line
+
+    def _find_time_bound(self, near: int) -> _TimeBound:
+        """Up to the item that is `near` items from where the part begins; no time if there are not so many. SQLite
+        counts in ids where they are nearly in that order: it would go along the index otherwise."""
+        if self._dialect == "sqlite" and self._part.by_arrival:
+            before = self._part.before
+            edge = before[1] if before is not None and before[1] < HIT_ID_OFFSET else 0
+            if self._part.oldest_first:
+                return _TimeBound(_UP, {"edge": edge + near})
+            return _TimeBound(_DOWN, {"edge": edge - near}) if edge else _TimeBound(_DOWN_FROM_TOP, {"edge": near})
+        order = self._order
+        given = {name: order.values[name] for name in ("at", "last") if order.after} | {"near": near}
+        return _TimeBound(f"SELECT {self._key} FROM item i{order.where_after} {order.by} LIMIT 1 OFFSET :near", given)
+
+    def _walk_items(self, bound: _TimeBound) -> list[StreamPosition]:
+        """Among the next items of everybody, in order, as far as needed.
+
+        Nothing of what is unread where no position is far back: that is found otherwise. SQLite goes along the index up
+        to a time and stops when there are enough; PostgreSQL, which would rather read the whole table than go up to a
+        time that it does not know, is told how many to take: in the text of the statement, because of limits that are
+        values it makes a plan anew for every question, which takes longer than the answer.
+        """
+        key, order, part, wanted = self._key, self._order, self._part, self._wanted
+        join = _MARK if part.unread is not None or wanted is not None else ""
+        columns, joins = (f", {wanted.columns}", wanted.joins) if wanted is not None else ("", "")
+        far = f" AND {HAS_FAR_POSITION}" if part.unread else ""
+        items, bounded, most = "item i", "", ":wanted"
+        if self._dialect == "sqlite":
+            sign, endless = ("<=", "1e300") if part.oldest_first else (">=", "-1e300")
+            bounded = f" AND {key} {sign} COALESCE(({bound.sql}), {endless})"
+        else:
+            items = f"(SELECT * FROM item i{order.where_after} {order.by} LIMIT {bound.values['near']}) i"
+            most = str(part.limit + 1)
+        return self._run(
+            f"SELECT {key} AS k, i.id AS id{columns} FROM {items} CROSS JOIN subscribed s {join} {joins} "
+            f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{far}{self._only}{state_condition(part, _STATE)}"
+            f"{order.conditions} {order.by} LIMIT {most}",
+            **bound.values,
+            reach=read_positions.NEAR_ITEMS,
+        )
+
+    def _select_starred(self) -> str:
+        """Also of feeds that are no longer subscribed, where all that is starred is asked for."""
+        join = "LEFT JOIN" if self._which == Stream() else "JOIN"
+        state = state_condition(self._part, _STATE)
+        return (
+            f"SELECT {self._key} AS k, i.id AS id FROM mark m JOIN item i ON i.id = m.item_id "
+            f"{join} subscribed s ON s.user_id = :user AND s.feed_id = m.feed_id "
+            f"WHERE m.user_id = :user AND m.starred IS NOT NULL{self._only}{state}{self._order.conditions} "
+            f"{self._order.by} LIMIT :wanted"
+        )
+
+    def _select_unread(self, line: ReadLine) -> str:
+        """Everything unread: behind the positions without what is marked read, and what is marked unread before
+        them."""
+        parts = []
+        unread = f"s.user_id = :user AND (m.state IS NULL OR m.state = 0){self._only}{self._order.conditions}"
+        if line.far:
+            parts.append(
+                f"SELECT {self._key} AS k, i.id AS id FROM subscribed s CROSS JOIN item i {_MARK} "
+                f"WHERE {unread} AND i.feed_id = s.feed_id AND i.id > s.read_up_to AND s.read_up_to < :line"
+            )
+        if line.beyond:
+            parts.append(
+                f"SELECT {self._key} AS k, i.id AS id FROM item i {_BY_ID[self._dialect]} "
+                f"CROSS JOIN subscribed s {_MARK} WHERE i.id > :line AND {unread} AND s.feed_id = i.feed_id "
+                "AND i.id > s.read_up_to AND s.read_up_to >= :line"
+            )
+        # Marks know both times themselves, in an index each.
+        name = "arrived" if self._part.by_arrival else "published"
+        kept = StreamOrder(self._part, f"m.{name}", "m.item_id", "m.arrived")
+        parts.append(
+            f"SELECT * FROM (SELECT m.{name} AS k, m.item_id AS id FROM mark m {_MARK_INDEX[self._dialect].format(name)} "
+            "CROSS JOIN subscribed s WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user "
+            f"AND s.feed_id = m.feed_id{self._only} AND m.item_id <= s.read_up_to{kept.conditions} {kept.by} "
+            "LIMIT :wanted) t"
+        )
+        return f"SELECT k, id FROM ({' UNION ALL '.join(parts)}) u {self._order.outer} LIMIT :wanted"
+
+    def _list_newest_by_feed(self, feeds: Iterable[int]) -> list[StreamPosition]:
+        """The first of each feed, then of all."""
+        key, order, part = self._key, self._order, self._part
+        join = "" if part.unread is None else _MARK
+        found: list[StreamPosition] = []
+        for some in chunks(sorted(feeds), FEEDS_PER_STATEMENT):
+            each = (
+                f"SELECT * FROM (SELECT {key} AS k, i.id AS id FROM item i CROSS JOIN subscribed s {join} "
+                f"WHERE i.feed_id = :f{n} AND s.user_id = :user AND s.feed_id = :f{n}{state_condition(part, _STATE)}"
+                f"{order.conditions} {order.by} LIMIT :wanted) t{n}"
+                for n in range(len(some))
+            )
+            feeds_given = {f"f{n}": id for n, id in enumerate(some)}
+            found += self._run(f"{' UNION ALL '.join(each)} {order.outer} LIMIT :wanted", **feeds_given)
+        return sorted(found, reverse=not part.oldest_first)[: part.limit + 1]
+
+
+_UP = "SELECT first_seen FROM item WHERE id >= :edge ORDER BY id LIMIT 1"
+_DOWN = "SELECT first_seen FROM item WHERE id <= :edge ORDER BY id DESC LIMIT 1"
+_DOWN_FROM_TOP = "SELECT first_seen FROM item WHERE id <= (SELECT MAX(id) FROM item) - :edge ORDER BY id DESC LIMIT 1"

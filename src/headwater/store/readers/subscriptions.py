@@ -1,0 +1,396 @@
+"""Who subscribes to what. A feed is fetched once for all its subscribers; what nobody wants is left alone.
+
+The owner's tags are the server's: they are what queries and published lists go by, and both change together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, text, update
+
+from headwater.errors import InputError, NotFound
+from headwater.formats.values.links import normalise_url
+from headwater.store.database.dialect import (
+    SelectByUser,
+    SelectByUserAndIds,
+    chunks,
+    fetch_rows,
+    from_json,
+    insert_or_ignore,
+    to_json,
+)
+from headwater.store.people import HIT_ID_OFFSET, QUERY_FEEDS_TAG, Subscription
+from headwater.store.queries import query_feeds
+from headwater.store.readers.accounts import find_owner
+from headwater.store.saved_state import PUBLISHED, bump_revision
+from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, hit, implicit_feed, item, query_feed
+from headwater.store.schema.reader_tables import mark, query_subscription, subscription, subscription_tag, user
+from headwater.store.schema.storable_text import replace_unstorable
+
+CHUNK = 1000
+LEAST_UNREAD = 10  # of what a feed had before somebody subscribed, this many (or its window) are unread
+LONGEST_TAG = 200
+
+
+def validate_tag(tag: str) -> str:
+    """The tag, if there can be one; InputError says why not."""
+    tag = tag.strip()
+    if not tag or len(tag) > LONGEST_TAG or not tag.isprintable():
+        raise InputError(f"A tag has 1 to {LONGEST_TAG} visible characters.")
+    return tag
+
+
+def subscribe_to_feeds(
+    connection: Connection,
+    user_id: int,
+    feeds: Iterable[tuple[int, Collection[str]]],
+    created: Collection[int],
+    now: float,
+) -> None:
+    """These feeds with these tags, beside those they may have; `created` are new here and have no items yet."""
+    wanted = {id: set(tags) for id, tags in feeds}
+    there: set[int] = set()
+    for chunk in chunks(wanted, CHUNK):
+        mine = (subscription.c.user_id == user_id, subscription.c.feed_id.in_(chunk))
+        there.update(connection.execute(select(subscription.c.feed_id).where(*mine)).scalars())
+    rows = [
+        {
+            "user_id": user_id,
+            "feed_id": id,
+            "added": now,
+            "read_up_to": 0 if id in created else _find_read_position(connection, id),
+        }
+        for id in wanted
+        if id not in there
+    ]
+    dialect = connection.dialect.name
+    if rows:
+        connection.execute(insert_or_ignore(dialect, subscription), rows)
+    tagged = [{"user_id": user_id, "feed_id": id, "tag": tag} for id, tags in wanted.items() for tag in sorted(tags)]
+    if tagged:
+        connection.execute(insert_or_ignore(dialect, subscription_tag), tagged)
+
+
+def _find_read_position(connection: Connection, feed_id: int) -> int:
+    """The last item that the feed's document does not show any more: a new subscriber need not read ten years."""
+    window = connection.execute(select(feed_state.c.window).where(feed_state.c.feed_id == feed_id)).scalar() or 0
+    older = select(item.c.id).where(item.c.feed_id == feed_id).order_by(item.c.id.desc())
+    return connection.execute(older.offset(max(window, LEAST_UNREAD)).limit(1)).scalar() or 0
+
+
+def subscribe_to_feed(connection: Connection, user_id: int, feed_id: int, tags: Collection[str], now: float) -> None:
+    """To a feed that is here already; NotFound if it is not. One that was left alone is refreshed again."""
+    if connection.execute(select(feed.c.id).where(feed.c.id == feed_id)).first() is None:
+        raise NotFound(f"There is no feed {feed_id}.")
+    subscribe_to_feeds(connection, user_id, [(feed_id, [validate_tag(tag) for tag in tags])], (), now)
+    if connection.execute(delete(implicit_feed).where(implicit_feed.c.feed_id == feed_id)).rowcount:
+        connection.execute(update(feed).where(feed.c.id == feed_id).values(weight=1.0, paused=False))
+        bump_revision(connection)
+
+
+def subscribe_to_query_feeds(connection: Connection, user_id: int, query_ids: Iterable[int], now: float) -> None:
+    rows = [{"user_id": user_id, "query_id": id, "added": now, "read_up_to": 0} for id in query_ids]
+    if rows:
+        connection.execute(insert_or_ignore(connection.dialect.name, query_subscription), rows)
+
+
+def unsubscribe_from_feed(connection: Connection, user_id: int, feed_id: int) -> None:
+    """What is starred stays starred."""
+    for table in (subscription, subscription_tag):
+        connection.execute(delete(table).where(table.c.user_id == user_id, table.c.feed_id == feed_id))
+    theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id)
+    connection.execute(delete(mark).where(*theirs, mark.c.starred.is_(None)))
+    bump_revision(connection, PUBLISHED)
+    release_unwanted_feeds(connection, [feed_id])
+
+
+def unsubscribe_from_query_feed(connection: Connection, user_id: int, query_id: int) -> None:
+    """The query feed itself stays: it is dropped by DROP FEED."""
+    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+    if not connection.execute(delete(query_subscription).where(*mine)).rowcount:
+        raise NotFound(f"There is no subscription to query feed {query_id}.")
+
+
+def release_unwanted_feeds(connection: Connection, feed_ids: Collection[int]) -> None:
+    """Feeds that nobody subscribes to are no longer refreshed unless queries name them; their past stays."""
+    idle: list[Any] = []
+    for chunk in chunks(sorted(feed_ids), CHUNK):
+        wanted = select(subscription.c.feed_id).where(subscription.c.feed_id.in_(chunk))
+        query = select(feed.c.id, feed.c.name).where(feed.c.id.in_(chunk), feed.c.id.not_in(wanted))
+        idle += connection.execute(query).all()
+    alone = [row.id for row in idle if row.name is None or not query_feeds.find_dependents(connection, [row.name])]
+    if alone:
+        rows = [{"feed_id": id} for id in alone]
+        connection.execute(insert_or_ignore(connection.dialect.name, implicit_feed), rows)
+        for chunk in chunks(alone, CHUNK):
+            connection.execute(update(feed).where(feed.c.id.in_(chunk)).values(weight=0.0))
+        query_feeds.pause_unreferenced_feeds(connection)
+        bump_revision(connection)
+
+
+def count_feeds_brought(
+    connection: Connection, user_id: int, addresses: Collection[str], *, alone: bool = False
+) -> tuple[int, int]:
+    """Of these addresses, how many are no feed here yet; and how many feeds only this person reads.
+
+    With `alone` nobody else is told the same about this person until the end of the caller's writing transaction.
+    """
+    if alone:
+        connection.execute(select(user.c.id).where(user.c.id == user_id).with_for_update())
+    keys = {normalise_url(address) for address in addresses}
+    here = 0
+    for chunk in chunks(keys, CHUNK):
+        here += connection.execute(select(func.count()).select_from(feed).where(feed.c.url_key.in_(chunk))).scalar_one()
+    theirs: int = connection.execute(_COUNT_SOLE_READER, {"user": user_id}).scalar_one()
+    return len(keys) - here, theirs
+
+
+_COUNT_SOLE_READER = text(
+    "SELECT COUNT(*) FROM subscribed s WHERE s.user_id = :user "
+    "AND NOT EXISTS (SELECT 1 FROM subscribed o WHERE o.feed_id = s.feed_id AND o.user_id <> :user)"
+)
+
+
+def require_subscription(connection: Connection, user_id: int, feed_id: int) -> None:
+    """NotFound, in the words for what is not there at all: nobody learns what others read."""
+    mine = (subscription.c.user_id == user_id, subscription.c.feed_id == feed_id)
+    if connection.execute(select(subscription.c.feed_id).where(*mine)).first() is None:
+        raise NotFound(f"There is no subscription to feed {feed_id}.")
+
+
+def require_query_subscription(connection: Connection, user_id: int, query_id: int) -> None:
+    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+    if connection.execute(select(query_subscription.c.query_id).where(*mine)).first() is None:
+        raise NotFound(f"There is no subscription to query feed {query_id}.")
+
+
+def change_subscription_title(
+    connection: Connection, user_id: int, feed_id: int | None, query_id: int | None, title: str | None
+) -> None:
+    """A title of one's own; None or nothing shows the feed's again."""
+    title = replace_unstorable(title or "").strip()[:LONGEST_TAG] or None
+    if feed_id is not None:
+        require_subscription(connection, user_id, feed_id)
+        mine: tuple[ColumnElement[bool], ...] = (
+            subscription.c.user_id == user_id,
+            subscription.c.feed_id == feed_id,
+        )
+        connection.execute(update(subscription).where(*mine).values(title=title))
+    elif query_id is not None:
+        require_query_subscription(connection, user_id, query_id)
+        mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+        connection.execute(update(query_subscription).where(*mine).values(title=title))
+
+
+def change_tags(
+    connection: Connection, user_id: int, feed_id: int, add: Collection[str], remove: Collection[str]
+) -> None:
+    """Some tags more, some less, of a feed."""
+    require_subscription(connection, user_id, feed_id)
+    added, dialect = [validate_tag(tag) for tag in add], connection.dialect.name
+    mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.feed_id == feed_id)
+    if remove:
+        connection.execute(delete(subscription_tag).where(*mine, subscription_tag.c.tag.in_(list(remove))))
+    if added:
+        rows = [{"user_id": user_id, "feed_id": feed_id, "tag": tag} for tag in added]
+        connection.execute(insert_or_ignore(dialect, subscription_tag), rows)
+    if find_owner(connection).id == user_id:
+        if remove:
+            connection.execute(delete(feed_tag).where(feed_tag.c.feed_id == feed_id, feed_tag.c.tag.in_(list(remove))))
+        if added:
+            connection.execute(insert_or_ignore(dialect, feed_tag), [{"feed_id": feed_id, "tag": tag} for tag in added])
+        bump_revision(connection)
+
+
+def change_query_tags(
+    connection: Connection, user_id: int, query_id: int, add: Collection[str], remove: Collection[str]
+) -> None:
+    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+    row = connection.execute(select(query_subscription.c.tags).where(*mine)).first()
+    if row is None:
+        raise NotFound(f"There is no subscription to query feed {query_id}.")
+    tags = [tag for tag in read_query_tags(row.tags) if tag not in remove]
+    tags += [tag for tag in map(validate_tag, add) if tag not in tags]
+    connection.execute(update(query_subscription).where(*mine).values(tags=to_json(tags) or "[]"))
+
+
+def read_query_tags(stored: str | None) -> tuple[str, ...]:
+    return (QUERY_FEEDS_TAG,) if stored is None else tuple(from_json(stored))
+
+
+def copy_tags_to_owner(connection: Connection, feed_id: int, tags: Iterable[str]) -> None:
+    """The owner's tags of a feed become the feed's, which have just been set."""
+    first = find_owner(connection).id
+    mine = (subscription.c.user_id == first, subscription.c.feed_id == feed_id)
+    if connection.execute(select(subscription.c.feed_id).where(*mine)).first() is None:
+        return
+    theirs = (subscription_tag.c.user_id == first, subscription_tag.c.feed_id == feed_id)
+    connection.execute(delete(subscription_tag).where(*theirs))
+    rows = [{"user_id": first, "feed_id": feed_id, "tag": tag} for tag in sorted(set(tags))]
+    if rows:
+        connection.execute(insert(subscription_tag), rows)
+
+
+def rename_subscription_tag(connection: Connection, user_id: int, old: str, new: str | None) -> None:
+    """Under another name, maybe one that is there; None takes the tag off everything. NotFound if there is none."""
+    feeds = _list_tagged_feeds(connection, user_id, old)
+    rows = connection.execute(select(query_subscription).where(query_subscription.c.user_id == user_id)).all()
+    asked = [row.query_id for row in rows if old in read_query_tags(row.tags)]
+    if not feeds and not asked:
+        raise NotFound(f"There is no tag “{old}”.")
+    more = () if new is None else (validate_tag(new),)
+    gone = () if old in more else (old,)
+    for id in feeds:
+        change_tags(connection, user_id, id, more, gone)
+    for id in asked:
+        change_query_tags(connection, user_id, id, more, gone)
+
+
+def _list_tagged_feeds(connection: Connection, user_id: int, tag: str) -> Sequence[int]:
+    mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.tag == replace_unstorable(tag))
+    return connection.execute(select(subscription_tag.c.feed_id).where(*mine)).scalars().all()
+
+
+def list_subscriptions(connection: Connection, user_id: int) -> list[Subscription]:
+    """Feeds by id, then query feeds."""
+    return _load_subscriptions(connection, user_id, None, None)
+
+
+def find_subscriptions(
+    connection: Connection, user_id: int, feed_ids: Collection[int], query_ids: Collection[int]
+) -> list[Subscription]:
+    """Of these, those that are subscribed."""
+    return _load_subscriptions(connection, user_id, sorted(feed_ids), sorted(query_ids))
+
+
+def list_subscription_page(
+    connection: Connection, user_id: int, after: tuple[int, int] | None, limit: int, tag: str | None
+) -> list[Subscription]:
+    """Feeds by id, then query feeds, beyond `after`: (0, feed) or (1, query feed)."""
+    found: list[Subscription] = []
+    given: dict[str, Any] = {"user": user_id, "after": after[1] if after else 0, "limit": limit}
+    if after is None or after[0] == 0:
+        tagged, given["tag"] = (_FEED_IDS_TAGGED, tag) if tag is not None else (_FEED_IDS, None)
+        found = find_subscriptions(connection, user_id, [id for (id,) in fetch_rows(connection, tagged, given)], ())
+        found.sort(key=lambda one: one.feed_id or 0)
+        given["after"] = 0
+    if len(found) < limit:
+        mine = [
+            id for id, tags in fetch_rows(connection, _QUERY_IDS, given) if tag is None or tag in read_query_tags(tags)
+        ]
+        found += find_subscriptions(connection, user_id, (), mine[: limit - len(found)])
+    return found
+
+
+_FEED_IDS = "SELECT feed_id FROM subscribed WHERE user_id = :user AND feed_id > :after ORDER BY feed_id LIMIT :limit"
+_FEED_IDS_TAGGED = (
+    "SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag AND feed_id > :after "
+    "ORDER BY feed_id LIMIT :limit"
+)
+_QUERY_IDS = (
+    "SELECT query_id, tags FROM query_subscription WHERE user_id = :user AND query_id > :after ORDER BY query_id"
+)
+
+
+def count_subscription_tags(connection: Connection, user_id: int) -> dict[str, int]:
+    """The tags of a person, and how many subscriptions have each."""
+    counted: dict[str, int] = dict(map(tuple, fetch_rows(connection, _COUNTED_TAGS, {"user": user_id})))
+    for _, stored in fetch_rows(connection, _QUERY_IDS, {"user": user_id, "after": 0}):
+        for tag in read_query_tags(stored):
+            counted[tag] = counted.get(tag, 0) + 1
+    return counted
+
+
+_COUNTED_TAGS = "SELECT tag, COUNT(*) FROM subscribed_tag WHERE user_id = :user GROUP BY tag"
+
+
+def subscription_number(one: Subscription) -> int:
+    """One number for feeds and query feeds."""
+    return one.feed_id if one.feed_id is not None else HIT_ID_OFFSET + (one.query_id or 0)
+
+
+_COLUMNS = "s.feed_id, s.title, s.added, s.read_up_to, f.url, f.link, COALESCE(f.given_title, f.title)"
+_ALL_FEEDS = f"SELECT {_COLUMNS} FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {{user}}"
+_ALL_TAGS = "SELECT feed_id, tag FROM subscribed_tag WHERE user_id = {user}"
+_SOME_FEEDS = SelectByUserAndIds(f"{_ALL_FEEDS} AND s.feed_id IN {{ids}}")
+_SOME_TAGS = SelectByUserAndIds(f"{_ALL_TAGS} AND feed_id IN {{ids}} ORDER BY feed_id, tag")
+_FEEDS = SelectByUser(f"{_ALL_FEEDS} ORDER BY s.feed_id")
+_TAGS = SelectByUser(f"{_ALL_TAGS} ORDER BY feed_id, tag")
+
+
+_WITH_TAGS = SelectByUserAndIds(
+    f"SELECT {_COLUMNS}, t.tag FROM subscribed s JOIN feed f ON f.id = s.feed_id "
+    "LEFT JOIN subscribed_tag t ON t.user_id = s.user_id AND t.feed_id = s.feed_id "
+    "WHERE s.user_id = {user} AND s.feed_id IN {ids} UNION ALL "
+    "SELECT -query_id, NULL, added, read_up_to, NULL, NULL, NULL, tags FROM query_subscription WHERE user_id = {user}"
+)
+
+
+def find_subscriptions_and_queries(
+    connection: Connection, user_id: int, feed_ids: Collection[int]
+) -> tuple[list[Subscription], list[tuple[int, tuple[str, ...]]]]:
+    """Of these feeds, those that are subscribed; and all query feeds of the person, with their tags. One question."""
+    tags: dict[int, list[str]] = {}
+    rows: dict[int, Sequence[Any]] = {}
+    queries: list[tuple[int, tuple[str, ...]]] = []
+    for row in _WITH_TAGS.run(connection, user_id, list(feed_ids)):
+        id, tag = row[0], row[-1]
+        if id < 0:
+            queries.append((-id, read_query_tags(tag)))
+            continue
+        rows[id] = row
+        if tag is not None:
+            tags.setdefault(id, []).append(tag)
+    return [_read_subscription(row[:-1], sorted(tags.get(id, ()))) for id, row in rows.items()], queries
+
+
+def _read_subscription(row: Sequence[Any], tags: Sequence[str]) -> Subscription:
+    """A feed's, of a row of `_COLUMNS`."""
+    id, title, added, read_up_to, url, link, shown = row
+    return Subscription(id, None, title or shown or url, url, link, tuple(tags), added, read_up_to, title)
+
+
+def _load_subscriptions(
+    connection: Connection, user_id: int, feed_ids: list[int] | None, query_ids: list[int] | None
+) -> list[Subscription]:
+    tags: dict[int, list[str]] = {}
+    tagged = _TAGS.run(connection, user_id) if feed_ids is None else _SOME_TAGS.run(connection, user_id, feed_ids)
+    for id, tag in tagged:
+        tags.setdefault(id, []).append(tag)
+    rows = _FEEDS.run(connection, user_id) if feed_ids is None else _SOME_FEEDS.run(connection, user_id, feed_ids)
+    found = [_read_subscription(row, tags.get(row[0], ())) for row in rows]
+    if query_ids is not None and not query_ids:
+        return found
+    query = select(query_subscription, query_feed.c.name).join(query_feed)
+    query = query.where(query_subscription.c.user_id == user_id).order_by(query_subscription.c.query_id)
+    if query_ids is not None:
+        query = query.where(query_subscription.c.query_id.in_(query_ids))
+    for row in connection.execute(query):
+        tagged_with, path = read_query_tags(row.tags), f"/feeds/{row.name}"
+        title = row.title or row.name
+        found.append(
+            Subscription(None, row.query_id, title, path, None, tagged_with, row.added, row.read_up_to, row.title)
+        )
+    return found
+
+
+def last_hit(connection: Connection, query_id: int) -> int:
+    return connection.execute(select(func.max(hit.c.id)).where(hit.c.query_id == query_id)).scalar() or 0
+
+
+def count_subscribers(connection: Connection, feed_ids: Collection[int]) -> dict[int, int]:
+    """How many people subscribe to each of these feeds; those without any are left out."""
+    found: dict[int, int] = {}
+    for chunk in chunks(sorted(feed_ids), CHUNK):
+        query = select(subscription.c.feed_id, func.count()).where(subscription.c.feed_id.in_(chunk))
+        found |= {row[0]: row[1] for row in connection.execute(query.group_by(subscription.c.feed_id))}
+    return found
+
+
+def list_readers(connection: Connection) -> list[int]:
+    """Everybody who subscribes to anything."""
+    return list(
+        connection.execute(select(subscription.c.user_id).distinct().order_by(subscription.c.user_id)).scalars()
+    )

@@ -1,0 +1,61 @@
+"""The tables of several machines: leases, who takes part, and what is on its way between them."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, SmallInteger, Table, Text
+
+from headwater.store.schema.feed_tables import Id, metadata
+
+# Several machines. A lease is held by one process at a time; `epoch` grows whenever it passes to another, and a write
+# under an old epoch is refused. `until` is the database's clock, the only one all machines share.
+lease = Table(
+    "lease",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("until", Double, nullable=False),
+)
+
+# Who takes part, as it said last.
+member = Table(
+    "member",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("seen", Double, nullable=False),  # the database's clock
+    Column("info", Text, nullable=False),  # JSON
+)
+
+# Refreshes to be made, where PostgreSQL alone carries them: one for a feed at a time.
+job = Table(
+    "job",
+    metadata,
+    Column("feed_id", Id, primary_key=True, autoincrement=False),
+    Column("partition", SmallInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("taken_until", Double, nullable=False),  # 0 while nobody has it
+    Column("tries", Integer, nullable=False),
+    Index(None, "partition"),
+)
+
+# What the controller has still to learn from refreshes that were stored; written in their transaction.
+lesson = Table(
+    "settled",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# Messages that could not be dealt with after several tries, with their body, so that a person can look at them.
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("problem", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,129 @@
+"""The tables of publishing: who may read what, what is still to be sent, our hub and what we have asked of others."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
+
+from headwater.store.schema.feed_tables import Id, feed_reference, metadata
+
+# Published feeds that are only for those who have a token; all others are public. Paths are folded: /feeds/name.
+private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))
+
+feed_token = Table(
+    "token",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),  # SHA-256; the token itself is shown once and kept nowhere
+    Column("path", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("created", Double, nullable=False),
+    Index(None, "path"),
+    sqlite_with_rowid=False,
+)
+
+# What is to be sent because of a hit: once for each query feed, item and sink. Rows with one `batch` go in one message,
+# which is always the same once it has been tried, so that its key tells the receiver that it has it already.
+delivery = Table(
+    "delivery",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("query_id", Id, nullable=False),
+    Column("query", Text, nullable=False),  # its name, which outlives it
+    Column("hit_id", Id, nullable=False),
+    Column("item_id", Id, nullable=False),
+    Column("kind", Text, nullable=False),  # email, webhook, notify
+    Column("address", Text, nullable=False),
+    Column("state", Text, nullable=False),  # due, failed (tried again at `due`), sent, dead
+    Column("due", Double),  # None when there is nothing left to do
+    Column("slot", Double),  # the moment of its digest
+    Column("batch", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("at", Double, nullable=False),  # of the last change
+    Column("message", Text),
+    UniqueConstraint("query_id", "item_id", "kind", "address"),
+    Index(None, "due"),
+    Index(None, "batch"),
+    sqlite_autoincrement=True,
+)
+
+# In whose words deliveries speak; `query` is the folded name of a query feed, or empty for all that have none.
+delivery_template = Table(
+    "delivery_template",
+    metadata,
+    Column("query", Text, primary_key=True),
+    Column("subject", Text),
+    Column("body", Text),
+)
+
+# The WebSub hub: what somebody has asked for and must still confirm, and who is told of changes. `key` stands for topic
+# and callback, which are too long for an index.
+hub_request = Table(
+    "hub_request",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+    Column("mode", Text, nullable=False),  # subscribe, unsubscribe, denied
+    Column("topic", Text, nullable=False),
+    Column("callback", Text, nullable=False),
+    Column("secret", Text),
+    Column("lease", Double),
+    Column("reason", Text),  # of a denial
+    Column("due", Double, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    UniqueConstraint("key"),
+    Index(None, "due"),
+    sqlite_autoincrement=True,
+)
+
+hub_subscriber = Table(
+    "subscriber",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("callback", Text, nullable=False),
+    Column("secret", Text),
+    Column("since", Double, nullable=False),
+    Column("until", Double, nullable=False),  # the end of the lease
+    Column("sent", Text),  # the ETag of the state that it was sent last
+    Column("due", Double),  # when to send; None when it has the present state
+    Column("attempts", Integer, nullable=False),
+    Column("message", Text),
+    UniqueConstraint("key"),
+    Index(None, "due"),
+    sqlite_autoincrement=True,
+)
+
+# Our own subscriptions at hubs, one for each feed that offers one.
+websub_lease = Table(
+    "subscription",
+    metadata,
+    Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False),
+    Column("key", Text, nullable=False),  # the last part of the callback's address, which nobody can guess
+    Column("hub", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("state", Text, nullable=False),  # asked, active, silent, refused
+    Column("pending", Double),  # until when a verification is expected
+    Column("since", Double),
+    Column("until", Double),  # the end of the lease
+    Column("due", Double, nullable=False),  # when to ask (again)
+    Column("attempts", Integer, nullable=False),
+    Column("pushes", Integer, nullable=False),
+    Column("pushed", Double),  # the last one
+    Column("message", Text),
+    UniqueConstraint("key"),
+    Index(None, "due"),
+)
+
+# Subscriptions at hubs that are to be ended: the hub is told until it confirms, or until its lease is over.
+websub_cancellation = Table(
+    "farewell",
+    metadata,
+    Column("key", Text, primary_key=True),  # of the callback
+    Column("hub", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("until", Double),  # the end of the lease, where it had been confirmed
+    Column("due", Double, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Index(None, "due"),
+)

@@ -1,0 +1,150 @@
+"""The tables about people: accounts, what they subscribe to, and what each has read or starred.
+
+Reading is a position per person and feed plus exceptions (`mark`): an item is read when its id is not beyond
+`subscribed.read_up_to`, unless its mark says otherwise. Marking 100,000 items as read so moves 500 numbers.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Double, ForeignKey, Index, LargeBinary, SmallInteger, Table, Text, UniqueConstraint, text
+
+from headwater.store.schema.feed_tables import Id, metadata
+
+
+def _user_reference() -> ForeignKey:
+    return ForeignKey("user.id", ondelete="CASCADE")
+
+
+user = Table(
+    "user",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("name_key", Text, nullable=False),  # folded: names differ by more than case
+    Column("role", Text, nullable=False),  # owner, reader
+    Column("password", Text),  # argon2; None until one is set
+    Column("created", Double, nullable=False),
+    Column("settings", Text),  # JSON, only the pages know what is in it
+    Column("time_zone", Text),  # by which their digests come; None: the server's
+    UniqueConstraint("name_key"),
+    sqlite_autoincrement=True,
+)
+
+session = Table(
+    "session",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),  # SHA-256 of what the browser or client holds
+    Column("user_id", Id, _user_reference(), nullable=False),
+    Column("kind", Text, nullable=False),  # page, client
+    Column("label", Text, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("last_seen", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Index(None, "user_id"),
+    sqlite_with_rowid=False,
+)
+
+api_token = Table(
+    "api_token",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("hash", LargeBinary, nullable=False),
+    Column("user_id", Id, _user_reference(), nullable=False),
+    Column("label", Text, nullable=False),
+    Column("scopes", Text, nullable=False),  # words with spaces between: read write admin
+    Column("created", Double, nullable=False),
+    Column("last_used", Double),
+    UniqueConstraint("hash"),
+    Index(None, "user_id"),
+    sqlite_autoincrement=True,
+)
+
+subscription = Table(
+    "subscribed",
+    metadata,
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, ForeignKey("feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("title", Text),  # the reader's own
+    Column("added", Double, nullable=False),
+    Column("read_up_to", Id, nullable=False),  # the id of an item
+    Index(None, "feed_id"),
+    sqlite_with_rowid=False,
+)
+
+subscription_tag = Table(
+    "subscribed_tag",
+    metadata,
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, ForeignKey("feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("tag", Text, primary_key=True),
+    Index(None, "user_id", "tag", "feed_id"),
+    sqlite_with_rowid=False,
+)
+
+query_subscription = Table(
+    "query_subscription",
+    metadata,
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
+    Column("query_id", Id, ForeignKey("query_feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("title", Text),
+    Column("added", Double, nullable=False),
+    Column("read_up_to", Id, nullable=False),  # the id of a hit
+    Column("tags", Text),  # JSON
+    Index(None, "query_id"),
+    sqlite_with_rowid=False,
+)
+
+# No foreign key to the item: `retention` and `feeds` delete marks where they delete items.
+mark = Table(
+    "mark",
+    metadata,
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
+    Column("feed_id", Id, primary_key=True, autoincrement=False),
+    Column("item_id", Id, primary_key=True, autoincrement=False),
+    Column("state", SmallInteger),  # 1 read, 0 unread, None as `read_up_to` has it
+    Column("starred", Double),  # since when
+    Column("changed", Double, nullable=False),
+    # Of items marked unread both times of the item, so that their lists are in order.
+    Column("arrived", Double),
+    Column("published", Double),
+    Index(
+        "mark_arrived",
+        *("user_id", "arrived", "item_id", "feed_id", "state"),
+        sqlite_where=text("state = 0"),
+        postgresql_where=text("state = 0"),
+    ),
+    Index(
+        "mark_published",
+        *("user_id", "published", "item_id", "feed_id", "arrived", "state"),
+        sqlite_where=text("state = 0"),
+        postgresql_where=text("state = 0"),
+    ),
+    Index(
+        "mark_unread",
+        "user_id",
+        "feed_id",
+        "item_id",
+        sqlite_where=text("state = 0"),
+        postgresql_where=text("state = 0"),
+    ),
+    Index(
+        "mark_starred",
+        "user_id",
+        "item_id",
+        sqlite_where=text("starred IS NOT NULL"),
+        postgresql_where=text("starred IS NOT NULL"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+# What “mark all as read” changed, so that it can be taken back.
+mark_undo = Table(
+    "undo",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("user_id", Id, _user_reference(), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("before", Text, nullable=False),  # JSON: positions and marks as they were
+    Index(None, "user_id", "at"),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,104 @@
+"""Dates as scripts write them and templates show them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from headwater.errors import SettingsError
+
+YEAR = 31_557_600.0  # seconds, on average
+
+
+def parse_time_zone(name: str) -> ZoneInfo:
+    """The time zone of this name; SettingsError if there is none.
+
+    >>> parse_time_zone("Europe/Vienna").key
+    'Europe/Vienna'
+    """
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError) as error:
+        told = f"There is no time zone “{name[:100]}”; give one like Europe/Vienna."
+        raise SettingsError(told, "time_zone") from error
+
+
+def format_time(at: float | None) -> str:
+    """
+    >>> format_time(0)
+    '1970-01-01 00:00:00 UTC'
+    """
+    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def format_duration(seconds: float) -> str:
+    """A duration, rounded to what matters.
+
+    >>> format_duration(42), format_duration(150), format_duration(7200), format_duration(200_000), format_duration(50_000_000)
+    ('42 s', '2.5 min', '2 h', '2.3 d', '1.6 y')
+    """
+    seconds = abs(seconds)
+    for size, unit in ((YEAR, "y"), (86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return (
+                f"{seconds / size:.0f} {unit}"
+                if seconds >= 10 * size
+                else f"{seconds / size:.1f} {unit}".replace(".0", "")
+            )
+    return f"{seconds:.0f} s"
+
+
+def format_relative(at: float | None, now: float) -> str:
+    """
+    >>> format_relative(100, 160), format_relative(220, 160), format_relative(None, 0)
+    ('1 min ago', 'in 1 min', 'never')
+    """
+    if at is None:
+        return "never"
+    return f"{format_duration(now - at)} ago" if at <= now else f"in {format_duration(at - now)}"
+
+
+def format_number(value: float) -> str:
+    """A number for a sentence: nobody reads 4.6e-06.
+
+    >>> format_number(4.6e-06), format_number(0.0312), format_number(12.345), format_number(0.0), format_number(12_345.6)
+    ('less than .001', '0.0312', '12.3', '0', '12,346')
+    """
+    if 0 < value < 0.001:
+        return "less than .001"
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+
+
+_INSTANT = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?: ?[Zz]|[+-]\d{2}:?\d{2})?)?", re.ASCII
+)
+
+
+def parse_instant(text: str) -> float | None:
+    """Epoch seconds of a date; a bare day is its midnight and a time without zone is UTC. None if it is no date.
+
+    >>> parse_instant("1970-01-02"), parse_instant("1970-01-01T01:00+01:00"), parse_instant("01/03/2024")
+    (86400.0, 0.0, None)
+    """
+    text = text.strip()
+    if not _INSTANT.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.replace(" Z", "Z").replace(" z", "Z").upper())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def format_instant(epoch: float | None) -> str:
+    """
+    >>> format_instant(0.0), format_instant(None), format_instant(1e300)
+    ('1970-01-01T00:00:00Z', '', '')
+    """
+    if epoch is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):  # beyond the calendar
+        return ""

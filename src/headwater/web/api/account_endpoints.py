@@ -1,0 +1,215 @@
+"""People: who has an account, and the tokens of the API. Each manages their own tokens; owners manage accounts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from headwater.credentials import hash_password, hash_secret, make_secret, verify_password
+from headwater.errors import InputError
+from headwater.store.people import ApiToken, User
+from headwater.times import parse_time_zone
+from headwater.web.api.api_types import (
+    IdParameters,
+    ListPage,
+    ListParameters,
+    RemovedView,
+    ShortText,
+    Time,
+    decode_cursor,
+    paginate,
+)
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, RequestBody, ResponseBody
+
+account_group = EndpointGroup("people", "Accounts, and the tokens by which programs use them.")
+
+UserName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\u0000-\u001f\u007f]*$")]
+Password = Annotated[str, Meta(min_length=8, max_length=1000)]
+Role = Literal["owner", "reader"]
+TimeZone = Annotated[
+    str, Meta(max_length=100, description="like Europe/Vienna; empty: the server's. Digests of your queries go by it")
+]
+Scope = Literal["read", "write", "admin"]
+
+
+class UserView(ResponseBody, frozen=True):
+    id: int
+    name: str
+    role: str
+    created: Time
+    has_password: bool
+    time_zone: Annotated[str | None, Meta(description="null: the server's")]
+
+
+def view_user(user: User) -> UserView:
+    return UserView(
+        id=user.id,
+        name=user.name,
+        role=user.role,
+        created=user.created,
+        has_password=user.has_password,
+        time_zone=user.time_zone,
+    )
+
+
+def validate_time_zone(given: str) -> str:
+    """The time zone, if there is one of the name; empty stays empty."""
+    return parse_time_zone(given).key if given else ""
+
+
+@account_group.get("/users", ADMIN)
+async def list_users(call: ApiCall, asked: ListParameters) -> ListPage[UserView]:
+    """List the accounts, in the order in which they came."""
+    after = decode_cursor(asked.cursor, int)
+    rows = [user for user in await call.store.accounts.all() if after is None or user.id > after[0]]
+    return paginate(rows[: asked.limit + 1], asked.limit, view_user, lambda user: (user.id,))
+
+
+class UserRequest(RequestBody, frozen=True):
+    name: UserName
+    password: Password
+    role: Role = "reader"
+
+
+@account_group.post("/users", ADMIN, status=201)
+async def add_user(call: ApiCall, given: UserRequest) -> UserView:
+    """Make an account."""
+    kept = await asyncio.to_thread(hash_password, given.password)
+    return view_user(await call.store.accounts.add(given.name, kept, call.now, role=given.role))
+
+
+@account_group.get("/users/{id}", ADMIN)
+async def show_user(call: ApiCall, asked: IdParameters) -> UserView:
+    """Show an account."""
+    return view_user(await call.store.accounts.find(asked.id))
+
+
+class UserChange(RequestBody, frozen=True):
+    """What is left out stays as it is; a new password ends all sessions of the account."""
+
+    name: UserName | UnsetType = UNSET
+    role: Role | UnsetType = UNSET
+    password: Password | UnsetType = UNSET
+    time_zone: TimeZone | UnsetType = UNSET
+
+
+@account_group.patch("/users/{id}", ADMIN)
+async def change_user(call: ApiCall, asked: IdParameters, given: UserChange) -> UserView:
+    """Change an account's name, role, password or time zone."""
+    changes: dict[str, str] = {}
+    for name in ("name", "role"):
+        if not isinstance(value := getattr(given, name), UnsetType):
+            changes[name] = value
+    if not isinstance(given.time_zone, UnsetType):
+        changes["time_zone"] = validate_time_zone(given.time_zone)
+    if not isinstance(given.password, UnsetType):
+        changes["password"] = await asyncio.to_thread(hash_password, given.password)
+    found = await call.store.accounts.find(asked.id)
+    return view_user(await call.store.accounts.change(found.id, **changes) if changes else found)
+
+
+@account_group.delete("/users/{id}", ADMIN)
+async def remove_user(call: ApiCall, asked: IdParameters) -> RemovedView:
+    """Remove an account and all that is only theirs; its sessions and tokens end at once."""
+    await call.store.accounts.find(asked.id)
+    return RemovedView(undo=await call.store.accounts.remove(asked.id, by=call.remover))
+
+
+# oneself
+
+
+class MyAccountView(ResponseBody, frozen=True):
+    """Who you are here, and what this session or token may do."""
+
+    user: UserView
+    scopes: list[str]
+    by: str
+
+
+@account_group.get("/me")
+async def show_me(call: ApiCall) -> MyAccountView:
+    """Say who you are."""
+    return MyAccountView(user=view_user(call.user), scopes=sorted(call.who.scopes), by=call.who.by)
+
+
+class MyAccountChange(RequestBody, frozen=True):
+    """What is left out stays as it is."""
+
+    time_zone: TimeZone | UnsetType = UNSET
+
+
+@account_group.patch("/me")
+async def change_me(call: ApiCall, given: MyAccountChange) -> UserView:
+    """Change what is your own: the time zone."""
+    if isinstance(given.time_zone, UnsetType):
+        return view_user(call.user)
+    return view_user(await call.store.accounts.change(call.user.id, time_zone=validate_time_zone(given.time_zone)))
+
+
+class PasswordChange(RequestBody, frozen=True):
+    old: Annotated[str, Meta(max_length=1000)]
+    new: Password
+
+
+@account_group.post("/me/password")
+async def change_password(call: ApiCall, given: PasswordChange) -> None:
+    """Change your password; all your sessions end."""
+    _, kept = await call.store.accounts.password(call.user.name)
+    if not await asyncio.to_thread(verify_password, kept, given.old):
+        raise InputError("The old password is another.", "old")
+    changed = await asyncio.to_thread(hash_password, given.new)
+    await call.store.accounts.change(call.user.id, password=changed)
+
+
+class ApiTokenView(ResponseBody, frozen=True):
+    id: int
+    label: str
+    scopes: list[str]
+    created: Time
+    last_used: float | None
+
+
+def view_token(token: ApiToken) -> ApiTokenView:
+    return ApiTokenView(
+        id=token.id, label=token.label, scopes=list(token.scopes), created=token.created, last_used=token.last_used
+    )
+
+
+@account_group.get("/tokens")
+async def list_tokens(call: ApiCall, asked: ListParameters) -> ListPage[ApiTokenView]:
+    """List your tokens; a token itself is never shown again."""
+    after = decode_cursor(asked.cursor, int)
+    rows = [one for one in await call.store.accounts.tokens(call.user.id) if after is None or one.id > after[0]]
+    return paginate(
+        sorted(rows, key=lambda one: one.id)[: asked.limit + 1], asked.limit, view_token, lambda one: (one.id,)
+    )
+
+
+class ApiTokenRequest(RequestBody, frozen=True):
+    label: ShortText
+    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=3)]
+
+
+class CreatedApiToken(ResponseBody, frozen=True):
+    """The token, shown this once."""
+
+    token: str
+    about: ApiTokenView
+
+
+@account_group.post("/tokens", status=201)
+async def make_token(call: ApiCall, given: ApiTokenRequest) -> CreatedApiToken:
+    """Make a token for a program. It can do no more than you can, and no more than what makes it."""
+    if lacking := set(given.scopes) - call.who.scopes:
+        raise InputError(f"You cannot give what you do not have: {', '.join(sorted(lacking))}.", "scopes")
+    secret = make_secret()
+    made = await call.store.accounts.add_token(call.user.id, hash_secret(secret), given.label, given.scopes, call.now)
+    return CreatedApiToken(token=secret, about=view_token(made))
+
+
+@account_group.delete("/tokens/{id}")
+async def revoke_token(call: ApiCall, asked: IdParameters) -> RemovedView:
+    """Make a token of yours worthless, at once."""
+    return RemovedView(undo=await call.store.accounts.revoke_token(call.user.id, asked.id, by=call.remover))

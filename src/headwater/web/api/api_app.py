@@ -1,0 +1,169 @@
+"""The JSON API as a part of the application: who may do what, answers, errors, the description and its page."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from headwater.errors import HeadwaterError, InputError, NotFound, QueryError, RefreshHeld, StoreError
+from headwater.web.api import (
+    account_endpoints,
+    discovery_endpoints,
+    feed_endpoints,
+    item_endpoints,
+    publication_endpoints,
+    quality_endpoints,
+    query_endpoints,
+    refresh_endpoints,
+    server_endpoints,
+    subscription_endpoints,
+)
+from headwater.web.api.endpoint import ApiCall, Endpoint, EndpointGroup, RawBody, require_scope
+from headwater.web.api.openapi import PREFIX, ErrorBody, ErrorResponse, describe_api, script_messages
+from headwater.web.api.parameters import read_parameters, read_request_body
+from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.site import Site
+
+GROUPS: tuple[EndpointGroup, ...] = (
+    feed_endpoints.feed_group,
+    refresh_endpoints.refresh_group,
+    subscription_endpoints.subscription_group,
+    item_endpoints.item_group,
+    item_endpoints.search_group,
+    discovery_endpoints.discovery_group,
+    query_endpoints.query_group,
+    quality_endpoints.quality_group,
+    quality_endpoints.scheduler_group,
+    publication_endpoints.delivery_group,
+    publication_endpoints.publication_group,
+    account_endpoints.account_group,
+    server_endpoints.removal_group,
+    server_endpoints.settings_group,
+    server_endpoints.job_group,
+)
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
+log = structlog.get_logger()
+_encode_json = msgspec.json.Encoder().encode
+
+
+def build_api(frame: Site) -> Mount:
+    """The routes under /api. They answer for wrong addresses and methods themselves, in JSON."""
+
+    @cache
+    def description() -> bytes:
+        return _encode_json(describe_api(GROUPS, frame.base_url))
+
+    async def openapi(request: Request) -> Response:
+        return Response(description(), media_type="application/json")
+
+    async def page(request: Request) -> Response:
+        return frame.render_page(request, "api.html", nouns=GROUPS, prefix=PREFIX)
+
+    async def nothing(request: Request) -> Response:
+        return answer_unknown_path()
+
+    v1 = PREFIX.removeprefix("/api")
+    return Mount(
+        "/api",
+        routes=[
+            Route("/", page),
+            Route("/openapi.json", openapi),
+            *(
+                Route(v1 + path, _answer_by_method(frame, found), methods=METHODS)
+                for path, found in _group_by_path().items()
+            ),
+            Route("/{path:path}", nothing, methods=METHODS),
+        ],
+    )
+
+
+def _group_by_path() -> dict[str, dict[str, Endpoint]]:
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for noun in GROUPS:
+        for endpoint in noun.endpoints:
+            paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    # A word in a path wins over a parameter: /items/counts is not the item “counts”.
+    return dict(sorted(paths.items(), key=lambda one: [part.startswith("{") for part in one[0].split("/")]))
+
+
+def _answer_by_method(frame: Site, endpoints: dict[str, Endpoint]) -> Any:
+    async def answer(request: Request) -> Response:
+        endpoint = endpoints.get("GET" if request.method == "HEAD" else request.method)
+        if endpoint is None:
+            allowed = ", ".join(sorted(endpoints))
+            said = f"{request.method} is not for this address; it takes {allowed}."
+            return _error_response(405, ErrorBody(message=said), {"Allow": allowed})
+        try:
+            return await _call_endpoint(frame, endpoint, request)
+        except HeadwaterError as error:
+            return answer_error(error)
+        except Exception:
+            log.exception("api_failed", endpoint=endpoint.name)
+            return _error_response(500, ErrorBody(message="Something went wrong here. The server's log says more."))
+
+    return answer
+
+
+async def _call_endpoint(frame: Site, endpoint: Endpoint, request: Request) -> Response:
+    who = await require_scope(request, endpoint.scope)
+    given: dict[str, Any] = {}
+    if endpoint.asked is not None:
+        given["asked"] = read_parameters(endpoint, request)
+    elif request.query_params:
+        raise InputError(f"There is no parameter “{next(iter(request.query_params))[:100]}” here; there is none.")
+    if endpoint.given is not None:
+        given["given"] = await read_request_body(endpoint, request)
+    result = await endpoint.handler(ApiCall(frame, request, who, frame.clock()), **given)
+    if isinstance(result, RawBody):
+        return Response(result.body, endpoint.status, media_type=result.type)
+    if endpoint.answer is None:
+        return Response(status_code=endpoint.status)
+    return Response(_encode_json(result), endpoint.status, media_type="application/json")
+
+
+def answer_unknown_path() -> Response:
+    """For an address under /api that is none; routes do not see those with a line break in them."""
+    return _error_response(404, ErrorBody(message="There is nothing at this address; /api lists all there is."))
+
+
+def answer_error(error: HeadwaterError) -> Response:
+    """An error raised on purpose, as an answer."""
+    message, field = str(error), getattr(error, "field", None) or None
+    if isinstance(error, RequestRefused):
+        more = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+        return _error_response(error.status, ErrorBody(message=message), more)
+    if isinstance(error, NotFound):
+        return _error_response(404, ErrorBody(message=message))
+    if isinstance(error, RefreshHeld):
+        wait = max(1, round(error.until - time.time()))
+        return _error_response(409, ErrorBody(message=message), {"Retry-After": str(wait)})
+    if isinstance(error, QueryError):
+        return _error_response(
+            400, ErrorBody(message=_answer_script_error(error), field="text", details=script_messages(error.messages))
+        )
+    if isinstance(error, InputError):
+        return _error_response(400, ErrorBody(message=message, field=field))
+    if not isinstance(error, StoreError):
+        log.error("api_failed", error=repr(error))
+    return _error_response(503, ErrorBody(message=message))
+
+
+def _answer_script_error(error: QueryError) -> str:
+    """The first mistake of a script as a sentence; all of them are in the details."""
+    told = [one for one in script_messages(error.messages) if not one.warning]
+    if not told:
+        return str(error)
+    more = f" ({len(told) - 1} more below)" if len(told) > 1 else ""
+    return f"The script has a mistake in line {told[0].line}, column {told[0].column}: {told[0].message}{more}."
+
+
+def _error_response(status: int, problem: ErrorBody, headers: dict[str, str] | None = None) -> Response:
+    return Response(_encode_json(ErrorResponse(error=problem)), status, headers, media_type="application/json")

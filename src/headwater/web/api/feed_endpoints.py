@@ -1,0 +1,290 @@
+"""Feeds: what the server watches. Owners see all of them, readers those they subscribe to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from headwater.errors import InputError
+from headwater.fetch.discovery import discover_candidates
+from headwater.model import Feed
+from headwater.node.new_feed import add_feed_from_address
+from headwater.store.content.feed_overview import FeedFilter, FeedOverview
+from headwater.web.api.api_types import (
+    Address,
+    Id,
+    IdParameters,
+    ListPage,
+    ListParameters,
+    RemovedView,
+    ShortText,
+    Tag,
+    Time,
+    decode_cursor,
+    finite_or_none,
+    paginate,
+)
+from headwater.web.api.endpoint import (
+    ADMIN,
+    ApiCall,
+    EndpointGroup,
+    RequestBody,
+    ResponseBody,
+    require_aggregator,
+    require_owner,
+    require_visible_feed,
+)
+from headwater.web.shared.failure_advice import FAILURE_ADVICE
+
+feed_group = EndpointGroup("feeds", "The feeds that the server watches; readers see those they subscribe to.")
+
+Weight = Annotated[
+    float, Meta(ge=0, le=1000, description="what one of its items is worth to the scheduler; 1 is usual")
+]
+Tags = Annotated[list[Tag], Meta(max_length=20)]
+
+
+class FeedView(ResponseBody, frozen=True):
+    """A feed."""
+
+    id: int
+    url: str
+    title: str | None
+    name: str | None
+    link: str | None
+    tags: list[str]
+    weight: float
+    added: Time
+    paused: bool
+    gone_since: float | None
+    items: int
+    window: int
+    last_refresh: float | None
+    last_change: float | None
+    next_refresh: float | None
+    failures: int
+    last_error: str | None
+
+
+def view_feed(row: FeedOverview) -> FeedView:
+    feed = row.feed
+    return FeedView(
+        id=feed.id,
+        url=feed.url,
+        title=feed.title,
+        name=feed.name,
+        link=feed.link,
+        tags=list(feed.tags),
+        weight=feed.weight,
+        added=feed.added,
+        paused=feed.paused,
+        gone_since=feed.gone_since,
+        items=row.items,
+        window=row.window,
+        last_refresh=row.last_refresh,
+        last_change=row.last_change,
+        next_refresh=finite_or_none(row.next_refresh),
+        failures=row.failures,
+        last_error=row.last_error,
+    )
+
+
+class FeedListParameters(ListParameters, frozen=True):
+    tag: Tag | None = None
+    search: Annotated[ShortText, Meta(description="part of a title, name or address")] | None = None
+    state: Literal["failing", "gone", "paused", "new"] | None = None
+
+
+@feed_group.get("/feeds")
+async def list_feeds(call: ApiCall, asked: FeedListParameters) -> ListPage[FeedView]:
+    """List feeds in the order of their numbers."""
+    after = decode_cursor(asked.cursor, int)
+    mine = None if call.user.is_owner else call.user.id
+    which = FeedFilter(asked.tag, asked.search, asked.state, subscriber=mine)
+    rows = await call.store.pages.feeds(which, after=after[0] if after else 0, limit=asked.limit + 1)
+    return paginate(rows, asked.limit, view_feed, lambda row: (row.feed.id,))
+
+
+class FeedRequest(RequestBody, frozen=True):
+    url: Annotated[Address, Meta(description="the address of a feed, or of a page that offers one")]
+    tags: Tags = field(default_factory=list)
+    name: ShortText | None = None
+    weight: Weight | None = None
+    choose: Annotated[int, Meta(ge=1, le=100, description="which one, where a page offers several")] = 1
+
+
+class OfferedFeed(ResponseBody, frozen=True):
+    """A feed that a page offers."""
+
+    url: str
+    title: str | None
+    type: str | None
+
+
+class AddedFeedView(ResponseBody, frozen=True):
+    """The feed, whether it is here since just now, and the others that the address offers."""
+
+    feed: FeedView
+    created: bool
+    others: list[OfferedFeed]
+
+
+@feed_group.post("/feeds", status=201)
+async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
+    """Find the feed at an address, add it and subscribe to it.
+
+    Only an owner gives a name or a weight.
+    """
+    if given.name is not None or given.weight is not None:
+        require_owner(call, "gives feeds names and weights")
+    node = require_aggregator(call)
+    await call.frame.reader_quota.check_additions(call.user, [given.url])
+
+    def choose(address: str, found: object) -> object:
+        offers = list(found)  # type: ignore[call-overload]
+        if given.choose > len(offers):
+            raise InputError(f"The page offers {len(offers)} feeds; there is no number {given.choose}.", "choose")
+        return offers[given.choose - 1]
+
+    done = await add_feed_from_address(
+        call.store,
+        node.scout,
+        given.url,
+        now=call.now,
+        choose=choose,  # type: ignore[arg-type]
+        name=given.name,
+        tags=given.tags,
+        weight=1.0 if given.weight is None else given.weight,
+        subscriber=call.user.id,
+        allowed=call.frame.reader_quota.limit_for(call.user),
+    )
+    others = [OfferedFeed(url=one.url, title=one.title, type=one.type) for one in done.others]
+    return AddedFeedView(feed=await find_visible_feed(call, done.feed.id), created=done.created, others=others)
+
+
+class AddressRequest(RequestBody, frozen=True):
+    url: Address
+
+
+@feed_group.post("/feeds/discover")
+async def discover_feeds(call: ApiCall, given: AddressRequest) -> ListPage[OfferedFeed]:
+    """Say which feeds an address offers, without adding any."""
+    found = await discover_candidates(require_aggregator(call).scout, given.url)
+    return ListPage(items=[OfferedFeed(url=one.url, title=one.title, type=one.type) for one in found[:100]], next=None)
+
+
+async def find_visible_feed(call: ApiCall, feed_id: int) -> FeedView:
+    await require_visible_feed(call, feed_id)
+    (row,) = await call.store.pages.feeds(after=feed_id - 1, limit=1)
+    return view_feed(row)
+
+
+@feed_group.get("/feeds/{id}")
+async def show_feed(call: ApiCall, asked: IdParameters) -> FeedView:
+    """Show one feed."""
+    return await find_visible_feed(call, asked.id)
+
+
+class FeedChange(RequestBody, frozen=True):
+    """What is left out stays as it is; a title of null shows the publisher's own again."""
+
+    title: ShortText | UnsetType | None = UNSET
+    name: ShortText | UnsetType | None = UNSET
+    weight: Weight | UnsetType = UNSET
+    paused: bool | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
+    url: Annotated[Address, Meta(description="the new address of a feed that has moved")] | UnsetType = UNSET
+
+
+@feed_group.patch("/feeds/{id}", ADMIN)
+async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> FeedView:
+    """Change a feed's title, name, weight, tags or address for everybody, or pause it."""
+    named = ("title", "name", "weight", "paused", "tags", "url")
+    changes = {name: getattr(given, name) for name in named if getattr(given, name) is not UNSET}
+    if "tags" in changes:
+        changes["tags"] = tuple(dict.fromkeys(changes["tags"]))
+    if "url" in changes and not changes["url"].lower().startswith(("http://", "https://")):
+        raise InputError("An address begins with https:// or http://.", "url")
+    if changes:
+        await call.store.update_feed(asked.id, **changes)
+    return await find_visible_feed(call, asked.id)
+
+
+@feed_group.delete("/feeds/{id}", ADMIN)
+async def remove_feed(call: ApiCall, asked: IdParameters) -> RemovedView:
+    """Remove a feed and everything that came of it, for everybody."""
+    return RemovedView(undo=await call.store.remove_feed(asked.id, by=call.remover))
+
+
+class ArticleWish(RequestBody, frozen=True):
+    wanted: bool
+
+
+@feed_group.put("/feeds/{id}/articles", ADMIN)
+async def want_articles(call: ApiCall, asked: IdParameters, given: ArticleWish) -> None:
+    """Fetch the pages behind the items of a feed from now on, or no longer."""
+    feed = await call.store.feed(asked.id)
+    await call.store.articles.wish("feed", feed.id, given.wanted)
+
+
+class MergedFeedsView(RemovedView, frozen=True):
+    moved: Annotated[int, Meta(description="items that belong to this feed now")]
+    feed: FeedView
+
+
+class MergeRequest(RequestBody, frozen=True):
+    other: Annotated[Id, Meta(description="the feed that goes; its items and tags come here")]
+
+
+@feed_group.post("/feeds/{id}/merge", ADMIN)
+async def merge_feeds(call: ApiCall, asked: IdParameters, given: MergeRequest) -> MergedFeedsView:
+    """Make two feeds one: the items of the other belong to this one, and the other is removed."""
+    moved, undo = await call.store.pages.merge(asked.id, given.other, by=call.remover)
+    return MergedFeedsView(moved=moved, feed=await find_visible_feed(call, asked.id), undo=undo)
+
+
+class SimilarFeed(ResponseBody, frozen=True):
+    id: int
+    url: str
+    title: str | None
+
+
+@feed_group.get("/feeds/{id}/alike", ADMIN)
+async def list_alike_feeds(call: ApiCall, asked: IdParameters) -> ListPage[SimilarFeed]:
+    """List feeds that are perhaps the same: with the same title, or of the same web page."""
+
+    def seen(feed: Feed) -> SimilarFeed:
+        return SimilarFeed(id=feed.id, url=feed.url, title=feed.title)
+
+    return ListPage(items=[seen(feed) for feed in await call.store.pages.alike(asked.id, 100)], next=None)
+
+
+class FailureGroupView(ResponseBody, frozen=True):
+    """Feeds that fail for one cause: how many, since when the first, some of them, and what helps."""
+
+    ending: str
+    cause: str
+    helps: str
+    feeds: int
+    since: float | None
+    some: list[FeedView]
+
+
+@feed_group.get("/feeds/troubles", ADMIN)
+async def list_troubles(call: ApiCall) -> ListPage[FailureGroupView]:
+    """List why feeds fail, the most frequent cause first."""
+    found = await call.store.pages.troubles()
+    other = ("Another cause", "The feed's page says more.")
+    told = [
+        FailureGroupView(
+            ending=one.ending.value,
+            cause=FAILURE_ADVICE.get(one.ending, other)[0],
+            helps=FAILURE_ADVICE.get(one.ending, other)[1],
+            feeds=one.feeds,
+            since=one.since,
+            some=[view_feed(row) for row in one.some],
+        )
+        for one in found
+    ]
+    return ListPage(items=told, next=None)

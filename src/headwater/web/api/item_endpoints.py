@@ -1,0 +1,348 @@
+"""Items as one person reads them: streams, one item, marks and stars."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, UnsetType
+
+from headwater.errors import InputError, NotFound
+from headwater.model import Enclosure
+from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream
+from headwater.web.api.api_types import (
+    Cursor,
+    Id,
+    Limit,
+    ListPage,
+    Moment,
+    ShortText,
+    Tag,
+    Time,
+    decode_cursor,
+    encode_cursor,
+)
+from headwater.web.api.endpoint import ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
+from headwater.web.api.query_endpoints import find_visible_query
+from headwater.web.shared.search_box import run_search
+
+item_group = EndpointGroup(
+    "items", "What you read: streams of items, what is unread, marks and stars. Each person has their own."
+)
+
+# Text: places in query feeds are numbered beyond what JavaScript can count.
+ItemId = Annotated[
+    str, Meta(pattern="^q?[1-9][0-9]{0,14}$", description="an item; with a q, a place in a query feed: 12, q34")
+]
+
+
+def parse_item_id(id: str) -> int:
+    """The number that the store knows.
+
+    >>> parse_item_id("12"), parse_item_id("q34") - parse_item_id("q33")
+    (12, 1)
+    """
+    return HIT_ID_OFFSET + int(id[1:]) if id.startswith("q") else int(id)
+
+
+def format_item_id(number: int) -> str:
+    """
+    >>> format_item_id(12), format_item_id(HIT_ID_OFFSET + 34)
+    ('12', 'q34')
+    """
+    return f"q{number - HIT_ID_OFFSET}" if number > HIT_ID_OFFSET else str(number)
+
+
+class ItemView(ResponseBody, frozen=True):
+    """An item as a list shows it. The `id` of one that stands in a query feed names its place there."""
+
+    id: ItemId
+    feed: int
+    query: int | None
+    title: str | None
+    link: str | None
+    published: Time
+    arrived: Time
+    updated: float | None
+    authors: list[str]
+    categories: list[str]
+    language: str | None
+    summary: str | None
+    read: bool
+    starred: bool
+
+
+class FullItemView(ItemView, frozen=True):
+    """An item with its content, as safe HTML, and what is attached to it."""
+
+    content: str | None
+    enclosures: list[Enclosure]
+    queries: Annotated[list[str], Meta(description="the query feeds that show it to you")]
+
+
+def view_item(one: ReaderItem) -> ItemView:
+    return ItemView(**_item_fields(one))
+
+
+def _item_fields(one: ReaderItem) -> dict[str, Any]:
+    item = one.item
+    return {
+        "id": format_item_id(one.id),
+        "feed": item.feed_id,
+        "query": one.query_id,
+        "title": item.title,
+        "link": item.link,
+        "published": item.published,
+        "arrived": one.arrived or item.first_seen,
+        "updated": item.updated,
+        "authors": list(item.authors),
+        "categories": list(item.categories),
+        "language": item.language,
+        "summary": item.summary,
+        "read": one.read,
+        "starred": one.starred,
+    }
+
+
+class StreamParameters(Parameters, frozen=True):
+    """Which stream: of a feed, of a query feed, of a tag, or of everything."""
+
+    limit: Limit = 100
+    cursor: Cursor | None = None
+    feed: Id | None = None
+    query: Annotated[ShortText, Meta(description="the name of a query feed")] | None = None
+    tag: Tag | None = None
+    unread: bool | None = None
+    starred: bool = False
+    since: Moment | None = None
+    until: Moment | None = None
+    oldest_first: bool = False
+
+
+async def find_stream_named(call: ApiCall, feed: int | None, query: str | None, tag: str | None) -> Stream:
+    if sum(one is not None for one in (feed, query, tag)) > 1:
+        raise InputError("Give one of feed, query and tag, or none for everything.")
+    if query is not None:
+        return Stream(query=(await find_visible_query(call, query)).id)
+    return Stream(feed=feed, tag=tag)
+
+
+@item_group.get("/items")
+async def list_items(call: ApiCall, asked: StreamParameters) -> ListPage[ItemView]:
+    """List the items of a stream, the newest first."""
+    which = await find_stream_named(call, asked.feed, asked.query, asked.tag)
+    before = decode_cursor(asked.cursor, float, int)
+    found = await call.store.reading.stream(
+        call.user.id,
+        which,
+        unread=asked.unread,
+        starred=asked.starred,
+        since=asked.since,
+        until=asked.until,
+        before=(before[0], before[1]) if before else None,
+        limit=asked.limit,
+        oldest_first=asked.oldest_first,
+    )
+    return ListPage(
+        items=[view_item(one) for one in found.items], next=encode_cursor(*found.next) if found.next else None
+    )
+
+
+class UnreadCountView(ResponseBody, frozen=True):
+    count: int
+    newest: Time
+
+
+class UnreadCountsView(ResponseBody, frozen=True):
+    """How much is unread; feeds and query feeds by number, tags by name, those without any left out."""
+
+    total: int
+    starred: int
+    feeds: dict[str, UnreadCountView]
+    queries: dict[str, UnreadCountView]
+    tags: dict[str, UnreadCountView]
+
+
+@item_group.get("/items/counts")
+async def count_unread(call: ApiCall) -> UnreadCountsView:
+    """Say how much is unread."""
+    counts = await call.store.reading.counts(call.user.id)
+
+    def by(found: object) -> dict[str, UnreadCountView]:
+        return {str(key): UnreadCountView(count=one.count, newest=one.newest) for key, one in found.items()}  # type: ignore[attr-defined]
+
+    return UnreadCountsView(
+        total=counts.total,
+        starred=counts.starred,
+        feeds=by(counts.feeds),
+        queries=by(counts.queries),
+        tags=by(counts.tags),
+    )
+
+
+class ItemParameters(Parameters, frozen=True):
+    id: ItemId
+
+
+async def _find_reader_item(call: ApiCall, id: str) -> ReaderItem:
+    found = await call.store.reading.items(call.user.id, [parse_item_id(id)])
+    if not found:
+        raise NotFound(f"There is no item {id}, or it is not in anything you subscribe to.")
+    return found[0]
+
+
+@item_group.get("/items/{id}")
+async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
+    """Show one item with its content, and the query feeds that show it."""
+    one = await _find_reader_item(call, asked.id)
+    item = one.item
+    emitted = await call.store.queries.emitted([item.id] if item.id is not None else [])
+    shown = emitted[item.id].by if item.id in emitted else set()
+    if shown and not call.user.is_owner:
+        shown &= {query.name for query in await call.store.queries.some(subscriber=call.user.id, limit=10_000)}
+    return FullItemView(
+        **_item_fields(one),
+        content=item.content,
+        enclosures=list(item.enclosures),
+        queries=sorted(shown),
+    )
+
+
+class MarkRequest(RequestBody, frozen=True):
+    """What is left out stays as it is."""
+
+    read: bool | UnsetType = UNSET
+    starred: bool | UnsetType = UNSET
+
+
+@item_group.patch("/items/{id}")
+async def mark_item(call: ApiCall, asked: ItemParameters, given: MarkRequest) -> ItemView:
+    """Mark one item read or unread, star it or take the star away."""
+    await _find_reader_item(call, asked.id)
+    await _save_marks(call, [asked.id], given.read, given.starred)
+    return view_item(await _find_reader_item(call, asked.id))
+
+
+class MarkManyRequest(RequestBody, frozen=True):
+    ids: Annotated[list[ItemId], Meta(max_length=1000)]
+    read: bool | UnsetType = UNSET
+    starred: bool | UnsetType = UNSET
+
+
+class MarkedItemsView(ResponseBody, frozen=True):
+    marked: Annotated[int, Meta(description="those that are yours; others are passed over")]
+
+
+@item_group.post("/items/marks")
+async def mark_items(call: ApiCall, given: MarkManyRequest) -> MarkedItemsView:
+    """Mark or star up to a thousand items at once."""
+    return MarkedItemsView(marked=await _save_marks(call, given.ids, given.read, given.starred))
+
+
+async def _save_marks(call: ApiCall, ids: list[str], read: bool | UnsetType, starred: bool | UnsetType) -> int:
+    if read is UNSET and starred is UNSET:
+        raise InputError("Say what is to be changed: read, starred, or both.", "read")
+    return await call.store.reading.mark(
+        call.user.id,
+        [parse_item_id(id) for id in ids],
+        call.now,
+        read=None if isinstance(read, UnsetType) else read,
+        starred=None if isinstance(starred, UnsetType) else starred,
+    )
+
+
+class MarkAllRequest(RequestBody, frozen=True):
+    feed: Id | None = None
+    query: ShortText | None = None
+    tag: Tag | None = None
+    up_to: Annotated[ItemId, Meta(description="no item beyond this one")] | None = None
+    until: Annotated[Moment, Meta(description="only what arrived before")] | None = None
+
+
+class MarkedStreamView(ResponseBody, frozen=True):
+    """How many were unread, and the number by which it can be taken back."""
+
+    count: int
+    undo: int | None
+
+
+@item_group.post("/items/read-all")
+async def mark_all_read(call: ApiCall, given: MarkAllRequest) -> MarkedStreamView:
+    """Mark a whole stream as read."""
+    which = await find_stream_named(call, given.feed, given.query, given.tag)
+    done = await call.store.reading.mark_all_read(
+        call.user.id,
+        which,
+        now=call.now,
+        up_to=None if given.up_to is None else parse_item_id(given.up_to),
+        until=given.until,
+    )
+    return MarkedStreamView(count=done.count, undo=done.undo)
+
+
+class UndoMarkRequest(RequestBody, frozen=True):
+    undo: Id
+
+
+@item_group.post("/items/undo")
+async def undo_read_all(call: ApiCall, given: UndoMarkRequest) -> None:
+    """Take a “read all” back."""
+    await call.store.reading.undo(call.user.id, given.undo, call.now)
+
+
+search_group = EndpointGroup("search", "Words in what you read, or a condition of the query language.")
+
+SearchText = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=2000,
+        pattern=r"^[^\u0000]*$",
+        description='words, "a phrase", -without, begin*; or a condition like TITLE CONTAINS "ice"',
+    ),
+]
+
+
+class SearchParameters(Parameters, frozen=True):
+    q: SearchText
+    limit: Limit = 50
+    cursor: Cursor | None = None
+    feed: Annotated[Id, Meta(description="only this feed; then `q` is words")] | None = None
+    query: Annotated[ShortText, Meta(description="only this query feed; then `q` is words")] | None = None
+    tag: Annotated[Tag, Meta(description="only this tag; then `q` is words")] | None = None
+
+
+class SearchResultView(ResponseBody, frozen=True):
+    """A page of what was found, the latest arrival first; `waiting` items were not searched yet.
+
+    Where `q` was read as a query, `read_as` is its text, and it kept `kept` of `looked_at` items of the last 30 days.
+    """
+
+    items: list[ItemView]
+    next: str | None
+    waiting: int = 0
+    read_as: str | None = None
+    kept: int = 0
+    looked_at: int = 0
+
+
+@search_group.get("/search")
+async def search_items(call: ApiCall, asked: SearchParameters) -> SearchResultView:
+    """Find items by their words, or by a condition of the query language."""
+    after = decode_cursor(asked.cursor, int)
+    before = after[0] if after else None
+    if asked.feed is None and asked.query is None and asked.tag is None:
+        found = await run_search(call.store, call.user.id, asked.q, call.now, before_id=before, limit=asked.limit)
+        if found.said:
+            raise InputError(found.said)
+        return SearchResultView(
+            items=[view_item(one) for one in found.readings[: asked.limit]],
+            next=None if found.next_id is None else encode_cursor(found.next_id),
+            waiting=found.waiting,
+            read_as=found.query,
+            kept=found.kept,
+            looked_at=found.looked_at,
+        )
+    which = await find_stream_named(call, asked.feed, asked.query, asked.tag)
+    page, items = await call.store.reading.search(call.user.id, asked.q, which, limit=asked.limit, before_id=before)
+    more = encode_cursor(page.items[-1].id) if page.more and page.items else None
+    return SearchResultView(items=[view_item(one) for one in items], next=more, waiting=page.waiting)

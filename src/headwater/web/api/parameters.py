@@ -1,0 +1,130 @@
+"""Requests as the declared types: parameters, bodies up to a limit, and what is wrong with them in a sentence."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect as kinds
+from starlette.requests import Request
+
+from headwater.errors import InputError
+from headwater.web.api.endpoint import OPML, Endpoint, Parameters, RawBody
+from headwater.web.auth.cross_site import RequestRefused
+
+LARGEST_BODY = 2_000_000
+LARGEST_LETTER = 13  # bytes that JSON may take for a character (two \uXXXX), with some room for the rest of the body
+LARGEST_LIST = 20_000_000  # an OPML list of 36,515 feeds has 8 MB
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<at>[^`]*)`)?$", re.DOTALL)
+_PLACE = re.compile(r"\[[^\]]*\]")
+_NAMED = re.compile(r"field `([^`]*)`")
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,2})?")
+
+
+def read_parameters(endpoint: Endpoint, request: Request) -> Any:
+    """The parameters in path and query."""
+    assert endpoint.asked is not None
+    given: dict[str, Any] = {}
+    known = _parameter_fields(endpoint.asked)
+    for name, text in [*request.path_params.items(), *request.query_params.multi_items()]:
+        if name not in known:
+            raise InputError(f"There is no parameter “{name[:100]}” here; there are {', '.join(known)}.", name[:100])
+        if name in given:
+            raise InputError(f"The parameter {name} is given twice.", name)
+        given[name] = _convert_parameter(text, known[name], name)
+    return _decode_body(lambda: msgspec.convert(given, endpoint.asked))
+
+
+@cache
+def _parameter_fields(asked: type[Parameters]) -> dict[str, kinds.Type]:
+    return {field.encode_name: field.type for field in kinds.type_info(asked).fields}  # type: ignore[attr-defined]
+
+
+def _convert_parameter(text: str, kind: kinds.Type, name: str) -> Any:
+    """The text as what its type wants: msgspec has a laxer idea of this, which the description does not tell."""
+    if isinstance(kind, kinds.UnionType):
+        kind = next(one for one in kind.types if not isinstance(one, kinds.NoneType))
+    if isinstance(kind, kinds.Metadata):
+        kind = kind.type
+    if isinstance(kind, kinds.BoolType):
+        if text not in ("true", "false"):
+            raise InputError(f"{name} is true or false.", name)
+        return text == "true"
+    if isinstance(kind, kinds.IntType):
+        if not _WHOLE.fullmatch(text):
+            raise InputError(f"{name} is a whole number.", name)
+        return int(text)
+    if isinstance(kind, kinds.FloatType):
+        if not _NUMBER.fullmatch(text):
+            raise InputError(f"{name} is a number.", name)
+        return float(text)
+    return text
+
+
+async def read_request_body(endpoint: Endpoint, request: Request) -> Any:
+    """The body as its type; nothing is read beyond the limit."""
+    listed = endpoint.given is RawBody
+    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not listed and said != "application/json":
+        raise RequestRefused("The body is JSON: send it with Content-Type: application/json.", 415)
+    raw = await _read_bytes(request, LARGEST_LIST if listed else _largest_body(endpoint.given))
+    if listed:
+        return RawBody(raw, said or OPML)
+    return _decode_body(lambda: msgspec.json.decode(raw, type=endpoint.given))
+
+
+@cache
+def _largest_body(given: Any) -> int:
+    """A body whose texts are as long as described is taken however JSON writes them: scripts may be a megabyte."""
+    fields: tuple[kinds.Field, ...] = kinds.type_info(given).fields  # type: ignore[attr-defined]
+    return max([LARGEST_BODY, *(LARGEST_LETTER * _longest_text(field.type) for field in fields)])
+
+
+def _longest_text(kind: kinds.Type) -> int:
+    if isinstance(kind, kinds.UnionType):
+        return max(map(_longest_text, kind.types))
+    if isinstance(kind, kinds.Metadata):
+        return _longest_text(kind.type)
+    return (kind.max_length or 0) if isinstance(kind, kinds.StrType) else 0
+
+
+async def _read_bytes(request: Request, largest: int) -> bytes:
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > largest:
+            raise RequestRefused(f"The body is larger than {largest // 1_000_000} MB.", 413)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _decode_body(read: Any) -> Any:
+    try:
+        return read()
+    except msgspec.ValidationError as error:
+        raise _explain_validation_error(str(error)) from error
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InputError(f"The body is no JSON: {error}.") from error
+    except RecursionError as error:
+        raise InputError("The body is nested deeper than anything here.") from error
+
+
+def _explain_validation_error(message: str) -> InputError:
+    """msgspec's message as a sentence, with the field it is about.
+
+    >>> str(_explain_validation_error("Expected `int`, got `str` - at `$.weight`")), _explain_validation_error("… - at `$.tags[...]`").field
+    ('weight: expected int, got str.', 'tags')
+    >>> _explain_validation_error("Object missing required field `url`").field
+    'url'
+    """
+    found = _AT.match(message)
+    assert found is not None
+    what, at = found["what"], _PLACE.sub("", found["at"] or "")
+    named = _NAMED.search(what)
+    name = ".".join(part for part in (at, named[1] if named else "") if part)
+    what = what.replace("`", "").rstrip(".")
+    sentence = what if named or not name else f"{name}: {what[:1].lower()}{what[1:]}"
+    return InputError(f"{sentence}.", name)

@@ -1,0 +1,168 @@
+"""Who may read what is published: private feeds and their tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from headwater.errors import InputError
+from headwater.publish import channels
+from headwater.store.values import Delivery, PrivateFeedToken
+from headwater.web.api.api_types import (
+    Cursor,
+    Id,
+    Limit,
+    ListPage,
+    RemovedView,
+    ShortText,
+    Tag,
+    decode_cursor,
+    paginate,
+)
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
+
+delivery_group = EndpointGroup(
+    "deliveries", "Mails, web hooks and notifications of query feeds; the dead ones were given up."
+)
+
+DELIVERY_STATES = ("due", "failed", "sent", "dead")
+
+
+class DeliveryListParameters(Parameters, frozen=True):
+    limit: Limit = 100
+    cursor: Cursor | None = None
+    state: Literal["due", "failed", "sent", "dead"] | None = None
+
+
+@delivery_group.get("/deliveries", ADMIN)
+async def list_deliveries(call: ApiCall, asked: DeliveryListParameters) -> ListPage[Delivery]:
+    """List deliveries, the latest first."""
+    before = decode_cursor(asked.cursor, float, int)
+    rows = await call.store.publishing.deliveries(
+        (asked.state,) if asked.state else (),
+        limit=asked.limit + 1,
+        before=(before[0], before[1]) if before else None,
+    )
+    return paginate(rows, asked.limit, lambda one: one, lambda one: (one.at, one.id))
+
+
+class DeliveryCounts(ResponseBody, frozen=True):
+    due: int
+    failed: int
+    sent: int
+    dead: int
+
+
+@delivery_group.get("/deliveries/counts", ADMIN)
+async def count_deliveries(call: ApiCall) -> DeliveryCounts:
+    """Count deliveries by state."""
+    counts = await call.store.publishing.delivery_counts()
+    return DeliveryCounts(**{state: counts.get(state, 0) for state in DELIVERY_STATES})
+
+
+class ResendRequest(RequestBody, frozen=True):
+    """Either these, or all that were given up."""
+
+    ids: Annotated[list[Id], Meta(max_length=1000)] = field(default_factory=list)
+    dead: bool = False
+
+
+class ResendCount(ResponseBody, frozen=True):
+    due: int
+
+
+@delivery_group.post("/deliveries/resend", ADMIN)
+async def resend_deliveries(call: ApiCall, given: ResendRequest) -> ResendCount:
+    """Try again what was given up or waits to be tried again."""
+    if bool(given.ids) == given.dead:
+        raise InputError("Give the numbers of deliveries, or dead for all that were given up.", "ids")
+    number = await call.store.publishing.resend(given.ids, call.now)
+    if given.ids and not number:
+        raise InputError("None of these can be sent again: only dead and failed deliveries can.", "ids")
+    if call.node is not None:
+        call.node.deliverer.wake()
+    return ResendCount(due=number)
+
+
+publication_group = EndpointGroup(
+    "published", "Query feeds and tags as others read them: which are private, and the tokens that open them."
+)
+
+TokenLabel = Annotated[str, Meta(max_length=200, pattern=r"^[^\u0000-\u001f\u007f]*$")]
+
+
+class PrivateFeedsView(ResponseBody, frozen=True):
+    """Everything is public that is not named here."""
+
+    private: list[str]
+    tokens: list[PrivateFeedToken]
+
+
+@publication_group.get("/published", ADMIN)
+async def list_published(call: ApiCall) -> PrivateFeedsView:
+    """List what is private, and the tokens there are; a token itself is never shown again."""
+    access = await call.store.publishing.access()
+    return PrivateFeedsView(private=sorted(access.private), tokens=await call.store.publishing.tokens())
+
+
+class PublicationParameters(Parameters, frozen=True):
+    kind: Literal["feeds", "tags"]
+    name: Tag
+
+
+class PrivacyRequest(RequestBody, frozen=True):
+    private: bool
+
+
+class PrivacyView(ResponseBody, frozen=True):
+    path: str
+    private: bool
+
+
+@publication_group.put("/published/{kind}/{name}", ADMIN)
+async def set_private(call: ApiCall, asked: PublicationParameters, given: PrivacyRequest) -> PrivacyView:
+    """Make a query feed or a tag private, or public again."""
+    path = await channels.find_path(call.store, f"{asked.kind}/{asked.name}")
+    await call.store.publishing.set_private(path, given.private)
+    return PrivacyView(path=path, private=given.private)
+
+
+class FeedTokenRequest(RequestBody, frozen=True):
+    label: TokenLabel = ""
+
+
+class CreatedFeedToken(ResponseBody, frozen=True):
+    """The token, shown this once, and the address with it."""
+
+    path: str
+    token: str
+    url: str
+    private: bool
+
+
+@publication_group.post("/published/{kind}/{name}/tokens", ADMIN, status=201)
+async def give_token(call: ApiCall, asked: PublicationParameters, given: FeedTokenRequest) -> CreatedFeedToken:
+    """Make a token for a private feed."""
+    made = await channels.create_feed_token(
+        call.store, f"{asked.kind}/{asked.name}", given.label, call.frame.base_url, call.now
+    )
+    return CreatedFeedToken(path=made.path, token=made.token, url=made.url, private=made.private)
+
+
+class FeedTokenParameters(Parameters, frozen=True):
+    kind: Literal["feeds", "tags"]
+    name: Tag
+    label: Annotated[ShortText, Meta(description="only those with this label")] | None = None
+
+
+class RevokedTokensView(RemovedView, frozen=True):
+    revoked: int
+
+
+@publication_group.delete("/published/{kind}/{name}/tokens", ADMIN)
+async def revoke_tokens(call: ApiCall, asked: FeedTokenParameters) -> RevokedTokensView:
+    """Make the tokens of a feed worthless."""
+    path = f"/{asked.kind}/{asked.name}"
+    number, undo = await call.store.publishing.revoke(path, asked.label, by=call.remover)
+    return RevokedTokensView(revoked=number, undo=undo)

@@ -1,0 +1,215 @@
+"""Quality: what the budget buys, how it went, what other budgets would bring, and strategies compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from msgspec import Meta
+
+from headwater.cluster.cluster_status import ClusterStatus, read_cluster_status
+from headwater.cluster.shared_node import is_shared_database
+from headwater.errors import NotFound
+from headwater.node.crawl.crawl_status import TargetOutcome
+from headwater.node.crawl.scheduler import list_upcoming
+from headwater.node.quality.belief_sample import estimate_quality_by_budget
+from headwater.node.quality.quality_history import QualityPoint, load_history
+from headwater.node.quality.quality_report import QualityReport, load_last_report
+from headwater.schedule.quality.what_if import PredictedQuality
+from headwater.web.api.api_types import Cursor, Limit, ListPage, Moment, Time, decode_cursor, finite_or_none, paginate
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, ResponseBody, require_aggregator
+from headwater.web.api.server_endpoints import BackgroundJobView
+from headwater.web.api.server_endpoints import view_job as view_job
+from headwater.web.shared.background_jobs import BackgroundJob
+from headwater.web.shared.strategy_comparison import StrategyComparison, replay_strategies
+
+scheduler_group = EndpointGroup(
+    "scheduler", "What is being refreshed, within which budget, at which price, and what comes next."
+)
+
+
+class SchedulerView(ResponseBody, frozen=True):
+    """What goes on at this moment. The price is what a refresh must be worth to be made."""
+
+    strategy: str
+    feeds: int
+    under_way: int
+    budget_per_minute: float
+    budget_left: int
+    spent: int
+    budget_bytes: float | None
+    spent_bytes: float
+    price: float | None
+    next_due: float | None
+    held_hosts: int
+    network_away_since: float | None
+    problem: str | None
+    target: str | None
+    target_reached: bool | None
+    queries: int
+    aims: list[TargetOutcome]
+
+
+@scheduler_group.get("/scheduler")
+async def show_scheduler(call: ApiCall) -> SchedulerView:
+    """Say what goes on at this moment."""
+    status = call.frame.status()
+    next_up = list_upcoming(call.node.crawler, call.now, 1) if call.node is not None else []
+    return SchedulerView(
+        strategy=status.strategy,
+        feeds=status.feeds,
+        under_way=status.under_way,
+        budget_per_minute=status.budget_per_minute,
+        budget_left=status.budget_left,
+        spent=status.spent,
+        budget_bytes=finite_or_none(status.budget_bytes),
+        spent_bytes=status.spent_bytes,
+        price=finite_or_none(next_up[0].price) if next_up else None,
+        next_due=finite_or_none(status.next_due),
+        held_hosts=status.held_hosts,
+        network_away_since=status.network_away_since,
+        problem=status.problem,
+        target=status.target,
+        target_reached=status.target_reached,
+        queries=status.queries,
+        aims=list(status.aims) if call.user.is_owner else [],
+    )
+
+
+@scheduler_group.get("/scheduler/cluster", ADMIN)
+async def show_cluster(call: ApiCall) -> ClusterStatus:
+    """Say which machines share the work: who leads, who holds what, what waits, what is wrong."""
+    if not is_shared_database(call.frame.settings):
+        raise NotFound("This server runs by itself: its database is a file.")
+    return await read_cluster_status(call.store)
+
+
+class UpcomingParameters(Parameters, frozen=True):
+    limit: Limit = 20
+
+
+class UpcomingRefreshView(ResponseBody, frozen=True):
+    """A feed that is to be refreshed: when, what that is worth beside the price, and why."""
+
+    feed: int
+    title: str | None
+    url: str
+    due: Annotated[Time, Meta(description="not before; the budget may let it wait longer")]
+    value: float | None
+    price: float | None
+    why: str
+
+
+@scheduler_group.get("/scheduler/candidates", ADMIN)
+async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[UpcomingRefreshView]:
+    """List the feeds that are refreshed next, with the strategy's reasons."""
+    found = list_upcoming(require_aggregator(call).crawler, call.now, asked.limit)
+    feeds = await call.store.feeds_by_id(one.feed_id for one in found)
+    return ListPage(
+        items=[
+            UpcomingRefreshView(
+                feed=one.feed_id,
+                title=feeds[one.feed_id].title,
+                url=feeds[one.feed_id].url,
+                due=one.due,
+                value=finite_or_none(one.value),
+                price=finite_or_none(one.price),
+                why=one.why,
+            )
+            for one in found
+            if one.feed_id in feeds
+        ],
+        next=None,
+    )
+
+
+quality_group = EndpointGroup(
+    "quality", "What the budget buys: completeness, freshness, delay, losing feeds; what another would."
+)
+
+
+@quality_group.get("/quality")
+async def show_quality(call: ApiCall) -> QualityReport:
+    """Show the node's report of the last minute; readers see of the losing feeds those they subscribe to."""
+    report = await load_last_report(call.store)
+    if report is None:
+        raise NotFound("No node has reported yet: the first report comes after a minute.")
+    if call.user.is_owner:
+        return report
+    mine = {one.feed_id for one in await call.store.reading.subscriptions(call.user.id)}
+    return replace(report, losing=tuple(one for one in report.losing if one.feed_id in mine))
+
+
+class QualityPointView(ResponseBody, frozen=True):
+    """Quality at one moment; null is what was not known then. Delay is the median of the hour, lost counts it."""
+
+    at: Time
+    completeness: float | None
+    freshness: float | None
+    delay: float | None
+    requests: float | None
+    budget: float | None
+    price: float | None
+    lost: float | None
+
+
+def _view_quality_point(one: QualityPoint) -> QualityPointView:
+    return QualityPointView(
+        at=one.at,
+        completeness=finite_or_none(one.completeness),
+        freshness=finite_or_none(one.freshness),
+        delay=finite_or_none(one.delay),
+        requests=finite_or_none(one.requests),
+        budget=finite_or_none(one.budget),
+        price=finite_or_none(one.price),
+        lost=finite_or_none(one.lost),
+    )
+
+
+class QualitySeriesParameters(Parameters, frozen=True):
+    limit: Limit = 1000
+    cursor: Cursor | None = None
+    since: Moment | None = None
+
+
+@quality_group.get("/quality/series")
+async def list_quality(call: ApiCall, asked: QualitySeriesParameters) -> ListPage[QualityPointView]:
+    """List how quality went, the oldest first: each minute of the last hours, each ten minutes of two weeks."""
+    after = decode_cursor(asked.cursor, float)
+    history = await load_history(call.store)
+    since = asked.since if asked.since is not None else 0.0
+    lines = [one for one in history.list_since(since) if after is None or one.at > after[0]]
+    return paginate(lines[: asked.limit + 1], asked.limit, _view_quality_point, lambda one: (one.at,))
+
+
+class WhatIfParameters(Parameters, frozen=True):
+    budget: (
+        Annotated[float, Meta(gt=0, le=1e9, description="requests per minute; else a curve around today's")] | None
+    ) = None
+
+
+@quality_group.get("/quality/what-if")
+async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[PredictedQuality]:
+    """Say what another budget is believed to bring; nothing while nothing is believed of the feeds."""
+    node = require_aggregator(call)
+    wanted = None if asked.budget is None else [asked.budget]
+    found = await estimate_quality_by_budget(
+        await node.sample_beliefs(call.now), call.frame.settings.least_interval, wanted
+    )
+    return ListPage(items=found, next=None)
+
+
+@quality_group.post("/quality/comparison", ADMIN, status=202)
+async def compare_strategies(call: ApiCall) -> BackgroundJobView:
+    """Replay this server's own history with every strategy, as a job; one at a time."""
+    running = call.frame.background_jobs.find_running("comparison")
+    if running is not None:
+        return view_job(running)
+    budget = call.frame.status().budget_per_minute
+
+    async def work(job: BackgroundJob) -> StrategyComparison:
+        return await replay_strategies(call.store, budget, call.now, job)
+
+    return view_job(
+        call.frame.background_jobs.start("Comparing strategies", work, page="comparison", unit="strategies")
+    )

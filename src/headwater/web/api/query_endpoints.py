@@ -1,0 +1,349 @@
+"""Standing queries: check, format, preview, create, replace, drop, explain. Owners make them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from headwater.errors import InputError, NotFound, QueryError
+from headwater.language import EVERY, parse
+from headwater.language.ast import CreateFeed
+from headwater.language.formatter import format_script
+from headwater.model import Item, QueryFeed
+from headwater.node.queries.query_explanation import SourceShare, explain_query, preview_queries
+from headwater.query.index.access_path import AccessExplanation
+from headwater.query.items.language_detection import make_language_detector
+from headwater.store.values import StatementResult, StoredHit
+from headwater.web.api.api_types import (
+    Cursor,
+    Id,
+    Limit,
+    ListPage,
+    ListParameters,
+    RemovedView,
+    Script,
+    ShortText,
+    Time,
+    decode_cursor,
+    paginate,
+)
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
+from headwater.web.api.feed_endpoints import ArticleWish
+from headwater.web.api.openapi import ErrorDetail, script_messages
+
+query_group = EndpointGroup(
+    "queries", "Standing queries, and the feeds they make. Readers see the query feeds they subscribe to."
+)
+
+
+class QueryView(ResponseBody, frozen=True):
+    """A query feed."""
+
+    id: int
+    name: str
+    text: str
+    items: int
+    last_match: float | None
+    importance: float
+    created: Time
+    replaced: float | None
+    live: bool
+    problem: str | None
+
+
+def view_query(query: QueryFeed, items: int, last: float | None) -> QueryView:
+    return QueryView(
+        id=query.id,
+        name=query.name,
+        text=query.text,
+        items=items,
+        last_match=last,
+        importance=query.importance,
+        created=query.created,
+        replaced=query.replaced,
+        live=not query.is_pending and query.problem is None,
+        problem=query.problem,
+    )
+
+
+async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
+    """A query feed that this person may see; for readers what others have is as if it were not there."""
+    if call.user.is_owner:
+        return await call.store.queries.find(name)
+    try:
+        query = await call.store.queries.find(name)
+        await call.store.reading.require_query(call.user.id, query.id)
+    except NotFound as error:  # its words would name what is not for everybody
+        raise NotFound(f"There is no query feed “{name}” that you subscribe to.") from error
+    return query
+
+
+@query_group.get("/queries")
+async def list_queries(call: ApiCall, asked: ListParameters) -> ListPage[QueryView]:
+    """List the query feeds, in the order in which they were made."""
+    after = decode_cursor(asked.cursor, int)
+    rows = await call.store.queries.some(
+        after=after[0] if after else 0,
+        limit=asked.limit + 1,
+        subscriber=None if call.user.is_owner else call.user.id,
+    )
+    counts = await call.store.queries.counts([query.id for query in rows])
+
+    def counted(query: QueryFeed) -> QueryView:
+        items, last = counts.get(query.id, (0, None))
+        return view_query(query, items, last)
+
+    return paginate(rows, asked.limit, counted, lambda query: (query.id,))
+
+
+class ScriptRequest(RequestBody, frozen=True):
+    text: Script
+
+
+class CheckedScriptView(ResponseBody, frozen=True):
+    """Whether the script can be taken; what is wrong with it, and what its writer should know."""
+
+    ok: bool
+    statements: int
+    queries: list[str]
+    messages: list[ErrorDetail]
+
+
+@query_group.post("/queries/check", "read")
+async def check_script(call: ApiCall, given: ScriptRequest) -> CheckedScriptView:
+    """Say what is wrong with a script: where, what was expected, and how to mend it."""
+    catalogue = await call.store.queries.catalogue() if call.user.is_owner else None
+    try:
+        script = parse(given.text, catalogue)
+    except QueryError as error:
+        return CheckedScriptView(ok=False, statements=0, queries=[], messages=script_messages(error.messages))
+    return CheckedScriptView(
+        ok=True,
+        statements=len(script.statements),
+        queries=[create.name.name for create in script.queries],
+        messages=script_messages(script.warnings),
+    )
+
+
+class FormattedScriptView(ResponseBody, frozen=True):
+    text: str
+
+
+@query_group.post("/queries/fmt", "read")
+async def format_query(call: ApiCall, given: ScriptRequest) -> FormattedScriptView:
+    """Give a script its one form: keywords in capitals, one part a line."""
+    return FormattedScriptView(text=format_script(parse(given.text)))
+
+
+class PreviewRequest(RequestBody, frozen=True):
+    text: Script
+    days: Annotated[float, Meta(ge=0.01, le=3650, description="how far to look back")] = 7.0
+    items: Annotated[int, Meta(ge=0, le=100, description="how many of the latest to show")] = 10
+
+
+class MatchedItemView(ResponseBody, frozen=True):
+    id: int | None
+    feed: int
+    title: str | None
+    link: str | None
+    published: Time
+
+
+class QueryPreviewView(ResponseBody, frozen=True):
+    """What a query would have kept: `kept` of `looked_at` items of its feeds."""
+
+    name: str
+    kept: int
+    looked_at: int
+    days: float
+    per_day: float
+    sources: dict[str, int]
+    items: list[MatchedItemView]
+
+
+def _view_matched_item(item: Item) -> MatchedItemView:
+    return MatchedItemView(id=item.id, feed=item.feed_id, title=item.title, link=item.link, published=item.published)
+
+
+@query_group.post("/queries/preview", ADMIN)
+async def preview_script(call: ApiCall, given: PreviewRequest) -> ListPage[QueryPreviewView]:
+    """Say what the query feeds of a script would have returned over the stored past; nothing is created."""
+    script = parse(given.text, await call.store.queries.catalogue(), replacing=EVERY)
+    creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
+    found = await preview_queries(call.store, creates, given.days, call.now, make_language_detector(), given.items)
+    told = [
+        QueryPreviewView(
+            name=one.name,
+            kept=one.kept,
+            looked_at=one.looked_at,
+            days=one.days,
+            per_day=one.per_day,
+            sources=one.sources,
+            items=[_view_matched_item(item) for item in one.latest],
+        )
+        for one in found
+    ]
+    return ListPage(items=told, next=None)
+
+
+class ScriptResultView(ResponseBody, frozen=True):
+    """What each statement did: created, replaced, dropped or registered; and the numbers by which what was dropped is
+    taken back."""
+
+    done: list[StatementResult]
+    warnings: list[ErrorDetail]
+    undo: list[int]
+
+
+@query_group.post("/queries", ADMIN, status=201)
+async def run_script(call: ApiCall, given: ScriptRequest) -> ScriptResultView:
+    """Carry out a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
+    done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id)
+    return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
+
+
+class QueryParameters(Parameters, frozen=True):
+    name: ShortText
+
+
+class QuerySourceView(ResponseBody, frozen=True):
+    feed: int
+    name: str
+    kept: int
+    offered: int
+
+
+class FullQueryView(QueryView, frozen=True):
+    """A query feed with its liveliness and what it keeps of which feeds."""
+
+    recent: int
+    days: float
+    per_day: float
+    sources: list[QuerySourceView]
+
+
+@query_group.get("/queries/{name}")
+async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
+    """Show a query feed: its definition, its statistics, its sources."""
+    query = await find_visible_query(call, asked.name)
+    statistics = await call.store.queries.statistics(query, call.now)
+    origins = await call.store.queries.origins()
+    base = view_query(query, statistics.hits, statistics.last)
+    sources = [
+        QuerySourceView(
+            feed=one.feed_id,
+            name=origins[one.feed_id].label if one.feed_id in origins else f"feed {one.feed_id}",
+            kept=one.kept,
+            offered=one.offered,
+        )
+        for one in await call.store.queries.sources(query.id)
+    ]
+    return FullQueryView(
+        **{name: getattr(base, name) for name in base.__struct_fields__},
+        recent=statistics.recent,
+        days=statistics.days,
+        per_day=statistics.per_day,
+        sources=sorted(sources, key=lambda one: -one.kept)[:1000],
+    )
+
+
+@query_group.put("/queries/{name}", ADMIN)
+async def put_query(call: ApiCall, asked: QueryParameters, given: ScriptRequest) -> ScriptResultView:
+    """Create or replace this query feed; the script must define it and nothing else.
+
+    It needs no OR REPLACE.
+    """
+    mine = {asked.name.casefold()}
+    script = parse(given.text, await call.store.queries.catalogue(), replacing=mine)
+    named = [statement.name.name for statement in script.statements if isinstance(statement, CreateFeed)]
+    if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:
+        raise InputError(f"The script must define {asked.name} and nothing else.", "text")
+    done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id, replacing=mine)
+    return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
+
+
+class DropQueryParameters(Parameters, frozen=True):
+    name: ShortText
+    cascade: Annotated[bool, Meta(description="drop the query feeds that read it too")] = False
+
+
+class DroppedQueryView(RemovedView, frozen=True):
+    dropped: list[str]
+
+
+@query_group.delete("/queries/{name}", ADMIN)
+async def drop_query(call: ApiCall, asked: DropQueryParameters) -> DroppedQueryView:
+    """Drop a query feed and what came of it; its sources stay."""
+    gone = await call.store.queries.drop(asked.name, asked.cascade, by=call.remover)
+    return DroppedQueryView(dropped=list(gone.names), undo=gone.undo)
+
+
+@query_group.put("/queries/{name}/articles", ADMIN)
+async def want_query_articles(call: ApiCall, asked: QueryParameters, given: ArticleWish) -> None:
+    """Fetch the pages behind the items of a query feed from now on, or no longer."""
+    query = await call.store.queries.find(asked.name)
+    await call.store.articles.wish("query", query.id, given.wanted)
+
+
+class QueryExplanationView(ResponseBody, frozen=True):
+    """Where the items of a query feed come from, how they are found, what it costs and brings."""
+
+    name: str
+    reads: list[str]
+    read_by: list[str]
+    access: list[AccessExplanation]
+    sources: list[SourceShare]
+    expected_per_day: float
+    per_day: float
+    refreshes_per_day: float
+    share_of_weight: float
+
+
+@query_group.get("/queries/{name}/explanation", ADMIN)
+async def explain_query_feed(call: ApiCall, asked: QueryParameters) -> QueryExplanationView:
+    """Explain a query feed."""
+    told = await explain_query(call.store, call.frame.settings, asked.name, call.now)
+    return QueryExplanationView(
+        name=told.query.name,
+        reads=list(told.reads),
+        read_by=list(told.read_by),
+        access=list(told.ways),
+        sources=sorted(told.sources, key=lambda source: -source.wanted_per_day)[:1000],
+        expected_per_day=told.expected_per_day,
+        per_day=told.statistics.per_day,
+        refreshes_per_day=told.refreshes_per_day,
+        share_of_weight=told.share_of_weight,
+    )
+
+
+class HitListParameters(Parameters, frozen=True):
+    name: ShortText
+    limit: Limit = 100
+    cursor: Cursor | None = None
+
+
+class HitView(ResponseBody, frozen=True):
+    """An item that came out of a query feed; `id` is its place in the stream, `related` what a join found."""
+
+    id: int
+    item: MatchedItemView
+    arrived: Time
+    delivered: bool
+    related: list[Id] | None
+
+
+def _view_hit(hit: StoredHit) -> HitView:
+    related = None if hit.related is None else [other.id for other in hit.related if other.id is not None]
+    return HitView(
+        id=hit.id, item=_view_matched_item(hit.item), arrived=hit.arrived, delivered=hit.fresh, related=related
+    )
+
+
+@query_group.get("/queries/{name}/items")
+async def list_hits(call: ApiCall, asked: HitListParameters) -> ListPage[HitView]:
+    """List what a query feed has let out, the latest first."""
+    query = await find_visible_query(call, asked.name)
+    before = decode_cursor(asked.cursor, int)
+    rows = await call.store.queries.latest(query.id, before=before[0] if before else None, limit=asked.limit + 1)
+    return paginate(rows, asked.limit, _view_hit, lambda hit: (hit.id,))

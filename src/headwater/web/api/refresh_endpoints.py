@@ -1,0 +1,160 @@
+"""Refreshes of feeds: what came of each, when the next one is and why. Readers see those of feeds they subscribe to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from headwater.model import Refresh
+from headwater.node.quality.feed_explanation import (
+    FeedBelief,
+    ScheduleExplanation,
+    explain_feed_schedule,
+    load_weekly_pattern,
+)
+from headwater.node.quality.feed_explanation import ServerHint as Hint
+from headwater.web.api.api_types import (
+    Cursor,
+    Id,
+    IdParameters,
+    Limit,
+    ListPage,
+    Moment,
+    Time,
+    decode_cursor,
+    finite_or_none,
+    paginate,
+)
+from headwater.web.api.endpoint import (
+    ApiCall,
+    EndpointGroup,
+    Parameters,
+    ResponseBody,
+    require_aggregator,
+    require_visible_feed,
+)
+from headwater.web.shared.schedule_sentences import explain_schedule
+
+refresh_group = EndpointGroup("refreshes", "What came of refreshing feeds, when they are refreshed next, and why.")
+
+
+class RefreshView(ResponseBody, frozen=True):
+    """One poll of a feed and what came of it."""
+
+    at: Time
+    ending: str
+    status: int | None
+    elapsed: float
+    bytes: int
+    new: int
+    updated: int
+    window: int | None
+    overlap: int | None
+    saturated: bool
+    lost: float
+    reason: str
+    message: str
+
+
+def view_refresh(one: Refresh) -> RefreshView:
+    return RefreshView(
+        at=one.at,
+        ending=one.ending.value,
+        status=one.status,
+        elapsed=one.elapsed,
+        bytes=one.bytes,
+        new=one.new,
+        updated=one.updated,
+        window=one.window,
+        overlap=one.overlap,
+        saturated=one.saturated,
+        lost=one.lost,
+        reason=one.reason,
+        message=one.message,
+    )
+
+
+@refresh_group.post("/feeds/{id}/refresh")
+async def refresh_feed(call: ApiCall, asked: IdParameters) -> RefreshView:
+    """Refresh a feed now and say what came of it; 409 while its server wants to be left alone."""
+    await require_visible_feed(call, asked.id)
+    settled = await require_aggregator(call).crawler.request_refresh(asked.id)
+    return view_refresh(settled.verdict.refresh)
+
+
+class RefreshListParameters(Parameters, frozen=True):
+    id: Id
+    limit: Limit = 100
+    cursor: Cursor | None = None
+    since: Moment | None = None
+
+
+@refresh_group.get("/feeds/{id}/refreshes")
+async def list_refreshes(call: ApiCall, asked: RefreshListParameters) -> ListPage[RefreshView]:
+    """List the refreshes of a feed, the latest first."""
+    await require_visible_feed(call, asked.id)
+    before = decode_cursor(asked.cursor, float)
+    rows = await call.store.refreshes(
+        asked.id, since=asked.since, before=before[0] if before else None, limit=asked.limit + 1
+    )
+    return paginate(rows, asked.limit, view_refresh, lambda one: (one.at,))
+
+
+class FeedExplanationView(ResponseBody, frozen=True):
+    """When and why a feed is refreshed."""
+
+    sentences: list[str]
+    strategy: str
+    belief: FeedBelief | None
+    asked: list[Hint]
+    push: str
+    held_until: float | None
+    held_by: str
+    value: float | None
+    price: float | None
+    why: str
+    next_refresh: float | None
+    last: RefreshView | None
+    kinds: list[str]
+
+
+@refresh_group.get("/feeds/{id}/explanation")
+async def explain_feed(call: ApiCall, asked: IdParameters) -> FeedExplanationView:
+    """Say what is believed of a feed, what its server asked for, and when and why it is refreshed."""
+    await require_visible_feed(call, asked.id)
+    told: ScheduleExplanation = await explain_feed_schedule(call.store, call.frame.settings, asked.id, call.now)
+    refreshes = await call.store.refreshes(asked.id, limit=300)
+    return FeedExplanationView(
+        sentences=list(explain_schedule(told, refreshes, call.now)),
+        strategy=told.strategy,
+        belief=told.belief,
+        asked=list(told.asked),
+        push=told.push,
+        held_until=finite_or_none(told.held_until),
+        held_by=told.held_by,
+        value=finite_or_none(told.value),
+        price=finite_or_none(told.price),
+        why=told.why,
+        next_refresh=finite_or_none(told.next_refresh),
+        last=view_refresh(told.last) if told.last else None,
+        kinds=list(told.kinds),
+    )
+
+
+class WeeklyPatternView(ResponseBody, frozen=True):
+    """Items in each of the 168 hours of a week, Monday 00:00 UTC first: believed for this one, counted in the past."""
+
+    believed: list[float] | None
+    counted: list[int]
+    weeks: Annotated[float, Meta(description="of the past that were counted")]
+
+
+@refresh_group.get("/feeds/{id}/pattern")
+async def show_pattern(call: ApiCall, asked: IdParameters) -> WeeklyPatternView:
+    """Say at which hours a feed publishes."""
+    await require_visible_feed(call, asked.id)
+    told = await explain_feed_schedule(call.store, call.frame.settings, asked.id, call.now)
+    found = await load_weekly_pattern(call.store, told, call.now)
+    believed = None if found.believed is None else list(found.believed)
+    return WeeklyPatternView(believed=believed, counted=list(found.counted), weeks=found.weeks)

@@ -1,0 +1,211 @@
+"""Subscriptions: which feeds and query feeds one person reads, under which title and tags; lists as OPML."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from headwater.errors import NotFound
+from headwater.formats.opml import Outline
+from headwater.formats.write import write_opml
+from headwater.store.people import Subscription
+from headwater.web.api.api_types import (
+    Cursor,
+    IdParameters,
+    Limit,
+    ListPage,
+    RemovedView,
+    ShortText,
+    Tag,
+    Time,
+    decode_cursor,
+    paginate,
+)
+from headwater.web.api.endpoint import ApiCall, EndpointGroup, Parameters, RawBody, RequestBody, ResponseBody
+from headwater.web.api.feed_endpoints import Tags
+from headwater.web.api.server_endpoints import BackgroundJobView
+from headwater.web.api.server_endpoints import view_job as view_job
+from headwater.web.shared.opml_import import start_import
+from headwater.web.shared.reader_quota import join_feed
+
+subscription_group = EndpointGroup(
+    "subscriptions", "What you subscribe to, with titles and tags of your own; import and export as OPML."
+)
+
+
+class SubscriptionView(ResponseBody, frozen=True):
+    """A feed or, where `query` is set, a query feed, as you have it."""
+
+    feed: int | None
+    query: int | None
+    title: str
+    url: str
+    link: str | None
+    tags: list[str]
+    added: Time
+
+
+def view_subscription(one: Subscription) -> SubscriptionView:
+    return SubscriptionView(
+        feed=one.feed_id,
+        query=one.query_id,
+        title=one.title,
+        url=one.url,
+        link=one.link,
+        tags=list(one.tags),
+        added=one.added,
+    )
+
+
+class SubscriptionListParameters(Parameters, frozen=True):
+    limit: Limit = 100
+    cursor: Cursor | None = None
+    tag: Tag | None = None
+
+
+@subscription_group.get("/subscriptions")
+async def list_subscriptions(call: ApiCall, asked: SubscriptionListParameters) -> ListPage[SubscriptionView]:
+    """List what you subscribe to: feeds, then query feeds."""
+    after = decode_cursor(asked.cursor, int, int)
+    rows = await call.store.reading.subscriptions_part(call.user.id, after=after, limit=asked.limit + 1, tag=asked.tag)
+    return paginate(rows, asked.limit, view_subscription, _subscription_key)
+
+
+def _subscription_key(one: Subscription) -> tuple[int, int]:
+    return (0, one.feed_id) if one.feed_id is not None else (1, one.query_id or 0)
+
+
+async def _find_subscription(
+    call: ApiCall, *, feed_id: int | None = None, query_id: int | None = None
+) -> SubscriptionView:
+    found = await call.store.reading.subscription(call.user.id, feed_id=feed_id, query_id=query_id)
+    if found is None:
+        raise NotFound("You do not subscribe to that.")
+    return view_subscription(found)
+
+
+class SubscriptionChange(RequestBody, frozen=True):
+    """What is left out stays as it is; a title of null shows the feed's own again. Tags replace the ones before."""
+
+    title: ShortText | UnsetType | None = UNSET
+    tags: Tags | UnsetType = UNSET
+
+
+async def _save_change(
+    call: ApiCall, given: SubscriptionChange, *, feed_id: int | None = None, query_id: int | None = None
+) -> SubscriptionView:
+    before = await _find_subscription(call, feed_id=feed_id, query_id=query_id)
+    reading = call.store.reading
+    if not isinstance(given.title, UnsetType):
+        await reading.retitle(call.user.id, given.title, feed_id=feed_id, query_id=query_id)
+    if not isinstance(given.tags, UnsetType):
+        add, remove = set(given.tags) - set(before.tags), set(before.tags) - set(given.tags)
+        await reading.retag(call.user.id, feed_id=feed_id, query_id=query_id, add=add, remove=remove)
+    return await _find_subscription(call, feed_id=feed_id, query_id=query_id)
+
+
+@subscription_group.get("/subscriptions/feeds/{id}")
+async def show_subscription(call: ApiCall, asked: IdParameters) -> SubscriptionView:
+    """Show your subscription to a feed."""
+    return await _find_subscription(call, feed_id=asked.id)
+
+
+class SubscribeRequest(RequestBody, frozen=True):
+    tags: Tags = field(default_factory=list)
+
+
+@subscription_group.put("/subscriptions/feeds/{id}")
+async def subscribe(call: ApiCall, asked: IdParameters, given: SubscribeRequest) -> SubscriptionView:
+    """Subscribe to a feed that is here already; readers to one that several people read."""
+    await join_feed(call.store, call.user, asked.id, call.now, given.tags)
+    return await _find_subscription(call, feed_id=asked.id)
+
+
+@subscription_group.patch("/subscriptions/feeds/{id}")
+async def change_subscription(call: ApiCall, asked: IdParameters, given: SubscriptionChange) -> SubscriptionView:
+    """Change the title and tags that a feed has for you."""
+    return await _save_change(call, given, feed_id=asked.id)
+
+
+@subscription_group.delete("/subscriptions/feeds/{id}")
+async def unsubscribe(call: ApiCall, asked: IdParameters) -> RemovedView:
+    """Subscribe to a feed no longer. What you starred stays; the feed itself stays for others."""
+    await _find_subscription(call, feed_id=asked.id)
+    return RemovedView(undo=await call.store.reading.unsubscribe(call.user.id, asked.id, by=call.remover))
+
+
+@subscription_group.patch("/subscriptions/queries/{id}")
+async def change_query_subscription(call: ApiCall, asked: IdParameters, given: SubscriptionChange) -> SubscriptionView:
+    """Change the title and tags that a query feed has for you."""
+    return await _save_change(call, given, query_id=asked.id)
+
+
+@subscription_group.delete("/subscriptions/queries/{id}")
+async def unsubscribe_query(call: ApiCall, asked: IdParameters) -> RemovedView:
+    """Subscribe to a query feed no longer; the query feed itself stays."""
+    await _find_subscription(call, query_id=asked.id)
+    return RemovedView(undo=await call.store.reading.unsubscribe_query(call.user.id, asked.id, by=call.remover))
+
+
+# tags
+
+
+class TagView(ResponseBody, frozen=True):
+    name: str
+    subscriptions: int
+
+
+@subscription_group.get("/tags")
+async def list_tags(call: ApiCall) -> ListPage[TagView]:
+    """List your tags, and how many subscriptions have each."""
+    counts = await call.store.reading.tags(call.user.id)
+    return ListPage(items=[TagView(name=name, subscriptions=counts[name]) for name in sorted(counts)], next=None)
+
+
+class TagParameters(Parameters, frozen=True):
+    name: Tag
+
+
+class TagRenameRequest(RequestBody, frozen=True):
+    name: Tag
+
+
+@subscription_group.patch("/tags/{name}")
+async def rename_tag(call: ApiCall, asked: TagParameters, given: TagRenameRequest) -> None:
+    """Give a tag of yours another name."""
+    await call.store.reading.rename_tag(call.user.id, asked.name, given.name)
+
+
+@subscription_group.delete("/tags/{name}")
+async def remove_tag(call: ApiCall, asked: TagParameters) -> RemovedView:
+    """Take a tag off everything of yours."""
+    return RemovedView(undo=await call.store.reading.remove_tag(call.user.id, asked.name, by=call.remover))
+
+
+# lists
+
+
+@subscription_group.get("/opml")
+async def export_opml(call: ApiCall) -> RawBody:
+    """Export what you subscribe to as OPML."""
+    mine = await call.store.reading.subscriptions(call.user.id)
+    base = call.frame.base_url
+    feeds = [
+        Outline(one.url if one.feed_id is not None else base + one.url, one.title, one.link, one.tags) for one in mine
+    ]
+    return RawBody(write_opml(feeds))
+
+
+class ImportParameters(Parameters, frozen=True):
+    tag: Annotated[Tag, Meta(description="a tag for all of them")] | None = None
+
+
+@subscription_group.post("/opml", status=202)
+async def import_opml(call: ApiCall, asked: ImportParameters, given: RawBody) -> BackgroundJobView:
+    """Subscribe to all feeds of an OPML list, or of addresses line by line; folders become tags.
+
+    The work goes on behind the answer; /jobs/{id} tells how far it is, and in the end what became of it.
+    """
+    job = await start_import(call.frame, given.body, call.user.id, (asked.tag,) if asked.tag else ())
+    return view_job(job)

@@ -1,0 +1,273 @@
+"""Who sends a request: `current(request)` gives the user, or raises NotSignedIn or Forbidden.
+
+In this order: an API token (`Authorization: Bearer …`), a session's cookie, the header of a trusted reverse proxy, and,
+while the owner has no password (open mode), the loopback: whoever sits at the machine is the owner. What is changed
+by force of a cookie, the proxy or the loopback must come from a page of ours, or any site that the person visits could
+send it (CSRF), and under a name that is ours, or a name that a stranger points at us could (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode, urlsplit
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from headwater.credentials import hash_secret, make_secret
+from headwater.errors import HeadwaterError, InputError, NotFound
+from headwater.store.people import ADMIN, READ, SCOPES, WRITE, User
+from headwater.store.store import Store
+from headwater.web.auth.client_address import PEER_KEY
+from headwater.web.auth.cross_site import RequestRefused, check_host, check_same_site
+
+COOKIE = "headwater_session"
+SESSION_SECONDS = 30 * 86_400.0  # seconds a session lasts after its last use
+USE_INTERVAL = 300.0  # seconds before a use is written down again
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+
+class NotSignedIn(HeadwaterError):
+    """The request names nobody, or nobody we know."""
+
+
+class Forbidden(HeadwaterError):
+    """The person, or the token, may not do this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A user, how they were recognised (token, session, proxy, open), and what they may do."""
+
+    user: User
+    by: str
+    scopes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class AccessSettings:
+    """What an operator set about who may come in."""
+
+    names: tuple[str, ...] = ()  # host names of ours
+    registration: bool = False
+    proxy_header: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+
+
+class Authenticator:
+    """Recognises who sends a request. One for each application, at `app.state.visitors`."""
+
+    def __init__(
+        self, store: Store, access: AccessSettings | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.store = store
+        self.access = access or AccessSettings()
+        self.clock = clock
+        self._trusted_networks = parse_networks(self.access.trusted_proxies)
+        self._owner_has_password = False  # the owner has a password, and so open mode is over for good
+
+    async def identify(self, request: HTTPConnection) -> Identity:
+        """NotSignedIn if nobody can be recognised. Says nothing yet about what they may do."""
+        given = request.headers.get("authorization")
+        if given is not None:
+            return await self._identify_by_token(given)
+        if cookie := request.cookies.get(COOKIE):
+            found = await self.identify_by_session(cookie, "page")
+            if found is not None:
+                return found
+        if (found := await self._identify_by_proxy(request)) is not None:
+            return found
+        if (found := await self._identify_by_loopback(request)) is not None:
+            return found
+        raise NotSignedIn("Sign in first.")
+
+    async def _identify_by_token(self, given: str) -> Identity:
+        scheme, _, secret = given.partition(" ")
+        if scheme.lower() != "bearer" or not secret:
+            raise NotSignedIn("Sign in by “Authorization: Bearer TOKEN”.")
+        found = await self.store.accounts.token_user(hash_secret(secret.strip()))
+        if found is None:
+            raise NotSignedIn("This token is not known here, or was revoked.")
+        user, token = found
+        now = self.clock()
+        if token.last_used is None or now - token.last_used > USE_INTERVAL:
+            await self.store.accounts.token_used(token.id, now)
+        return Identity(user, "token", user_scopes(user) & set(token.scopes))
+
+    async def identify_by_session(self, secret: str, kind: str) -> Identity | None:
+        now, hash = self.clock(), hash_secret(secret)
+        found = await self.store.accounts.signed_in(hash, kind, now)
+        if found is None:
+            return None
+        if now - found.last_seen > USE_INTERVAL:
+            await self.store.accounts.prolong(hash, now, now + SESSION_SECONDS)
+        return Identity(found.user, "session", user_scopes(found.user))
+
+    async def _identify_by_proxy(self, request: HTTPConnection) -> Identity | None:
+        """The name that a proxy in front of us vouches for; from any other peer the header is only a claim."""
+        header = self.access.proxy_header
+        if header is None or not is_within(peer_address(request), self._trusted_networks):
+            return None
+        name = request.headers.get(header)
+        if not name:
+            return None
+        try:
+            user = await self.store.accounts.find(name)
+        except NotFound as error:
+            if not self.access.registration:
+                raise Forbidden(f"“{name[:100]}” has no account here. Ask the owner for one.") from error
+            try:
+                user = await self.store.accounts.add(name, None, self.clock())
+            except InputError as problem:
+                raise Forbidden(str(problem)) from problem
+        return Identity(user, "proxy", user_scopes(user))
+
+    async def is_open(self) -> bool:
+        """Whether the owner still has no password."""
+        if not self._owner_has_password:
+            self._owner_has_password = (await self.store.accounts.owner()).has_password
+        return not self._owner_has_password
+
+    async def _identify_by_loopback(self, request: HTTPConnection) -> Identity | None:
+        if not is_loopback(request) or not await self.is_open():
+            return None
+        check_host(request, self.access.names)
+        owner = await self.store.accounts.owner()
+        return Identity(owner, "open", user_scopes(owner))
+
+    # sessions
+
+    async def sign_in(self, request: Request, response: Response, user: User) -> None:
+        """Begin a session in this browser."""
+        secret = await self.start_session(user, "page", request.headers.get("user-agent", ""))
+        response.set_cookie(
+            COOKIE,
+            secret,
+            max_age=int(SESSION_SECONDS),
+            httponly=True,
+            samesite="lax",
+            secure=is_secure(request),
+            path="/",
+        )
+
+    async def start_session(self, user: User, kind: str, label: str) -> str:
+        """A new session's secret."""
+        secret, now = make_secret(), self.clock()
+        await self.store.accounts.sign_in(hash_secret(secret), user.id, kind, label, now, now + SESSION_SECONDS)
+        return secret
+
+    async def sign_out(self, request: Request, response: Response) -> None:
+        """End the session of this browser."""
+        if cookie := request.cookies.get(COOKIE):
+            await self.store.accounts.sign_out(hash_secret(cookie))
+        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=is_secure(request))
+
+
+async def require_user(request: Request, scope: str = READ) -> User:
+    """The user who sends this request, if they may do what `scope` says (read, write, admin).
+
+    Raises NotSignedIn (pages: to /login; API: 401), Forbidden (403) or Refused (403, sent by another site).
+    """
+    return (await require_identity(request, scope)).user
+
+
+async def require_identity(request: Request, scope: str = READ) -> Identity:
+    """Like `current`, with how the user was recognised."""
+    visitors: Authenticator = request.app.state.visitors
+    found: Identity | None = request.scope.get("headwater.who")
+    if found is None:
+        found = await visitors.identify(request)
+        request.scope["headwater.who"] = found
+    if request.method not in SAFE_METHODS and found.by != "token":
+        check_host(request, visitors.access.names)
+        check_same_site(request)
+    if scope not in found.scopes:
+        raise Forbidden(_explain_missing_scope(found, scope))
+    return found
+
+
+def _explain_missing_scope(found: Identity, scope: str) -> str:
+    if scope == ADMIN and not found.user.is_owner:
+        return "Only an owner may do this."
+    return f"This token may not do this: it lacks the scope {scope}."
+
+
+def user_scopes(user: User) -> frozenset[str]:
+    return frozenset(SCOPES if user.is_owner else (READ, WRITE))
+
+
+def login_url(request: Request) -> str:
+    """Where to sign in, and come back from."""
+    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return "/login" if back == "/" else f"/login?{urlencode({'next': back})}"
+
+
+def safe_return_path(address: str | None) -> str:
+    """Where to go after signing in: a path of ours, else the first page. Browsers read “//” and “/\\” as other hosts.
+
+    >>> safe_return_path("/feeds?x=1"), safe_return_path("https://evil.example/"), safe_return_path("//evil.example"), safe_return_path(None)
+    ('/feeds?x=1', '/', '/', '/')
+    """
+    if not address or not address.startswith("/") or not address.isprintable() or "\\" in address:
+        return "/"
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "/"
+    return address if not parts.scheme and not parts.netloc and not address.startswith("//") else "/"
+
+
+# peers
+
+
+def peer_address(request: HTTPConnection) -> str | None:
+    """The address that really sent this, whatever headers say."""
+    real: str | None = request.scope.get(PEER_KEY)
+    return real or visitor_address(request)
+
+
+def visitor_address(request: HTTPConnection) -> str | None:
+    """The address of the person: where a trusted proxy sent this, the one that it names."""
+    return request.client.host if request.client else None
+
+
+def is_loopback(request: HTTPConnection) -> bool:
+    """Sent by this machine, and not by a proxy on it for somebody else."""
+    if any(name in request.headers for name in PROXY_HEADERS):
+        return False
+    return is_within(peer_address(request), _LOOPBACK)
+
+
+def is_secure(request: HTTPConnection) -> bool:
+    return request.url.scheme == "https"
+
+
+def parse_networks(given: Sequence[str]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    return tuple(ipaddress.ip_network(each, strict=False) for each in given)
+
+
+def is_within(host: str | None, among: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+    try:
+        address = ipaddress.ip_address((host or "").partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in among if network.version == address.version)
+
+
+_LOOPBACK = parse_networks(["127.0.0.0/8", "::1/128"])
+__all__ = [
+    "AccessSettings",
+    "Authenticator",
+    "Forbidden",
+    "Identity",
+    "NotSignedIn",
+    "RequestRefused",
+    "require_identity",
+    "require_user",
+]

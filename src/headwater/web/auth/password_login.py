@@ -1,0 +1,131 @@
+"""Checking a name and a password, slowly for those who guess. The pages and the Google Reader API both come here."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import math
+from collections import OrderedDict
+
+from starlette.requests import Request
+
+from headwater.credentials import hash_password, hash_secret, make_secret, verify_password
+from headwater.errors import InputError
+from headwater.store.people import READ, WRITE, User
+from headwater.store.readers.accounts import fold_name
+from headwater.web.auth.authentication import Authenticator, is_loopback, visitor_address
+
+FREE_ATTEMPTS = 5  # failures that cost nothing: people mistype
+FIRST_WAIT, LONGEST_WAIT = 2.0, 900.0  # seconds of waiting
+FORGET_AFTER = 3600.0  # seconds without a failure after which all is forgotten
+MOST_KEYS = 100_000  # keys that are remembered
+
+
+class LoginThrottle:
+    """Failures by key, such as ("name", "ada") or ("address", "192.0.2.1")."""
+
+    def __init__(self) -> None:
+        self._failures: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
+
+    def seconds_to_wait(self, now: float, *keys: tuple[str, str]) -> float:
+        """How many seconds the next try has to wait; 0.0 if it need not.
+
+        >>> backoff = LoginThrottle()
+        >>> for _ in range(6): backoff.failed(0.0, ("name", "ada"))
+        >>> backoff.wait(0.5, ("name", "ada")), backoff.wait(10.0, ("name", "ada")), backoff.wait(0.5, ("name", "bo"))
+        (1.5, 0.0, 0.0)
+        """
+        return max((self._wait_for_key(now, key) for key in keys), default=0.0)
+
+    def _wait_for_key(self, now: float, key: tuple[str, str]) -> float:
+        failures, last = self._failures.get(key, (0, 0.0))
+        if failures <= FREE_ATTEMPTS or now - last > FORGET_AFTER:
+            return 0.0
+        pause = min(FIRST_WAIT * 2.0 ** min(failures - FREE_ATTEMPTS - 1, 30), LONGEST_WAIT)
+        return max(0.0, last + pause - now)
+
+    def record_failure(self, now: float, *keys: tuple[str, str]) -> None:
+        for key in keys:
+            failures, last = self._failures.pop(key, (0, now))
+            self._failures[key] = (1 if now - last > FORGET_AFTER else failures + 1, now)
+        while len(self._failures) > MOST_KEYS:
+            self._failures.popitem(last=False)
+
+    def record_success(self, *keys: tuple[str, str]) -> None:
+        for key in keys:
+            self._failures.pop(key, None)
+
+
+class WrongPassword(InputError):
+    """Name and password do not belong together; nobody learns which of them is wrong."""
+
+
+class TooManyAttempts(InputError):
+    """Too many failures; `seconds` is how long to wait."""
+
+    def __init__(self, seconds: float, field: str = "") -> None:
+        self.seconds = math.ceil(seconds)
+        super().__init__(f"Too many failed attempts. Try again in {self.seconds} seconds.", field)
+
+
+class PasswordLogin:
+    """Who knows the password, or the code of the first start, comes in."""
+
+    def __init__(self, visitors: Authenticator) -> None:
+        self.authenticator = visitors
+        self.setup_code = make_secret()[:24]  # shown in the log while the owner has no password
+        self._throttle = LoginThrottle()
+
+    async def check_password(self, request: Request, name: str, password: str, *, by_token: bool = False) -> User:
+        """The user; Wrong or TooSoon. With `by_token` an API token that may read and write is a password too."""
+        keys = (("name", fold_name(name[:200])), ("address", visitor_address(request) or ""))
+        self._require_no_wait(keys)
+        store = self.authenticator.store
+        user, kept = await store.accounts.password(name[:200])
+        if by_token and user is not None:
+            found = await store.accounts.token_user(hash_secret(password))
+            if found is not None and found[0].id == user.id and {READ, WRITE} <= set(found[1].scopes):
+                return user
+            if kept is None and user.is_owner and is_loopback(request) and await self.authenticator.is_open():
+                return user
+        if await asyncio.to_thread(verify_password, kept, password) and user is not None:
+            self._throttle.record_success(*keys)
+            return user
+        self._throttle.record_failure(self.authenticator.clock(), *keys)
+        raise WrongPassword("Name and password do not belong together.")
+
+    async def set_up_owner(self, request: Request, code: str, name: str, password: str) -> User:
+        """Make whoever has the code of the first start the owner. From the loopback no code is needed."""
+        if not await self.authenticator.is_open():
+            raise WrongPassword("The owner has a password already. Sign in.")
+        if not is_loopback(request):
+            self.check_setup_code(request, code)
+        owner = await self.authenticator.store.accounts.claim(name, await asyncio.to_thread(hash_password, password))
+        if owner is None:
+            raise WrongPassword("The owner has a password already. Sign in.")
+        return owner
+
+    def check_setup_code(self, request: Request, code: str) -> None:
+        """Wrong or TooSoon."""
+        keys = (("address", visitor_address(request) or ""), ("code", ""))
+        self._require_no_wait(keys)
+        if not hmac.compare_digest(code.encode("utf-8", "replace"), self.setup_code.encode()):
+            self._throttle.record_failure(self.authenticator.clock(), *keys)
+            raise WrongPassword(
+                "This is not the link that the server's log shows; it holds until the server starts again."
+            )
+
+    async def register_reader(self, request: Request, name: str, password: str) -> User:
+        """A new reader, never an owner, where the operator opened registration."""
+        if not self.authenticator.access.registration:
+            raise WrongPassword("Registration is closed. Ask the owner for an account.")
+        keys = (("registration", visitor_address(request) or ""),)
+        self._require_no_wait(keys)
+        self._throttle.record_failure(self.authenticator.clock(), *keys)  # so that nobody makes a thousand accounts
+        hashed = await asyncio.to_thread(hash_password, password)
+        return await self.authenticator.store.accounts.add(name, hashed, self.authenticator.clock())
+
+    def _require_no_wait(self, keys: tuple[tuple[str, str], ...]) -> None:
+        wait = self._throttle.seconds_to_wait(self.authenticator.clock(), *keys)
+        if wait > 0:
+            raise TooManyAttempts(wait)

@@ -1,0 +1,68 @@
+"""Where the parts of the Google Reader API are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from headwater.store.store import Store
+from headwater.web.auth.password_login import PasswordLogin
+from headwater.web.greader.greader_call import (
+    PREFIXES,
+    GReaderCall,
+    GReaderContext,
+    GReaderRouter,
+    json_response,
+    text_response,
+)
+from headwater.web.greader.stream_handlers import StreamHandlers
+from headwater.web.greader.subscription_handlers import LONGEST_LIST, SubscriptionHandlers
+from headwater.web.shared.reader_quota import ReaderQuota
+from headwater.web.site import AddFeed
+
+
+def routes(store: Store, door: PasswordLogin, add: AddFeed, base: str, allowance: ReaderQuota) -> list[BaseRoute]:
+    shared = GReaderContext(store, door, add, base.rstrip("/"), allowance)
+    api, lists, streams = GReaderRouter(shared), SubscriptionHandlers(shared), StreamHandlers(shared)
+    parts: list[Sequence[BaseRoute]] = [
+        [Route(f"{before}/accounts/ClientLogin", api.login, methods=["GET", "POST"]) for before in PREFIXES],
+        [Route(f"{PREFIXES[1]}{path}", _show_greeting, methods=["GET"]) for path in ("", "/")],
+        api.routes("/token", lists.show_token),
+        api.routes("/user-info", lists.show_user_info),
+        api.routes("/subscription/list", lists.list_subscriptions),
+        api.routes("/subscription/edit", lists.edit_subscription, changes=True),
+        api.routes("/subscription/quickadd", lists.quick_add, changes=True),
+        api.routes("/subscription/import", lists.import_opml, changes=True, body=LONGEST_LIST),
+        api.routes("/subscription/export", lists.export_opml),
+        api.routes("/tag/list", lists.list_tags),
+        api.routes("/rename-tag", lists.rename_tag, changes=True),
+        api.routes("/disable-tag", lists.disable_tag, changes=True),
+        api.routes("/unread-count", streams.count_unread),
+        api.routes("/stream/items/ids", streams.list_item_ids),
+        api.routes("/stream/items/contents", streams.show_items),
+        api.routes("/stream/contents", streams.show_contents),
+        api.routes("/stream/contents/", streams.show_contents),
+        api.routes("/stream/contents/{stream:path}", streams.show_contents),
+        api.routes("/edit-tag", streams.edit_tag, changes=True),
+        api.routes("/mark-all-as-read", streams.mark_all_read, changes=True),
+        api.routes("/preference/list", _list_preferences),
+        api.routes("/preference/stream/list", _list_stream_preferences),
+        api.routes("/{stream:path}", streams.show_atom, prefix="/reader/atom"),
+    ]
+    return [route for part in parts for route in part]
+
+
+async def _show_greeting(request: Request) -> Response:
+    """What a person sees who looks whether the address of the API is right."""
+    return text_response("This is a Google Reader API. Give this address to a reader, with your name and password.")
+
+
+async def _list_preferences(call: GReaderCall) -> Response:
+    return json_response({"prefs": []})
+
+
+async def _list_stream_preferences(call: GReaderCall) -> Response:
+    return json_response({"streamprefs": {}})

@@ -1,0 +1,210 @@
+"""The addresses of the Google Reader API, at the root of the server and under /api/greader.php.
+
+    POST /accounts/ClientLogin                     a name and a password for a token (Auth)
+    /reader/api/0/…                                everything else, with “Authorization: GoogleLogin auth=TOKEN”
+    /reader/atom/STREAM                            a stream as Atom
+
+Nothing here looks at cookies, so nothing can be sent by other sites; the T token is checked only where it is sent. A
+form without the header is taken if its T is the token itself, as Miniflux does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from headwater.credentials import hash_secret
+from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
+from headwater.store.people import READ, WRITE, User
+from headwater.store.store import Store
+from headwater.web.auth.authentication import user_scopes
+from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.auth.password_login import PasswordLogin, TooManyAttempts, WrongPassword
+from headwater.web.greader.stream_parameters import LARGEST_FORM, FormFields, read_body
+from headwater.web.shared.reader_quota import ReaderQuota
+from headwater.web.site import AddFeed
+
+PREFIXES = ("", "/api/greader.php")
+API = "/reader/api/0"
+CLIENT = "client"
+LARGE_ANSWER = 2000  # parts of an answer that hold others up
+ANONYMOUS_PATHS = 1 << 16  # bytes of a form without the header: Liferea 1.14 sends its token as T, and fifty ids
+
+
+class Unauthorized(HeadwaterError):
+    """No token, or one that is not known; `bad_token` where the T token is the wrong one."""
+
+    def __init__(self, message: str = "Unauthorized!", bad_token: bool = False) -> None:
+        super().__init__(message)
+        self.bad_token = bad_token
+
+
+@dataclass(frozen=True, slots=True)
+class GReaderCall:
+    """A request of somebody we know."""
+
+    request: Request
+    given: FormFields
+    user: User
+    scopes: frozenset[str]
+    secret: str
+    body: bytes = b""  # where it is no form
+
+
+Handler = Callable[[GReaderCall], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class GReaderContext:
+    """What all parts of the API use."""
+
+    store: Store
+    door: PasswordLogin
+    add: AddFeed
+    base: str
+    allowance: ReaderQuota
+
+    def now(self) -> float:
+        return self.door.authenticator.clock()
+
+
+class GReaderRouter:
+    """Recognises callers and turns errors into what clients understand."""
+
+    def __init__(self, shared: GReaderContext) -> None:
+        self._context = shared
+
+    def routes(
+        self, path: str, handler: Handler, *, changes: bool = False, prefix: str = API, body: int = 0
+    ) -> Sequence[BaseRoute]:
+        """Both addresses of a part of the API. Most clients use GET and POST as they please.
+
+        `body` is how many bytes are taken where what is sent is no form.
+        """
+        endpoint = self._wrap_handler(handler, changes, body)
+        methods = ["POST"] if changes else ["GET", "POST"]
+        return [Route(f"{before}{prefix}{path}", endpoint, methods=methods) for before in PREFIXES]
+
+    def _wrap_handler(self, handler: Handler, changes: bool, body: int) -> Callable[[Request], Awaitable[Response]]:
+        @functools.wraps(handler)
+        async def answer(request: Request) -> Response:
+            try:
+                call = await self._identify_call(request, changes, body)
+                return await handler(call)
+            except Unauthorized as error:
+                headers = {"X-Reader-Google-Bad-Token": "true"} if error.bad_token else {}
+                return text_response(str(error), 401, {"WWW-Authenticate": "GoogleLogin", **headers})
+            except RequestRefused as error:
+                return text_response(str(error), error.status)
+            except NotFound as error:
+                return text_response(str(error), 404)
+            except StoreError:
+                raise
+            except InputError as error:
+                return text_response(str(error), 400)
+
+        return answer
+
+    async def _identify_call(self, request: Request, changes: bool, body: int) -> GReaderCall:
+        secret = read_auth_token(request)
+        nameless = secret is None and request.method == "POST" and not body
+        given = await FormFields.read_from(request, 0 if body else ANONYMOUS_PATHS if nameless else LARGEST_FORM)
+        secret = given.first_value("T") if nameless else secret
+        if not secret:
+            raise Unauthorized
+        user, scopes = await self._find_user(secret, request.headers.get("authorization", "")[:7].lower() == "bearer ")
+        if (WRITE if changes else READ) not in scopes:
+            raise RequestRefused("This token may not do this.", 403)
+        token = given.first_value("T")
+        if changes and token and not nameless and not hmac.compare_digest(token.encode(), edit_token(secret).encode()):
+            raise Unauthorized("The token is too old: ask for a new one.", bad_token=True)
+        raw = await read_body(request, body) if body else b""
+        return GReaderCall(request, given, user, scopes, secret, raw)
+
+    async def _find_user(self, secret: str, bearer: bool) -> tuple[User, frozenset[str]]:
+        """Who has this session, or this API token; a bearer mostly has the latter."""
+        for token in (bearer, not bearer):
+            if not token:
+                found = await self._context.door.authenticator.identify_by_session(secret, CLIENT)
+                if found is not None:
+                    return found.user, user_scopes(found.user)
+            elif owned := await self._context.store.accounts.token_user(hash_secret(secret)):
+                return owned[0], user_scopes(owned[0]) & set(owned[1].scopes)
+        raise Unauthorized
+
+    async def login(self, request: Request) -> Response:
+        """`SID=`, `LSID=` and `Auth=` for a name (Email) and a password or API token (Passwd)."""
+        try:
+            given = await FormFields.read_from(request, 1 << 14)
+            name, password = given.first_value("Email") or "", given.first_value("Passwd") or ""
+            user = await self._context.door.check_password(request, name, password, by_token=True)
+        except TooManyAttempts as error:
+            return text_response("Error=ServiceUnavailable", 429, {"Retry-After": str(error.seconds)})
+        except WrongPassword:
+            return text_response("Error=BadAuthentication", 403)
+        except RequestRefused as error:
+            return text_response(str(error), error.status)
+        except StoreError:
+            raise
+        except InputError as error:
+            return text_response(str(error), 400)
+        label = request.headers.get("user-agent") or given.first_value("client") or ""
+        auth = await self._context.door.authenticator.start_session(user, CLIENT, label)
+        values = {"SID": auth, "LSID": auth, "Auth": auth}
+        if given.first_value("output") == "json":
+            return json_response(values)
+        return text_response("".join(f"{key}={value}\n" for key, value in values.items()))
+
+
+def read_auth_token(request: Request) -> str | None:
+    """The token of the Authorization header, in Google's way or as a bearer."""
+    scheme, _, rest = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return rest.strip() or None
+    if scheme.lower() != "googlelogin":
+        return None
+    key, _, value = rest.strip().partition("=")
+    return value.strip().strip('"') or None if key.strip().lower() == "auth" else None
+
+
+def edit_token(secret: str) -> str:
+    """The T token that belongs to a session: 57 characters, as FreshRSS has it."""
+    return hashlib.sha256(b"T token of " + secret.encode()).hexdigest()[:57]
+
+
+def text_response(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return PlainTextResponse(text, status, headers)
+
+
+def ok_response() -> Response:
+    return text_response("OK")
+
+
+async def in_thread_if_large(make: Callable[[], Response], parts: int) -> Response:
+    """An answer of so many parts: those of thousands are made beside what others ask for meanwhile."""
+    return await asyncio.to_thread(make) if parts > LARGE_ANSWER else make()
+
+
+def json_response(value: Any) -> Response:
+    return Response(orjson.dumps(value), media_type="application/json; charset=utf-8")
+
+
+def json_with_etag(call: GReaderCall, value: Any) -> Response:
+    """200 with an ETag, or 304 and nothing for who has it already."""
+    body = orjson.dumps(value)
+    etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    asked = call.request.headers.get("if-none-match", "")
+    if asked.strip() == "*" or etag in (each.strip().removeprefix("W/") for each in asked.split(",")):
+        return Response(b"", 304, headers)
+    return Response(body, 200, headers, media_type="application/json; charset=utf-8")

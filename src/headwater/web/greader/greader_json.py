@@ -1,0 +1,116 @@
+"""What the Google Reader API answers, as clients parse it: numbers are numbers, times of arrival are strings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from headwater.store.people import HIT_ID_OFFSET, Subscription, UnreadCounts
+from headwater.store.readers.shown_items import ShownItem
+from headwater.store.readers.subscriptions import subscription_number
+from headwater.web.greader.stream_ids import LABEL_PREFIX, LONG_PREFIX, READ, READING_LIST, STARRED, feed_stream_id
+
+_BITS = (1 << 64) - 1
+_PLAIN = re.compile(r"https?://[a-zA-Z0-9.:-]+(?=[/?#]|\Z)")
+Subscriptions = Mapping[int, Subscription]  # by the number of the feed, or HIT + that of the query feed
+
+
+def shape_subscription(one: Subscription, base: str) -> dict[str, Any]:
+    url = one.url if one.feed_id is not None else f"{base}{one.url}.atom"
+    site = one.link or (url if one.feed_id is not None else f"{base}{one.url}.html")
+    return {
+        "id": feed_stream_id(one.feed_id, one.query_id),
+        "title": one.title,
+        "categories": [{"id": LABEL_PREFIX + tag, "label": tag, "type": "folder"} for tag in one.tags],
+        "url": url,
+        "htmlUrl": site,
+        "iconUrl": icon_url(site),
+        "sortid": f"{subscription_number(one) & 0xFFFFFFFF:08X}",
+        "firstitemmsec": str(int(one.added * 1000)),
+    }
+
+
+def icon_url(site: str) -> str:
+    """Where a site has its icon by custom; clients fetch it or not.
+
+    >>> icon_url("https://a.example/blog?x"), icon_url("nothing")
+    ('https://a.example/favicon.ico', '')
+    """
+    if (plain := _PLAIN.match(site)) is not None:  # nearly all: three times as fast
+        return f"{plain[0]}/favicon.ico"
+    try:
+        parts = urlsplit(site)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}/favicon.ico" if parts.scheme in ("http", "https") else ""
+
+
+class ItemShaper:
+    """Items as a client wants them; what all items of a feed have in common is made once."""
+
+    def __init__(self, subscriptions: Subscriptions, base: str) -> None:
+        self._subscriptions = subscriptions
+        self._base = base
+        self._feed_fields: dict[int, tuple[dict[str, str], list[str], str]] = {}
+
+    def __call__(self, one: ShownItem) -> dict[str, Any]:
+        of = HIT_ID_OFFSET + one.query_id if one.query_id is not None else one.feed_id
+        origin, categories, site = self._feed_fields.get(of) or self._shape_feed_fields(of)
+        if one.read or one.starred:
+            categories = [*categories, *([READ] if one.read else ()), *([STARRED] if one.starred else ())]
+        href = one.link or site
+        shown: dict[str, Any] = {
+            "id": f"{LONG_PREFIX}{one.id & _BITS:016x}",
+            "crawlTimeMsec": str(int(one.arrived * 1000)),
+            "timestampUsec": str(int(one.arrived * 1e6)),
+            "published": int(one.published),
+            "updated": int(one.updated or one.published),
+            "title": one.title or "",
+            "canonical": [{"href": href}],
+            "alternate": [{"href": href, "type": "text/html"}],
+            "summary": {"direction": "ltr", "content": one.text or ""},
+            "author": ", ".join(orjson.loads(one.authors)) if one.authors else "",
+            "categories": categories,
+            "origin": origin,
+        }
+        if one.enclosures:
+            shown["enclosure"] = [_shape_enclosure(*each) for each in orjson.loads(one.enclosures)]
+        return shown
+
+    def _shape_feed_fields(self, of: int) -> tuple[dict[str, str], list[str], str]:
+        one = self._subscriptions.get(of)
+        if one is None:  # starred, and no longer subscribed
+            made = ({"streamId": f"feed/{of}", "title": "", "htmlUrl": ""}, [READING_LIST], self._base)
+        else:
+            shaped = shape_subscription(one, self._base)
+            origin = {"streamId": shaped["id"], "title": one.title, "htmlUrl": shaped["htmlUrl"]}
+            made = (origin, [READING_LIST, *(LABEL_PREFIX + tag for tag in one.tags)], shaped["htmlUrl"])
+        self._feed_fields[of] = made
+        return made
+
+
+def _shape_enclosure(url: str, type: str | None, length: int | None) -> dict[str, Any]:
+    return {"href": url, "type": type or "application/octet-stream", **({} if length is None else {"length": length})}
+
+
+def shape_tags(labels: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"id": STARRED}, *({"id": LABEL_PREFIX + tag, "type": "folder"} for tag in sorted(labels))]
+
+
+def shape_unread_counts(found: UnreadCounts) -> dict[str, Any]:
+    """The reading list counts what all the streams show: an item of a feed also for each query feed that shows it."""
+    shown = [
+        *((feed_stream_id(id, None), each) for id, each in found.feeds.items()),
+        *((feed_stream_id(None, id), each) for id, each in found.queries.items()),
+        *((LABEL_PREFIX + tag, each) for tag, each in found.tags.items()),
+    ]
+    every = [*found.feeds.values(), *found.queries.values()]
+    total = sum(each.count for each in every)
+    newest = max((each.newest for each in every), default=0.0)
+    rows = [{"id": id, "count": one.count, "newestItemTimestampUsec": str(int(one.newest * 1e6))} for id, one in shown]
+    rows.append({"id": READING_LIST, "count": total, "newestItemTimestampUsec": str(int(newest * 1e6))})
+    return {"max": total, "unreadcounts": rows}

@@ -1,0 +1,176 @@
+"""Items by the Google Reader API: lists, contents, unread counts, marks."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import orjson
+from starlette.responses import Response
+
+from headwater.errors import InputError, NotFound
+from headwater.formats.write import write_atom
+from headwater.model import Document, Enclosure, Entry
+from headwater.store.people import Stream, Subscription
+from headwater.store.readers.shown_items import ShownItem, ShownPage
+from headwater.web.greader import greader_json, stream_ids
+from headwater.web.greader.greader_call import (
+    GReaderCall,
+    GReaderContext,
+    in_thread_if_large,
+    json_response,
+    ok_response,
+)
+from headwater.web.greader.stream_parameters import (
+    MOST_IDS,
+    MOST_ITEMS,
+    format_continuation,
+    parse_mark_time,
+    read_stream_query,
+)
+
+CATEGORY_SCHEME = "http://www.google.com/reader/"  # of categories in Atom
+MOST_CONTENTS = 10_000  # items asked for by id
+
+
+class StreamHandlers:
+    """stream/…, unread-count, edit-tag, mark-all-as-read and /reader/atom."""
+
+    def __init__(self, shared: GReaderContext) -> None:
+        self._context = shared
+        self._store = shared.store
+
+    async def count_unread(self, call: GReaderCall) -> Response:
+        found = await self._store.reading.counts(call.user.id)
+        return await in_thread_if_large(
+            lambda: json_response(greader_json.shape_unread_counts(found)), len(found.feeds)
+        )
+
+    async def list_item_ids(self, call: GReaderCall) -> Response:
+        asked = await self._read_stream(call, call.given.first_value("s") or stream_ids.READING_LIST)
+        if asked.nothing:
+            return json_response({"itemRefs": []})
+        wanted = read_stream_query(asked, call.given, MOST_IDS)
+        places = await self._store.reading.places(call.user.id, asked.which, wanted)
+        answer: dict[str, object] = {"itemRefs": [{"id": str(id)} for _, id in places[: wanted.limit]]}
+        if len(places) > wanted.limit:
+            answer["continuation"] = format_continuation(places[wanted.limit - 1])
+        return json_response(answer)
+
+    async def show_contents(self, call: GReaderCall) -> Response:
+        """A stream, named in the address or by s; the reading list where none is named."""
+        name = call.request.path_params.get("stream") or call.given.first_value("s") or stream_ids.READING_LIST
+        asked = await self._read_stream(call, name)
+        page = await self._load_page(call, asked)
+        shape = greader_json.ItemShaper(page.subscriptions, self._context.base)
+        answer: dict[str, object] = {
+            "direction": "ltr",
+            "id": name,
+            "title": self._stream_title(asked, page.subscriptions),
+            "updated": int(self._context.now()),
+            "items": [shape(one) for one in page.items],
+        }
+        if page.next is not None:
+            answer["continuation"] = format_continuation(page.next)
+        return json_response(answer)
+
+    async def _load_page(self, call: GReaderCall, asked: stream_ids.StreamRequest) -> ShownPage:
+        if asked.nothing:
+            return ShownPage([], {})
+        return await self._store.reading.page(
+            call.user.id, asked.which, read_stream_query(asked, call.given, MOST_ITEMS)
+        )
+
+    @staticmethod
+    def _stream_title(asked: stream_ids.StreamRequest, every: greader_json.Subscriptions) -> str:
+        one = next((one for one in every.values() if _is_visible(one, asked.which)), None)
+        return one.title if one is not None else asked.which.tag or "Headwater"
+
+    async def show_items(self, call: GReaderCall) -> Response:
+        """The contents of these ids; those that are not there, or not for this reader, are left out."""
+        numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
+        if len(numbers) > MOST_CONTENTS:
+            raise InputError(f"At most {MOST_CONTENTS:,} items at a time.")
+        found = await self._store.reading.chosen(call.user.id, numbers)
+        shape = greader_json.ItemShaper(found.subscriptions, self._context.base)
+        items = [shape(one) for one in found.items]
+        return json_response({"id": stream_ids.READING_LIST, "updated": int(self._context.now()), "items": items})
+
+    async def edit_tag(self, call: GReaderCall) -> Response:
+        """i (many), a, r. Only read and starred mean something here; labels are for subscriptions."""
+        numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
+        read: bool | None = None
+        starred: bool | None = None
+        for field, added in (("r", False), ("a", True)):
+            for tag in call.given.list_values(field):
+                state = stream_ids.parse_state(tag)
+                if state == "read":
+                    read = added
+                elif state == "kept-unread" and added:
+                    read = False
+                elif state == "starred":
+                    starred = added
+        await self._store.reading.mark(call.user.id, numbers, self._context.now(), read=read, starred=starred)
+        return ok_response()
+
+    async def mark_all_read(self, call: GReaderCall) -> Response:
+        name = call.given.first_value("s")
+        if not name:
+            raise InputError("What is read? The field s is missing.")
+        asked = await self._read_stream(call, name)
+        upto = parse_mark_time(call.given.parse_number("ts"))
+        if asked.nothing or asked.unread is False:
+            return ok_response()
+        if asked.starred:
+            wanted = read_stream_query(asked, call.given, MOST_IDS)
+            places = await self._store.reading.places(call.user.id, asked.which, wanted)
+            chosen = [id for at, id in places if upto is None or at < upto]
+            await self._store.reading.mark(call.user.id, chosen, self._context.now(), read=True)
+        else:
+            await self._store.reading.mark_all_read(call.user.id, asked.which, now=self._context.now(), until=upto)
+        return ok_response()
+
+    async def show_atom(self, call: GReaderCall) -> Response:
+        """A stream as an Atom document."""
+        name = call.request.path_params["stream"]
+        asked = await self._read_stream(call, name)
+        page = await self._load_page(call, asked)
+        here = f"{self._context.base}/reader/atom/{quote(name)}"
+        title = self._stream_title(asked, page.subscriptions)
+        document = Document("atom 1.0", title, id=here, items=tuple(map(_to_entry, page.items)))
+        labels = {stream_ids.format_item_id(one.id): _state_categories(one) for one in page.items}
+        body = write_atom(document, self_url=here, labels=labels)
+        return Response(body, media_type="application/atom+xml; charset=utf-8")
+
+    async def _read_stream(self, call: GReaderCall, name: str) -> stream_ids.StreamRequest:
+        asked = stream_ids.parse_stream(name)
+        if asked.url is None:
+            return asked
+        feed = await self._store.feed(asked.url)
+        if await self._store.reading.subscription(call.user.id, feed_id=feed.id) is None:
+            raise NotFound(f"There is no subscription to {asked.url[:200]}.")
+        return stream_ids.StreamRequest(Stream(feed=feed.id))
+
+
+def _is_visible(one: Subscription, which: Stream) -> bool:
+    if which.query is not None:
+        return one.query_id == which.query
+    return which.feed is not None and one.feed_id == which.feed
+
+
+def _state_categories(one: ShownItem) -> list[tuple[str, str, str]]:
+    """What newsboat learns the state of an item by; “fresh” is unread."""
+    states = ["reading-list", "read" if one.read else "fresh", *(["starred"] if one.starred else [])]
+    return [(f"{stream_ids.STATE_PREFIX}{state}", CATEGORY_SCHEME, state) for state in states]
+
+
+def _to_entry(one: ShownItem) -> Entry:
+    return Entry(
+        stream_ids.format_item_id(one.id),
+        one.link,
+        one.title,
+        one.published,
+        one.updated,
+        tuple(orjson.loads(one.authors)) if one.authors else (),
+        content=one.text,
+        enclosures=tuple(Enclosure(*each) for each in orjson.loads(one.enclosures)) if one.enclosures else (),
+    )

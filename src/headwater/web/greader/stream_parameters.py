@@ -1,0 +1,132 @@
+"""What a request to the Google Reader API gives: fields of the address and of the form, and which part of a stream."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import replace
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+from headwater.errors import InputError
+from headwater.store.people import StreamQuery
+from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.greader import stream_ids
+
+LARGEST_FORM = 4 << 20  # bytes of a form: 10,000 long ids are 700 kB
+MOST_FIELDS = 50_000
+MOST_IDS = 200_000  # of one answer
+MOST_ITEMS = 1000
+DEFAULT_COUNT = 20
+
+
+class FormFields:
+    """Fields by name, in the order given: of the address, then of the form."""
+
+    def __init__(self, fields: list[tuple[str, str]]) -> None:
+        self._fields = fields
+
+    @classmethod
+    async def read_from(cls, request: Request, longest: int = LARGEST_FORM) -> FormFields:
+        """InputError or Refused (413) for what cannot be read; with 0 the body is left alone."""
+        fields = _parse_fields(request.url.query)
+        if request.method == "POST" and longest:
+            body = await read_body(request, longest)
+            fields += _parse_fields(body.decode("utf-8", "replace"))
+        return cls(fields)
+
+    def list_values(self, name: str) -> list[str]:
+        return [value for key, value in self._fields if key == name]
+
+    def first_value(self, name: str) -> str | None:
+        return next((value for key, value in self._fields if key == name), None)
+
+    def parse_number(self, name: str, otherwise: int | None = None) -> int | None:
+        """A whole number; what is none counts as not given, as in Google's own server."""
+        value = (self.first_value(name) or "").strip()
+        return int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else otherwise
+
+
+async def read_body(request: Request, longest: int) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > longest:
+            raise RequestRefused("The request is larger than anything that is taken here.", 413)
+    return body
+
+
+def _parse_fields(text: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise InputError("The request has too many fields, or cannot be read.") from error
+
+
+def read_stream_query(asked: stream_ids.StreamRequest, given: FormFields, most: int) -> StreamQuery:
+    """Which part of a stream: n, c, r, ot, nt, xt, it."""
+    limit = given.parse_number("n", DEFAULT_COUNT)
+    found = StreamQuery(
+        unread=asked.unread,
+        starred=asked.starred,
+        since=_to_seconds(given.parse_number("ot")),
+        until=_parse_position(given.parse_number("nt")),
+        before=parse_continuation(given.first_value("c")),
+        limit=max(1, min(DEFAULT_COUNT if limit is None else limit or most, most)),
+        oldest_first=given.first_value("r") == "o",
+        by_arrival=True,
+        queries=True,
+    )
+    for excluded in given.list_values("xt"):
+        if stream_ids.parse_state(excluded) == "read":
+            found = replace(found, unread=True)
+    for included in given.list_values("it"):
+        if (state := stream_ids.parse_state(included)) == "read":
+            found = replace(found, unread=False)
+        elif state == "starred":
+            found = replace(found, starred=True)
+        elif state in ("kept-unread", "fresh"):
+            found = replace(found, unread=True)
+    return found
+
+
+def _to_seconds(given: int | None) -> float | None:
+    """Some clients count in microseconds; 10¹¹ seconds is the year 5138."""
+    if not given:
+        return None
+    return float(given) if given < 10**11 else given / 1e3 if given < 10**14 else given / 1e6
+
+
+def _parse_position(given: int | None) -> float | None:
+    seconds = _to_seconds(given)
+    return None if seconds is None else seconds + 1  # the whole second counts
+
+
+def parse_mark_time(given: int | None) -> float | None:
+    """What `ts` means: everything that arrived up to it. In microseconds, or in what a client thinks it is."""
+    seconds = _to_seconds(given)
+    if seconds is None or given is None:
+        return None
+    return seconds + (1 if given < 10**11 else 1e-3 if given < 10**14 else 1e-6)
+
+
+def format_continuation(place: tuple[float, int]) -> str:
+    """Where a page ended: the bits of the time, so that none is lost, and the id."""
+    return struct.pack(">dq", *place).hex()
+
+
+def parse_continuation(given: str | None) -> tuple[float, int] | None:
+    """
+    >>> parse_continuation(format_continuation((1.5, 7)))
+    (1.5, 7)
+    """
+    if not given:
+        return None
+    try:
+        at, id = struct.unpack(">dq", bytes.fromhex(given))
+    except (ValueError, struct.error) as error:
+        raise InputError("The continuation was not given by this server.") from error
+    if not math.isfinite(at):
+        raise InputError("The continuation was not given by this server.")
+    return at, id

@@ -1,0 +1,183 @@
+"""Subscriptions and labels by the Google Reader API."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from headwater.errors import InputError, NotFound
+from headwater.formats.opml import Outline, read_opml
+from headwater.formats.write import write_opml
+from headwater.model import Feed
+from headwater.store.people import ADMIN, Remover, Stream, Subscription
+from headwater.store.values import NewFeed
+from headwater.web.greader import greader_json, stream_ids
+from headwater.web.greader.greader_call import (
+    GReaderCall,
+    GReaderContext,
+    edit_token,
+    in_thread_if_large,
+    json_response,
+    json_with_etag,
+    ok_response,
+    text_response,
+)
+
+LONGEST_LIST = 20 << 20  # bytes of OPML
+
+
+class SubscriptionHandlers:
+    """subscription/…, tag/list, rename-tag, disable-tag, user-info and token."""
+
+    def __init__(self, shared: GReaderContext) -> None:
+        self._context = shared
+        self._store = shared.store
+
+    async def show_token(self, call: GReaderCall) -> Response:
+        return text_response(edit_token(call.secret))
+
+    async def show_user_info(self, call: GReaderCall) -> Response:
+        user = call.user
+        return json_response(
+            {
+                "userId": str(user.id),
+                "userName": user.name,
+                "userProfileId": str(user.id),
+                "userEmail": "",
+                "isBloggerUser": False,
+                "signupTimeSec": int(user.created),
+                "isMultiLoginEnabled": False,
+            }
+        )
+
+    async def list_subscriptions(self, call: GReaderCall) -> Response:
+        found = await self._store.reading.subscriptions(call.user.id)
+
+        def make() -> Response:
+            return json_with_etag(
+                call, {"subscriptions": [greader_json.shape_subscription(one, self._context.base) for one in found]}
+            )
+
+        return await in_thread_if_large(make, len(found))
+
+    async def list_tags(self, call: GReaderCall) -> Response:
+        return json_with_etag(call, {"tags": greader_json.shape_tags(await self._store.reading.tags(call.user.id))})
+
+    async def edit_subscription(self, call: GReaderCall) -> Response:
+        """ac=subscribe, unsubscribe or edit; s (several), t, a, r."""
+        action, given = call.given.first_value("ac"), call.given
+        streams = given.list_values("s")
+        if not streams:
+            raise InputError("Which subscription? The field s is missing.")
+        add = [stream_ids.parse_label(each) for each in given.list_values("a") if stream_ids.parse_state(each) is None]
+        remove = [
+            stream_ids.parse_label(each) for each in given.list_values("r") if stream_ids.parse_state(each) is None
+        ]
+        titles = given.list_values("t")
+        for place, stream in enumerate(streams):
+            title = titles[place] if place < len(titles) else None
+            asked = stream_ids.parse_stream(stream)
+            if action == "subscribe":
+                await self._subscribe(call, asked, title, add)
+            elif action == "unsubscribe":
+                await self._unsubscribe(call, await self._find_target(call, asked))
+            elif action == "edit":
+                await self._change_subscription(call, await self._find_target(call, asked), title, add, remove)
+            else:
+                raise InputError("ac is subscribe, unsubscribe or edit.")
+        return ok_response()
+
+    async def _subscribe(
+        self, call: GReaderCall, asked: stream_ids.StreamRequest, title: str | None, add: list[str]
+    ) -> None:
+        if asked.which.query is not None:
+            await self._refuse_private(call, asked.which.query)
+            await self._store.reading.subscribe_query(call.user.id, asked.which.query, self._context.now())
+            which = asked.which
+        elif asked.url is not None:
+            feed = (await self._context.add(asked.url, call.user.id)).feed
+            which = Stream(feed=feed.id)
+        else:
+            which = await self._find_target(call, asked)
+        await self._change_subscription(call, which, title, add, [])
+
+    async def _refuse_private(self, call: GReaderCall, query_id: int) -> None:
+        """Query feeds are for everybody, unless they are published for those with a token only."""
+        name = (await self._store.queries.names([query_id])).get(query_id)
+        private = (await self._store.publishing.access()).private
+        if name is None or (f"/feeds/{name}".casefold() in private and ADMIN not in call.scopes):
+            raise NotFound(f"There is no query feed {query_id}.")
+
+    async def _unsubscribe(self, call: GReaderCall, which: Stream) -> None:
+        by = Remover(call.user.id, self._context.now())  # the client cannot take it back, but the pages can
+        if which.query is not None:
+            await self._store.reading.unsubscribe_query(call.user.id, which.query, by=by)
+        elif which.feed is not None:
+            await self._store.reading.unsubscribe(call.user.id, which.feed, by=by)
+
+    async def _change_subscription(
+        self, call: GReaderCall, which: Stream, title: str | None, add: list[str], remove: list[str]
+    ) -> None:
+        user = call.user.id
+        if title is not None:
+            await self._store.reading.retitle(user, title, feed_id=which.feed, query_id=which.query)
+        if add or remove:
+            await self._store.reading.retag(user, feed_id=which.feed, query_id=which.query, add=add, remove=remove)
+
+    async def _find_target(self, call: GReaderCall, asked: stream_ids.StreamRequest) -> Stream:
+        """The feed, by number or by address; NotFound or InputError."""
+        if asked.url is not None:
+            return Stream(feed=(await self._find_feed_by_address(call, asked.url)))
+        if asked.which.feed is None and asked.which.query is None:
+            raise InputError("This is no subscription: it should be feed/….")
+        return asked.which
+
+    async def _find_feed_by_address(self, call: GReaderCall, url: str) -> int:
+        feed: Feed = await self._store.feed(url)
+        if await self._store.reading.subscription(call.user.id, feed_id=feed.id) is None:
+            raise NotFound(f"There is no subscription to {url[:200]}.")
+        return feed.id
+
+    async def quick_add(self, call: GReaderCall) -> Response:
+        address = (call.given.first_value("quickadd") or "").strip().removeprefix("feed/")
+        if not address:
+            raise InputError("Which feed? The field quickadd is missing.")
+        try:
+            feed = (await self._context.add(address, call.user.id)).feed
+        except (InputError, NotFound) as error:
+            return json_response({"numResults": 0, "query": address, "error": str(error)})
+        stream = stream_ids.feed_stream_id(feed.id, None)
+        name = feed.title or feed.url
+        return json_response({"numResults": 1, "query": address, "streamId": stream, "streamName": name})
+
+    async def import_opml(self, call: GReaderCall) -> Response:
+        """OPML as the body; folders become labels."""
+        lists = read_opml(call.body)
+        new = [NewFeed(one.url, one.title, link=one.link, tags=tuple(one.tags)) for one in lists.feeds]
+        allowed = self._context.allowance.limit_for(call.user)
+        await self._store.add_feeds(new, self._context.now(), subscriber=call.user.id, allowed=allowed)
+        return ok_response()
+
+    async def export_opml(self, call: GReaderCall) -> Response:
+        found = await self._store.reading.subscriptions(call.user.id)
+        outlines = [Outline(*self._to_outline(one)) for one in found]
+        headers = {"Content-Disposition": 'attachment; filename="subscriptions.opml"'}
+        return Response(write_opml(outlines), 200, headers, media_type="text/x-opml; charset=utf-8")
+
+    def _to_outline(self, one: Subscription) -> tuple[str, str, str | None, tuple[str, ...]]:
+        shaped = greader_json.shape_subscription(one, self._context.base)
+        return shaped["url"], one.title, one.link, one.tags
+
+    async def rename_tag(self, call: GReaderCall) -> Response:
+        """s (or t, for what Google called a tag) becomes dest."""
+        old = stream_ids.parse_label(
+            call.given.first_value("s") or f"{stream_ids.LABEL_PREFIX}{call.given.first_value('t') or ''}"
+        )
+        new = stream_ids.parse_label(call.given.first_value("dest") or "")
+        await self._store.reading.rename_tag(call.user.id, old, new)
+        return ok_response()
+
+    async def disable_tag(self, call: GReaderCall) -> Response:
+        for given in call.given.list_values("s") or [f"{stream_ids.LABEL_PREFIX}{call.given.first_value('t') or ''}"]:
+            by = Remover(call.user.id, self._context.now())
+            await self._store.reading.remove_tag(call.user.id, stream_ids.parse_label(given), by=by)
+        return ok_response()

@@ -1,0 +1,249 @@
+"""A feed: when it publishes, how each refresh went, what its server asked for, why it is polled when it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.errors import HeadwaterError, InputError, NotFound, RefreshHeld, StoreError
+from headwater.estimate.estimator import WEEK
+from headwater.model import Ending, Feed, Refresh
+from headwater.node.quality.feed_explanation import ScheduleExplanation, explain_feed_schedule, load_weekly_pattern
+from headwater.settings import Settings
+from headwater.store.people import Remover, User
+from headwater.store.store import Store
+from headwater.times import format_relative, format_time
+from headwater.web.auth.authentication import require_user
+from headwater.web.charts.feed_charts import DAYS, draw_heat_map, draw_refresh_strip
+from headwater.web.charts.svg import Chart
+from headwater.web.page import FlashMessage, make_field_error, read_flash, redirect_with_flash
+from headwater.web.shared.schedule_sentences import explain_schedule
+from headwater.web.site import Site, format_brief, parse_integer, redirect_inside
+
+SHOWN_REFRESHES = 300  # refreshes in the strip
+FLASH = {
+    "added": "The feed was added and its first items are here.",
+    "known": "The feed was there already.",
+    "paused": "The feed is paused: it is not refreshed until you resume it.",
+    "resumed": "The feed is refreshed again from now on.",
+    "weighed": "The weight is changed; the scheduler knows within a second.",
+    "renamed": "The title is changed.",
+    "tagged": "The tags are changed.",
+    "moved": "The address is changed; the next refresh goes there.",
+    "refreshed": "The feed was refreshed.",
+    "merged": "The feeds are one now.",
+    "held": "The feed's server asked to be left alone for a while; it was not asked.",
+    "apart": "The feed is by itself again.",
+    "subscribed": "You subscribe to the feed again, as before.",
+    "back": "The feed is back, with everything that was its.",
+    "alone": "This process runs no aggregator, so nothing was refreshed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPage:
+    """Everything on the page of one feed; charts are None where there is nothing to draw yet."""
+
+    told: ScheduleExplanation
+    sentences: tuple[str, ...]
+    pattern: Chart | None
+    strip: Chart | None
+    refreshes: tuple[Refresh, ...]
+    items: int
+    alike: tuple[Feed, ...]
+    queries: tuple[str, ...]  # query feeds that have kept something of it
+
+    @property
+    def feed(self) -> Feed:
+        return self.told.feed
+
+
+async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: float) -> FeedPage:
+    """Gather the page; NotFound where there is no such feed."""
+    told = await explain_feed_schedule(store, settings, feed_id, now)
+    refreshes = await store.refreshes(feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
+    sources = [one.query_id for one in await store.queries.sources() if one.feed_id == feed_id and one.kept]
+    names = await store.queries.names(sources)
+    return FeedPage(
+        told=told,
+        sentences=explain_schedule(told, refreshes, now),
+        pattern=await _draw_pattern(store, told, now),
+        strip=_draw_refreshes(refreshes[::-1], now),
+        refreshes=tuple(refreshes[:20]),
+        items=await store.count_items(feed_id),
+        alike=tuple(await store.pages.alike(feed_id)),
+        queries=tuple(names[id] for id in sources if id in names),
+    )
+
+
+async def _draw_pattern(store: Store, told: ScheduleExplanation, now: float) -> Chart | None:
+    found = await load_weekly_pattern(store, told, now)
+    if found.believed is None:
+        return None
+    return draw_heat_map(_describe_pattern(found.believed), found.believed, found.counted, found.weeks)
+
+
+def _describe_pattern(believed: tuple[float, ...]) -> str:
+    """What the pattern shows, in a sentence."""
+    total = sum(believed)
+    if total <= 0:
+        return "Nothing is expected of this feed"
+    hours = [sum(believed[h::24]) for h in range(24)]
+    busiest = max(range(24), key=lambda h: sum(hours[(h + k) % 24] for k in range(6)))
+    share = sum(hours[(busiest + k) % 24] for k in range(6)) / total
+    days = [sum(believed[24 * d : 24 * d + 24]) for d in range(7)]
+    if share < 0.35 and max(days) < 1.6 * total / 7:
+        return f"About {format_brief(total)} items a week, at any hour"
+    if share < 0.35:
+        return f"About {format_brief(total)} items a week, most on {DAYS[days.index(max(days))]}"
+    return f"About {format_brief(total)} items a week, {share:.0%} of them between {busiest}:00 and {(busiest + 6) % 24}:00 UTC"
+
+
+def _draw_refreshes(refreshes: list[Refresh], now: float) -> Chart | None:
+    if not refreshes:
+        return None
+    new, lost = sum(one.new for one in refreshes), sum(one.lost for one in refreshes)
+    failed = sum(not one.ending.ok for one in refreshes)
+    same = sum(one.ending is Ending.UNCHANGED for one in refreshes)
+    title = f"{_format_count(len(refreshes), 'refresh', 'refreshes')} brought {_format_count(new, 'item', 'items')}"
+    title += f", about {lost:.0f} were lost" if lost >= 0.5 else ", none was lost"
+    if failed:
+        title += f", {failed} failed"
+    elif same > len(refreshes) / 2:
+        title += f"; {same} found nothing changed"
+    return draw_refresh_strip(title, refreshes, refreshes[0].at, max(now, refreshes[-1].at))
+
+
+def _format_count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+READER_ACTIONS = ("refresh", "unsubscribe")  # what everybody may do who reads the feed
+# Which field of its form each deed goes by.
+ACTION_FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url", "merge": "other"}
+
+
+def routes(frame: Site) -> list[Route]:
+    async def show(request: Request) -> Response:
+        return await _render_feed(frame, request, read_flash(request, FLASH))
+
+    async def change(request: Request) -> Response:
+        feed_id = parse_integer(request.path_params["feed_id"], 0) or 0
+        form = await frame.forms.read_form(request)
+        user = await require_user(request, "write" if form.get("do") in READER_ACTIONS else "admin")
+        await _require_visible(frame, user, feed_id)
+        by = Remover(user.id, frame.clock())
+        try:
+            if form.get("do") == "remove":
+                return redirect_with_flash("/feeds", said="removed", undo=await frame.store.remove_feed(feed_id, by=by))
+            if form.get("do") == "unsubscribe":
+                undo = await frame.store.reading.unsubscribe(user.id, feed_id, by=by)
+                return redirect_with_flash("/feeds", said="unsubscribed", undo=undo)
+            if form.get("do") == "merge":
+                return redirect_with_flash(
+                    f"/feed/{feed_id}", said="merged", undo=await _merge_feeds(frame, feed_id, form, by)
+                )
+            done = await change_feed(frame, feed_id, form)
+        except (StoreError, NotFound):
+            raise
+        except HeadwaterError as error:
+            return await _render_feed(
+                frame, request, make_field_error(error, form, ACTION_FIELDS.get(form.get("do", ""), "")), 400
+            )
+        if form.get("to"):
+            return redirect_inside(request, form["to"])
+        return redirect_with_flash(f"/feed/{feed_id}", said=done)
+
+    return [Route("/feed/{feed_id}", show), Route("/feed/{feed_id}", change, methods=["POST"])]
+
+
+async def _render_feed(frame: Site, request: Request, note: FlashMessage | None, status: int = 200) -> Response:
+    feed_id = parse_integer(request.path_params["feed_id"])
+    if feed_id is None:
+        raise NotFound("There is no such feed: the number in the address is none.")
+    user = await require_user(request)
+    await _require_visible(frame, user, feed_id)
+    page = await load_feed_page(frame.store, frame.settings, feed_id, frame.clock())
+    mine = await frame.store.reading.subscription(user.id, feed_id=feed_id)
+    values = {"can_refresh": frame.node is not None, "may_change": user.is_owner, "subscribed": mine is not None}
+    return frame.render_page(request, "feed.html", status, page=page, note=note, **values)
+
+
+async def _require_visible(frame: Site, user: User, feed_id: int) -> None:
+    """Owners see every feed of the server, readers those they read; NotFound for others, as if they were not there."""
+    if not user.is_owner and await frame.store.reading.subscription(user.id, feed_id=feed_id) is None:
+        raise NotFound(f"There is no feed {feed_id}.")
+
+
+async def change_feed(frame: Site, feed_id: int, form: dict[str, str]) -> str:
+    """Do what a form of the page asks; the key of the sentence that says so."""
+    store, what = frame.store, form.get("do", "")
+    if what == "refresh":
+        return await _refresh_feed(frame, feed_id)
+    for name, (key, read) in CHANGES.items():
+        if what == name:
+            await store.update_feed(feed_id, **read(form))
+            return key
+    raise InputError("The form does not say what is to be done: load the page again.")
+
+
+async def _merge_feeds(frame: Site, feed_id: int, form: dict[str, str], by: Remover) -> int:
+    """The other feed becomes a part of this one; the number by which it becomes itself again."""
+    other = parse_integer(form.get("other"))
+    if other is None:
+        raise InputError("Choose the feed that this one is to be merged with.")
+    _, undo = await frame.store.pages.merge(feed_id, other, by=by)
+    return undo
+
+
+async def _refresh_feed(frame: Site, feed_id: int) -> str:
+    if frame.node is None:
+        return "alone"
+    try:
+        await frame.node.crawler.request_refresh(feed_id)
+    except RefreshHeld as held:
+        now = frame.clock()
+        raise InputError(f"{held} Until {format_time(held.until)}, {format_relative(held.until, now)}.") from held
+    return "refreshed"
+
+
+def _parse_weight(form: dict[str, str]) -> dict[str, object]:
+    try:
+        weight = float(form.get("weight", ""))
+    except ValueError as error:
+        raise InputError("The weight is no number: 1 is usual, 2 counts twice as much.") from error
+    if not 0 <= weight <= 1000:
+        raise InputError("A weight lies between 0 and 1000; 1 is usual.")
+    return {"weight": weight}
+
+
+def _parse_tags(form: dict[str, str]) -> dict[str, object]:
+    tags = tuple(dict.fromkeys(tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()))
+    if len(tags) > 20 or any(len(tag) > 100 for tag in tags):
+        raise InputError("A feed has at most 20 tags of 100 letters each.")
+    return {"tags": tags}
+
+
+def _parse_url(form: dict[str, str]) -> dict[str, object]:
+    url = form.get("url", "").strip()
+    if not url.lower().startswith(("http://", "https://")):
+        raise InputError(f"“{url[:200]}” is no web address: it should begin with https:// or http://.")
+    return {"url": url}
+
+
+def _parse_title(form: dict[str, str]) -> dict[str, object]:
+    return {"title": form.get("title", "").strip()[:500] or None}
+
+
+CHANGES: dict[str, tuple[str, Callable[[dict[str, str]], dict[str, object]]]] = {
+    "pause": ("paused", lambda form: {"paused": True}),
+    "resume": ("resumed", lambda form: {"paused": False}),
+    "weigh": ("weighed", _parse_weight),
+    "tag": ("tagged", _parse_tags),
+    "move": ("moved", _parse_url),
+    "rename": ("renamed", _parse_title),
+}

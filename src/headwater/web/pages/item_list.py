@@ -1,0 +1,93 @@
+"""The same story several times on one page folds into one row: by its link, or by a title of some length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.formats.values.links import normalise_url
+from headwater.query.items.tokens import split_words
+from headwater.store.people import ReaderItem, Stream
+from headwater.store.store import Store
+from headwater.web.pages.sidebar import ReaderFeeds
+
+# One, several. What needs a look comes first.
+CAUSE_WORDS = {
+    "failing": ("fails", "fail"),
+    "gone": ("is gone", "are gone"),
+    "paused": ("is paused", "are paused"),
+    "new": ("has not been asked yet", "have not been asked yet"),
+    "well": ("has answered but shows none", "have answered but show none"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyCause:
+    """What some of the feeds do, and the page that shows them, if there is one."""
+
+    words: str
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyStream:
+    """`waiting`: all feeds are still to be asked for the first time."""
+
+    cases: tuple[EmptyCause, ...]
+    waiting: bool
+
+
+async def explain_empty_stream(store: Store, user_id: int, mine: ReaderFeeds, which: Stream) -> EmptyStream:
+    """Of a stream that is empty."""
+    states = await store.pages.states(user_id, which) if which.query is None else {}
+    every = sum(states.values())
+    only = which.feed if which.feed is not None else next(iter(mine.feeds)) if len(mine.feeds) == 1 else None
+    cases: list[EmptyCause] = []
+    for state, (one, several) in CAUSE_WORDS.items():
+        if number := states.get(state, 0):
+            who = _name_feeds(number, every, first=not cases)
+            path = f"/feed/{only}" if only is not None else f"/feeds?state={state}" if state != "well" else None
+            cases.append(EmptyCause(f"{who} {one if number == 1 else several}", path))
+    return EmptyStream(tuple(cases), waiting=every > 0 and states.keys() == {"new"})
+
+
+def _name_feeds(number: int, every: int, *, first: bool) -> str:
+    if every == 1:
+        return "the feed"
+    if number == every:
+        return f"all {number:,} feeds"
+    return f"{number:,} of {every:,} feeds" if first else f"{number:,}"
+
+
+LONG_TITLE = 4  # words that a title needs: “Correction” is no story
+
+
+def fold_duplicates(readings: Sequence[ReaderItem]) -> list[tuple[ReaderItem, tuple[ReaderItem, ...]]]:
+    """Rows in their order, each with the others that tell the same, of other feeds."""
+    first: dict[object, int] = {}
+    rows: list[tuple[ReaderItem, list[ReaderItem]]] = []
+    for one in readings:
+        keys = _story_keys(one)
+        place = next((first[key] for key in keys if key in first), None)
+        if place is not None and _is_other_feed(rows[place], one):
+            rows[place][1].append(one)
+        else:
+            place = len(rows)
+            rows.append((one, []))
+        for key in keys:
+            first.setdefault(key, place)
+    return [(one, tuple(others)) for one, others in rows]
+
+
+def _is_other_feed(row: tuple[ReaderItem, list[ReaderItem]], one: ReaderItem) -> bool:
+    return all(one.item.feed_id != known.item.feed_id for known in (row[0], *row[1]))
+
+
+def _story_keys(one: ReaderItem) -> list[object]:
+    keys: list[object] = []
+    if one.item.link:
+        keys.append(("link", normalise_url(one.item.link)))
+    title = tuple(split_words(one.item.title or ""))
+    if len(title) >= LONG_TITLE:
+        keys.append(("title", title))
+    return keys

@@ -1,0 +1,256 @@
+"""Quality: what the budget buys, how it went, what other budgets would bring, which feeds lose and what helps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import orjson
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.errors import InputError
+from headwater.estimate.estimator import DAY
+from headwater.node.quality.belief_sample import estimate_quality_by_budget
+from headwater.node.quality.quality_history import QualityPoint, load_history
+from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
+from headwater.schedule.quality.what_if import PredictedQuality
+from headwater.store.store import Store
+from headwater.times import format_duration, format_time
+from headwater.web.auth.authentication import require_user
+from headwater.web.charts.quality_charts import (
+    ScatterPoint,
+    draw_line,
+    draw_scatter,
+    draw_sparkline,
+    time_axis,
+    x_axis_scale,
+)
+from headwater.web.charts.svg import Chart, log_ticks
+from headwater.web.page import read_flash, redirect_with_flash
+from headwater.web.shared.background_jobs import BackgroundJob
+from headwater.web.shared.strategy_comparison import load_last_comparison, replay_strategies
+from headwater.web.site import Site, format_percent, parse_integer
+
+MOST_POINTS = 400  # feeds drawn: the dearest and the most valuable
+NO_PRICE = 1e-6  # item-minutes: what is below costs nothing
+ACCEPTED = "accepted_losses"
+FLASH = {
+    "weighed": "The weight is doubled; the scheduler knows within a second.",
+    "accepted": "The loss is accepted: the feed is no longer listed here.",
+    "listed": "All losing feeds are listed again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QualityPage:
+    """The page; charts are None where there is nothing to draw yet."""
+
+    report: QualityReport | None
+    sparks: dict[str, Markup]
+    buys: tuple[PredictedQuality, ...]
+    said_curve: str
+    completeness: Chart | None
+    delay: Chart | None
+    price: Chart | None
+    feeds: Chart | None
+    losing: tuple[LosingFeed, ...]
+    accepted: int
+    weights: dict[int, float]
+
+
+async def load_quality_page(frame: Site, now: float) -> QualityPage:
+    report = await load_last_report(frame.store)
+    past = (await load_history(frame.store)).list_since(now - 2 * 7 * DAY)
+    buys = await load_budget_curve(frame, now)
+    accepted = await load_accepted_losses(frame.store)
+    losing = tuple(one for one in report.losing if one.feed_id not in accepted) if report else ()
+    known = await frame.store.pages.by_ids([one.feed_id for one in losing])
+    budget = report.budget_requests if report else 0.0
+    return QualityPage(
+        report=report,
+        sparks=_draw_sparklines(past[-180:]),
+        buys=tuple(buys),
+        said_curve=_describe_curve(buys, budget),
+        completeness=_draw_curve(buys, budget, lambda one: one.completeness, "completeness"),
+        delay=_draw_curve(buys, budget, lambda one: one.delay / 60, "delay"),
+        price=_draw_price(past),
+        feeds=await _draw_feeds(frame, {one.feed_id for one in (report.losing if report else ())}, now),
+        losing=losing,
+        accepted=len(accepted),
+        weights={id: feed.weight for id, feed in known.items()},
+    )
+
+
+async def load_budget_curve(frame: Site, now: float) -> list[PredictedQuality]:
+    """What budgets would buy; empty where no node runs in this process, or while it believes nothing."""
+    if frame.node is None:
+        return []
+    return await estimate_quality_by_budget(await frame.node.sample_beliefs(now), frame.settings.least_interval)
+
+
+async def draw_delay_curve(frame: Site, now: float) -> Chart | None:
+    """Mean delay against the budget, for the dial."""
+    return _draw_curve(
+        await load_budget_curve(frame, now), frame.status().budget_per_minute, lambda one: one.delay / 60, "delay"
+    )
+
+
+def _draw_sparklines(past: Sequence[QualityPoint]) -> dict[str, Markup]:
+    def drawn(name: str, said: str, span: float = 0.0) -> Markup:
+        values = [getattr(one, name) for one in past]
+        return draw_sparkline([None if math.isnan(value) else value for value in values], said, span)
+
+    return {
+        "completeness": drawn("completeness", "Completeness over the last reports", 0.02),
+        "freshness": drawn("freshness", "Freshness over the last reports", 0.02),
+        "delay": drawn("delay", "Median delay over the last reports"),
+        "requests": drawn("requests", "Requests per minute over the last reports"),
+    }
+
+
+def _find_nearest(buys: Sequence[PredictedQuality], budget: float) -> PredictedQuality | None:
+    return next((one for one in buys if abs(one.budget - budget) <= 0.01 * budget), None)
+
+
+def _describe_curve(buys: Sequence[PredictedQuality], budget: float) -> str:
+    """Half and twice the budget in words."""
+    half, whole, twice = (_find_nearest(buys, budget * factor) for factor in (0.5, 1.0, 2.0))
+    if half is None or whole is None or twice is None:
+        return ""
+    if whole.used < 0.9 * budget:
+        return (
+            f"All feeds together have use for {whole.used:.0f} requests a minute: a larger budget would bring nothing, "
+            f"half of it {format_percent(half.completeness)} and {format_duration(half.delay)}."
+        )
+    return (
+        f"Half the budget would bring {format_percent(half.completeness, 2)} and {format_duration(half.delay)}; "
+        f"today's {format_percent(whole.completeness, 2)} and {format_duration(whole.delay)}; "
+        f"twice the budget {format_percent(twice.completeness, 2)} and {format_duration(twice.delay)}."
+    )
+
+
+def _draw_curve(
+    buys: Sequence[PredictedQuality], budget: float, value: Callable[[PredictedQuality], float], what: str
+) -> Chart | None:
+    half, whole, twice = (_find_nearest(buys, budget * factor) for factor in (0.5, 1.0, 2.0))
+    if half is None or whole is None or twice is None:
+        return None
+    low, high = buys[0].budget, buys[-1].budget
+    marks = [mark for factor in (1, 2, 5) for mark in (factor * tick for tick in log_ticks(low / 10, high))]
+    marks = sorted(mark for mark in marks if low <= mark <= high)
+    shown = marks[:: max(len(marks) // 6, 1)]
+    bottom = x_axis_scale(low, high, lambda x: f"{x:g}", "requests per minute", marks=shown, log=True)
+    curve = [(one.budget, value(one)) for one in buys]
+    today = (whole.budget, value(whole), "today")
+    if what == "completeness":
+        gain = twice.completeness - whole.completeness
+        title = (
+            f"Twice the budget would catch {gain * 100:.1f} points more"
+            if gain >= 0.0005
+            else "A larger budget would catch no more"
+        )
+        lowest = min(min(y for _, y in curve), 0.99)
+        return draw_line(title, bottom, curve, "completeness", lambda y: f"{y:.3g}", low=lowest, high=1.0, marked=today)
+    less, now = format_duration(half.delay), format_duration(whole.delay)
+    title = f"Half the budget would mean {less} of mean delay instead of {now}"
+    if less == now:
+        title = "Half the budget would be as quick"
+    return draw_line(title, bottom, curve, "mean delay in minutes", lambda y: f"{y:g}"[:6], low=0.0, marked=today)
+
+
+def _draw_price(past: Sequence[QualityPoint]) -> Chart | None:
+    known = [(one.at, one.price * 1440) for one in past if not math.isnan(one.price)]
+    if len(known) < 3:
+        return None
+    usual = sorted(price for _, price in known)[int(len(known) * 0.98)]  # the first price is a guess, and far off
+    tenth = max(len(known) // 10, 1)
+    first = sorted(price for _, price in known[:tenth])[tenth // 2]
+    last = known[-1][1]
+    steady = max(first, last) < NO_PRICE or 0.8 < last / max(first, NO_PRICE) < 1.25
+    change = "been steady" if steady else "risen" if last > first else "fallen"
+    title = f"The price of a request has {change} over {format_duration(known[-1][0] - known[0][0])}"
+    if max(price for _, price in known) < NO_PRICE:
+        title = "The budget is not scarce: a request has no price"
+    bottom = time_axis(known[0][0], known[-1][0])
+    unit = "price: what a refresh must be worth, in item-minutes"
+    top = 1.2 * usual
+    return draw_line(
+        title, bottom, known, unit, lambda y: f"{y:.2g}", low=0.0, high=top, breaks=3600.0, say_x=format_time
+    )
+
+
+async def _draw_feeds(frame: Site, losing: set[int], now: float) -> Chart | None:
+    """Feeds by requests and new items of the last day; of very many, as they were some seconds ago."""
+    store = frame.store
+    activity = await frame.timed_cache.get_or_gather("activity", 0, lambda: store.queries.activity(now - DAY))
+    if len(activity) < 2:
+        return None
+    dearest = sorted(activity, key=lambda id: -activity[id][0])[: MOST_POINTS // 2]
+    richest = sorted(activity, key=lambda id: -activity[id][1])[: MOST_POINTS // 2]
+    feeds = await store.pages.by_ids({*dearest, *richest})
+    dots = [
+        ScatterPoint(
+            feed.title or feed.url, f"/feed/{id}", activity[id][0], activity[id][1] * feed.weight, id in losing
+        )
+        for id, feed in feeds.items()
+    ]
+    idle = sum(new == 0 for _, new in activity.values())
+    title = f"{idle:,} of {len(activity):,} feeds cost requests and brought nothing in a day"
+    if not idle:
+        title = f"Each of {len(activity):,} feeds brought something for its requests"
+    return draw_scatter(title, dots, "requests a day", "new items a day × weight")
+
+
+async def load_accepted_losses(store: Store) -> set[int]:
+    """Feeds whose losses somebody accepted."""
+    saved = await store.load_state(ACCEPTED)
+    return set(orjson.loads(saved[1])) if saved else set()
+
+
+def routes(frame: Site) -> list[Route]:
+    async def show(request: Request) -> Response:
+        await require_user(request, "admin")
+        page = await load_quality_page(frame, frame.clock())
+        note = read_flash(request, FLASH)
+        comparing, compared = frame.background_jobs.find_latest("comparison"), await load_last_comparison(frame.store)
+        return frame.render_page(request, "quality.html", page=page, note=note, comparing=comparing, compared=compared)
+
+    async def change(request: Request) -> Response:
+        await require_user(request, "admin")
+        form = await frame.forms.read_form(request)
+        feed_id = parse_integer(form.get("feed"))
+        if form.get("do") == "list":
+            await frame.store.save_state(ACCEPTED, 1, b"[]", frame.clock())
+            return redirect_with_flash("/quality", said="listed")
+        if feed_id is None:
+            raise InputError("The form does not say which feed is meant: load the page again.")
+        feed = await frame.store.feed(feed_id)
+        if form.get("do") == "accept":
+            accepted = sorted(await load_accepted_losses(frame.store) | {feed_id})[-10_000:]
+            await frame.store.save_state(ACCEPTED, 1, orjson.dumps(accepted), frame.clock())
+            return redirect_with_flash("/quality", said="accepted")
+        await frame.store.update_feed(feed_id, weight=min(feed.weight * 2, 1000.0))
+        return redirect_with_flash("/quality", said="weighed")
+
+    async def compare(request: Request) -> Response:
+        await require_user(request, "admin")
+        await frame.forms.read_form(request)
+        running = frame.background_jobs.find_running("comparison")
+        if running is None:
+            running = frame.background_jobs.start(
+                "Strategies compared on your own feeds' history", _work, page="comparison", unit="strategies"
+            )
+        return redirect_with_flash(f"/jobs/{running.id}")
+
+    async def _work(job: BackgroundJob) -> object:
+        return await replay_strategies(frame.store, frame.status().budget_per_minute, frame.clock(), job)
+
+    return [
+        Route("/quality", show),
+        Route("/quality", change, methods=["POST"]),
+        Route("/quality/compare", compare, methods=["POST"]),
+    ]

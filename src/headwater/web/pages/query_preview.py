@@ -1,0 +1,100 @@
+"""What a query would have kept of the last days, with the words that were looked for marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.errors import NotFound
+from headwater.language import EVERY, parse
+from headwater.language.ast import CreateFeed
+from headwater.model import Feed, Item
+from headwater.node.queries.query_explanation import preview_queries
+from headwater.query.items.language_detection import make_language_detector
+from headwater.query.items.tokens import strip_markup
+from headwater.query.matched_words import SearchedWords, TextPiece, list_searched_words, mark_words
+from headwater.store.store import Store
+
+PREVIEW_DAYS = 7.0
+SHOWN_ITEMS = 12  # items of each query
+SHOWN_SOURCES = 8  # feeds that most of it came from
+SNIPPET_LETTERS = 160  # letters around what was found
+SEARCHED_LETTERS = 20_000  # letters that are looked through for it
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedItem:
+    """An item of a preview: the title with the words that were looked for, and a stretch of text around the first."""
+
+    id: int
+    feed: str
+    published: float
+    title: tuple[TextPiece, ...]
+    text: tuple[TextPiece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPreview:
+    """What one query would have kept of the last days."""
+
+    name: str
+    kept: int
+    looked_at: int
+    days: float
+    per_day: float
+    sources: tuple[tuple[str, int], ...]
+    items: tuple[PreviewedItem, ...]
+
+
+async def preview_script(store: Store, text: str, now: float, days: float = PREVIEW_DAYS) -> tuple[ShownPreview, ...]:
+    """What the queries of a script would have kept; QueryError if it is not well written."""
+    script = parse(text, await store.queries.catalogue(), replacing=EVERY)
+    creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
+    wanted = {create.name.name: list_searched_words(create.query) for create in creates}
+    found = await preview_queries(store, creates, days, now, make_language_detector(), SHOWN_ITEMS)
+    feeds = await store.pages.by_ids({item.feed_id for one in found for item in one.latest})
+    shown = []
+    for one in found:
+        items = tuple(_mark_item(item, feeds.get(item.feed_id), wanted[one.name]) for item in one.latest)
+        sources = tuple(
+            [(await _find_title(store, label), number) for label, number in list(one.sources.items())[:SHOWN_SOURCES]]
+        )
+        shown.append(ShownPreview(one.name, one.kept, one.looked_at, one.days, one.per_day, sources, items))
+    return tuple(shown)
+
+
+def _mark_item(item: Item, feed: Feed | None, wanted: Sequence[SearchedWords]) -> PreviewedItem:
+    text = " ".join(strip_markup(item.content or item.summary or "").split())[:SEARCHED_LETTERS]
+    title, pieces = mark_words(item.title or "Without a title", wanted), mark_words(text, wanted)
+    if not any(piece.found for piece in (*title, *pieces)):  # then it was for a category or an author
+        beside = mark_words(", ".join((*item.categories, *item.authors)), wanted)
+        pieces = beside if any(piece.found for piece in beside) else pieces
+    return PreviewedItem(
+        item.id or 0, (feed.title or feed.url) if feed else "", item.published, title, _cut_snippet(pieces)
+    )
+
+
+async def _find_title(store: Store, label: str) -> str:
+    """What people call the feed that queries know by its name or address."""
+    try:
+        return (await store.feed(label)).title or label
+    except NotFound:
+        return label
+
+
+def _cut_snippet(pieces: tuple[TextPiece, ...]) -> tuple[TextPiece, ...]:
+    """The pieces near the first that was found; the beginning where none was."""
+    first = next((k for k, piece in enumerate(pieces) if piece.found), None)
+    if first is None:
+        start = pieces[0].text[:SNIPPET_LETTERS] if pieces else ""
+        return (TextPiece(start + ("…" if pieces and len(pieces[0].text) > SNIPPET_LETTERS else ""), False),)
+    before = pieces[first - 1].text if first else ""
+    cut = before if len(before) <= SNIPPET_LETTERS // 2 else "…" + before[-SNIPPET_LETTERS // 2 :]
+    kept, room = [TextPiece(cut, False)], SNIPPET_LETTERS
+    for piece in pieces[first:]:
+        if room <= 0:
+            break
+        short = piece.text if piece.found or len(piece.text) <= room else piece.text[:room] + "…"
+        kept.append(TextPiece(short, piece.found))
+        room -= len(short)
+    return tuple(kept)

@@ -1,0 +1,187 @@
+"""What stands at the left of the reading page: all, starred, query feeds, tags and feeds with how much is unread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from urllib.parse import quote
+
+from headwater.errors import NotFound
+from headwater.store.people import Stream, Subscription, UnreadCounts
+from headwater.store.store import Store
+from headwater.web.site import parse_integer
+
+MOST_LISTED = 200  # feeds, and query feeds, listed at once; more are found by their lists
+LONG_LIST, CACHE_SECONDS = 2000, 30.0  # subscriptions that are kept for a while, and for how long
+
+
+@dataclass(frozen=True, slots=True)
+class SidebarLine:
+    """One line: a title, where it leads, how many are unread."""
+
+    title: str
+    path: str
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A tag and its feeds."""
+
+    place: SidebarLine
+    feeds: tuple[SidebarLine, ...]
+    opened: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sidebar:
+    total: int
+    starred: int
+    queries: tuple[SidebarLine, ...]
+    folders: tuple[Folder, ...]
+    loose: tuple[SidebarLine, ...]  # feeds without a tag
+    left_out: int
+    queries_left_out: int
+    subscribed: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """The stream that is read: by its address below /read, and what the store calls it."""
+
+    path: str
+    title: str
+    stream: Stream
+    kind: str = "all"
+    key: str = ""
+    starred: bool = False
+
+
+class ReaderFeeds:
+    """What somebody reads, as the pages look at it."""
+
+    def __init__(self, subscriptions: Sequence[Subscription]) -> None:
+        self.feeds = {one.feed_id: one for one in subscriptions if one.feed_id is not None}
+        self.queries = [one for one in subscriptions if one.query_id is not None]
+        self.by_title = sorted(self.feeds.values(), key=lambda one: one.title.casefold())
+        self.tags = sorted({tag for one in self.by_title for tag in one.tags}, key=str.casefold)
+
+    def __len__(self) -> int:
+        return len(self.feeds) + len(self.queries)
+
+    def feed_title(self, feed_id: int) -> str:
+        return self.feeds[feed_id].title if feed_id in self.feeds else "another feed"
+
+    def choose_feeds(self, most: int, counts: UnreadCounts) -> list[Subscription]:
+        """Feeds by title; of more than `most` so many, those with something to read before the others."""
+        if len(self.by_title) <= most:
+            return self.by_title
+        found = list(islice((one for one in self.by_title if one.feed_id in counts.feeds), most))
+        others = (one for one in self.by_title if one.feed_id not in counts.feeds)
+        return found + list(islice(others, most - len(found)))
+
+
+class SubscriptionCache:
+    """What people read; long lists are kept for half a minute, since gathering 40,000 takes longer than a page may."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+        self._cached: dict[int, tuple[float, ReaderFeeds]] = {}
+
+    async def load_feeds(self, user_id: int, *, has: str = "") -> ReaderFeeds:
+        """The subscriptions of a person; anew where the feed numbered `has` is not among those that were kept."""
+        kept = self._cached.get(user_id)
+        if kept is not None and kept[0] > self._clock() and (not has or parse_integer(has) in kept[1].feeds):
+            return kept[1]
+        found = await self._store.reading.subscriptions(user_id)
+        self._cached.pop(user_id, None)
+        if len(found) <= LONG_LIST:
+            return ReaderFeeds(found)
+        mine = await asyncio.to_thread(ReaderFeeds, found)
+        self._cached[user_id] = (self._clock() + CACHE_SECONDS, mine)
+        return mine
+
+
+async def load_sidebar(store: Store, user_id: int, mine: ReaderFeeds, at: str) -> Sidebar:
+    """Gather it; `at` is the path of the stream that is open, whose folder is shown open."""
+    counts = await store.reading.counts(user_id)
+    shown = mine.choose_feeds(MOST_LISTED, counts)
+    by_tag: dict[str, list[SidebarLine]] = {}
+    loose = []
+    for one in shown:
+        place = SidebarLine(one.title, f"/read/feed/{one.feed_id}", _unread_of(counts, one))
+        for tag in one.tags:
+            by_tag.setdefault(tag, []).append(place)
+        if not one.tags:
+            loose.append(place)
+    folders = []
+    for tag in mine.tags:
+        path = tag_path(tag)
+        inside = tuple(by_tag.get(tag, ()))
+        unread = counts.tags[tag].count if tag in counts.tags else 0
+        opened = at == path or any(place.path == at for place in inside) or len(mine.feeds) <= 12
+        folders.append(Folder(SidebarLine(tag, path, unread), inside, opened))
+    asked = mine.queries
+    if len(asked) > MOST_LISTED:
+        asked = sorted(asked, key=lambda one: _unread_of(counts, one) == 0)
+    queries = tuple(
+        SidebarLine(one.title, query_path(one.url.removeprefix("/feeds/")), _unread_of(counts, one))
+        for one in asked[:MOST_LISTED]
+    )
+    return Sidebar(
+        counts.total,
+        counts.starred,
+        queries,
+        tuple(folders),
+        tuple(loose),
+        len(mine.feeds) - len(shown),
+        len(asked) - len(queries),
+        len(mine.feeds),
+    )
+
+
+async def count_unread_by_path(store: Store, user_id: int, feeds: Collection[int]) -> dict[str, int]:
+    """What stands behind each line of the sidebar, with these feeds, now: by its path; lines without a number are left
+    out."""
+    counts = await store.reading.counts(user_id)
+    names = await store.queries.names(counts.queries)
+    found = {
+        "/read/all": counts.total,
+        "/read/starred": counts.starred,
+        **{f"/read/feed/{id}": counts.feeds[id].count for id in feeds if id in counts.feeds},
+        **{tag_path(tag): one.count for tag, one in counts.tags.items()},
+        **{query_path(names[id]): one.count for id, one in counts.queries.items() if id in names},
+    }
+    return {path: number for path, number in found.items() if number}
+
+
+def tag_path(tag: str) -> str:
+    return f"/read/tag/{quote(tag, safe='')}"
+
+
+def query_path(name: str) -> str:
+    return f"/read/query/{quote(name, safe='')}"
+
+
+def _unread_of(counts: UnreadCounts, one: Subscription) -> int:
+    found = counts.feeds.get(one.feed_id) if one.feed_id is not None else counts.queries.get(one.query_id or 0)
+    return found.count if found else 0
+
+
+async def find_stream(store: Store, mine: ReaderFeeds, kind: str, key: str) -> OpenStream:
+    """The stream of an address; NotFound if there is none that this person reads."""
+    if kind == "all":
+        return OpenStream("/read/all", "All items", Stream())
+    if kind == "starred":
+        return OpenStream("/read/starred", "Starred", Stream(), "starred", starred=True)
+    if kind == "tag":
+        return OpenStream(tag_path(key), key, Stream(tag=key), "tag", key)
+    if kind == "feed" and (number := parse_integer(key)) in mine.feeds:
+        return OpenStream(f"/read/feed/{number}", mine.feed_title(number), Stream(feed=number), "feed", str(number))
+    if kind == "query":
+        query = await store.queries.find(key)
+        return OpenStream(query_path(query.name), query.name, Stream(query=query.id), "query", query.name)
+    raise NotFound("You do not read this. Look among your feeds at the left.")

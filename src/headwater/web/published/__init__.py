@@ -1,0 +1,1 @@
+"""Addresses for other programs: published documents, live events, WebSub."""

@@ -1,0 +1,139 @@
+"""An item's text as a page may show it: cleaned once more, pictures through our own address and only when looked at.
+
+What the store holds is safe since it was read; cleaning again here means that a mistake there, or a database written by
+somebody else, still cannot put a script into a page.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import nh3
+from itsdangerous import BadSignature, Signer
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.errors import HeadwaterError
+from headwater.fetch.client import Fetcher
+from headwater.formats.values.html import get_nh3_cleaner
+from headwater.web.site import followable_link
+
+LARGEST_PICTURE = 5 << 20
+CACHE_BYTES = 32 << 20
+_KINDS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+class PictureProxy:
+    """Signs addresses of pictures and fetches those it has signed; keeps the last 32 MB."""
+
+    def __init__(self, fetcher: Fetcher | None) -> None:
+        self._fetcher = fetcher
+        self._signer = Signer(secrets.token_bytes(32), salt="picture")
+        self._pictures: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._size = 0
+
+    def picture_url(self, url: str) -> str | None:
+        """Our address of a picture; None where no client can fetch it."""
+        if self._fetcher is None or len(url) > 4000:
+            return None
+        return "/picture?" + urlencode({"u": url, "s": self._signer.get_signature(url).decode()})
+
+    async def serve_picture(self, request: Request) -> Response:
+        url, signature = request.query_params.get("u", ""), request.query_params.get("s", "")
+        try:
+            self._signer.unsign(f"{url}.{signature}")
+        except BadSignature:
+            return Response("This picture's address was not made here.\n", 403, media_type="text/plain")
+        found = self._pictures.get(url) or await self._fetch_picture(url)
+        if found is None:
+            return Response("The picture cannot be had.\n", 404, media_type="text/plain")
+        kind, body = found
+        headers = {"Cache-Control": "private, max-age=86400", "Content-Disposition": "inline"}
+        return Response(body, media_type=kind, headers=headers)
+
+    async def _fetch_picture(self, url: str) -> tuple[str, bytes] | None:
+        assert self._fetcher is not None
+        try:
+            page = await self._fetcher.get(url, accept="image/*", max_bytes=LARGEST_PICTURE)
+        except HeadwaterError:
+            return None
+        kind = picture_type(page.body)
+        if not page.ok or kind is None:
+            return None
+        self._pictures[url] = (kind, page.body)
+        self._size += len(page.body)
+        while self._size > CACHE_BYTES:
+            _, (_, old) = self._pictures.popitem(last=False)
+            self._size -= len(old)
+        return kind, page.body
+
+    def routes(self) -> list[Route]:
+        return [Route("/picture", self.serve_picture)]
+
+
+def picture_type(body: bytes) -> str | None:
+    """What a picture is by its first bytes; what its server calls it does not count.
+
+    >>> picture_type(b"GIF89a..."), picture_type(b"<svg onload=alert(1)>")
+    ('image/gif', None)
+    """
+    for start, kind in _KINDS.items():
+        if body.startswith(start):
+            return kind
+    if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
+        return "image/webp"
+    if body[4:12] in (b"ftypavif", b"ftypavis"):
+        return "image/avif"
+    return None
+
+
+_TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"} | {"address", "figcaption", "figure", "section", "tfoot"}
+_ATTRIBUTES = {
+    "*": {"dir", "lang", "title"},
+    "a": {"href"},
+    "img": {"src", "alt", "width", "height"},
+    "ol": {"start"},
+    "td": {"colspan", "rowspan"},
+    "th": {"colspan", "rowspan", "scope"},
+    "time": {"datetime"},
+}
+_FIXED = {"img": {"loading": "lazy", "decoding": "async", "referrerpolicy": "no-referrer"}}
+
+
+def clean_for_page(content: str | None, picture: Callable[[str], str | None]) -> Markup:
+    """Safe HTML. `picture` gives our own address for a picture's, None if it is not to be shown."""
+    if not content:
+        return Markup("")
+
+    def allowed(tag: str, name: str, value: str) -> str | None:
+        if (tag, name) == ("img", "src"):
+            return picture(value) if followable_link(value) else None
+        if (tag, name) == ("a", "href"):
+            return followable_link(value)
+        if name in ("width", "height"):
+            return value if value.isdecimal() and len(value) <= 4 else None
+        return value
+
+    safe = get_nh3_cleaner(None).clean(content)
+    return Markup(
+        nh3.clean(
+            safe,
+            tags=_TAGS | {"img"},
+            attributes=_ATTRIBUTES,
+            attribute_filter=allowed,
+            set_tag_attribute_values=_FIXED,
+            link_rel="noopener noreferrer",
+            url_schemes={"http", "https"},
+            url_relative="pass_through",
+        )
+    )

@@ -1,0 +1,56 @@
+"""Importing a list of subscriptions, as a job that tells how far it is: for the pages and for the API."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from headwater.formats.opml import read_opml
+from headwater.store.values import NewFeed, sort_added
+from headwater.web.shared.background_jobs import BackgroundJob
+from headwater.web.site import Site
+
+SHOWN_REASONS = 100  # addresses that are named in the result
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What became of a list: how many feeds are new here, how many were; those that cannot be had, with the reason."""
+
+    added: int
+    already_there: int
+    duplicates: int
+    refused: int
+    reasons: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+async def start_import(frame: Site, body: bytes, user_id: int, tags: tuple[str, ...] = ()) -> BackgroundJob:
+    """Read the list, InputError where it is none, and subscribe a person to its feeds behind the scenes.
+
+    Refused where they may not bring so many here.
+    """
+    lists = await asyncio.to_thread(read_opml, body)  # a list of 36,515 feeds takes a second or two
+    user = await frame.store.accounts.find(user_id)
+    await frame.reader_quota.check_additions(user, [one.url for one in lists.feeds])
+    new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *tags)) for one in lists.feeds]
+
+    async def work(job: BackgroundJob) -> ImportResult:
+        added = await frame.store.add_feeds(
+            new,
+            frame.clock(),
+            progress=job.report_progress,
+            subscriber=user_id,
+            allowed=frame.reader_quota.limit_for(user),
+        )
+        created, before, twice = sort_added(added)
+        return ImportResult(
+            added=len(created),
+            already_there=len(before),
+            duplicates=len(lists.duplicates) + len(twice),
+            refused=len(lists.refused),
+            reasons=tuple(f"{url[:200]}: {reason}" for url, reason in lists.refused[:SHOWN_REASONS]),
+            problems=lists.problems,
+        )
+
+    return frame.background_jobs.start("Importing subscriptions", work, page="import", unit="feeds", total=len(new))

@@ -1,0 +1,87 @@
+"""The explanation of a feed in sentences: how often, when next and why, what its server asks, what was lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from headwater.model import Refresh
+from headwater.node.quality.feed_explanation import ScheduleExplanation
+from headwater.times import format_duration, format_relative, format_time
+
+DAY = 86_400.0
+
+
+def explain_schedule(told: ScheduleExplanation, refreshes: Sequence[Refresh], now: float) -> tuple[str, ...]:
+    """`refreshes` are the latest, newest first."""
+    lines = [
+        _explain_rhythm(refreshes),
+        _explain_next(told, now),
+        *_explain_hints(told),
+        told.push,
+        _explain_loss(told, refreshes),
+    ]
+    if told.kinds:
+        lines.append(f"It is a special kind of feed: {', '.join(told.kinds)}.")
+    return tuple(line for line in lines if line)
+
+
+def _explain_rhythm(refreshes: Sequence[Refresh]) -> str:
+    """How often it has been refreshed lately, by day and by night where that differs.
+
+    >>> from headwater.model import Ending
+    >>> _explain_rhythm([Refresh(1, 6 * 3600 - 600 * k, Ending.CHANGED) for k in range(4)])
+    'Refreshed about every 10 min.'
+    """
+    if len(refreshes) < 2:
+        return "It has not been refreshed often enough to show a rhythm." if refreshes else "It was never refreshed."
+    gaps = [(later.at, later.at - earlier.at) for later, earlier in itertools.pairwise(refreshes)]
+    day = sorted(gap for at, gap in gaps if 7 <= at % DAY // 3600 < 22)
+    night = sorted(gap for at, gap in gaps if not 7 <= at % DAY // 3600 < 22)
+    if len(day) >= 3 and len(night) >= 3:
+        by_day, by_night = day[len(day) // 2], night[len(night) // 2]
+        if max(by_day, by_night) > 1.5 * min(by_day, by_night):
+            return f"Refreshed about every {format_duration(by_day)} by day and every {format_duration(by_night)} by night (UTC)."
+    middle = sorted(gap for _, gap in gaps)[len(gaps) // 2]
+    return f"Refreshed about every {format_duration(middle)}."
+
+
+def _explain_next(told: ScheduleExplanation, now: float) -> str:
+    if told.feed.gone_since is not None:
+        return f"Its server said {format_relative(told.feed.gone_since, now)} that it is gone for good (410)."
+    if told.feed.paused:
+        return "It is paused, so there is no next refresh."
+    if told.next_refresh is None:
+        return "There is no next refresh planned."
+    soon = told.next_refresh <= now + 1
+    said = (
+        "The next one is due now" if soon else f"The next is planned about {format_time(told.next_refresh)[11:16]} UTC"
+    )
+    if not soon:
+        said += f", {format_relative(told.next_refresh, now)}"
+    if told.held_until is not None and told.held_by:
+        earlier = told.next_refresh - told.held_until > 1
+        return f"{said}{f'; not within the next {format_duration(told.held_until - now)}' if earlier else ''}: {told.held_by}."
+    if told.value is not None and told.price is not None:
+        scale, unit = (1440, " item-minutes of waiting") if told.strategy == "value" else (1, "")
+        worth = f"a refresh is worth {scale * told.value:.2g}{unit} now and costs {scale * told.price:.2g}"
+        waiting = f"{told.belief.expected_new:.1f} new items are expected to wait and " if told.belief else ""
+        return f"{said}, because {waiting}{worth}."
+    return f"{said}: {told.why}." if told.why else f"{said}."
+
+
+def _explain_hints(told: ScheduleExplanation) -> list[str]:
+    if not told.asked:
+        return ["The server asks for nothing in particular."]
+    return [f"The server asks by {one.hint} for {one.value}: {one.effect}." for one in told.asked]
+
+
+def _explain_loss(told: ScheduleExplanation, refreshes: Sequence[Refresh]) -> str:
+    lost = sum(one.lost for one in refreshes)
+    said = ""
+    if lost >= 0.5:
+        got = sum(one.new for one in refreshes)
+        said = f"About {lost:.0f} of {got + lost:.0f} items were pushed out unread in the last week."
+    if told.belief is not None and told.belief.chance_of_loss > 0.05:
+        said += f" Right now the chance that its window has overflowed is {told.belief.chance_of_loss:.0%}."
+    return said.strip()

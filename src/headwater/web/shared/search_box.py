@@ -1,0 +1,88 @@
+"""The search box: words, or a condition of the query language, or a whole query."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from headwater.errors import InputError, QueryError
+from headwater.language import Message, parse
+from headwater.language.ast import CreateFeed
+from headwater.node.queries.query_explanation import preview_queries
+from headwater.query.items.language_detection import make_language_detector
+from headwater.store.people import ReaderItem
+from headwater.store.store import Store
+
+QUERY_DAYS = 30.0
+MOST_MATCHES = 200
+# What nobody types who looks for words: a field of the language and what can stand behind it.
+_QUERY_SHAPE = re.compile(
+    r"\b(ITEM|TITLE|CONTENT|CATEGORY|AUTHOR|LINK|LANGUAGE|ENCLOSURE|SOURCE)\s+(CONTAINS|MATCHES|SIMILAR|IN|NEAR|IS)\b"
+    r"|\b(TITLE|CATEGORY|AUTHOR|LINK|LANGUAGE|SOURCE)\s*!?=|\bSIZE\s*[<>=]|\bHAS\s+[A-Z]+|\b(PUBLISHED|UPDATED)\s+(IN|[<>])"
+    r"|^\s*(CREATE|RETURN|FROM)\s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What was found. `query` is the text of the query that the words were read as, `problem` why they were not."""
+
+    readings: tuple[ReaderItem, ...]
+    query: str | None = None
+    kept: int = 0
+    looked_at: int = 0
+    problem: Message | None = None
+    said: str = ""  # a sentence about the words themselves
+    next_id: int | None = None
+    waiting: int = 0
+
+
+def parse_as_query(said: str) -> str | None:
+    """The words as a script, if they look like the language.
+
+    >>> parse_as_query('TITLE CONTAINS "ice"')
+    'CREATE FEED Search AS RETURN ALL WHERE TITLE CONTAINS "ice"'
+    >>> parse_as_query("what the title contains") is None
+    True
+    """
+    if not _QUERY_SHAPE.search(said):
+        return None
+    begin = said.lstrip().split(None, 1)[0].upper() if said.strip() else ""
+    if begin == "CREATE":
+        return said
+    return (
+        f"CREATE FEED Search AS {said}"
+        if begin in ("RETURN", "FROM")
+        else f"CREATE FEED Search AS RETURN ALL WHERE {said}"
+    )
+
+
+async def run_search(
+    store: Store, user_id: int, said: str, now: float, *, before_id: int | None, limit: int
+) -> SearchResult:
+    """Over what the person reads."""
+    script, problem = parse_as_query(said), None
+    if script is not None:
+        try:
+            found = parse(script, await store.queries.catalogue())
+            creates = [one for one in found.statements if isinstance(one, CreateFeed)][:1]
+            if creates:
+                return await _search_by_query(store, user_id, script, creates, now)
+        except QueryError as error:
+            problem = next((one for one in error.messages if isinstance(one, Message)), None)
+    try:
+        page, readings = await store.reading.search(user_id, said, limit=limit, before_id=before_id)
+    except InputError as error:
+        return SearchResult((), said=str(error), problem=problem)
+    following = readings[-1].item.id if page.more and readings else None
+    return SearchResult(tuple(readings), problem=problem, next_id=following, waiting=page.waiting)
+
+
+async def _search_by_query(
+    store: Store, user_id: int, script: str, creates: list[CreateFeed], now: float
+) -> SearchResult:
+    (found,) = await preview_queries(store, creates, QUERY_DAYS, now, make_language_detector(), MOST_MATCHES)
+    # A query sees all feeds of the server; a person only what they read.
+    ids = [item.id for item in found.latest if item.id is not None]
+    readings = await store.reading.items(user_id, ids)
+    return SearchResult(tuple(readings), script, found.kept, found.looked_at)

@@ -1,0 +1,113 @@
+"""What a person might like to read: what others read, what their items link to, what is rising today."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from headwater.model import Feed, Item
+from headwater.query.rising_topics import TrendingTopic, find_rising_topics
+from headwater.store.readers.recommendations import parse_site
+from headwater.store.store import Store
+from headwater.web.site import Site
+
+DAY = 86_400.0
+COMPARED_DAYS = 6.0  # before today, that a topic is compared with
+MOST_SUGGESTED = 10
+_LINK = re.compile(r'href="(https?://[^"/?#]+)', re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A feed that is here already, and why you might like it."""
+
+    feed: Feed
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedSite:
+    """A site that your items link to, and that none of your feeds comes from."""
+
+    site: str
+    times: int
+    feeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class RisingTopic:
+    topic: TrendingTopic
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    also: tuple[Suggestion, ...]
+    linked: tuple[LinkedSite, ...]
+    popular: tuple[Suggestion, ...]
+    rising: tuple[RisingTopic, ...]
+
+
+async def suggest_feeds(frame: Site, user_id: int) -> Suggestions:
+    """Those for one person, which may be some minutes old; what they have subscribed to since is left out."""
+    found: Suggestions = await frame.timed_cache.get_or_gather(
+        "discover", user_id, lambda: gather_suggestions(frame.store, user_id, frame.clock())
+    )
+    mine = await frame.store.reading.among(user_id, [one.feed.id for one in (*found.also, *found.popular)])
+    if not mine:
+        return found
+    also, popular = (tuple(one for one in some if one.feed.id not in mine) for some in (found.also, found.popular))
+    return replace(found, also=also, popular=popular)
+
+
+async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggestions:
+    also, popular = (
+        await store.pages.also_read(user_id, MOST_SUGGESTED),
+        await store.pages.popular(user_id, MOST_SUGGESTED),
+    )
+    feeds = await store.pages.by_ids(
+        {id for one in also for id in (one.feed_id, one.because)} | {id for id, _ in popular}
+    )
+    suggested = [
+        Suggestion(
+            feeds[one.feed_id], f"{one.both} of {one.readers} who read {_feed_name(feeds[one.because])} also read it"
+        )
+        for one in also
+        if one.feed_id in feeds and one.because in feeds
+    ]
+    here = {one.feed.id for one in suggested}
+    liked = [Suggestion(feeds[id], f"{number} people here read it") for id, number in popular if id in feeds]
+    titles = await store.pages.titles(user_id, now - (COMPARED_DAYS + 1) * DAY)
+    topics = await asyncio.to_thread(find_rising_topics, titles, now, COMPARED_DAYS, MOST_SUGGESTED)
+    items = {one.id: one for one in await store.queries.items([id for topic in topics for id in topic.items[:3]])}
+    return Suggestions(
+        tuple(suggested),
+        tuple(await find_linked_sites(store, user_id)),
+        tuple(one for one in liked if one.feed.id not in here),
+        tuple(RisingTopic(topic, tuple(items[id] for id in topic.items[:3] if id in items)) for topic in topics),
+    )
+
+
+async def find_linked_sites(store: Store, user_id: int) -> list[LinkedSite]:
+    """Sites that the latest items link to, most often first; a feed's own site and one that you read do not count."""
+    texts = await store.pages.texts(user_id)
+    if not texts:
+        return []
+    mine = await store.pages.sites(user_id)
+    times: Counter[str] = Counter()
+    feeds: dict[str, set[int]] = {}
+    for feed_id, text in texts:
+        for found in {match[1].lower() for match in _LINK.finditer(text)}:
+            site = parse_site(found)
+            if site and site not in mine:
+                times[site] += 1
+                feeds.setdefault(site, set()).add(feed_id)
+    return [
+        LinkedSite(site, number, len(feeds[site])) for site, number in times.most_common(MOST_SUGGESTED) if number > 1
+    ]
+
+
+def _feed_name(feed: Feed) -> str:
+    return feed.title or feed.url
