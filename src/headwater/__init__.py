@@ -1,3 +1,3 @@
 """Headwater: a content-based feed aggregator that takes a budget and returns quality."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

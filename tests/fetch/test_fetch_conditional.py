@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from hostile import RSS, HostileServer, answer, feed, read_titles, redirect
 
+import headwater
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Validators
 
@@ -138,7 +139,7 @@ async def test_every_request_names_us_and_says_only_what_is_needed(server: Hosti
             "accept",
             "accept-encoding",
         }
-        assert (request["User-Agent"] or "").startswith("Headwater/0.1.0 (")
+        assert (request["User-Agent"] or "").startswith(f"Headwater/{headwater.__version__} (")
         assert "+https://example.org/contact" in (request["User-Agent"] or "")
         assert request["Accept-Encoding"] == "gzip, deflate, br, zstd"
         assert "application/atom+xml" in (request["Accept"] or "")
