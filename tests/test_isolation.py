@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import isolation
+from support import ROOT, isolation
 
 EXAMPLES = """
 import {modules}
@@ -28,10 +28,10 @@ def draw_in_a_new_process(folder: Path, modules: str, *options: str) -> str:
     """Return the examples that a property test of ours would draw, with these modules imported."""
     folder.mkdir()
     (folder / "pytest.ini").write_text("[pytest]\n")
-    (folder / "conftest.py").write_text("import isolation\nisolation.fix_examples()\n")
+    (folder / "conftest.py").write_text("from support import isolation\nisolation.fix_examples()\n")
     (folder / "test_drawn.py").write_text(EXAMPLES.format(modules=modules))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "_hypothesis_pytestplugin", *options, str(folder)]
-    paths = os.pathsep.join(["src", str(Path(isolation.__file__).parent), *sys.path])
+    paths = os.pathsep.join(["src", str(ROOT / "tests"), *sys.path])
     given = os.environ | {"PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=given, check=False)
     assert done.returncode == 0, done.stdout

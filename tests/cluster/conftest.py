@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from databases import PostgresServer
 from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.store.store import Store
+from support.databases import PostgresServer
+from support.server_fixtures import database_url, farm, fresh_logs, migrated_once, postgres
 
 _NUMBERS = itertools.count()
 

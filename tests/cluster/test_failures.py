@@ -12,7 +12,6 @@ import pytest
 from cluster_in_process import LEASE, all_matched, publish, result, roles, settings, streams_at
 from sqlalchemy import Connection, text
 
-from databases import PostgresServer
 from headwater.cluster.cluster_dispatcher import ClusterDispatcher
 from headwater.cluster.cluster_ingest import ClusterIngest
 from headwater.cluster.demo.audit import audit_run
@@ -37,6 +36,7 @@ from headwater.node.crawl.strategy_setup import build_configured_strategy, make_
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from support.databases import PostgresServer
 
 
 def manners() -> Politeness:

@@ -16,7 +16,7 @@ from headwater.model import Feed
 from headwater.store import cluster_leases
 from headwater.store.store import Store
 from headwater.store.values import OutboxEntry
-from store_samples import NOW, a_verdict, an_item, one_feed
+from support.store_samples import NOW, a_verdict, an_item, one_feed
 
 
 async def more(store: Store, feed: Feed, first: int, last: int) -> None:

@@ -39,7 +39,7 @@ async def test_what_is_left_is_told_by_stream_and_consumer(nats: NatsServer, pre
 async def test_a_run_that_does_not_come_to_rest_says_what_is_left_and_where_the_logs_are(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.cli.commands.cluster_demo.PATIENCE", 1.5)
+    monkeypatch.setattr("headwater.cli.commands.cluster_demo.MAX_WAIT", 1.5)
     with nats_server(tmp_path) as broker:
         async with streams_at(broker.url, "", "us") as streams:
             await streams.context.publish("res.7", b"that no storer takes")

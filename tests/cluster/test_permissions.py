@@ -19,8 +19,9 @@ from headwater.cluster.web_node import WebNode
 from headwater.fetch.discovery import discover_candidates
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from support import ROOT
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+DOCUMENT = ROOT / "docs" / "cluster.md"
 ROLES = ("controller", "terminal", "storer", "processor", "publisher")
 
 

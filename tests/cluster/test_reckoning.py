@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from databases import sqlite_url
 from headwater.cluster.demo.audit import RunAudit, audit_run, describe_overlaps
 from headwater.farm.farm import Farm
 from headwater.farm.request_log import LoggedRequest, RequestLog
@@ -18,6 +17,7 @@ from headwater.model import Ending, Outcome
 from headwater.novelty import judge
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from support.databases import sqlite_url
 
 STARTED = 1_800_000_000.0
 WINDOW = 5

@@ -19,8 +19,9 @@ from headwater.cluster.transport.wire_messages import encode, read_grant
 from headwater.store.database.migrate import HEAD
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from support import ROOT
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+SOURCE = ROOT / "src"
 NEXT = "9999"
 MIGRATION = f'''"""A column and a table more, as a version may bring them."""
 

@@ -12,7 +12,6 @@ from typing import Any
 from cluster_in_process import roles, settings
 from sqlalchemy import Connection, select
 
-from databases import PostgresServer, sqlite_url
 from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.shared_node import SharedNode
 from headwater.cluster.web_node import WebNode
@@ -21,6 +20,7 @@ from headwater.node.node import Node
 from headwater.store.schema.feed_tables import feed, hit, item
 from headwater.store.schema.publication_tables import delivery
 from headwater.store.values import NewFeed
+from support.databases import PostgresServer, sqlite_url
 
 FEEDS = 8
 STARTED = 1_800_000_000.0

@@ -1,0 +1,44 @@
+"""The page about the language: what it shows is what runs."""
+
+from __future__ import annotations
+
+import re
+
+from headwater.language import Catalogue, parse
+from headwater.language.formatter import format_script
+from headwater.language.parsing.clauses import PLACEHOLDERS
+from headwater.language.parsing.cursor import ALL_FIELDS, CLAUSE_KEYWORDS
+from support import ROOT
+
+PAGE = (ROOT / "docs" / "language.md").read_text()
+BLOCKS = re.findall(r"```headwater\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+def test_the_examples_of_the_page_are_one_script_that_runs() -> None:
+    script = parse("\n".join(BLOCKS), Catalogue())
+    assert len(script.statements) == 14
+    assert script.warnings == ()
+
+
+def test_the_examples_of_the_page_survive_formatting() -> None:
+    for block in BLOCKS:
+        script = parse(block)
+        assert parse(format_script(script)) == script
+
+
+def test_every_atom_of_the_page_is_one() -> None:
+    table = PAGE.split("| atom | is true when |")[1].split("\n\n")[0]
+    atoms = [atom for row in table.split("\n")[2:] for atom in re.findall(r"`([^`]+)`", row.split(" | ")[0])]
+    field = ""
+    assert len(atoms) >= 18
+    for atom in atoms:
+        first = atom.split()[0]
+        field = first if first in ALL_FIELDS or first == "HAS" else field
+        condition = atom if first in (*ALL_FIELDS, "HAS") else f"{field} {atom}"
+        if condition.split()[-1] not in ("!=", "NEAR", "1"):
+            parse(f"CREATE FEED a AS RETURN ALL WHERE {condition.replace('…', 'x').replace('//x', '//x.example')}")
+
+
+def test_every_field_clause_and_placeholder_is_on_the_page() -> None:
+    for word in (*ALL_FIELDS, *CLAUSE_KEYWORDS, *(f"{{{name}}}" for name in PLACEHOLDERS)):
+        assert word in PAGE, word

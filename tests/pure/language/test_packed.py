@@ -1,0 +1,71 @@
+"""The packed form of a statement: what is read from it is what was read from the text."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from headwater.language import parse, reread
+from headwater.language.ast import CreateFeed, FeedName, Query, Script
+from headwater.language.binary_form import VERSION, pack_statement, unpack_statement
+from headwater.language.formatter import format_script
+from support import ROOT
+from support.random_scripts import queries
+
+WORKED = (ROOT / "tests" / "pure" / "query" / "worked.hw").read_text()
+
+
+def everything(value: Any) -> Any:
+    """A value with all that equality leaves aside: positions, spellings, comments."""
+    if isinstance(value, msgspec.Struct):
+        return type(value), [everything(getattr(value, name)) for name in value.__struct_fields__]
+    return [everything(each) for each in value] if isinstance(value, tuple) else value
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=100, deadline=None)
+@given(queries())
+def test_a_statement_comes_back_from_its_form_as_it_was_read(query: Query) -> None:
+    create = reread(format_script(Script((CreateFeed(FeedName("a"), query),))))
+    again = unpack_statement(pack_statement(create), create.text)
+    assert again == create
+    assert everything(again) == everything(create)
+
+
+def a_statement() -> CreateFeed:
+    return parse('CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "x"').queries[0]
+
+
+def test_a_form_of_another_version_or_of_another_text_is_none() -> None:
+    form, text = pack_statement(a_statement()), a_statement().text
+    assert unpack_statement(form, text) == a_statement()
+    assert unpack_statement(bytes((VERSION + 1,)) + form[1:], text) is None
+    assert unpack_statement(form, text + " ") is None
+    assert unpack_statement(None, text) is None
+    assert unpack_statement(b"", text) is None
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x91\xa4Name", b"\x93\xa4Name\xa1a\xc0"])
+def test_a_form_that_cannot_be_understood_is_none(damaged: bytes) -> None:
+    statement = a_statement()
+    assert unpack_statement(pack_statement(statement)[:5] + damaged, statement.text) is None
+
+
+def test_a_form_that_is_cut_anywhere_is_none() -> None:
+    statement = a_statement()
+    form = pack_statement(statement)
+    assert all(unpack_statement(form[:length], statement.text) is None for length in range(len(form)))
+
+
+def test_the_version_is_raised_when_the_forms_of_the_worked_examples_change() -> None:
+    """When this fails, raise `VERSION` and write down the new digest: stores hold forms of the version before."""
+    forms = b"".join(pack_statement(create) for create in parse(WORKED).queries)
+    assert (VERSION, hashlib.sha256(forms).hexdigest()[:16]) == (1, "85f8dbec59e8383f")
+
+
+def test_values_of_different_kinds_differ_though_they_hold_the_same() -> None:
+    assert FeedName("a") != parse("DROP FEED a").statements[0]
+    assert len({FeedName("a"), FeedName("a")}) == 1

@@ -1,0 +1,175 @@
+"""`headwater query create, list, show, drop, explain, preview` on a store, as a user runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from headwater.cli.commands.queries import _describe_sources
+from headwater.node.queries.processor import QueryProcessor
+from headwater.store import saved_state
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+from support.store_samples import a_verdict, an_item
+
+VOLCANO = 'CREATE FEED Volcano AS RETURN guardian | iris WHERE TITLE CONTAINS "volcano" IMPORTANCE 3;\n'
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> str:
+    """A store with two feeds: guardian has 3 items of which 2 are on volcanoes, iris 2 of which 1 is."""
+    (tmp_path / "data").mkdir()
+    url = f"sqlite:///{tmp_path / 'data' / 'headwater.sqlite'}"
+
+    async def make() -> None:
+        now = time.time()
+        async with await Store.open(url) as store:
+            new = [NewFeed("https://guardian.example/", name="guardian"), NewFeed("https://iris.example/", name="iris")]
+            guardian, iris = [one.feed for one in await store.add_feeds(new, now)]
+            titles = {guardian.id: ["A volcano", "Budget", "Volcano again"], iris.id: ["Le volcano", "Mer"]}
+            for feed in (guardian, iris):
+                made = [
+                    an_item(feed.id, title, title=title, published=now - 60, first_seen=now - 60)
+                    for title in titles[feed.id]
+                ]
+                await store.save([a_verdict(feed, *made, at=now - 60)])
+
+    asyncio.run(make())
+    return url
+
+
+def processed(url: str) -> None:
+    async def work() -> None:
+        async with await Store.open(url) as store:
+            processor = QueryProcessor(store)
+            await processor.load()
+            while await processor.step():
+                pass
+
+    asyncio.run(work())
+
+
+def test_a_query_is_created_shown_explained_and_dropped(headwater, stored: str) -> None:
+    made = headwater("query", "create", "-", "--json", input=VOLCANO)
+    assert made.code == 0, made.err
+    assert made.json["done"] == [{"action": "created", "name": "Volcano"}]
+    (listed,) = headwater("query", "list", "--json").json
+    assert (listed["name"], listed["state"], listed["items"]) == ("Volcano", "waiting for the server", 0)
+    processed(stored)
+    shown = headwater("query", "show", "volcano", "--json").json
+    assert shown["state"] == "live"
+    assert {item["title"] for item in shown["latest"]} == {"A volcano", "Volcano again", "Le volcano"}
+    assert shown["statistics"]["items"] == 3
+    assert sorted((s["name"], s["kept"], s["offered"]) for s in shown["sources"]) == [
+        ("guardian", 2, 3),
+        ("iris", 1, 2),
+    ]
+    told = headwater("query", "explain", "Volcano", "--json").json
+    assert {source["name"] for source in told["sources"]} == {"guardian", "iris"}
+    assert told["access"][0]["terms"] == ["TITLE volcano"]
+    assert told["expected_items_per_day"] > 0
+    for words in (("list",), ("show", "Volcano"), ("explain", "Volcano")):
+        answer = headwater("query", *words)
+        assert (answer.code, "Volcano" in answer.out) == (0, True)
+    assert headwater("query", "drop", "VOLCANO", "--json").json == {"dropped": ["Volcano"], "undo": 1}
+    assert headwater("query", "list", "--json").json == []
+
+
+def test_a_preview_says_what_would_have_come_and_creates_nothing(headwater, stored: str, tmp_path: Path) -> None:
+    script = tmp_path / "q.hw"
+    script.write_text(VOLCANO + 'CREATE FEED Again AS RETURN Volcano WHERE TITLE CONTAINS "again"')
+    found = headwater("query", "preview", str(script), "--days", "7", "--json").json
+    assert (found["Volcano"]["kept"], found["Volcano"]["looked_at"]) == (3, 5)
+    assert found["Volcano"]["sources"] == {"guardian": 2, "iris": 1}
+    assert [item["title"] for item in found["Again"]["items"]] == ["Volcano again"]
+    said = headwater("query", "preview", str(script)).out
+    assert "Volcano: keeps 3 of 5 items in 7 days; 0.4 a day; from guardian 2, iris 1" in said
+    assert headwater("query", "list", "--json").json == []
+
+
+def test_a_preview_of_a_query_that_is_there_says_what_its_new_definition_would_bring(headwater, stored: str) -> None:
+    assert headwater("query", "create", "-", input=VOLCANO).code == 0
+    found = headwater("query", "preview", "-", "--json", input=VOLCANO.replace("volcano", "again"))
+    assert (found.code, found.json["Volcano"]["kept"]) == (0, 1)
+    twice = headwater("query", "preview", "-", input=VOLCANO + VOLCANO)
+    assert (twice.code, "Volcano exists already" in twice.err) == (2, True)
+    source = headwater("query", "preview", "-", input="CREATE FEED iris AS RETURN ALL")
+    assert (source.code, "registered source" in source.err) == (2, True)
+
+
+def test_explaining_goes_by_the_strategy_that_was_chosen_on_the_page(headwater, stored: str) -> None:
+    async def choose() -> None:
+        async with await Store.open(stored) as store:
+            await store.write(saved_state.save_changed_settings, {"strategy": "uniform"}, time.time())
+
+    assert headwater("feeds", "explain", "iris", "--json").json["strategy"] == "value"
+    asyncio.run(choose())
+    assert headwater("feeds", "explain", "iris", "--json").json["strategy"] == "uniform"
+    by_hand = headwater("feeds", "explain", "iris", "--json", env={"HEADWATER_STRATEGY": "value"})
+    assert by_hand.json["strategy"] == "value"
+
+
+def test_a_check_knows_the_feeds_of_the_store(headwater, stored: str) -> None:
+    unknown = headwater("query", "check", "-", input="CREATE FEED a AS RETURN gardian")
+    assert unknown.code == 2
+    assert "1:25: unknown feed gardian" in unknown.err
+    assert "guardian" in unknown.err
+    well = headwater("query", "check", "-", "--json", input=VOLCANO).json
+    assert (well["ok"], well["names"], well["note"], well["warnings"]) == (True, "store", None, [])
+    headwater("query", "create", "-", input=VOLCANO)
+    (warning,) = headwater("query", "check", "-", "--json", input=VOLCANO).json["warnings"]
+    assert (warning["line"], warning["column"], warning["text"]) == (1, 13, "feed Volcano exists already")
+    for changed in ("DROP FEED Volcano; " + VOLCANO, VOLCANO.replace("CREATE", "CREATE OR REPLACE")):
+        assert headwater("query", "check", "-", "--json", input=changed).json["warnings"] == []
+
+
+@pytest.mark.parametrize("database", [None, "sqlite:////nowhere/at/all.sqlite", "postgresql://127.0.0.1:1/none"])
+def test_a_check_without_a_store_takes_names_on_trust_and_says_so(headwater, database: str | None) -> None:
+    env = {} if database is None else {"HEADWATER_DATABASE": database}
+    said = headwater("query", "check", "-", input=VOLCANO, env=env)
+    assert (said.code, "taken on trust" in said.err) == (0, True)
+    told = headwater("query", "check", "-", "--json", input=VOLCANO, env=env).json
+    assert (told["ok"], told["names"], "taken on trust" in told["note"]) == (True, None, True)
+
+
+def test_a_preview_names_the_feeds_that_bring_most() -> None:
+    assert (
+        _describe_sources({f"f{k}": 9 - k for k in range(7)}) == "; from f0 9, f1 8, f2 7, f3 6, f4 5 and 2 other feeds"
+    )
+    assert _describe_sources({}) == ""
+
+
+@pytest.mark.parametrize("verb", ["create", "preview"])
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("CREATE FEED a AS RETURN gardian", "1:25: unknown feed gardian"),
+        ("CREATE FEED where AS RETURN guardian", "WHERE is a reserved word"),
+        ("CREATE FEED ../../etc/passwd AS RETURN guardian", "expected a feed name"),
+        ("CREATE FEED a AS RETURN guardian WHERE TITLE CONTAINS “x”", "use straight quotes"),
+        ('CREATE FEED a AS RETURN guardian WHERE TITLE CONTAINS "' + "x" * 70_000 + '"', "64 KiB"),
+        ("CREATE FEED a AS RETURN a", "would read itself"),
+        ("(" * 1_000_000, "64 KiB"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place_and_ends_with_two(headwater, stored, verb, script, message) -> None:
+    answer = headwater("query", verb, "-", input=script)
+    assert answer.code == 2
+    assert message in answer.err
+    assert "^" in answer.err
+    assert "Traceback" not in answer.err
+    assert headwater("query", "list", "--json").json == []
+
+
+def test_names_that_are_not_there_or_in_use_are_said_in_a_sentence(headwater, stored: str) -> None:
+    headwater("query", "create", "-", input="CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A")
+    for words in (("show", "../../etc/passwd"), ("explain", "x'; DROP TABLE feed"), ("drop", "Aa")):
+        answer = headwater("query", *words)
+        assert (answer.code, "There is no query feed" in answer.err) == (2, True)
+    answer = headwater("query", "drop", "a")
+    assert (answer.code, "used by B" in answer.err) == (2, True)
+    assert headwater("query", "drop", "a", "--cascade", "--json").json == {"dropped": ["A", "B"], "undo": 1}
+    assert headwater("query", "drop", "guardian").code == 2  # a source is removed by “feeds remove”

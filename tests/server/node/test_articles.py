@@ -1,0 +1,274 @@
+"""Articles: the page behind an item, fetched with manners, its text searched and matched."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from headwater.fetch.client import Fetcher
+from headwater.fetch.robots import Robots
+from headwater.model import Feed, Item
+from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
+from headwater.node.queries.processor import QueryProcessor
+from headwater.store.store import Store
+from support.store_samples import NOW, a_verdict, an_item, one_feed
+
+WORDS = "The glacier burst above the valley and the river carried the bridge away. " * 12
+PAGE = (
+    '<html lang="en-GB"><head><title>Flood</title><meta property="article:tag" content="Floods"></head><body>'
+    "<nav><a href=/>Home</a> <a href=/about>About us</a></nav>"
+    f"<article><h1>Flood</h1><p>{WORDS}</p><script>steal()</script></article><footer>Imprint</footer></body></html>"
+)
+
+
+@dataclass
+class Site:
+    """A web site with one article, and what it was asked for."""
+
+    base: str = ""
+    robots: tuple[int, str] = (404, "")
+    pages: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        path = head.split()[1].decode()
+        self.asked.append(path)
+        if path == "/robots.txt":
+            status, headers, body = self.robots[0], {"Content-Type": "text/plain"}, self.robots[1].encode()
+        else:
+            usual = (200, {"Content-Type": "text/html; charset=utf-8"}, PAGE.encode())
+            status, headers, body = self.pages.get(path, usual)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        writer.write(f"HTTP/1.1 {status} X\r\n{lines}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
+        writer.write(body)
+        await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    made = Site()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield made
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    async with await Store.open(database_url) as opened:
+        yield opened
+
+
+class World:
+    """A store, somebody who fetches articles, and a clock that the test moves."""
+
+    def __init__(self, store: Store, fetcher: Fetcher, site: Site) -> None:
+        self.store, self.site = store, site
+        self.now = time.time()
+        self.articles = ArticleFetcher(store, fetcher, 6000.0, clock=lambda: self.now)
+
+    async def arrive(self, feed: Feed, path: str = "/story", **more: Any) -> Item:
+        self.now += 1
+        item = an_item(feed.id, path, link=self.site.base + path, title="Flood", content="<p>Short.</p>", **more)
+        await self.store.save([a_verdict(feed, item, at=self.now)])
+        return next(one for one in await self.store.items() if one.identity == path)
+
+    async def work(self) -> None:
+        self.now += 10
+        while await self.articles.step():
+            self.now += 10
+
+
+@pytest.fixture
+async def world(store: Store, site: Site) -> AsyncIterator[World]:
+    async with Fetcher(allow_private=True, contact=None, per_host=8, deadline=10) as fetcher:
+        made = World(store, fetcher, site)
+        yield made
+        await made.articles._workers.close()
+
+
+async def test_the_text_of_the_page_is_stored_searched_and_matched(world: World, store: Store) -> None:
+    feed = await one_feed(store)
+    await store.queries.execute('CREATE FEED glaciers AS RETURN ALL WHERE CONTENT CONTAINS "glacier"', NOW)
+    processor = QueryProcessor(store)
+    await processor.load()
+    await processor.step()
+    await world.arrive(feed, "/before")
+    await store.articles.wish("feed", feed.id, True)
+    item = await world.arrive(feed)
+    await world.work()
+    assert world.site.asked == ["/robots.txt", "/story"]  # what came before the wish is left alone
+    read = await store.item(item.id or 0)
+    assert "carried the bridge away" in str(read.content)
+    assert "steal" not in str(read.content)
+    assert "Imprint" not in str(read.content)
+    assert (read.language, read.version) == ("en-gb", 2)
+    assert "Floods" in read.categories
+    assert [found.identity for found in (await store.search("glacier")).items] == ["/story"]
+    while await processor.step():
+        pass
+    query = await store.queries.find("glaciers")
+    (hit,) = await store.queries.stream(query.id, after=0, limit=10)
+    assert hit.fresh
+    assert (await store.articles.find(item.id or 0)).state == "done"  # type: ignore[union-attr]
+
+
+async def test_where_nobody_wants_articles_nothing_is_fetched(world: World, store: Store) -> None:
+    feed = await one_feed(store)
+    await world.arrive(feed)
+    await world.work()
+    await store.articles.wish("feed", feed.id, True)
+    await store.articles.wish("feed", feed.id, False)
+    await world.arrive(feed, "/other")
+    await world.work()
+    assert world.site.asked == []
+
+
+async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: World, store: Store) -> None:
+    feed = await one_feed(store)
+    await store.queries.execute('CREATE FEED floods AS RETURN ALL WHERE TITLE CONTAINS "flood"', NOW)
+    await store.articles.wish("query", (await store.queries.find("floods")).id, True)
+    processor = QueryProcessor(store, writers=[enqueue_articles_of_hits])
+    await processor.load()
+    await processor.step()
+    item = await world.arrive(feed)
+    while await processor.step():
+        pass
+    world.now = time.time() + 5
+    await world.work()
+    assert "bridge" in str((await store.item(item.id or 0)).content)
+    while await processor.step():  # its new version is no reason to fetch again
+        pass
+    await world.work()
+    assert world.site.asked.count("/story") == 1
+
+
+@pytest.mark.parametrize(
+    ("robots", "fetched"),
+    [
+        ((404, ""), True),
+        ((200, "User-agent: *\nDisallow: /private"), True),
+        ((200, "User-agent: *\nDisallow: /st"), False),
+        ((200, "User-agent: *\nDisallow: /*ory$"), False),
+        ((200, "User-agent: Headwater\nDisallow: /\n\nUser-agent: *\nAllow: /"), False),
+        ((200, "User-agent: *\nDisallow: /\n\nUser-agent: headwater\nAllow: /"), True),
+        ((500, ""), False),
+    ],
+)
+async def test_robots_txt_is_respected(world: World, store: Store, robots: tuple[int, str], fetched: bool) -> None:
+    world.site.robots = robots
+    feed = await one_feed(store)
+    await store.articles.wish("feed", feed.id, True)
+    item = await world.arrive(feed)
+    await world.work()
+    assert ("/story" in world.site.asked) == fetched
+    article = await store.articles.find(item.id or 0)
+    assert article is not None
+    assert article.state == ("done" if fetched else "dead")
+    assert fetched or "robots.txt" in str(article.message)
+
+
+async def test_robots_txt_is_asked_once_a_day_and_its_pause_is_kept(site: Site) -> None:
+    site.robots = (200, "User-agent: *\nCrawl-delay: 30")
+    now = [0.0]
+    async with Fetcher(allow_private=True, contact=None) as fetcher:
+        robots = Robots(fetcher, clock=lambda: now[0])
+        url = f"{site.base}/story"
+        assert await robots.allows(url)
+        assert [await robots.reserve_turn(url), await robots.reserve_turn(url)] == [0.0, 30.0]
+        now[0] = 30.0
+        assert await robots.reserve_turn(url) == 0.0
+        assert len(site.asked) == 1
+        now[0] = 90_000.0
+        await robots.allows(url)
+        assert len(site.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("page", "state", "said"),
+    [
+        ((404, {}, b""), "dead", "answered 404"),
+        ((503, {}, b""), "failed", "answered 503"),
+        ((200, {"Content-Type": "application/pdf"}, b"%PDF"), "dead", "no HTML"),
+        ((200, {"Content-Type": "text/html"}, b"<p>"), "dead", "No main text"),
+        ((302, {"Location": "/elsewhere"}, b""), "done", ""),
+        ((302, {"Location": "file:///etc/passwd"}, b""), "dead", "no web address"),
+        ((302, {"Location": "/story"}, b""), "dead", "redirects too often"),
+        ((302, {"Location": "http://user@127.0.0.1/"}, b""), "dead", "does not go to this address"),
+    ],
+)
+async def test_every_end_of_a_fetch_is_said(
+    world: World, store: Store, page: tuple[int, dict[str, str], bytes], state: str, said: str
+) -> None:
+    world.site.pages["/story"] = page
+    feed = await one_feed(store)
+    await store.articles.wish("feed", feed.id, True)
+    item = await world.arrive(feed)
+    await world.articles.step()
+    world.now += 1
+    await world.articles.step()
+    article = await store.articles.find(item.id or 0)
+    assert article is not None
+    assert article.state == state
+    assert said in str(article.message or "")
+
+
+async def test_a_page_that_fails_is_tried_four_times(world: World, store: Store) -> None:
+    world.site.pages["/story"] = (500, {}, b"")
+    feed = await one_feed(store)
+    await store.articles.wish("feed", feed.id, True)
+    item = await world.arrive(feed)
+    for _ in range(8):
+        await world.work()
+        world.now += 2 * 86_400
+    assert world.site.asked.count("/story") == 4
+    assert (await store.articles.find(item.id or 0)).state == "dead"  # type: ignore[union-attr]
+
+
+async def test_an_item_its_publisher_changes_is_fetched_again(world: World, store: Store) -> None:
+    feed = await one_feed(store)
+    await store.articles.wish("feed", feed.id, True)
+    item = await world.arrive(feed)
+    await world.work()
+    world.now += 1
+    changed = an_item(feed.id, "/story", link=item.link, content="<p>Corrected.</p>", content_hash="other")
+    await store.save([a_verdict(feed, updated=(changed,), at=world.now)])
+    await world.work()
+    assert world.site.asked.count("/story") == 2
+    assert "bridge" in str((await store.item(item.id or 0)).content)
+
+
+async def test_articles_have_a_budget_of_their_own(store: Store, site: Site) -> None:
+    feed = await one_feed(store)
+    await store.articles.wish("feed", feed.id, True)
+    async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
+        world = World(store, fetcher, site)
+        world.articles = ArticleFetcher(store, fetcher, 6.0, clock=lambda: world.now)  # one in ten seconds
+        for number in range(10):
+            await world.arrive(feed, f"/story{number}")
+        begin = world.now
+        while world.now < begin + 60:
+            await world.articles.step()
+            world.now += 1
+        await world.articles._workers.close()
+    assert 5 <= len(site.asked) <= 8
+
+
+async def test_private_addresses_are_refused(store: Store, site: Site) -> None:
+    feed = await one_feed(store)
+    await store.articles.wish("feed", feed.id, True)
+    async with Fetcher(contact=None) as strict:
+        world = World(store, strict, site)
+        item = await world.arrive(feed)
+        await world.work()
+    article = await store.articles.find(item.id or 0)
+    assert article is not None
+    assert (article.state, site.asked) == ("dead", [])
+    assert "does not go to this address" in str(article.message)

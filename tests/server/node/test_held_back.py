@@ -1,0 +1,43 @@
+"""What holds a feed back is said with the interval that holds for this feed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headwater.model import Known, Validators
+from headwater.node.quality.feed_explanation import explain_feed_schedule
+from headwater.settings import Settings
+from headwater.store.store import Store
+from support.store_samples import NOW, a_verdict, one_feed
+
+POLITE: dict[str, Any] = {"last_success": NOW, "last_change": NOW, "validators": Validators('"a"')}
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"failures": 1}, "a feed that has never answered is asked once in 1 h"),
+        (POLITE, "it is asked once in 1 h until it has earned more"),
+        (
+            POLITE | {"fresh_until": NOW + 600},
+            "its pace, or what its server asks for, has earned one poll in 10 min",
+        ),
+        (
+            POLITE | {"last_change": NOW - 60, "validators": Validators()},
+            "a feed that answers without validators and without change is asked once in 1 d",
+        ),
+    ],
+)
+async def test_the_pause_is_said_as_it_is_for_the_feed(
+    given: Callable[..., Settings], known: dict[str, Any], said: str
+) -> None:
+    settings = given()
+    async with await Store.open(settings.database_url) as store:
+        feed = await one_feed(store)
+        await store.save([a_verdict(feed, known=Known(feed.id, feed.url, last_refresh=NOW, **known))])
+        told = await explain_feed_schedule(store, settings, feed.id, NOW + 1)
+    assert told.held_by == said
+    assert told.held_until is not None

@@ -1,0 +1,41 @@
+"""Saves verdicts until it is killed, and says after each batch what it was promised is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from multiprocessing.connection import Connection
+
+from headwater.model import Feed
+from headwater.store.store import Store
+from support.store_samples import NOW, a_verdict, an_item
+
+
+async def write_for_ever(url: str, round: int, feed_ids: list[int], told: Connection) -> None:
+    chance = random.Random(round)
+    async with await Store.open(url) as store:
+        told.send([])
+        number = 0
+        while True:
+            batch = []
+            for feed_id in chance.sample(feed_ids, 3):
+                feed = Feed(feed_id, f"https://example.org/{feed_id}")
+                # Some identities come again and again, in this round and from earlier ones.
+                identities = {f"{round}-{number}-{k}" for k in range(3)} | {f"often-{chance.randrange(50)}"}
+                items = [an_item(feed_id, one) for one in sorted(identities)]
+                again = an_item(feed_id, f"often-{chance.randrange(50)}", content_hash=f"{round}-{number}")
+                batch.append(a_verdict(feed, *items, at=NOW + round * 1e6 + number, updated=(again,)))
+                number += 1
+            saved = await store.save(batch)
+            told.send([(one.feed_id, item.identity) for one in saved for item in one.new])
+            if chance.random() < 0.3:
+                await store.index(10)
+            if chance.random() < 0.2:
+                async with store.transaction() as transaction:
+                    entries = await store.outbox(await store.checkpoint("reader"), 20)
+                    if entries:
+                        await transaction.run(Store.advance, "reader", entries[-1].position)
+
+
+def main(url: str, round: int, feed_ids: list[int], told: Connection) -> None:
+    asyncio.run(write_for_ever(url, round, feed_ids, told))

@@ -1,0 +1,111 @@
+"""kill −9 at random moments: nothing acknowledged is lost, nothing is there twice, the file is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import signal
+import sqlite3
+import time
+from collections import Counter
+
+import killed_writer
+import pytest
+from sqlalchemy import Connection, select
+
+from headwater.store.schema.feed_tables import index_queue, item, outbox, seen_identity
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+from support.store_samples import NOW
+
+# Children are forked from a process that has imported everything and does nothing else: a kill costs no start-up.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["headwater.store.store", "asyncpg", "sqlalchemy.dialects.postgresql.asyncpg"])
+
+
+def run_and_kill(url: str, round: int, feed_ids: list[int], wait: float) -> set[tuple[int, str]]:
+    """What the writer was told is stored before it was killed, `wait` seconds after its first batch could begin, or, in
+    every other life, after it was stored: on a machine without time for it others may not come so far."""
+    ours, theirs = FORKS.Pipe(duplex=False)
+    child = FORKS.Process(target=killed_writer.main, args=(url, round, feed_ids, theirs), daemon=True)
+    child.start()
+    theirs.close()
+    assert ours.recv() == []
+    told = set(ours.recv()) if round % 2 == 0 else set[tuple[int, str]]()
+    time.sleep(wait)
+    child.kill()
+    while True:
+        try:
+            told.update(ours.recv())
+        except EOFError:
+            break
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    ours.close()
+    return told
+
+
+def contents(connection: Connection) -> set[tuple[int, str]]:
+    """Every item, after checking that what belongs to it is there once."""
+    rows = connection.execute(select(item.c.id, item.c.feed_id, item.c.identity)).all()
+    items = Counter((feed_id, identity) for _, feed_id, identity in rows)
+    ids = {row.id for row in rows}
+    announced = Counter(connection.execute(select(outbox.c.item_id).where(outbox.c.kind == "new")).scalars())
+    assert max(items.values(), default=1) == 1, "stored twice"
+    assert max(announced.values(), default=1) == 1, "announced twice"
+    assert set(announced) == ids
+    assert set(connection.execute(select(seen_identity.c.item_id)).scalars()) == ids
+    assert set(connection.execute(select(index_queue.c.item_id)).scalars()) <= ids
+    return set(items)
+
+
+def killed_again_and_again(url: str, times: int) -> None:
+    chance = random.Random(times)
+    feed_ids = asyncio.run(with_feeds(url))
+    told: set[tuple[int, str]] = set()
+    for round in range(times):
+        told |= run_and_kill(url, round, feed_ids, chance.uniform(0.0, 0.3))
+        items = asyncio.run(checked(url))
+        assert told - items == set(), "acknowledged and lost"
+    assert len(told) > times  # it did write, and acknowledge
+    if url.startswith("sqlite"):
+        check_file(url.removeprefix("sqlite:///"))
+    asyncio.run(check_search_and_log(url, items))
+
+
+async def with_feeds(url: str) -> list[int]:
+    async with await Store.open(url) as store:
+        added = await store.add_feeds([NewFeed(f"https://example.org/{k}") for k in range(8)], NOW)
+        return [one.feed.id for one in added]
+
+
+async def checked(url: str) -> set[tuple[int, str]]:
+    async with await Store.open(url) as store, store.transaction() as transaction:
+        return await transaction.run(contents)
+
+
+def check_file(file: str) -> None:
+    connection = sqlite3.connect(file)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.execute("INSERT INTO item_search (item_search) VALUES ('integrity-check')")
+    connection.close()
+
+
+async def check_search_and_log(url: str, items: set[tuple[int, str]]) -> None:
+    async with await Store.open(url) as store:
+        while await store.index():
+            pass
+        found = await store.search("text", limit=1_000_000)
+        assert {(one.feed_id, one.identity) for one in found.items} == items
+        assert sum(one.new for one in await store.refreshes(limit=1_000_000)) == len(items)
+
+
+def test_no_acknowledged_item_is_lost_and_none_is_there_twice_after_a_few_kills(database_url: str) -> None:
+    killed_again_and_again(database_url, 8)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_no_acknowledged_item_is_lost_and_none_is_there_twice_after_two_hundred_kills(database_url: str) -> None:
+    killed_again_and_again(database_url, 200)

@@ -1,0 +1,149 @@
+"""Migrations: from nothing to the tables the code knows, once, and never backwards."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+from headwater.errors import StoreError
+from headwater.store.database.migrate import HEAD
+from headwater.store.schema.all_tables import metadata
+from headwater.store.schema.feed_tables import postgres_metadata
+from headwater.store.store import Store
+from support.databases import PostgresServer, sqlite_url
+from support.store_samples import one_feed
+
+pytestmark = pytest.mark.migrates
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database without any tables."""
+    if request.param == "sqlite":
+        yield sqlite_url(tmp_path)
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = server.create(empty=True)
+    yield server.url(name)
+    server.drop(name)
+
+
+def scripts() -> ScriptDirectory:
+    config = Config()
+    config.set_main_option("script_location", "headwater.store:migrations")
+    return ScriptDirectory.from_config(config)
+
+
+def test_the_head_named_in_the_code_is_the_newest_migration() -> None:
+    assert scripts().get_current_head() == HEAD
+    versions = [script.revision for script in scripts().walk_revisions()]
+    assert versions == sorted(versions, reverse=True)  # “newer” is told by comparing them
+
+
+def differences(connection: Connection) -> list[Any]:
+    """What Alembic would still change to make the database what `tables.py` says."""
+    postgres = connection.dialect.name == "postgresql"
+    options = {"include_object": lambda _, name, kind, *__: not (kind == "table" and name.startswith("item_search"))}
+    found = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+    if postgres:
+        only = {"include_object": lambda _, name, *__: name in ("item_search", "item_id", "words", "item_search_pk")}
+        found += compare_metadata(MigrationContext.configure(connection, opts=only), postgres_metadata)
+    return list(found)
+
+
+async def test_after_all_migrations_the_tables_are_what_the_code_says(empty_url: str) -> None:
+    async with await Store.open(empty_url) as store, store.transaction() as transaction:
+        assert await transaction.run(differences) == []
+        tables = await transaction.run(lambda connection: set(inspect(connection).get_table_names()))
+        assert set(metadata.tables) <= tables
+
+
+async def test_words_have_their_index(empty_url: str) -> None:
+    async with await Store.open(empty_url) as store, store.transaction() as transaction:
+        made = {
+            "sqlite": "SELECT sql FROM sqlite_master WHERE name = 'item_search'",
+            "postgresql": "SELECT indexdef FROM pg_indexes WHERE indexname = 'item_search_words'",
+        }
+        kind = empty_url.partition(":")[0]
+        said = await transaction.run(lambda connection: connection.execute(text(made[kind])).scalar())
+        assert {"sqlite": "fts5", "postgresql": "USING gin"}[kind] in said
+
+
+async def test_the_comparison_does_notice_a_difference(empty_url: str) -> None:
+    async with await Store.open(empty_url) as store, store.transaction() as transaction:
+        await transaction.run(lambda connection: connection.execute(text("ALTER TABLE state ADD COLUMN extra TEXT")))
+        assert await transaction.run(differences) != []
+
+
+async def test_opening_again_changes_nothing_and_keeps_everything(empty_url: str) -> None:
+    async with await Store.open(empty_url) as store:
+        feed = await one_feed(store)
+    async with await Store.open(empty_url) as store:
+        assert await store.feed(feed.id) == feed
+
+
+async def by_hand(url: str, statement: str) -> None:
+    """As another program would, past our code."""
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        connection.execute(statement)
+        connection.close()
+    else:
+        server = await asyncpg.connect(url)
+        await server.execute(statement)
+        await server.close()
+
+
+async def test_a_newer_database_is_refused_and_left_alone(empty_url: str) -> None:
+    async with await Store.open(empty_url) as store:
+        feed = await one_feed(store)
+    await by_hand(empty_url, "UPDATE alembic_version SET version_num = '9999'")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="newer Headwater"):
+            await Store.open(empty_url)
+    await by_hand(empty_url, f"UPDATE alembic_version SET version_num = '{HEAD}'")
+    async with await Store.open(empty_url) as store:
+        assert await store.feeds() == [feed]
+
+
+async def test_another_programs_database_is_refused_and_left_alone(empty_url: str) -> None:
+    await by_hand(empty_url, "CREATE TABLE recipes (name text)")
+    with pytest.raises(StoreError, match=r"another program.*recipes"):
+        await Store.open(empty_url)
+    await by_hand(empty_url, "CREATE TABLE feed (name text)")  # nothing of ours was made
+
+
+def open_and_add(url: str, number: int) -> None:
+    async def run() -> None:
+        async with await Store.open(url) as store:
+            await one_feed(store, f"https://example.org/{number}")
+
+    asyncio.run(run())
+
+
+def test_processes_that_start_together_migrate_once(empty_url: str) -> None:
+    forks = multiprocessing.get_context("forkserver")
+    children = [forks.Process(target=open_and_add, args=(empty_url, number)) for number in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(120)
+    assert [child.exitcode for child in children] == [0, 0, 0, 0]
+
+    async def count() -> int:
+        async with await Store.open(empty_url) as store:
+            return await store.count_feeds()
+
+    assert asyncio.run(count()) == 4

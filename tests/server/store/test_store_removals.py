@@ -1,0 +1,291 @@
+"""What is removed can be taken back as it was, by who may, for a day, on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+from lived_world import PHONE, REMOVALS, SECRET, World, everything, lived_world
+from sqlalchemy import Connection, func, select
+
+from headwater.errors import InputError, NotFound
+from headwater.store.maintenance import trash_rows
+from headwater.store.maintenance.database_copy import copy_database
+from headwater.store.people import Remover
+from headwater.store.schema.trash_tables import removal, removed
+from headwater.store.store import Store
+from headwater.store.values import NewFeed, RetentionPolicy
+from support.databases import PostgresServer
+from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
+
+LATER = NOW + 500
+NOTHING = "There is nothing to take back here, or no longer: what is removed is kept for a day."
+
+
+@pytest.fixture
+async def world(store: Store) -> World:
+    return await lived_world(store)
+
+
+async def taken_back(world: World, undo: int) -> None:
+    """By whoever has the data folder."""
+    await world.store.removals.undo(undo, None, LATER)
+
+
+async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(world: World) -> None:
+    before = await everything(world.store)
+    for name, remove in REMOVALS.items():
+        undo = await remove(world)
+        assert await everything(world.store) != before, name
+        await taken_back(world, undo)
+        assert await everything(world.store) == before, name
+        with pytest.raises(NotFound, match=NOTHING):
+            await taken_back(world, undo)
+        assert await everything(world.store) == before, name
+    assert await world.store.removals.all(None, LATER) == []
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trace(
+    store: Store, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trash_rows, "PIECE_ROWS", 3)  # so that most tables are kept in several pieces
+    world = await lived_world(store, seed)
+    before = await everything(store)
+    undo = []
+    for remove in random.Random(seed).sample(list(REMOVALS.values()), len(REMOVALS)):
+        try:
+            undo.append(await remove(world))
+        except (NotFound, InputError):  # an earlier one took it along
+            continue
+    assert len(undo) > 3
+    for number in reversed(undo):
+        await taken_back(world, number)
+    assert await everything(store) == before
+
+
+async def test_a_removed_feed_is_not_found_by_search_nor_polled_and_both_again_when_it_is_back(world: World) -> None:
+    store, feed_id = world.store, world.feeds[0]
+    revision = await store.revision()
+    found = len((await store.search("lava", feed_id=feed_id)).items)
+    undo = await REMOVALS["a feed"](world)
+    assert not (await store.search("lava", feed_id=feed_id)).items
+    assert feed_id not in {row.feed_id async for rows in store.all_known_schedule() for row in rows}
+    assert await store.revision() > revision
+    revision = await store.revision()
+    await taken_back(world, undo)
+    assert found
+    assert len((await store.search("lava", feed_id=feed_id)).items) == found
+    assert feed_id in {row.feed_id async for rows in store.all_known_schedule() for row in rows}
+    assert await store.revision() > revision
+    shown = (an_item(feed_id, "0-0"), an_item(feed_id, "new"))
+    [saved] = await store.save([a_verdict(await store.feed(feed_id), *shown, at=LATER)])
+    assert [item.identity for item in saved.new] == ["new"]  # what it had shown before is known
+
+
+async def test_of_two_who_take_the_same_back_at_once_one_does(world: World, database_url: str) -> None:
+    before = await everything(world.store)
+    undo = await REMOVALS["an account"](world)
+    async with await Store.open(database_url) as other:
+        tried = [one.removals.undo(undo, world.owner.id, LATER) for one in (world.store, other)]
+        answers = await asyncio.gather(*tried, return_exceptions=True)
+    assert sorted(type(one).__name__ for one in answers) == ["Back", "NotFound"]
+    assert await everything(world.store) == before
+
+
+async def test_a_removed_token_is_refused_at_once_and_opens_the_same_when_it_is_back(world: World) -> None:
+    accounts = world.store.accounts
+    assert await accounts.token_user(SECRET) is not None
+    undo = await REMOVALS["a token"](world)
+    assert await accounts.token_user(SECRET) is None
+    await taken_back(world, undo)
+    found = await accounts.token_user(SECRET)
+    assert found is not None
+    assert (found[0].name, found[1].scopes) == ("ada", ("read", "write"))
+
+
+async def test_who_is_removed_is_signed_out_at_once_and_signs_in_again_when_the_account_is_back(world: World) -> None:
+    accounts = world.store.accounts
+    await accounts.sign_in(b"s" * 32, world.ada.id, "page", "browser", NOW, NOW + 10_000)
+    undo = await REMOVALS["an account"](world)
+    assert await accounts.password("ada") == (None, None)
+    assert await accounts.signed_in(b"s" * 32, "page", NOW) is None
+    assert await accounts.token_user(SECRET) is None
+    await taken_back(world, undo)
+    user, hashed = await accounts.password("Ada")
+    assert user == world.ada
+    assert hashed == "hash of ada's password"
+    assert await accounts.token_user(SECRET) is not None
+    assert await accounts.signed_in(b"s" * 32, "page", NOW) is None
+
+
+async def test_only_who_may_takes_something_back(world: World) -> None:
+    store = world.store
+    second = await store.accounts.add("second", None, NOW, role="owner")
+    token = await REMOVALS["a token"](world)
+    feed = await REMOVALS["a feed"](world)
+    reader = ("read", "write")
+    for user, scopes in ((world.owner, None), (world.bob, reader)):
+        with pytest.raises(NotFound, match=NOTHING):
+            await store.removals.undo(token, user.id, LATER, **({} if scopes is None else {"scopes": scopes}))
+    with pytest.raises(NotFound, match=NOTHING):
+        await store.removals.undo(feed, world.ada.id, LATER, scopes=reader)
+    with pytest.raises(NotFound, match=NOTHING):
+        await store.removals.undo(feed, world.owner.id, LATER, scopes=reader)  # a token of an owner that lacks admin
+    assert [one.label for one in await store.removals.all(world.ada.id, LATER, scopes=reader)] == ["laptop"]
+    assert [one.kind for one in await store.removals.all(second.id, LATER)] == ["feed"]
+    with pytest.raises(InputError, match="may do more than you: write"):
+        await store.removals.undo(token, world.ada.id, LATER, scopes=("read",))
+    await store.removals.undo(token, world.ada.id, LATER, scopes=reader)
+    back = await store.removals.undo(feed, second.id, LATER)
+    assert (back.kind, back.ref) == ("feed", world.feeds[0])
+
+
+async def test_after_a_day_nothing_is_taken_back_and_retention_forgets_the_rows(world: World) -> None:
+    store = world.store
+    for remove in ("a token", "an account"):
+        assert await REMOVALS[remove](world)
+    first, second = sorted(one.id for one in await store.removals.all(None, LATER))
+    day = NOW + 400 + 86_400
+    assert await store.removals.expire(day) == 0
+    assert await store.removals.all(None, day + 1) == []
+    with pytest.raises(NotFound, match=NOTHING):
+        await store.removals.undo(first, world.ada.id, day + 1)
+    assert await store.removals.expire(day + 1) == 2
+    assert await store.read(counted) == (0, 0)
+    with pytest.raises(NotFound, match=NOTHING):
+        await store.removals.undo(second, None, LATER)
+
+
+async def test_what_is_forgotten_is_removed_for_good(world: World) -> None:
+    undo = await REMOVALS["an account"](world)
+    assert await world.store.removals.forget([undo + 1]) == 0
+    assert await world.store.removals.forget([undo]) == 1
+    assert await world.store.read(counted) == (0, 0)
+
+
+def counted(connection: Connection) -> tuple[int, ...]:
+    return tuple(
+        connection.execute(select(func.count()).select_from(table)).scalar_one() for table in (removal, removed)
+    )
+
+
+async def test_where_a_name_or_an_address_is_taken_a_sentence_says_so_and_nothing_changes(world: World) -> None:
+    store = world.store
+    undo = {name: await REMOVALS[name](world) for name in ("a query feed", "a feed", "an account")}
+    again = await store.accounts.add("ADA", None, NOW)
+    [feed] = await store.add_feeds([NewFeed("https://named.example")], NOW)
+    await store.queries.execute("CREATE FEED far AS RETURN ALL", NOW)
+    before = await everything(store)
+    sentences = {
+        "an account": "There is a user “ADA” again.",
+        "a feed": f"is here again, as feed {feed.feed.id}.",
+        "a query feed": "Another feed is called far now.",
+    }
+    for name, sentence in sentences.items():
+        with pytest.raises(InputError, match=sentence):
+            await taken_back(world, undo[name])
+    assert await everything(store) == before
+    await store.accounts.change(again.id, name="another ada")
+    await store.remove_feed(feed.feed.id, by=SOMEBODY)
+    await store.queries.drop("far", by=SOMEBODY)
+    for name in reversed(undo):
+        await taken_back(world, undo[name])
+    assert await store.accounts.find("ada") == world.ada
+
+
+async def test_a_query_feed_comes_back_only_after_what_it_reads(world: World) -> None:
+    store, by = world.store, Remover(world.owner.id, NOW + 400)
+    red = (await store.queries.drop("Red", by=by)).undo
+    lava = (await store.queries.drop("Lava", by=by)).undo
+    with pytest.raises(InputError, match="It reads the query feed Lava, which is not here any more"):
+        await taken_back(world, red)
+    await taken_back(world, lava)
+    await taken_back(world, red)
+
+
+async def test_a_feed_left_by_its_last_subscriber_is_wanted_again_as_before(world: World) -> None:
+    store, feed_id = world.store, world.feeds[2]
+    undo = await REMOVALS["the last subscription of a feed"](world)
+    left = await store.feed(feed_id)
+    assert (left.weight, left.paused) == (0.0, True)
+    await taken_back(world, undo)
+    back = await store.feed(feed_id)
+    assert (back.weight, back.paused) == (2.5, False)
+
+
+async def test_who_subscribes_anew_meanwhile_gets_title_tags_and_position_back_and_keeps_newer_marks(
+    world: World,
+) -> None:
+    store, ada, feed_id = world.store, world.ada.id, world.feeds[0]
+    before = await store.reading.subscription(ada, feed_id=feed_id)
+    undo = await REMOVALS["a subscription"](world)
+    await store.reading.subscribe(ada, feed_id, LATER, tags=("newer",))
+    newest = (await store.items(feed_id=feed_id))[0].id or 0
+    [shown] = await store.reading.items(ada, [newest])
+    await store.reading.mark(ada, [newest], LATER, read=not shown.read)
+    await taken_back(world, undo)
+    after = await store.reading.subscription(ada, feed_id=feed_id)
+    assert before is not None
+    assert after is not None
+    assert (after.title, after.read_up_to, after.added) == (before.title, before.read_up_to, before.added)
+    assert set(after.tags) == {*before.tags, "newer"}
+    [shown_again] = await store.reading.items(ada, [newest])
+    assert shown_again.read is not shown.read
+
+
+async def test_a_subscription_to_what_is_no_more_stays_away_until_that_is_back(world: World) -> None:
+    subscription = await REMOVALS["a subscription"](world)
+    feed = await REMOVALS["a feed"](world)
+    with pytest.raises(InputError, match="Bring that back first"):
+        await taken_back(world, subscription)
+    await taken_back(world, feed)
+    await taken_back(world, subscription)
+    assert await world.store.reading.subscription(world.ada.id, feed_id=world.feeds[0]) is not None
+
+
+async def test_marks_of_items_that_retention_deleted_meanwhile_do_not_come_back(world: World) -> None:
+    store = world.store
+    undo = await REMOVALS["an account"](world)
+    while (await store.prune(RetentionPolicy(per_feed=1), LATER)).items:
+        pass
+    await taken_back(world, undo)
+    rows = await everything(store)
+    there = {row[0] for row in rows["item"]}
+    assert {row[2] for row in rows["mark"]} <= there
+    counts = await store.reading.counts(world.ada.id)
+    unread = await store.reading.stream(world.ada.id, unread=True, limit=1000)
+    assert counts.total == len(unread.items)
+
+
+async def test_marks_follow_items_that_were_merged_into_another_feed_meanwhile(world: World) -> None:
+    store, (first, _, third) = world.store, world.feeds
+    undo = await REMOVALS["an account"](world)
+    await store.reading.subscribe(world.bob.id, third, NOW)
+    assert (await store.pages.merge(first, third, by=SOMEBODY))[0] > 0
+    await taken_back(world, undo)
+    rows = await everything(store)
+    feeds = {row[0]: row[1] for row in rows["item"]}
+    assert rows["mark"]
+    assert all(feeds[item_id] == feed_id for _, feed_id, item_id, *_ in rows["mark"])
+    counts = await store.reading.counts(world.ada.id)
+    assert counts.total == len((await store.reading.stream(world.ada.id, unread=True, limit=1000)).items)
+
+
+async def test_what_was_removed_moves_with_the_database_and_is_taken_back_there(
+    store: Store, database_url: str, postgres: PostgresServer, tmp_path
+) -> None:
+    world = await lived_world(store)
+    before = await everything(store)
+    undo = [await REMOVALS[name](world) for name in ("an account", "a feed", "a query feed with its readers")]
+    name = postgres.create()
+    target = postgres.url(name) if database_url.startswith("sqlite") else f"sqlite:///{tmp_path}/target.sqlite"
+    await copy_database(database_url, target, time.time(), lambda *_: None)
+    async with await Store.open(target) as moved:
+        for number in reversed(undo):
+            await moved.removals.undo(number, None, LATER)
+        assert await everything(moved) == before
+        assert await moved.accounts.token_user(PHONE) is not None
+    postgres.drop(name)

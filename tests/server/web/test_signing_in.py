@@ -1,0 +1,418 @@
+"""Who may come in: open mode, passwords, sessions, tokens, proxies; and what strangers cannot do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+import pytest
+from at_the_field import said_at
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from headwater.credentials import hash_password, hash_secret
+from headwater.errors import StoreError
+from headwater.node.crawl.crawler import CrawlStatus
+from headwater.store.people import User
+from headwater.store.store import Store
+from headwater.store.values import NewFeed
+from headwater.web.app import create_app
+from headwater.web.auth.authentication import COOKIE, AccessSettings, require_user, safe_return_path
+from headwater.web.auth.client_address import TrustedProxyHeaders
+from support.store_samples import SOMEBODY
+
+NOW = 1_800_000_000.0
+STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
+PASSWORD = "correct horse battery"
+CLOSED = AccessSettings()
+Clients = Callable[..., httpx.AsyncClient]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def whoami(request: Request) -> PlainTextResponse:
+    return PlainTextResponse((await require_user(request, request.query_params.get("scope", "read"))).name)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def clients(web_store: Store, clock: Clock) -> AsyncIterator[Clients]:
+    """`clients(peer="192.0.2.1", …)`: somebody at an address, asking one application without a network between."""
+    opened: list[httpx.AsyncClient] = []
+    apps: dict[AccessSettings, Starlette] = {}
+
+    def client(
+        peer: str = "127.0.0.1",
+        access: AccessSettings = CLOSED,
+        base: str = "http://localhost",
+    ) -> httpx.AsyncClient:
+        if access not in apps:
+            app = create_app(web_store, lambda: STATUS, clock=clock, access=access)
+            app.router.routes.insert(0, Route("/whoami", whoami, methods=["GET", "POST"]))
+            apps[access] = app
+        transport = httpx.ASGITransport(TrustedProxyHeaders(apps[access], access.trusted_proxies), client=(peer, 5000))
+        opened.append(httpx.AsyncClient(transport=transport, base_url=base))
+        opened[-1].app = apps[access]  # type: ignore[attr-defined]
+        return opened[-1]
+
+    yield client
+    for one in opened:
+        await one.aclose()
+
+
+async def ada(store: Store) -> User:
+    owner = await store.accounts.claim("Ada", hash_password(PASSWORD))
+    assert owner is not None
+    return owner
+
+
+async def token_of(client: httpx.AsyncClient, page: str = "/login") -> str:
+    found = re.search(r'name="token" value="([^"]+)"', (await client.get(page)).text)
+    assert found
+    return found[1]
+
+
+async def sign_in(
+    client: httpx.AsyncClient, name: str = "Ada", password: str = PASSWORD, **more: str
+) -> httpx.Response:
+    form = {"name": name, "password": password, "token": await token_of(client), **more}
+    return await client.post("/login", data=form)
+
+
+async def test_while_the_owner_has_no_password_this_machine_is_the_owner_and_nobody_else(clients: Clients) -> None:
+    assert (await clients().get("/whoami?scope=admin")).text == "owner"
+    assert (await clients("::1").get("/whoami")).text == "owner"
+    for far in (clients("192.0.2.1"), clients("::ffff:192.0.2.1"), clients("10.0.0.1")):
+        answer = await far.get("/whoami?a=b")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=%2Fwhoami%3Fa%3Db")
+    for header in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"):
+        assert (await clients().get("/whoami", headers={header: "127.0.0.1"})).status_code == 303
+
+
+async def test_a_strangers_name_pointed_at_this_machine_reads_nothing(clients: Clients) -> None:
+    rebound = clients(base="http://evil.example")
+    assert (await rebound.get("/whoami")).status_code == 403
+    named = clients(base="http://mine.example", access=AccessSettings(names=("mine.example",)))
+    assert (await named.get("/whoami")).text == "owner"
+
+
+async def test_the_link_of_the_log_makes_the_owner_once(clients: Clients, web_store: Store) -> None:
+    far = clients("192.0.2.1")
+    code = far.app.state.door.code  # type: ignore[attr-defined]
+    form = {"name": "Ada", "password": PASSWORD, "again": PASSWORD}
+    wrong = {**form, "code": "guessed", "token": await token_of(far, "/welcome?code=guessed")}
+    assert (await far.post("/welcome", data=wrong)).status_code == 403
+    assert not (await web_store.accounts.owner()).has_password
+    short = {**form, "code": code, "password": "short", "again": "short", "token": await token_of(far, "/welcome")}
+    answer = await far.post("/welcome", data=short)
+    assert (answer.status_code, "8 characters" in answer.text) == (400, True)
+    right = {**form, "code": code, "token": await token_of(far, f"/welcome?code={code}")}
+    answer = await far.post("/welcome", data=right)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert (await far.get("/whoami?scope=admin")).text == "Ada"
+    assert (await clients("192.0.2.2").get(f"/welcome?code={code}")).headers["location"] == "/login"
+    assert (await clients().get("/whoami")).status_code == 303  # open mode is over for this machine too
+
+
+async def test_everything_but_what_is_published_asks_who_you_are(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    stranger = clients()
+    for path in ("/", "/status", "/quality.json", "/feeds/1", "/settings", "/nothing-here", "/password"):
+        answer = await stranger.get(path)
+        assert answer.status_code == 303, path
+        assert answer.headers["location"].startswith("/login"), path
+    for path in ("/health", "/metrics", "/static/headwater.css", "/login", "/feeds.opml"):
+        assert (await stranger.get(path)).status_code == 200, path
+    assert (await stranger.get("/api/feeds")).status_code == 401
+    assert (await stranger.post("/feeds", data={"address": "https://a.example/"})).status_code == 401
+    assert await web_store.count_feeds() == 0
+
+
+async def test_a_session_begins_with_the_password_and_ends_with_logout(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    client = clients("192.0.2.1")
+    answer = await sign_in(client, next="/whoami")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/whoami")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "secure" not in cookie
+    kept = client.cookies[COOKIE]
+    assert (await client.get("/whoami")).text == "Ada"
+    token = await token_of(client)
+    assert (await client.post("/logout", data={"token": token})).status_code == 303
+    thief = clients("192.0.2.1")
+    thief.cookies.set(COOKIE, kept)
+    assert (await thief.get("/whoami")).status_code == 303
+
+
+async def test_behind_https_the_cookie_is_secure(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    answer = await sign_in(clients(base="https://localhost"))
+    assert "secure" in answer.headers["set-cookie"].lower()
+
+
+async def test_a_session_ends_a_month_after_its_last_use(clients: Clients, web_store: Store, clock: Clock) -> None:
+    await ada(web_store)
+    client = clients()
+    await sign_in(client)
+    for _ in range(3):
+        clock.now += 20 * 86_400
+        assert (await client.get("/whoami")).status_code == 200
+    clock.now += 31 * 86_400
+    assert (await client.get("/whoami")).status_code == 303
+
+
+async def test_sessions_die_with_a_new_password(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    one, other = clients(), clients()
+    await sign_in(one)
+    await sign_in(other)
+    form = {"old": PASSWORD, "password": "quite another", "again": "quite another"}
+    token = await token_of(one, "/password")
+    assert (await one.post("/password", data={**form, "old": "wrong", "token": token})).status_code == 403
+    assert (await other.get("/whoami")).status_code == 200
+    assert (await one.post("/password", data={**form, "token": token})).status_code == 303
+    assert (await one.get("/whoami")).text == "Ada"
+    assert (await other.get("/whoami")).status_code == 303
+    assert (await sign_in(other)).status_code == 403
+    assert (await sign_in(other, password="quite another")).status_code == 303
+
+
+async def test_guessing_gets_slower_by_name_and_by_address(clients: Clients, web_store: Store, clock: Clock) -> None:
+    await ada(web_store)
+    for guess in range(6):
+        assert (await sign_in(clients(f"192.0.2.{guess}"), "ADA", "wrong")).status_code == 403
+    answer = await sign_in(clients("192.0.2.99"))
+    assert answer.status_code == 429  # even the right password: the name is being guessed at
+    assert int(answer.headers["retry-after"]) >= 1
+    clock.now += 3
+    assert (await sign_in(clients("192.0.2.99"))).status_code == 303
+    for guess in range(6):
+        assert (await sign_in(clients("198.51.100.7"), f"name{guess}", "wrong")).status_code == 403
+    assert (await sign_in(clients("198.51.100.7"), "other", "wrong")).status_code == 429
+    assert (await sign_in(clients("198.51.100.8"))).status_code == 303
+
+
+async def test_a_wrong_name_and_a_wrong_password_are_told_alike(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    known = await sign_in(clients(), "Ada", "wrong")
+    unknown = await sign_in(clients(), "Adb", "wrong")
+    strip = re.compile(r'(value|data-token)="[^"]*"')
+    assert known.status_code == unknown.status_code == 403
+    assert strip.sub("", known.text) == strip.sub("", unknown.text)
+
+
+@pytest.mark.parametrize(
+    "next",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example/",
+        "\\\\evil.example",
+        "javascript:alert(1)",
+        "/\t/evil.example",
+        "http:evil.example",
+        " //evil.example",
+    ],
+)
+async def test_nobody_is_led_elsewhere_by_signing_in(clients: Clients, web_store: Store, next: str) -> None:
+    await ada(web_store)
+    assert safe_return_path(next) == "/"
+    answer = await sign_in(clients(), next=next)
+    assert answer.headers["location"] == "/"
+
+
+async def test_tokens_do_what_their_scopes_say_and_no_more(clients: Clients, web_store: Store) -> None:
+    owner = await ada(web_store)
+    reader = await web_store.accounts.add("Bo", None, NOW)
+    for user, secret, scopes in (
+        (owner, "owner-read", ["read"]),
+        (owner, "owner-all", ["read", "write", "admin"]),
+        (reader, "reader-all", ["read", "write", "admin"]),
+    ):
+        await web_store.accounts.add_token(user.id, hash_secret(secret), "test", scopes, NOW)
+    client = clients("192.0.2.1")
+
+    async def status(secret: str, scope: str, method: str = "GET") -> int:
+        headers = {"Authorization": f"Bearer {secret}"}
+        return (await client.request(method, f"/whoami?scope={scope}", headers=headers)).status_code
+
+    assert [await status("owner-read", scope) for scope in ("read", "write", "admin")] == [200, 403, 403]
+    assert [await status("owner-all", scope) for scope in ("read", "write", "admin")] == [200, 200, 200]
+    assert [await status("reader-all", scope) for scope in ("read", "write", "admin")] == [200, 200, 403]
+    assert await status("owner-read", "read", "POST") == 403
+    assert await status("owner-all", "read", "POST") == 200
+    assert await status("unknown", "read") == 401
+    assert (await client.get("/whoami", headers={"Authorization": "Basic eDp5"})).status_code == 401
+    token = (await web_store.accounts.tokens(owner.id))[1]
+    assert token.last_used == NOW
+    await web_store.accounts.revoke_token(owner.id, token.id, by=SOMEBODY)
+    assert await status("owner-all", "read") == 401
+    assert (await clients().get("/whoami", headers={"Authorization": "Bearer x"})).status_code == 401
+
+
+async def test_other_sites_change_nothing_with_somebodys_cookie(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    client = clients()
+    await sign_in(client)
+    assert (await client.post("/whoami")).text == "Ada"
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "null"},
+    ):
+        assert (await client.post("/whoami", headers=headers)).status_code == 403
+    for page in ("/login", "/logout", "/welcome", "/password"):
+        assert (await client.post(page, data={"name": "x", "password": "y"})).status_code in (303, 403)
+    assert (await client.get("/whoami")).text == "Ada"  # not even signed out
+
+
+async def test_in_open_mode_other_sites_change_nothing_either(clients: Clients, web_store: Store) -> None:
+    client = clients()
+    assert (await client.post("/whoami", headers={"Origin": "https://evil.example"})).status_code == 403
+    form = {"name": "Eve", "password": PASSWORD, "again": PASSWORD, "code": ""}
+    assert (await client.post("/welcome", data=form)).status_code == 403
+    assert not (await web_store.accounts.owner()).has_password
+
+
+async def test_registration_is_closed_unless_opened_and_never_makes_an_owner(
+    clients: Clients, web_store: Store
+) -> None:
+    await ada(web_store)
+    assert (await clients().get("/register")).status_code == 403
+    client = clients("192.0.2.1", AccessSettings(registration=True))
+    form = {"name": "Bo", "password": PASSWORD, "again": PASSWORD, "role": "owner", "is_owner": "1"}
+    token = await token_of(client, "/register")
+    taken = await client.post("/register", data={**form, "name": "ada", "token": token})
+    assert (taken.status_code, "already" in taken.text) == (400, True)
+    assert (await client.post("/register", data={**form, "token": token})).status_code == 303
+    assert (await client.get("/whoami")).text == "Bo"
+    assert (await web_store.accounts.find("bo")).role == "reader"
+    assert (await client.get("/whoami?scope=admin")).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "a\nb", "\u202eeve", "a\\b", "\x00"])
+async def test_names_that_cannot_be_are_refused(clients: Clients, web_store: Store, name: str) -> None:
+    client = clients(access=AccessSettings(registration=True))
+    form = {"name": name, "password": PASSWORD, "again": PASSWORD, "token": await token_of(client, "/register")}
+    assert (await client.post("/register", data=form)).status_code == 400
+    assert len(await web_store.accounts.all()) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "at"),
+    [({"name": "a/b"}, "name"), ({"password": "short", "again": "short"}, "password"), ({"again": "other"}, "again")],
+)
+async def test_what_is_wrong_with_an_account_is_said_at_the_field(
+    clients: Clients, wrong: dict[str, str], at: str
+) -> None:
+    client = clients(access=AccessSettings(registration=True))
+    for path in ("/welcome", "/register"):
+        form = {"name": "Bo", "password": PASSWORD, "again": PASSWORD, **wrong, "token": await token_of(client, path)}
+        answer = await client.post(path, data=form)
+        assert answer.status_code == 400
+        assert said_at(answer.text, at, name=form["name"])
+
+
+async def test_who_cannot_sign_in_is_told_at_the_password_and_not_which_of_the_two_was_wrong(
+    clients: Clients, web_store: Store
+) -> None:
+    await ada(web_store)
+    told = set()
+    for name in ("Ada", "Nobody"):
+        answer = await sign_in(clients(), name, "wrong")
+        assert answer.status_code == 403
+        told.add(said_at(answer.text, "password", name=name))
+    assert told == {"Name and password do not belong together."}
+
+
+async def test_guessing_at_the_present_password_is_told_at_its_field_and_gets_slower(
+    clients: Clients, web_store: Store, clock: Clock
+) -> None:
+    await ada(web_store)
+    client = clients()
+    await sign_in(client)
+    form = {"password": "quite another", "again": "quite another", "token": await token_of(client, "/password")}
+    for _ in range(6):
+        answer = await client.post("/password", data={**form, "old": "guessed"})
+        assert (answer.status_code, said_at(answer.text, "old")) == (403, "The present password is wrong.")
+    answer = await client.post("/password", data={**form, "old": PASSWORD})
+    assert answer.status_code == 429  # even the right one, or the answer would tell it from the others
+    assert said_at(answer.text, "old").startswith("Too many failed attempts.")
+    clock.now += 60
+    answer = await client.post("/password", data={**form, "old": PASSWORD, "password": "short", "again": "short"})
+    assert (answer.status_code, said_at(answer.text, "password")[:10]) == (400, "A password")
+    assert (await client.post("/password", data={**form, "old": PASSWORD})).status_code == 303
+
+
+async def test_a_trusted_proxy_says_who_it_is_and_nobody_else_can(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    access = AccessSettings(proxy_header="Remote-User", trusted_proxies=("10.0.0.0/8",))
+    proxy, stranger = clients("10.1.2.3", access), clients("192.0.2.1", access)
+    headers = {"Remote-User": "ada", "X-Forwarded-For": "192.0.2.7"}
+    assert (await proxy.get("/whoami", headers=headers)).text == "Ada"
+    assert (await proxy.get("/whoami")).status_code == 303
+    assert (await stranger.get("/whoami", headers=headers)).status_code == 303
+    forged = {"Remote-User": "ada", "X-Forwarded-For": "10.1.2.3"}
+    assert (await stranger.get("/whoami", headers=forged)).status_code == 303
+    assert (await proxy.get("/whoami", headers={"Remote-User": "nobody"})).status_code == 403
+    assert (await proxy.post("/whoami", headers={**headers, "Sec-Fetch-Site": "cross-site"})).status_code == 403
+    inviting = clients("10.1.2.3", AccessSettings((), True, "Remote-User", ("10.0.0.0/8",)))
+    assert (await inviting.get("/whoami", headers={"Remote-User": "Cy"})).text == "Cy"
+    assert (await web_store.accounts.find("Cy")).role == "reader"
+
+
+async def test_readers_see_their_own_feeds_and_no_others(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    new = [NewFeed("https://secret.example/?key=1", title="Secret"), NewFeed("https://shared.example/", title="Shared")]
+    secret, shared = (one.feed for one in await web_store.add_feeds(new, NOW))
+    bo = await web_store.accounts.add("Bo", hash_password(PASSWORD), NOW)
+    await web_store.reading.subscribe(bo.id, shared.id, NOW)
+    theirs = await web_store.add_feeds([NewFeed("https://bo.example/?key=2", title="Bo reads")], NOW, subscriber=bo.id)
+    client = clients()
+    await sign_in(client, "Bo")
+    listed = (await client.get("/feeds")).text
+    assert "Shared" in listed
+    assert "Bo reads" in listed
+    assert "secret.example" not in listed
+    assert (await client.get(f"/feed/{shared.id}")).status_code == 200
+    assert (await client.get(f"/feed/{secret.id}")).status_code == 404
+    for page in ("/status", "/quality.json", "/quality"):
+        assert (await client.get(page)).status_code == 403
+    public = (await clients("192.0.2.1").get("/feeds.opml")).text
+    assert "shared.example" in public
+    assert "bo.example" not in public  # the owner's list, as before there were readers
+    assert theirs[0].created
+
+
+async def test_a_store_that_fails_for_a_moment_lets_nobody_in(
+    clients: Clients, web_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ada(web_store)
+    await web_store.add_feeds([NewFeed("https://secret.example/", title="Secret")], NOW)
+    client = clients()
+
+    async def fails(*args: object) -> None:
+        monkeypatch.undo()  # the next question is answered
+        raise StoreError("The database is locked.")
+
+    monkeypatch.setattr(web_store.accounts, "signed_in", fails)
+    client.cookies.set(COOKIE, "whatever")
+    answer = await client.get("/feeds")
+    assert answer.status_code == 503
+    assert "Secret" not in answer.text

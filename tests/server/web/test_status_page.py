@@ -1,0 +1,259 @@
+"""The page of what is happening, the form that adds a feed, health and metrics over real HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+from markupsafe import escape
+from prometheus_client.parser import text_string_to_metric_families
+from yarl import URL
+
+from headwater.errors import InputError
+from headwater.model import Ending, Feed, Refresh
+from headwater.store.store import Store
+from headwater.store.values import AddedFeed, NewFeed
+from support import ROOT
+from support.store_samples import a_verdict, an_item
+
+Start = Callable[..., Awaitable[str]]
+NOW = 1_800_000_000.0
+DOCUMENTED = (ROOT / "docs" / "server.md").read_text()
+HOSTILE = '<script>alert("x")</script>'
+
+
+async def get(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, await answer.text()
+
+
+async def one_feed(store: Store, url: str = "https://a.example/feed", title: str | None = None) -> Feed:
+    (added,) = await store.add_feeds([NewFeed(url, title=title)], NOW)
+    return added.feed
+
+
+def field(page: str) -> str:
+    found = re.search(r'name="token" value="([^"]+)"', page)
+    assert found
+    return found[1]
+
+
+class Visitor:
+    """A browser as far as forms are concerned: it keeps cookies and sends what the page gave it."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+
+    async def __aenter__(self) -> Visitor:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.session.close()
+
+    async def token(self) -> str:
+        async with self.session.get(self.base) as answer:
+            return field(await answer.text())
+
+    async def send(self, address: str, token: str | None = None, **headers: str) -> tuple[int, str]:
+        form = {"address": address, "token": await self.token() if token is None else token}
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.session.post(f"{self.base}/feeds", data=form, headers=named) as answer:
+            return answer.status, await answer.text()
+
+
+async def test_without_feeds_the_page_says_how_to_add_one(site: Start) -> None:
+    status, page = await get(f"{await site()}/status")
+    assert status == 200
+    assert "has no feeds yet" in page
+    assert "headwater feeds add" in page
+    folder = escape(shlex.quote(f"{os.getcwd()}/data"))  # as a shell takes it, also where it has blanks
+    assert f"<pre><code>export HEADWATER_DATA={folder}\nheadwater feeds add" in page
+    assert '<form method="post" action="/feeds">' in page
+
+
+async def test_the_page_tells_what_happened(site: Start, web_store: Store) -> None:
+    feed = await one_feed(web_store, title="The Gazette")
+    bad = await one_feed(web_store, "https://b.example/feed", title="Broken News")
+    await web_store.save(
+        [
+            a_verdict(feed, an_item(feed.id, "a", title="Lava by night", published=NOW - 120), at=NOW - 60),
+            a_verdict(
+                bad,
+                at=NOW - 30,
+                refresh=Refresh(
+                    bad.id, NOW - 30, Ending.BROKEN, status=500, lost=12, message="b.example is broken (500)."
+                ),
+            ),
+        ]
+    )
+    _, page = await get(f"{await site()}/status")
+    assert "Headwater watches 2 feeds" in page
+    for words in ("The Gazette", "Broken News", "Lava by night", "b.example is broken (500).", "≈ 12", "about 12 lost",
+                  "3 refreshes under way", "1 server asked us to stay away", "uniform"):  # fmt: skip
+        assert words in page
+    assert re.search(r"the next is due\s+<time[^>]*>in 1.5 min</time>", page)
+    assert page.index("Broken News") < page.rindex("The Gazette")  # the latest refresh first
+
+
+async def test_what_publishers_write_is_text_and_never_markup_or_script(site: Start, web_store: Store) -> None:
+    feed = await one_feed(web_store, title=HOSTILE)
+    item = an_item(feed.id, "x", title=HOSTILE, link="javascript:alert(1)", published=NOW - 5)
+    refresh = Refresh(feed.id, NOW - 3, Ending.UNREADABLE, message=HOSTILE)
+    await web_store.save([a_verdict(feed, item, at=NOW - 4, link="javascript:alert(2)")])
+    await web_store.save([a_verdict(feed, at=NOW - 3, refresh=refresh)])
+    _, page = await get(f"{await site()}/status")
+    assert page.count("&lt;script&gt;") >= 3
+    assert "<script>" not in page
+    assert "javascript:" not in page
+
+
+async def test_every_answer_carries_the_headers_that_keep_browsers_safe(site: Start) -> None:
+    base = await site()
+    async with aiohttp.ClientSession() as session:
+        for path in ("/", "/health", "/metrics", "/static/headwater.css", "/nothing", "/static/../app.py"):
+            async with session.get(URL(base + path, encoded=True)) as answer:
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'" in policy
+                assert "unsafe" not in policy
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        async with session.get(base) as answer:
+            assert answer.headers["Cache-Control"] == "no-store"
+            page = await answer.text()
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?! type=\"module\" src=\"/static/)", page)
+
+
+async def test_a_defect_shows_a_page_without_its_insides(web_store: Store, site: Start) -> None:
+    async def add(address: str, user_id: int, allowed: object) -> AddedFeed:
+        raise RuntimeError("secret insides")
+
+    async with Visitor(await site(add=add)) as visitor:
+        status, page = await visitor.send("https://a.example/")
+    assert status == 500
+    assert "secret insides" not in page
+    assert "Headwater made a mistake" in page
+
+
+async def test_the_form_adds_a_feed_once(site: Start, web_store: Store) -> None:
+    async with Visitor(await site()) as visitor:
+        status, page = await visitor.send("https://a.example/feed")
+        assert status == 200  # after the redirect
+        assert "The feed was added" in page
+        assert "https://a.example/feed" in page
+        _, page = await visitor.send("https://a.example/feed")
+        assert "was there already" in page
+    assert [feed.url for feed in await web_store.feeds()] == ["https://a.example/feed"]
+
+
+@pytest.mark.parametrize("address", ["", "   ", "gopher://a.example/", "javascript:alert(1)", "nothing"])
+async def test_addresses_that_cannot_be_are_refused_with_a_sentence(
+    site: Start, web_store: Store, address: str
+) -> None:
+    async with Visitor(await site()) as visitor:
+        status, page = await visitor.send(address)
+    assert status == 400
+    assert 'role="alert"' in page
+    assert await web_store.count_feeds() == 0
+
+
+async def test_what_adding_says_is_shown_and_the_address_kept(site: Start) -> None:
+    async def add(address: str, user_id: int, allowed: object) -> AddedFeed:
+        raise InputError(f"{address} offers no feed.")
+
+    async with Visitor(await site(add=add)) as visitor:
+        status, page = await visitor.send('https://a.example/"><b>')
+    assert status == 400
+    assert "offers no feed." in page
+    assert 'value="https://a.example/&#34;&gt;&lt;b&gt;"' in page
+
+
+async def test_forms_of_other_sites_are_refused(site: Start, web_store: Store) -> None:
+    base = await site(names=["feeds.example"])
+    address = "https://evil.example/feed"
+    async with Visitor(base) as visitor, Visitor(base) as other:
+        stolen = await other.token()
+        mine = await visitor.token()
+        refused = [
+            await visitor.send(address, token=""),
+            await visitor.send(address, token="x"),
+            await visitor.send(address, token=stolen),  # signed, but for another visitor
+            await visitor.send(address, token=mine, Origin="https://evil.example"),
+            await visitor.send(address, token=mine, Origin="null"),
+            await visitor.send(address, token=mine, Sec_Fetch_Site="cross-site"),
+            await visitor.send(address, token=mine, Sec_Fetch_Site="same-site"),
+            await visitor.send(address, token=mine, Host="rebound.example"),
+        ]
+        assert [status for status, _ in refused] == [403] * len(refused)
+        assert await web_store.count_feeds() == 0
+        assert (await visitor.send(address, token=mine, Origin=base, Sec_Fetch_Site="same-origin"))[0] == 200
+    assert await web_store.count_feeds() == 1
+
+
+async def test_without_its_cookie_a_token_is_worth_nothing(site: Start, web_store: Store) -> None:
+    base = await site()
+    token = field((await get(base))[1])
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{base}/feeds", data={"address": "https://a.example/", "token": token}) as answer,
+    ):
+        assert answer.status == 403
+    assert await web_store.count_feeds() == 0
+
+
+async def test_large_forms_are_refused(site: Start) -> None:
+    async with Visitor(await site()) as visitor:
+        assert (await visitor.send("https://a.example/" + "x" * 20_000))[0] == 413
+
+
+async def test_health_and_metrics_tell_the_same_counts(site: Start, web_store: Store) -> None:
+    feed = await one_feed(web_store)
+    await one_feed(web_store, "https://b.example/feed")
+    items = [an_item(feed.id, name, published=NOW - 10) for name in "abc"]
+    await web_store.save([a_verdict(feed, *items, at=NOW - 1)])
+    base = await site()
+    async with aiohttp.ClientSession() as session, session.get(f"{base}/health") as answer:
+        health = await answer.json()
+    assert (health["status"], health["feeds"], health["items"], health["under_way"]) == ("ok", 2, 3, 3)
+    assert (health["last_refresh"], health["next_due"]) == (NOW - 1, NOW + 90)
+    _, text = await get(f"{base}/metrics")
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["headwater_feeds", "all"] == 2
+    assert samples["headwater_feeds", "never_refreshed"] == 1
+    assert samples["headwater_items",] == 3
+    assert samples["headwater_refreshes_hour", "changed"] == 1
+    assert samples["headwater_new_items_day",] == 3
+    assert samples["headwater_budget_requests_per_minute",] == 60
+
+
+def overwrite(folder: Path) -> None:
+    for file in folder.glob("web.sqlite*"):
+        file.write_bytes(b"no database at all " * 5000)
+
+
+async def test_a_store_that_does_not_answer_is_said(site: Start, web_store: Store, tmp_path: Path) -> None:
+    base = await site()
+    assert (await get(f"{base}/health"))[0] == 200
+    overwrite(tmp_path)
+    status, text = await get(f"{base}/health")
+    assert (status, orjson.loads(text)["status"]) == (503, "failing")
+    status, page = await get(base)
+    assert status == 503
+    assert "The database does not answer" in page
+
+
+async def test_every_figure_is_in_the_documentation(site: Start, web_store: Store) -> None:
+    feed = await one_feed(web_store)
+    await web_store.save([a_verdict(feed, at=NOW - 1)])
+    _, text = await get(f"{await site()}/metrics")
+    for family in text_string_to_metric_families(text):
+        assert f"`{family.name.replace('_day', '_hour')}" in DOCUMENTED
