@@ -1,1 +1,1 @@
-"""Several machines: who may do what (leases), who fetches which hosts (partitions), and what carries jobs and items."""
+"""Several machines as one aggregator: leases, membership and transports."""

@@ -1,4 +1,4 @@
-"""Refreshes → what we believe about a feed; one file per estimator. Pure."""
+"""Estimates when a feed publishes, from its refreshes."""
 
 from headwater.estimate.estimator import Estimator, Ragged
 from headwater.estimate.registry import ESTIMATORS, load

@@ -1,1 +1,1 @@
-"""URL → Outcome: HTTP, etiquette, host pacing, address guard, discovery, push."""
+"""Fetches feeds and pages: one guarded client, discovery, robots.txt."""

@@ -1,4 +1,4 @@
-"""bytes ⇄ Document: rss, atom, rdf, json feed, cdf; opml; dates; html cleaning. Pure.
+"""Reads and writes feed documents and lists of feeds.
 
 `read` understands a document (`read_to_keep` for who stores or rewrites it), `headwater.formats.write` writes one,
 `headwater.formats.opml` handles lists of feeds.

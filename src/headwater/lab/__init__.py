@@ -1,1 +1,1 @@
-"""The same pure code under a virtual clock: worlds, traces, scores, experiments, feed farm."""
+"""Simulates and replays the same pure code under a virtual clock, and reproduces the papers."""

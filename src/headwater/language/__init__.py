@@ -1,4 +1,4 @@
-"""Text to query: positions, messages, hints. `parse` is the way in."""
+"""Parses and checks the query language."""
 
 from __future__ import annotations
 

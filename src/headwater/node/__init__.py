@@ -1,1 +1,1 @@
-"""The running aggregator: crawler, query processor, publisher and the buffers between them."""
+"""The running aggregator: crawl, queries, quality and WebSub in one process."""

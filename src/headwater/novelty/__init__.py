@@ -1,4 +1,4 @@
-"""Old state + outcome + now → what is new, what was lost, what to write. Pure.
+"""Judges a refresh: new, changed and lost items, and the feed's next state.
 
 A refresh is judged in two steps, because only the store knows items that left the last window: `unknown` names the
 identities it should be asked for, `judge` decides.

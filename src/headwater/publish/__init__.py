@@ -1,1 +1,1 @@
-"""Hits → the world: feed documents, hub, mail, chat, web hooks."""
+"""Publishes query results: documents, live events, WebSub hub, deliveries, exports."""

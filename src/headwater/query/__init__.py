@@ -1,4 +1,4 @@
-"""Items × standing queries → hits: index, windows, joins. Pure. `Engine` is the way in."""
+"""Matches items with standing queries."""
 
 from __future__ import annotations
 

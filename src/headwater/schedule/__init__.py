@@ -1,4 +1,4 @@
-"""Belief + budget → which feeds now, and why; one file per strategy. Pure."""
+"""Chooses which feeds to refresh within a budget."""
 
 from headwater.schedule.registry import STRATEGIES, load
 from headwater.schedule.strategy import Budget, Choice, Observed, Strategy, Table

@@ -1,1 +1,1 @@
-"""SQL for SQLite and PostgreSQL; decides nothing. `headwater.store.store.Store` is the way in."""
+"""Keeps everything in SQLite or PostgreSQL, by plain functions on a connection."""

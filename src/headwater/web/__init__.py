@@ -1,1 +1,1 @@
-"""The pages and APIs of the server."""
+"""Serves pages, APIs and published documents."""

@@ -1,1 +1,1 @@
-"""One module for each group of commands."""
+"""One module for each group of commands; a command returns a value."""

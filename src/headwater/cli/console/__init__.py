@@ -1,1 +1,1 @@
-"""The command line itself: options, input, output and logs."""
+"""The command line itself: shared options, input, output and logs."""

@@ -1,1 +1,1 @@
-"""Shows on a terminal what commands return."""
+"""Renders the values of commands for a terminal."""

@@ -1,1 +1,1 @@
-"""A whole cluster on one machine, with an audit of what it stored."""
+"""Runs a whole cluster on one machine, kills processes and audits the result."""

@@ -1,1 +1,1 @@
-"""Transports of jobs and results: PostgreSQL rows and NATS streams."""
+"""Carries jobs and results by PostgreSQL rows or NATS streams."""

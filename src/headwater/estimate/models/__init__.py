@@ -1,1 +1,1 @@
-"""One file per paper's estimators."""
+"""The estimators, one file per paper."""

@@ -1,1 +1,1 @@
-"""One HTTP request: guarded, paced, bounded and redirected."""
+"""Sends one HTTP request: guarded, paced, bounded and redirected."""

@@ -1,1 +1,1 @@
-"""Documents and pages of strangers, read within limits and in worker processes."""
+"""Reads documents of strangers within limits, in worker processes if needed."""

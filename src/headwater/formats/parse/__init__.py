@@ -1,1 +1,1 @@
-"""Reading: from the bytes of a feed to a Document."""
+"""Reads RSS, RDF, Atom, JSON Feed and CDF into a Document."""

@@ -1,1 +1,1 @@
-"""The values inside feeds: text, HTML, dates, addresses, people, languages, encodings."""
+"""Reads the values inside feeds: text, HTML, dates, addresses, people, languages, encodings."""

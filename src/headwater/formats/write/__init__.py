@@ -1,4 +1,4 @@
-"""Document → bytes: RSS 2.0, Atom 1.0, JSON Feed 1.1 and OPML, as their validators want them.
+"""Writes a Document as RSS 2.0, Atom 1.0, JSON Feed 1.1 or OPML.
 
 `self_url`, `hub` and `next_url` say where the document is published, which hubs push it and where its next page is;
 left out, the Document's own are written.

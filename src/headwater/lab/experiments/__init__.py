@@ -1,5 +1,4 @@
-"""Every experiment of the lab by name. An experiment is one module here with a value `EXPERIMENT`; it is imported
-only when asked for, so that a list costs nothing and one broken dependency stops one experiment only."""
+"""The experiments, one file each."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Traces of feeds: real ones from files, synthetic ones from a seed, and queries over their items."""
+"""Traces of feeds: real ones from files, synthetic ones from a seed, and queries over them."""

@@ -1,1 +1,1 @@
-"""The crawl loop: choose feeds, fetch them, store the results and learn from them."""
+"""The crawl loop: choose feeds, fetch them, store the results, learn from them."""

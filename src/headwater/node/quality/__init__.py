@@ -1,1 +1,1 @@
-"""Quality of the aggregation: reports, history, targets and explanations of feeds."""
+"""Measures quality, compares it with targets and explains each feed's schedule."""

@@ -1,1 +1,1 @@
-"""Standing queries: matching, back-fill, demand and explanations."""
+"""Runs standing queries: matching, back-fill, demand and explanations."""

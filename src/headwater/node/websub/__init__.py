@@ -1,1 +1,1 @@
-"""WebSub in a running node: our hub, and our leases at the hubs of sources."""
+"""WebSub in a running node: our hub, and our leases at other hubs."""

@@ -1,1 +1,1 @@
-"""Deliveries: plans, sends and retries mails, web hooks and notifications."""
+"""Plans, sends and retries mails, web hooks and notifications."""

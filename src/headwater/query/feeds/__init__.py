@@ -1,1 +1,1 @@
-"""Query feeds: their registry, windows, memory, and the way of an item through them."""
+"""Query feeds: their registry, windows and memory, and the way of an item through them."""

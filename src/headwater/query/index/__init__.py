@@ -1,1 +1,1 @@
-"""The index over all conditions: features of an item lead to the queries that it may match."""
+"""The index over all conditions: features of an item lead to the queries it may match."""

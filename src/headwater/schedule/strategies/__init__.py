@@ -1,1 +1,1 @@
-"""One file per paper's strategies."""
+"""The strategies of the papers and of other readers, one file each."""

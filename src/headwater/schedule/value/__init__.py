@@ -1,1 +1,1 @@
-"""The strategy `value`: it refreshes a feed when that is worth the price."""
+"""The default strategy: refresh a feed when that is worth the price."""

@@ -1,1 +1,1 @@
-"""Keeps what the crawler brings: feeds, items, refreshes."""
+"""Stores feeds, items, refreshes and the outbox."""

@@ -1,1 +1,1 @@
-"""Deletes, restores, backs up and copies what the database holds."""
+"""Trash, retention, backup and copying of databases."""

@@ -1,1 +1,1 @@
-"""Keeps private feeds, deliveries and the subscribers of our hub."""
+"""Stores private feeds, deliveries and the subscribers of our hub."""

@@ -1,1 +1,1 @@
-"""Keeps query feeds and what they let out."""
+"""Stores query feeds and their hits."""

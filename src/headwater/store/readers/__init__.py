@@ -1,1 +1,1 @@
-"""Keeps accounts, subscriptions and what each reader has read."""
+"""Stores accounts, subscriptions and each reader's marks."""

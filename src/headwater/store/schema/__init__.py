@@ -1,1 +1,1 @@
-"""Declares the tables of a database."""
+"""Declares the tables."""

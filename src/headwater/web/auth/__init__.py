@@ -1,1 +1,1 @@
-"""Who sends a request and what they may do: tokens, sessions, passwords, OpenID Connect."""
+"""Identifies who sends a request: tokens, sessions, passwords, OpenID Connect."""

@@ -1,1 +1,1 @@
-"""The pages, one module each: a function that gathers what it shows, and the routes."""
+"""The pages, one module each."""

@@ -1,1 +1,1 @@
-"""Addresses for other programs: published documents, live events, WebSub."""
+"""Serves published documents, live events and WebSub endpoints."""

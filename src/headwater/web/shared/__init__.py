@@ -1,1 +1,1 @@
-"""What pages and the API both use."""
+"""Code that pages and the API share."""
