@@ -8,8 +8,8 @@ from typing import Any
 from headwater.language import Catalogue, parse
 from headwater.model import Enclosure, Item
 from headwater.query.items.analysed_item import AnalysedItem, Origin
-from headwater.query.meaning import ReferenceEvaluator
 from headwater.query.query_document import Emission
+from support.reference_evaluator import ReferenceEvaluator
 
 DAY = 86_400.0
 NOON = 1_709_294_400.0  # 2024-03-01T12:00Z

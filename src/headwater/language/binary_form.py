@@ -15,7 +15,7 @@ import msgspec
 
 from headwater.language.ast import CreateFeed
 
-VERSION = 1  # raised whenever the values of `ast` change, or what the parser makes of a text
+VERSION = 2  # raised whenever the values of `ast` change, or what the parser makes of a text
 HEADER_BYTES = 5
 
 

@@ -34,7 +34,7 @@ class Message:
     def render(self) -> str:
         """The message with its line, a caret under the place, hint and note.
 
-        >>> print(Message(2, 7, "unknown variable $x", "declare it", source="WHERE $x[HAS LINK]").full())
+        >>> print(Message(2, 7, "unknown variable $x", "declare it", source="WHERE $x[HAS LINK]").render())
         2:7: unknown variable $x
           WHERE $x[HAS LINK]
                 ^

@@ -153,7 +153,8 @@ def _format_condition(pred: ast.Condition, inside: type[ast.And | ast.Or | ast.N
         case ast.Matches(field, pattern, ignore_case):
             return f"{field} MATCHES {quote_pattern(pattern)}{'i' if ignore_case else ''}"
         case ast.Similar(field, text, at):
-            return f"{field} SIMILAR TO {quote_text(text)}{'' if at == ast.DEFAULT_SIMILARITY else f' AT {_format_number(at)}'}"
+            degree = "" if at == ast.DEFAULT_SIMILARITY else f" AT {_format_number(at)}"
+            return f"{field} SIMILAR TO {quote_text(text)}{degree}"
         case _:
             return _format_other_condition(pred)
 
@@ -163,7 +164,8 @@ def _format_other_condition(pred: ast.Condition) -> str:
         case ast.DateIs(field, cmp, ast.Instant(text)):
             return f"{field} {cmp} {quote_text(text)}"
         case ast.DateIs(field, cmp, ast.RelativeInstant() as ago):
-            return f"{field} {cmp} NOW{'' if ago.unit is None else f' - {_format_duration(ast.Duration(ago.count, ago.unit))}'}"
+            before = "" if ago.unit is None else f" - {_format_duration(ast.Duration(ago.count, ago.unit))}"
+            return f"{field} {cmp} NOW{before}"
         case ast.DateIn(field, window):
             return f"{field} IN {_format_window(window)}"
         case ast.SizeIs(cmp, number):

@@ -32,7 +32,7 @@ def list_searched_words(query: Query) -> tuple[SearchedWords, ...]:
 
     >>> from headwater.language import parse
     >>> text = 'CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "Ash cloud" OR "volcan*" AND NOT ITEM CONTAINS "art"'
-    >>> [(" ".join(needle.split_words), needle.prefix) for needle in list_searched_words(parse(text).queries[0].query)]
+    >>> [(" ".join(needle.words), needle.prefix) for needle in list_searched_words(parse(text).queries[0].query)]
     [('ash cloud', False), ('volcan', True)]
     """
     found: dict[SearchedWords, None] = {}
@@ -67,7 +67,8 @@ def _list_searched_texts(condition: Condition) -> Iterator[str]:
 def mark_words(text: str, wanted: Iterable[SearchedWords]) -> tuple[TextPiece, ...]:
     """Plain text in pieces, those that were looked for among them.
 
-    >>> [piece.text for piece in mark_words("Ash Cloud over Etna", [SearchedWords(("ash", "cloud"), False)]) if piece.found]
+    >>> wanted = SearchedWords(("ash", "cloud"), False)
+    >>> [piece.text for piece in mark_words("Ash Cloud over Etna", [wanted]) if piece.found]
     ['Ash Cloud']
     """
     places = find_word_spans(text)

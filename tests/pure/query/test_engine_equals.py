@@ -22,9 +22,9 @@ from headwater.query.dry_run import DryRun
 from headwater.query.index import postings
 from headwater.query.items.analysed_item import Origin
 from headwater.query.items.tokens import split_words
-from headwater.query.meaning import ReferenceEvaluator
 from headwater.query.query_document import Emission
 from support.random_streams import Queries, arrivals
+from support.reference_evaluator import ReferenceEvaluator
 from support.tables import NEWS
 from support.tables import item as sample
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from headwater.cli.console.item_table import read_item_table
 from headwater.language import parse
-from headwater.query.meaning import ReferenceEvaluator
 from support import ROOT
+from support.reference_evaluator import ReferenceEvaluator
 
 PAGE = (ROOT / "docs" / "language-examples.md").read_text()
 

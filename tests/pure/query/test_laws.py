@@ -28,8 +28,8 @@ from headwater.model import Item
 from headwater.query.index.matchers import compile_matcher
 from headwater.query.items.analysed_item import AnalysedItem, Origin
 from headwater.query.items.similarity import WordFrequencies
-from headwater.query.meaning import ReferenceEvaluator
 from support.random_items import ORIGINS, equalities, items, predicates, source_conditions, streams
+from support.reference_evaluator import ReferenceEvaluator
 
 RELAXED = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 origins = st.sampled_from(ORIGINS)

@@ -89,7 +89,7 @@ def test_compiled_code_is_taken_by_itself_once_entries_and_items_are_many(monkey
         return function
 
     monkeypatch.setattr(postings, "compile_with_numba", compiling)
-    for name, value in (("FEW", 0), ("UNCOMPILED", 3), ("SOON", 2), ("AVAILABLE", True)):
+    for name, value in (("FEW", 0), ("UNCOMPILED", 3), ("SOON", 2), ("NUMBA_AVAILABLE", True)):
         monkeypatch.setattr(postings, name, value)
     known = filled([("ash", 1, None, 0, 0), ("ash", 2, None, 0, 0)])
     for _ in range(5):
@@ -99,7 +99,7 @@ def test_compiled_code_is_taken_by_itself_once_entries_and_items_are_many(monkey
         assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
     assert not asked
     assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
-    assert asked == ["_meet"]
+    assert asked == ["_find_matches_loop"]
     monkeypatch.setattr(postings, "NUMBA_AVAILABLE", False)
     assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
     assert len(asked) == 1

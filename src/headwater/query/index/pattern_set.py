@@ -28,7 +28,7 @@ class PatternSet:
 
     >>> known = PatternSet()
     >>> known.add("a+b"); known.add("(?i)B")
-    >>> sorted(known.matching(["xaab"]))
+    >>> sorted(known.find_matching(["xaab"]))
     ['(?i)B', 'a+b']
     """
 

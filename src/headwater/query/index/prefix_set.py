@@ -14,7 +14,7 @@ class PrefixSet:
     >>> known = PrefixSet()
     >>> for prefix in ("volc", "volcan", "as"):
     ...     known.add(prefix)
-    >>> sorted(known.starting(["volcano", "ash", "cloud"]))
+    >>> sorted(known.find_prefixes(["volcano", "ash", "cloud"]))
     ['as', 'volc', 'volcan']
     """
 

@@ -55,7 +55,7 @@ class WordFrequencies:
     def field_weights(self, field: Field) -> WordWeights:
         """The inverse document frequency of words in the field: ln((1 + items) / (1 + items with it)) + 1.
 
-        >>> WordFrequencies().weight(Field.TITLE)("volcano")
+        >>> WordFrequencies().field_weights(Field.TITLE)("volcano")
         1.0
         """
         return WordWeights(self._items.get(field, 0.0), self._counts.get(field, Counter()))

@@ -48,7 +48,7 @@ def test_a_form_of_another_version_or_of_another_text_is_none() -> None:
     assert unpack_statement(b"", text) is None
 
 
-@pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x91\xa4Name", b"\x93\xa4Name\xa1a\xc0"])
+@pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x91\xa8FeedName", b"\x93\xa8FeedName\xa1a\xc0"])
 def test_a_form_that_cannot_be_understood_is_none(damaged: bytes) -> None:
     statement = a_statement()
     assert unpack_statement(pack_statement(statement)[:5] + damaged, statement.text) is None
@@ -63,7 +63,7 @@ def test_a_form_that_is_cut_anywhere_is_none() -> None:
 def test_the_version_is_raised_when_the_forms_of_the_worked_examples_change() -> None:
     """When this fails, raise `VERSION` and write down the new digest: stores hold forms of the version before."""
     forms = b"".join(pack_statement(create) for create in parse(WORKED).queries)
-    assert (VERSION, hashlib.sha256(forms).hexdigest()[:16]) == (1, "85f8dbec59e8383f")
+    assert (VERSION, hashlib.sha256(forms).hexdigest()[:16]) == (2, "c6538e2a309ce02f")
 
 
 def test_values_of_different_kinds_differ_though_they_hold_the_same() -> None:
