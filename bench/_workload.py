@@ -21,7 +21,7 @@ from headwater.language.ast import (
     Query,
 )
 from headwater.model import Item
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 
 VOCABULARY = 50_000
 WORDS = 160

@@ -18,7 +18,8 @@ from headwater.language import parse
 from headwater.language.ast import Field
 from headwater.model import Item
 from headwater.query import Engine
-from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies, fields_match
 
 BLOG = Origin("blog", "http://blog.example/feed")

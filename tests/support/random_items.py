@@ -29,7 +29,7 @@ from headwater.language.ast import (
     TimeUnit,
 )
 from headwater.model import Enclosure, Item
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 
 START = 1_709_294_400.0  # 2024-03-01T12:00Z
 WORDS = ("ash", "Ash", "cloud", "lava", "Éruption", "火山", "a1", "the")

@@ -9,7 +9,7 @@ from random import Random
 from headwater.language import Catalogue, parse
 from headwater.language.ast import CreateFeed, Query
 from headwater.model import Enclosure, Item
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 from support.tables import BLOG, FEEDS, LAB, NEWS, NOON
 
 WORDS = ["iceland", "volcano", "volcanoes", "ash", "cloud", "Éruption", "eruption", "lava", "Oslo", "火山", "42", "the"]

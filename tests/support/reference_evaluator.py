@@ -32,8 +32,8 @@ from headwater.language.normal_form import QuerySource, list_join_sources, list_
 from headwater.model import Item
 from headwater.query.feeds.templates import rewrite_item
 from headwater.query.index.matchers import Matcher, compile_matcher
-from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector, Origin
-from headwater.query.items.origin import apply_registrations
+from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
+from headwater.query.items.origin import Origin, apply_registrations
 from headwater.query.items.similarity import WordFrequencies, fields_match
 from headwater.query.query_document import Emission, ItemKey, select_items
 

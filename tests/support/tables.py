@@ -7,7 +7,8 @@ from typing import Any
 
 from headwater.language import Catalogue, parse
 from headwater.model import Enclosure, Item
-from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission
 from support.reference_evaluator import ReferenceEvaluator
 

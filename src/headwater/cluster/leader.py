@@ -23,7 +23,7 @@ from headwater.node.crawl.strategy_setup import build_configured_strategy, make_
 from headwater.node.live_settings import LiveSettings
 from headwater.node.maintenance import Maintenance, run_every
 from headwater.node.websub import hub_watch
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
 from headwater.settings import Settings
 from headwater.store import cluster_leases

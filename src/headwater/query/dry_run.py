@@ -8,8 +8,8 @@ from headwater.language.ast import CreateFeed, Query, RegisterFeed, Script
 from headwater.model import Item
 from headwater.query.engine import Engine
 from headwater.query.hits import Hit
-from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector, Origin
-from headwater.query.items.origin import apply_registrations
+from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
+from headwater.query.items.origin import Origin, apply_registrations
 from headwater.query.query_document import Emission, ItemKey, select_items
 
 

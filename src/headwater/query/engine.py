@@ -30,8 +30,8 @@ from headwater.query.index import features
 from headwater.query.index.access_path import FeatureShares
 from headwater.query.index.condition_index import ConditionIndex
 from headwater.query.index.features import OriginFeatures
-from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector, Origin
-from headwater.query.items.origin import apply_registrations
+from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
+from headwater.query.items.origin import Origin, apply_registrations
 from headwater.query.items.similarity import WordFrequencies
 
 RETUNE_INTERVAL = 256  # items between two looks at where conditions are posted

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, overload
 
 from headwater.model import Item
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 from headwater.formats.values.links import normalise_url
 from headwater.language.ast import AllSources, CreateFeed, FeedAddress, FeedName, Query, TaggedSources
 from headwater.language.normal_form import list_join_sources, list_read_feeds, list_sources
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 
 
 class SourceScope:

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, select
 
 from headwater.language.ast import DEFAULT_KEEP_WINDOW, Field, Query
 from headwater.model import Item, QueryFeed
-from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
 from headwater.store import saved_state
 from headwater.store.content import feeds, items

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from headwater.language.ast import Field
 from headwater.model import Enclosure, Item
-from headwater.query.items.analysed_item import AnalysedItem, Origin, list_language_prefixes
+from headwater.query.items.analysed_item import AnalysedItem, list_language_prefixes
 from headwater.query.items.language_detection import make_language_detector
+from headwater.query.items.origin import Origin
 
 ORIGIN = Origin("blog", "http://blog.example/feed")
 

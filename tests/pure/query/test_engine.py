@@ -11,7 +11,7 @@ from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import parse
 from headwater.query import Arrival, Engine
 from headwater.query import engine as engine_module
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 from support.random_streams import Queries, arrivals
 from support.tables import BLOG, LAB, NEWS, NOON, item
 

@@ -20,7 +20,7 @@ from headwater.query import Arrival, Engine, Hit
 from headwater.query import engine as engine_module
 from headwater.query.dry_run import DryRun
 from headwater.query.index import postings
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 from headwater.query.items.tokens import split_words
 from headwater.query.query_document import Emission
 from support.random_streams import Queries, arrivals

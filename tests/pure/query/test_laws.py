@@ -26,7 +26,8 @@ from headwater.language.ast import (
 from headwater.language.contradictions import is_contradiction, is_tautology
 from headwater.model import Item
 from headwater.query.index.matchers import compile_matcher
-from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies
 from support.random_items import ORIGINS, equalities, items, predicates, source_conditions, streams
 from support.reference_evaluator import ReferenceEvaluator

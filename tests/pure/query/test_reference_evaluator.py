@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import NotFound, QueryError
 from headwater.language import parse
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 from support.tables import BLOG, DAY, FEEDS, LAB, NEWS, NOON, arrive, ids, item, meaning, result
 
 # unions, filters, variables

@@ -14,7 +14,7 @@ from headwater.model import Item
 from headwater.node.quality.targets import plan_query_targets
 from headwater.node.queries.demand import MIN_WEIGHT, DemandModel, estimate_selectivity
 from headwater.query import Engine
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
 from headwater.schedule import load as load_strategy
 from headwater.schedule.strategy import Budget, Observed, Strategy, Table

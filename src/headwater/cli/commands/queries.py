@@ -24,8 +24,8 @@ from headwater.language.ast import CreateFeed
 from headwater.model import QueryFeed
 from headwater.node.live_settings import load_effective_settings
 from headwater.node.queries.query_explanation import QueryExplanation, QueryPreview, explain_query, preview_queries
-from headwater.query.items.analysed_item import Origin
 from headwater.query.items.language_detection import make_language_detector
+from headwater.query.items.origin import Origin
 from headwater.store.people import Remover
 from headwater.store.values import DroppedQueries, ScriptResult, StoredHit
 from headwater.times import format_relative, format_time

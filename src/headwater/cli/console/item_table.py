@@ -13,7 +13,7 @@ from headwater.language import Catalogue
 from headwater.model import Document, Enclosure, Entry, Item
 from headwater.novelty import identify_items
 from headwater.novelty.feed_kinds import CLOCK_TOLERANCE
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 
 Strings = tuple[str, ...]
 

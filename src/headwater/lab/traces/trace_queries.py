@@ -19,7 +19,8 @@ from headwater.language import parse
 from headwater.language.ast import CreateFeed
 from headwater.model import Item
 from headwater.query.index.matchers import compile_matcher
-from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies
 
 ItemTest = Callable[[str, str], bool]  # title, categories → wanted?

@@ -13,7 +13,8 @@ from headwater.language.ast import CreateFeed, FeedName, Query
 from headwater.language.normal_form import list_read_feeds
 from headwater.model import Item, QueryFeed
 from headwater.query import Arrival, Engine, Hit
-from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector, Origin
+from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
+from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
 from headwater.query.source_scope import SourceScope
 from headwater.store.queries import hits, query_feeds, selectivity

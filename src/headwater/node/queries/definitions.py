@@ -29,7 +29,7 @@ from headwater.language.normal_form import list_read_feeds
 from headwater.model import QueryFeed
 from headwater.node.queries.backfill import is_stateless
 from headwater.query import Engine
-from headwater.query.items.analysed_item import Origin
+from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.store.queries import query_feeds
 

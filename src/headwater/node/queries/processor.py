@@ -26,7 +26,8 @@ from headwater.model import QueryFeed
 from headwater.node.queries.backfill import Backfill, BackfillBatch, backfill_queries, with_version, write_backfills
 from headwater.node.queries.definitions import QueryDefinitions
 from headwater.query import Engine, Hit
-from headwater.query.items.analysed_item import LanguageDetector, Origin
+from headwater.query.items.analysed_item import LanguageDetector
+from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
 from headwater.store import saved_state
 from headwater.store.content import outbox

@@ -15,7 +15,8 @@ from headwater.node.quality import targets
 from headwater.node.queries.demand import DemandModel, load_reader_weights
 from headwater.query import Engine
 from headwater.query.index.access_path import AccessExplanation, count_feature_shares, explain_access
-from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector, Origin
+from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
+from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.settings import Settings
 from headwater.store.queries.query_feeds import read_definition

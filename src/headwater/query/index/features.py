@@ -18,7 +18,8 @@ from sys import intern
 
 from headwater.formats.values.links import normalise_url
 from headwater.language.ast import AllSources, FeedAddress, FeedName, Field, TaggedSources
-from headwater.query.items.analysed_item import AnalysedItem, Origin
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.origin import Origin
 
 ALL_SOURCES = "@all"
 FIELD_CODES = {

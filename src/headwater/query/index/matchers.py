@@ -11,7 +11,8 @@ import re2
 
 from headwater.formats.values.links import normalise_url
 from headwater.language import ast
-from headwater.query.items.analysed_item import AnalysedItem, Origin, to_comparable
+from headwater.query.items.analysed_item import AnalysedItem, to_comparable
+from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies, is_similar
 from headwater.query.items.tokens import SEPARATOR, search_key, split_words
 

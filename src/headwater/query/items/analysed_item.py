@@ -7,46 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from headwater.formats.values.links import normalise_url
 from headwater.language.ast import Field
 from headwater.model import Item
+from headwater.query.items.origin import Origin
 from headwater.query.items.tokens import SEPARATOR, fold_text, fold_value, join_words, strip_markup
 
 LanguageDetector = Callable[[str], str | None]
 """Plain text to a language code ("en"), or None where it cannot be told."""
 
 DETECTION_CHARACTERS = 300  # as much of the text as detection looks at
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where an item comes from: the source feed's name in queries (where it has one), address and tags.
-
-    `registered` is False for a feed that is only there because a query gives its address; ALL does not read it.
-    """
-
-    name: str | None
-    url: str
-    tags: tuple[str, ...] = ()
-    registered: bool = True
-    aliases: tuple[str, ...] = ()
-
-    def has_name(self, name: str) -> bool:
-        """Whether queries know it by this name."""
-        key = name.casefold()
-        return any(key == known.casefold() for known in (self.name, *self.aliases) if known is not None)
-
-    def has_tag(self, tag: str) -> bool:
-        key = tag.casefold()
-        return any(key == known.casefold() for known in self.tags)
-
-    @property
-    def label(self) -> str:
-        """What a reader is shown as {source}."""
-        return self.name or self.url
 
 
 class AnalysedItem:

@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from headwater.formats.values.links import normalise_url
 from headwater.language.ast import RegisterFeed
-from headwater.query.items.analysed_item import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an item comes from: the source feed's name in queries (where it has one), address and tags.
+
+    `registered` is False for a feed that is only there because a query gives its address; ALL does not read it.
+    """
+
+    name: str | None
+    url: str
+    tags: tuple[str, ...] = ()
+    registered: bool = True
+    aliases: tuple[str, ...] = ()
+
+    def has_name(self, name: str) -> bool:
+        """Whether queries know it by this name."""
+        key = name.casefold()
+        return any(key == known.casefold() for known in (self.name, *self.aliases) if known is not None)
+
+    def has_tag(self, tag: str) -> bool:
+        key = tag.casefold()
+        return any(key == known.casefold() for known in self.tags)
+
+    @property
+    def label(self) -> str:
+        """What a reader is shown as {source}."""
+        return self.name or self.url
 
 
 def apply_registrations(origin: Origin, registered: Iterable[RegisterFeed]) -> Origin:
