@@ -39,7 +39,7 @@ def find_named_kinds(message: str) -> frozenset[FeedKind]:
     """The kinds of dates that the message of a refresh names.
 
     >>> find_named_kinds("its items have no dates")
-    frozenset({<Kind.UNDATED: 'its items have no dates'>})
+    frozenset({<FeedKind.UNDATED: 'its items have no dates'>})
     """
     return frozenset([kind for kind in DATE_PROBLEMS if kind in message]) if message else _NONE
 
@@ -90,7 +90,7 @@ def find_date_problem(published: Sequence[float | None], now: float, last_seen: 
     """What is odd about the dates of one document, None if nothing is; dates are judged only where there are three.
 
     >>> find_date_problem([None, None], 1e9), find_date_problem([2e9, 2e9 + 60, 9e8], 1e9), find_date_problem([9e8, 8e8, None], 1e9)
-    (<Kind.UNDATED: 'its items have no dates'>, <Kind.FUTURE_DATES: 'its items are dated in the future'>, None)
+    (<FeedKind.UNDATED: 'its items have no dates'>, <FeedKind.FUTURE_DATES: 'its items are dated in the future'>, None)
     """
     dates = [date for date in published if date is not None]
     if published and not dates:
@@ -112,7 +112,7 @@ def recognise_feed_kinds(sightings: Sequence[Sighting], now: float) -> frozenset
     """The kinds that a feed's last documents show, oldest sighting first; empty for an ordinary feed.
 
     >>> recognise_feed_kinds([Sighting(1e9, (None, None), 2)], 1e9)
-    frozenset({<Kind.UNDATED: 'its items have no dates'>})
+    frozenset({<FeedKind.UNDATED: 'its items have no dates'>})
     """
     full = [s for s in sightings if s.published]
     kinds = set()

@@ -48,11 +48,11 @@ def note_refusal(host: HostState, feed: int, at: float, retry_after: float | Non
     """A feed of the host was answered with 429, 503 or a redirect with Retry-After.
 
     >>> one = note_refusal(HostState(), 1, 0.0, 3600.0)
-    >>> one.scope, one.until(1), one.until(2)  # the feed as told; the others wait a minute, then one is tried
-    (<Scope.UNKNOWN: 'unknown'>, 3600.0, 60.0)
+    >>> one.scope, one.blocked_until(1), one.blocked_until(2)  # the feed as told; the others wait a minute, then one is tried
+    (<RetryAfterScope.UNKNOWN: 'unknown'>, 3600.0, 60.0)
     >>> two = note_refusal(one, 2, 60.0, 3600.0)
-    >>> two.scope, two.until(3)
-    (<Scope.HOST: 'host'>, 3660.0)
+    >>> two.scope, two.blocked_until(3)
+    (<RetryAfterScope.HOST: 'host'>, 3660.0)
     """
     host = _expire_scope(host, at)
     pause = retry_after if retry_after is not None else min(DEFAULT_PAUSE * 2.0**host.refusals, WEEK / 7)
@@ -77,8 +77,8 @@ def note_answer(host: HostState, feed: int, at: float) -> HostState:
     """A feed of the host got any other answer: the host as a whole is not refusing.
 
     >>> host = note_answer(note_refusal(HostState(), 1, 0.0, 3600.0), 2, 60.0)
-    >>> host.scope, host.until(1), host.until(2)
-    (<Scope.FEED: 'feed'>, 3600.0, None)
+    >>> host.scope, host.blocked_until(1), host.blocked_until(2)
+    (<RetryAfterScope.FEED: 'feed'>, 3600.0, None)
     """
     host = _expire_scope(host, at)
     others = [moment for other, moment in host.held if other != feed and moment > at]

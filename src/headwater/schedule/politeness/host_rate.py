@@ -19,10 +19,10 @@ class HostRate:
 
     >>> pace = HostRate(6)
     >>> pace.spend(1, 0.0)
-    >>> pace.room(np.array([4, 4, 4]), 9.0).tolist(), pace.room(np.array([4, 4, 4]), 10.0).tolist()
+    >>> pace.limit_room(np.array([4, 4, 4]), 9.0).tolist(), pace.limit_room(np.array([4, 4, 4]), 10.0).tolist()
     ([1, 0, 1], [1, 1, 1])
-    >>> pace.asked(np.array([2]), np.array([5.0]))
-    >>> pace.room(np.array([4, 4, 4]), 10.0).tolist()
+    >>> pace.note_requests(np.array([2]), np.array([5.0]))
+    >>> pace.limit_room(np.array([4, 4, 4]), 10.0).tolist()
     [1, 1, 0]
     """
 

@@ -48,8 +48,8 @@ class Tally:
     """Counts of the last hours. What the first refresh of a feed shows is history and not counted as caught.
 
     >>> tally = Tally()
-    >>> tally.note(7200.0, weight=500, got=3, lost=1.0, delays=np.array([60.0, 60.0, 600.0]))
-    >>> hour = tally.stretch(7300.0, 1)
+    >>> tally.record(7200.0, weight=500, got=3, lost=1.0, delays=np.array([60.0, 60.0, 600.0]))
+    >>> hour = tally.summarise(7300.0, 1)
     >>> hour.completeness, hour.delay.mean, 50 < hour.delay.median < 70
     (0.75, 240.0, True)
     """

@@ -16,7 +16,7 @@ class AdvaRSS(RankingStrategy):
     Importance and cost enter as everywhere: × weight × selectivity / cost.
 
     >>> table = Table.of(1)
-    >>> table.last[0], table.estimate_divergence[0], table.subscribers[0] = 0.0, 6.0, 3.0
+    >>> table.last[0], table.divergence[0], table.subscribers[0] = 0.0, 6.0, 3.0
     >>> AdvaRSS(1, c=0.5).score(table, np.array([0]), 3600.0).tolist()  # 6·(1 + .5·3)
     [15.0]
     """
@@ -54,10 +54,10 @@ class MinDelay(AdvaRSS):
     The paper gives no formula: here the k feeds of greatest ∫ λ(t)(now − t) dt since the last retrieval, the delay that
     has piled up (Sia & Cho, Lemma 1), none within 10 min of its last.
 
-    >>> from headwater.estimate.models.fixed import Fixed
+    >>> from headwater.estimate.models.fixed import FixedRate
     >>> table = Table.of(1)
     >>> table.last[0] = 0.0
-    >>> MinDelay(1, estimator=Fixed(rate=0.5)).score(table, np.array([0]), 4.0).tolist()  # ½·.5·4²
+    >>> MinDelay(1, estimator=FixedRate(rate=0.5)).score(table, np.array([0]), 4.0).tolist()  # ½·.5·4²
     [4.0]
     """
 

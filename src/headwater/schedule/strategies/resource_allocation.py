@@ -150,10 +150,10 @@ class Allocation(AllocationStrategy):
     """m_i = k·√(w_i·λ_i) (Sia & Cho, Theorem 1; “resource allocation only”), evenly spaced.
 
     >>> import numpy as np
-    >>> from headwater.estimate.models.fixed import Fixed
+    >>> from headwater.estimate.models.fixed import FixedRate
     >>> from headwater.schedule.strategy import Budget, Table
-    >>> rates = Fixed(2)
-    >>> rates.believe(np.arange(2), np.array([0.01, 0.04]))
+    >>> rates = FixedRate(2)
+    >>> rates.set_rates(np.arange(2), np.array([0.01, 0.04]))
     >>> s, table = Allocation(2, estimator=rates), Table.of(2)
     >>> table.last[:] = 0.0
     >>> s.choose(table, 16.0, Budget(9, rate=0.1)).rows.tolist()  # 1 : 2 of .1 a second: every 30 s and every 15 s
@@ -172,7 +172,7 @@ class CgmAge(AllocationStrategy):
     """Frequencies of least average age (Cho & Garcia-Molina 2003; CGM03(Age) in Sia & Cho, Table 2), evenly spaced.
 
     >>> import numpy as np
-    >>> CgmAge().frequencies(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(3).tolist()
+    >>> CgmAge().allocate(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(3).tolist()
     [0.835, 0.968, 1.034, 1.071, 1.093]
     """
 
@@ -190,7 +190,7 @@ class CgmFreshness(AllocationStrategy):
     It gives up feeds that publish too often, so it promises neither fairness nor that a busier feed gets more.
 
     >>> import numpy as np
-    >>> CgmFreshness().frequencies(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(2).tolist()
+    >>> CgmFreshness().allocate(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(2).tolist()
     [1.15, 1.36, 1.35, 1.14, 0.0]
     """
 

@@ -278,7 +278,7 @@ class RetrievalScheduleStrategy(AllocationStrategy):
 class Retrieval(RetrievalScheduleStrategy):
     """m_i = M/n for all, at the times of Theorems 2 and 3 (Sia & Cho, “retrieval scheduling only”).
 
-    >>> Retrieval().frequencies(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
+    >>> Retrieval().allocate(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
     [2.0, 2.0]
     """
 
@@ -294,7 +294,7 @@ class Combined(RetrievalScheduleStrategy):
     """m_i = k·√(w_i·λ_i) at the times of Theorems 2 and 3 (Sia & Cho, “combined”).
 
     >>> import numpy as np
-    >>> Combined().frequencies(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
+    >>> Combined().allocate(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
     [1.0, 3.0]
     """
 

@@ -26,10 +26,10 @@ def compute_utility(estimator: Estimator | None, table: Table, rows: Rows, now: 
     Uti = ½·age·Div_A. Where it is believed, the estimator integrates its own curve, scaled to the wanted items that the
     window can still show.
 
-    >>> from headwater.estimate.models.fixed import Fixed
+    >>> from headwater.estimate.models.fixed import FixedRate
     >>> table = Table.of(1)
     >>> table.last[0], table.weight[0] = 0.0, 3.0
-    >>> float(compute_utility(Fixed(1, rate=1.0), table, np.array([0]), 4.0)[0])  # (4·4 − ½·4·4) · 3
+    >>> float(compute_utility(FixedRate(1, rate=1.0), table, np.array([0]), 4.0)[0])  # (4·4 − ½·4·4) · 3
     24.0
     """
     asked = table.part(rows)
@@ -201,7 +201,7 @@ class OnlySat(UtilityStrategy):
     >>> from headwater.schedule.strategy import Budget
     >>> table = Table.of(3, window=10.0)
     >>> table.last[:] = 0.0
-    >>> table.estimate_divergence[:] = [9.0, 10.0, 30.0]
+    >>> table.divergence[:] = [9.0, 10.0, 30.0]
     >>> OnlySat(3).choose(table, 1.0, Budget(3)).rows.tolist()  # nine items still fit
     [1, 2]
     """
@@ -230,7 +230,7 @@ class TwoSteps(OnlyTau):
 
     >>> table = Table.of(3, window=10.0)
     >>> table.last[:] = 0.0
-    >>> table.estimate_divergence[:] = [12.0, 4.0, 1.0]
+    >>> table.divergence[:] = [12.0, 4.0, 1.0]
     >>> strategy = TwoSteps(3, tau=5.0)
     >>> strategy.choose(table, 10.0, Budget(2)).rows.tolist()  # 12 ≥ W; then ½·10·4 = 20 ≥ 2/(2 − 1)·5, but ½·10·1 < 10
     [0, 1]

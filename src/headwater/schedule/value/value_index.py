@@ -27,10 +27,10 @@ class ValueIndex(RankingStrategy):
 
     `step` is the time between two choices, in seconds; `freshness` is θ, `delay` is η per item and step.
 
-    >>> from headwater.estimate.models.fixed import Fixed
+    >>> from headwater.estimate.models.fixed import FixedRate
     >>> table = Table.of(1, window=10.0)
     >>> table.last[0] = 0.0
-    >>> index = ValueIndex(1, step=1.0, estimator=Fixed(1, rate=100.0))
+    >>> index = ValueIndex(1, step=1.0, estimator=FixedRate(1, rate=100.0))
     >>> round(float(index.score(table, np.array([0]), 1.0)[0]), 3)  # surely full: a window's worth, 10 items
     10.0
     """
