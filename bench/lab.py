@@ -13,13 +13,13 @@ import time
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.simulation.scores import score_replay
 from headwater.lab.traces.trace import Trace
 from headwater.schedule.strategies.learned_interval import Fix1d
 from headwater.schedule.strategy import IntervalStrategy
 from headwater.schedule.value.value import Value
+from headwater.times import DAY
 
 DAYS, PER_DAY = 28, 4.0
 

@@ -17,13 +17,14 @@ from statistics import median
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, HOUR, WEEK, Bools
+from headwater.arrays import Bools
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.schedule.politeness.rules import PolitenessFacts, find_candidates
 from headwater.schedule.strategies.advarss import AdvaRSS
 from headwater.schedule.strategies.two_steps import OnlyTau, TopUtility, TwoSteps
 from headwater.schedule.strategy import Budget, Strategy, Table
 from headwater.schedule.value.value import Value
+from headwater.times import DAY, HOUR, WEEK
 
 SIZES = (10_000, 100_000, 1_000_000)
 NOW = 20_000 * DAY + 12_345.0

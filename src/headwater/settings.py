@@ -143,10 +143,10 @@ class Settings(BaseSettings):
         return self
 
     def _check_scheduling(self) -> None:
-        from headwater.estimate.estimator import MINUTE
         from headwater.schedule.budget import RequestCap
         from headwater.schedule.politeness.host_rate import HostRate
         from headwater.schedule.value.objective import parse_objective
+        from headwater.times import MINUTE
 
         try:
             RequestCap(self.budget, None if self.budget_bytes is None else MINUTE * self.budget_bytes)

@@ -1,4 +1,4 @@
-"""Dates as scripts write them and templates show them."""
+"""Formats times, durations and numbers, parses instants and time zones, names MINUTE … YEAR."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from zoneinfo import ZoneInfo
 
 from headwater.errors import SettingsError
 
-YEAR = 31_557_600.0  # seconds, on average
+MINUTE = 60.0  # seconds
+HOUR = 3_600.0
+DAY = 86_400.0
+WEEK = 7 * DAY
+YEAR = 31_557_600.0  # on average
 
 
 def parse_time_zone(name: str) -> ZoneInfo:

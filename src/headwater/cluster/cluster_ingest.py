@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sqlalchemy import Connection
 
+from headwater.arrays import Ragged
 from headwater.cluster import fail_points
 from headwater.cluster.leases.partitions import LEASE_OF_PARTITION
 from headwater.cluster.transport.wire_messages import FetchResult, StoredLesson, encode
-from headwater.estimate.estimator import Ragged, estimate_first_rate
+from headwater.estimate.estimator import estimate_first_rate
 from headwater.model import Known, Verdict
 from headwater.node.crawl.lessons import Lesson, make_lesson
 from headwater.node.crawl.politeness import Politeness

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.estimate.estimator import Floats, Rows
-from headwater.estimate.slot_rates import iterate_blocks
+from headwater.arrays import Floats, Rows, iterate_blocks
 
 
 def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, rounds: int = 50) -> tuple[Floats, Rows]:

@@ -7,9 +7,8 @@ continued fraction where it is large (Numerical Recipes §6.2). Accurate to abou
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from headwater.arrays import Floats
 
 _LANCZOS = (
     676.5203681218851,

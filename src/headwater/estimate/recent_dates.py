@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import Floats, Ragged, Rows
+from headwater.arrays import Floats, Ragged, Rows
 
 
 def merge_dates(ring: NDArray[np.float64], rows: Rows, came: Ragged) -> None:

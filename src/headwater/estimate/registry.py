@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import Estimator, FeedColumns
+from headwater.estimate.estimator import Estimator
+from headwater.estimate.feed_columns import FeedColumns
 from headwater.estimate.models.bayes import Bayes
 from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.estimate.models.fixed import FixedRate

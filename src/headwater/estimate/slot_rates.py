@@ -7,17 +7,18 @@ reads a few numbers of each row, not the whole table. A slot's own expectation i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import Column, Estimator, Floats, Rows
+from headwater.arrays import Floats, Rows, iterate_blocks
+from headwater.estimate.estimator import Estimator
+from headwater.estimate.feed_columns import Column
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 
 WORTH_COMPILING = 1000  # rows; below, numpy is as quick and needs no compiler
-BLOCK_SIZE = 4096  # rows unfolded at a time: 168 slots of them in float64 stay within a processor's cache
 
 
 class SlotEstimator(Estimator):
@@ -212,9 +213,3 @@ def _delay_kernel(upto: NDArray[Any], lines: Rows, period: float, start: Floats,
         stairs = periods * (total - full / 2) * width + full * period * periods * (periods - 1) / 2
         after = under_to + stairs + periods * full * last * width
         found[k] = max(after - under_from - low * (end[k] - start[k]), 0.0)
-
-
-def iterate_blocks(length: int, size: int = BLOCK_SIZE) -> Iterator[slice]:
-    """Slices that cover `length` positions, `size` at a time."""
-    for at in range(0, length, size):
-        yield slice(at, min(at + size, length))

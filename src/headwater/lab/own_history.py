@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headwater.arrays import Floats, Rows
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY, Floats, Rows
 from headwater.lab.traces.trace import Trace
+from headwater.times import DAY
 
 COMPARED_STRATEGIES = (
     "round_robin",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from headwater.estimate.estimator import DAY, HOUR, MINUTE
+from headwater.times import DAY, HOUR, MINUTE
 
 EARLIEST = 631_152_000.0  # 1990: no feed is older, so no item's date is
 CLOCK_TOLERANCE = 10 * MINUTE  # clocks differ by minutes; more is a date in the future

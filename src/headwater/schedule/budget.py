@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import MINUTE
+from headwater.times import MINUTE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from headwater.arrays import Bools, Floats, Rows
 from headwater.errors import StrategyError
-from headwater.estimate.estimator import Bools, Estimator, Floats, Rows
+from headwater.estimate.estimator import Estimator
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Budget, Choice, Decision, Observed, Strategy, Table, take_best
 

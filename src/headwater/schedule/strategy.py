@@ -17,7 +17,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from headwater.estimate.estimator import Bools, Column, Estimator, FeedColumns, Floats, Ragged, Rows
+from headwater.arrays import Bools, Floats, Ragged, Rows
+from headwater.estimate.estimator import Estimator
+from headwater.estimate.feed_columns import Column, FeedColumns
 
 NEVER_READ = "never read yet: first in line"  # why a feed is taken that has not once answered
 _SEARCH_FACTOR = 4  # times as many as are wanted: where the feeds with room are looked for first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.estimate.estimator import Floats, Rows
+from headwater.arrays import Floats, Rows
 
 
 def combine_query_weights(

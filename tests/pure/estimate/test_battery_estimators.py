@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.arrays import Ragged
 from headwater.errors import StrategyError
 from headwater.estimate import ESTIMATORS
-from headwater.estimate.estimator import DAY, HOUR, Estimator, Ragged
+from headwater.estimate.estimator import Estimator
+from headwater.times import DAY, HOUR
 
 EPOCH = 20_000 * DAY + 5 * HOUR
 FEEDS = 6

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from headwater.estimate.estimator import DAY, Ragged
+from headwater.arrays import Ragged
 from headwater.estimate.models.bayes import Bayes, expect_given_at_least
 from headwater.estimate.models.week_rhythm import WeekRhythm, to_own_time
+from headwater.times import DAY
 
 ROW, NO, YES = np.array([0]), np.array([False]), np.array([True])
 

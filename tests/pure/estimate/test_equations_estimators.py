@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from headwater.arrays import Ragged
 from headwater.errors import SettingsError
 from headwater.estimate.clustering import kmeans
-from headwater.estimate.estimator import DAY, HOUR, Ragged, estimate_first_rate
+from headwater.estimate.estimator import estimate_first_rate
 from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.estimate.models.hour_histogram import HourlyRate, PostRate
 from headwater.estimate.models.likelihood import Likelihood, log_likelihood_gradient, maximise_likelihood
 from headwater.estimate.models.mean_gap import LearnedOnce, MovingAverage, compute_mean_gap
 from headwater.estimate.models.smoothing import AdaptiveSmoothing, HybridRate, PeriodicRate, SingleRate
 from headwater.estimate.poisson import expect_shown, poisson_pmf, poisson_tail
+from headwater.times import DAY, HOUR
 
 ROW, NO = np.array([0]), np.array([False])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.estimate.estimator import DAY, HOUR, MINUTE
 from headwater.novelty.feed_kinds import (
     CLOCK_TOLERANCE,
     EARLIEST,
@@ -16,6 +15,7 @@ from headwater.novelty.feed_kinds import (
     find_date_problem,
     recognise_feed_kinds,
 )
+from headwater.times import DAY, HOUR, MINUTE
 
 NOW = 1_700_000_000.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.estimate.estimator import DAY, WEEK
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.estimate.slot_rates import WORTH_COMPILING, items_between, running_items
 from headwater.numba_support import NUMBA_AVAILABLE
+from headwater.times import DAY, WEEK
 
 
 @pytest.mark.skipif(not NUMBA_AVAILABLE, reason="numba is not installed")

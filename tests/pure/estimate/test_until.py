@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.arrays import Ragged
 from headwater.estimate import ESTIMATORS
-from headwater.estimate.estimator import DAY, Estimator, Ragged
+from headwater.estimate.estimator import Estimator
+from headwater.times import DAY
 
 LONGEST = 31 * DAY
 AT_ONCE = sorted(name for name, kind in ESTIMATORS.items() if kind.time_until is not Estimator.time_until)

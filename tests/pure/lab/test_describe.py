@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from headwater.errors import QueryError, TraceError
-from headwater.estimate.estimator import DAY
 from headwater.lab.description import activity, description, publication_habits
 from headwater.lab.description.description import cluster_patterns, describe_trace, hour_shares
 from headwater.lab.simulation.cycles import make_rng
@@ -23,6 +22,7 @@ from headwater.lab.traces import trace_queries
 from headwater.lab.traces.synthetic_world import SIX_SHAPES, WorldSettings, draw_world, join_times
 from headwater.lab.traces.trace import Trace, load_trace
 from headwater.lab.traces.trace_queries import compile_condition
+from headwater.times import DAY
 
 HOUR = 3600.0
 

@@ -10,7 +10,6 @@ import pytest
 from pyarrow import parquet
 
 from headwater.errors import NotFound, TraceError
-from headwater.estimate.estimator import DAY
 from headwater.lab.experiment import ExperimentResult, LabSettings, ignore_progress
 from headwater.lab.experiments import load_experiment, peers
 from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, check_bounds, draw_figure, run_world
@@ -21,6 +20,7 @@ from headwater.lab.simulation.equal_cost import choose_knob, replay_at_cost, sam
 from headwater.lab.simulation.replay import ReplaySettings
 from headwater.lab.traces.trace import Trace, load_trace
 from headwater.schedule.strategies.peer_rules import MediaCloud
+from headwater.times import DAY
 
 FIELDS = {
     "strategy",

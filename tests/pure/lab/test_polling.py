@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.arrays import Bools
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY, Bools
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.lossless_polling import simulate_polling
 from headwater.lab.strategies import make
 from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
 from headwater.schedule.strategy import Budget, Choice, Observed, Strategy, Table
+from headwater.times import DAY
 
 
 class Diary(Strategy):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.arrays import Floats
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY, Floats
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.replay import SHORTEST_INTERVAL, Replay, ReplaySettings, replay_trace
 from headwater.lab.simulation.scores import score_replay
@@ -21,6 +21,7 @@ from headwater.lab.traces.trace import Trace
 from headwater.schedule import STRATEGIES
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Budget, IntervalStrategy, Observed, Table
+from headwater.times import DAY
 
 
 class Adaptive(IntervalStrategy):

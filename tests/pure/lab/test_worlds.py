@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.traces.synthetic_world import MONDAY, WorldSettings, draw_world
+from headwater.times import DAY
 
 
 def hours(times: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.estimate.estimator import DAY, HOUR
 from headwater.model import Document, Ending, Entry, Known, Outcome, Refresh
 from headwater.node.quality.feed_explanation import recognise_kinds
 from headwater.novelty import judge
 from headwater.novelty.feed_kinds import FeedKind
+from headwater.times import DAY, HOUR
 
 NOW = 1_800_000_000.0
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.arrays import Ragged
 from headwater.errors import StrategyError
-from headwater.estimate.estimator import DAY, HOUR, Ragged
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.schedule import STRATEGIES
 from headwater.schedule.strategies.two_steps import TopUtility
 from headwater.schedule.strategy import Budget, Choice, Observed, Strategy, Table, take_best
+from headwater.times import DAY, HOUR
 
 EPOCH = 20_000 * DAY + 7 * HOUR
 FEEDS = 12

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from headwater.arrays import Ragged
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import DAY, HOUR, MINUTE, Ragged
 from headwater.estimate.models.fixed import FixedRate
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.schedule import STRATEGIES, load
@@ -36,6 +36,7 @@ from headwater.schedule.strategies.retrieval_schedule import (
 from headwater.schedule.strategies.two_steps import OnlyTau, TopUtility, TwoSteps, adjust_threshold, compute_utility
 from headwater.schedule.strategy import Budget, IntervalStrategy, Observed, Table
 from headwater.schedule.weights import combine_query_weights
+from headwater.times import DAY, HOUR, MINUTE
 
 ROW = np.array([0])
 

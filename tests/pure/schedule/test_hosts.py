@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headwater.estimate.estimator import DAY, HOUR, WEEK
 from headwater.schedule.politeness.host_backoff import (
     GAP,
     LONGEST_GAP,
@@ -12,6 +11,7 @@ from headwater.schedule.politeness.host_backoff import (
     note_answer,
     note_refusal,
 )
+from headwater.times import DAY, HOUR, WEEK
 
 
 def test_the_first_refusal_holds_the_feed_and_lets_another_probe() -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.estimate.estimator import DAY, HOUR
 from headwater.model import Hints, Known, Validators
 from headwater.schedule.politeness.rules import (
     LEAST_INTERVAL,
@@ -21,6 +20,7 @@ from headwater.schedule.politeness.rules import (
     load_facts,
     next_allowed,
 )
+from headwater.times import DAY, HOUR
 
 NOW = 1_000_000 * HOUR  # on the hour, a Saturday in 2084: hour 16 of the day
 POLITE = Known(1, "http://a/", Validators('"x"'), last_refresh=NOW, last_success=NOW, last_change=NOW - DAY, failures=0)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.estimate.estimator import DAY, HOUR
 from headwater.schedule.quality.tally import HOURS_KEPT, Tally, advise_on_loss, forecast_loss
+from headwater.times import DAY, HOUR
 
 NOTHING = np.empty(0)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import DAY, HOUR, MINUTE
 from headwater.schedule.quality.least_budget import QualityTarget, find_least_budget, predict_quality
+from headwater.times import DAY, HOUR, MINUTE
 
 RATES = np.geomspace(0.2, 200, 60) / DAY
 WINDOWS, ONES = np.full(60, 20.0), np.ones(60)

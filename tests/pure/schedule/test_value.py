@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.estimate.estimator import DAY, Ragged
+from headwater.arrays import Ragged
 from headwater.estimate.models.bayes import Bayes
 from headwater.lab.simulation.equal_cost import choose_knob, price_knob, replay_at_cost
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
@@ -19,6 +19,7 @@ from headwater.schedule.strategy import Budget, Observed, Table
 from headwater.schedule.value.price import PriceControl, price_for_budget, steer_price
 from headwater.schedule.value.refresh_plan import PlanTask, plan_next_refresh
 from headwater.schedule.value.value import Value
+from headwater.times import DAY
 
 
 def task(feeds: int = 40, seed: int = 1) -> PlanTask:

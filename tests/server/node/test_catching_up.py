@@ -8,7 +8,6 @@ import time
 import numpy as np
 import pytest
 
-from headwater.estimate.estimator import DAY
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Known, Refresh
 from headwater.node.crawl.feed_table import FeedTable
@@ -19,6 +18,7 @@ from headwater.schedule import STRATEGIES
 from headwater.schedule.strategy import Strategy
 from headwater.store.store import Store
 from headwater.store.values import ScheduleRow
+from headwater.times import DAY
 
 FEEDS = 5
 

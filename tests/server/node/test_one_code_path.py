@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import DAY, HOUR
 from headwater.fetch.client import Fetcher
 from headwater.lab.simulation.replay import ReplaySettings, _Publishers
 from headwater.lab.traces.trace import Trace
@@ -29,6 +28,7 @@ from headwater.schedule.registry import build_strategy
 from headwater.schedule.strategy import Budget
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from headwater.times import DAY, HOUR
 
 FEEDS, WINDOW, TICK, PER_TICK = 16, 10, 600.0, 4
 START = 20_000 * DAY

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import DAY
 from headwater.model import Ending, Refresh, Verdict
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
@@ -22,6 +21,7 @@ from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Budget, Choice, Observed, Table
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
+from headwater.times import DAY
 
 
 class Breaking(Uniform):

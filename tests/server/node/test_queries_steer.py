@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headwater.estimate.estimator import Floats
+from headwater.arrays import Floats
 from headwater.language import parse
 from headwater.language.ast import CreateFeed
 from headwater.model import Item

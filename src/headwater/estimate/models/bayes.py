@@ -19,9 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, Bools, Column, Estimator, Floats, Ragged, Rows
+from headwater.arrays import Bools, Floats, Ragged, Rows
+from headwater.estimate.estimator import Estimator
+from headwater.estimate.feed_columns import Column
 from headwater.estimate.models.week_rhythm import WeekRhythm, to_own_time
 from headwater.estimate.poisson import poisson_tail
+from headwater.times import DAY
 
 BINS, PER_OCTAVE, LOWEST = 64, 3.0, -10.0  # corrections from 2^-10 to 2^11 items a day
 DOUBT = 10.0  # items of doubt in each correction

@@ -7,21 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from headwater.arrays import Bools, Floats, Ragged, Rows, iterate_blocks
 from headwater.estimate.clustering import assign_nearest, kmeans
-from headwater.estimate.estimator import (
-    DAY,
-    HOUR,
-    LEAST_RATE,
-    PRIOR_RATE,
-    Bools,
-    Column,
-    FirstRefreshEstimator,
-    Floats,
-    Ragged,
-    Rows,
-    spread_undated_items,
-)
-from headwater.estimate.slot_rates import iterate_blocks, running_items
+from headwater.estimate.estimator import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator, spread_undated_items
+from headwater.estimate.feed_columns import Column
+from headwater.estimate.slot_rates import running_items
+from headwater.times import DAY, HOUR
 
 FLAT = np.full(24, 1 / 24)
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headwater.estimate.estimator import PRIOR_RATE, Bools, Column, Estimator, Floats, Ragged, Rows
+from headwater.arrays import Bools, Floats, Ragged, Rows
+from headwater.estimate.estimator import PRIOR_RATE, Estimator
+from headwater.estimate.feed_columns import Column
 
 
 class FixedRate(Estimator):

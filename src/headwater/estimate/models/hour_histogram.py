@@ -6,19 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headwater.estimate.estimator import (
-    DAY,
-    HOUR,
-    PRIOR_RATE,
-    Bools,
-    Column,
-    FirstRefreshEstimator,
-    Floats,
-    Ragged,
-    Rows,
-    spread_undated_items,
-)
-from headwater.estimate.slot_rates import SlotEstimator, iterate_blocks
+from headwater.arrays import Bools, Floats, Ragged, Rows, iterate_blocks
+from headwater.estimate.estimator import PRIOR_RATE, FirstRefreshEstimator, spread_undated_items
+from headwater.estimate.feed_columns import Column
+from headwater.estimate.slot_rates import SlotEstimator
+from headwater.times import DAY, HOUR
 
 
 class HourlyRate(SlotEstimator, FirstRefreshEstimator):

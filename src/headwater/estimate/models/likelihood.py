@@ -6,16 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headwater.estimate.estimator import (
-    LEAST_RATE,
-    PRIOR_RATE,
-    Bools,
-    Column,
-    FirstRefreshEstimator,
-    Floats,
-    Ragged,
-    Rows,
-)
+from headwater.arrays import Bools, Floats, Ragged, Rows
+from headwater.estimate.estimator import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator
+from headwater.estimate.feed_columns import Column
 from headwater.estimate.poisson import poisson_pmf, poisson_tail
 
 

@@ -6,18 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headwater.estimate.estimator import (
-    HOUR,
-    Bools,
-    Column,
-    Estimator,
-    FirstRefreshEstimator,
-    Floats,
-    Ragged,
-    Rows,
-    spread_undated_items,
-)
+from headwater.arrays import Bools, Floats, Ragged, Rows
+from headwater.estimate.estimator import Estimator, FirstRefreshEstimator, spread_undated_items
+from headwater.estimate.feed_columns import Column
 from headwater.estimate.recent_dates import merge_dates
+from headwater.times import HOUR
 
 
 def compute_mean_gap(published: Ragged | None, count: int) -> Floats:

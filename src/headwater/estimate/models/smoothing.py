@@ -6,19 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from headwater.arrays import Bools, Floats, Ragged, Rows, iterate_blocks
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import (
-    DAY,
-    LEAST_RATE,
-    PRIOR_RATE,
-    Bools,
-    Column,
-    FirstRefreshEstimator,
-    Floats,
-    Ragged,
-    Rows,
-)
-from headwater.estimate.slot_rates import SlotEstimator, iterate_blocks
+from headwater.estimate.estimator import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator
+from headwater.estimate.feed_columns import Column
+from headwater.estimate.slot_rates import SlotEstimator
+from headwater.times import DAY
 
 
 class PeriodicRate(SlotEstimator, FirstRefreshEstimator):

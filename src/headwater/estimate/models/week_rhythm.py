@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.estimate.estimator import WEEK, Column, FeedColumns, Floats, Rows
+from headwater.arrays import Floats, Rows
+from headwater.estimate.feed_columns import Column, FeedColumns
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
+from headwater.times import WEEK
 
 SLOTS = 336  # half hours of a week
 DAILY = 48

@@ -12,8 +12,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import DAY, Bools, Floats
+from headwater.arrays import Bools, Floats
 from headwater.lab.traces.trace import Trace
+from headwater.times import DAY
 
 HOURS = 24
 # Items per day; the thesis speaks of below 1, 1–10, above 10 and above 48.

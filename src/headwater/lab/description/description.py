@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Floats, Rows
 from headwater.errors import TraceError
 from headwater.estimate.clustering import kmeans
-from headwater.estimate.estimator import Floats, Rows
 from headwater.lab.description import activity, publication_habits
 from headwater.lab.description.activity import CLASS_NAMES, DayShape
 from headwater.lab.experiment import to_json_value

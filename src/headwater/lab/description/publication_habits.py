@@ -11,8 +11,9 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import DAY, Floats
+from headwater.arrays import Floats
 from headwater.lab.traces.trace import Trace
+from headwater.times import DAY
 
 HABIT_RULES = {
     "zombie": "nothing in the last 60 days, or in the last half of a trace shorter than 120 days",

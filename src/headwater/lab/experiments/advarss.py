@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.lossless_polling import PollingScores, simulate_polling
@@ -19,6 +18,7 @@ from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
 from headwater.lab.traces.trace import Trace, load_trace
+from headwater.times import DAY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, Bools, Floats, Ragged, Rows
+from headwater.arrays import Bools, Floats, Ragged, Rows
 from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.figures import create_figure, line_style
@@ -27,6 +27,7 @@ from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
 from headwater.lab.traces.trace import Trace, load_trace
 from headwater.schedule.strategies.resource_allocation import AllocationStrategy
 from headwater.schedule.strategy import Strategy
+from headwater.times import DAY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, Floats
+from headwater.arrays import Floats
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.figures import COLOURS, MARKERS, create_figure
 from headwater.lab.simulation.cycles import make_rng
@@ -25,6 +25,7 @@ from headwater.lab.strategies import check_names, make
 from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces.synthetic_world import MONDAY, WorldSettings, draw_world, join_times
 from headwater.lab.traces.trace import Trace, load_trace
+from headwater.times import DAY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.estimator import Bools, Floats, Ragged, Rows
+from headwater.arrays import Bools, Floats, Ragged, Rows
 from headwater.estimate.models.bayes import Bayes, expect_given_at_least
 from headwater.estimate.models.fixed import FixedRate
 from headwater.estimate.models.smoothing import SingleRate

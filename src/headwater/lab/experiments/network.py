@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.figures import COLOURS, create_figure, line_style
 from headwater.lab.simulation.cycles import make_rng
@@ -28,6 +27,7 @@ from headwater.lab.simulation.query_network import (
 )
 from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces.trace_queries import select_source
+from headwater.times import DAY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

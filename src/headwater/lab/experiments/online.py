@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headwater.arrays import Floats
 from headwater.errors import TraceError
 from headwater.estimate import ESTIMATORS
-from headwater.estimate.estimator import Estimator, Floats
+from headwater.estimate.estimator import Estimator
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.lab.description import activity
 from headwater.lab.description.activity import DayShape

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headwater.arrays import Floats
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY, Floats
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row
 from headwater.lab.figures import COLOURS, create_figure
 from headwater.lab.simulation.equal_cost import (
@@ -38,6 +38,7 @@ from headwater.schedule import STRATEGIES
 from headwater.schedule.strategies.retrieval_schedule import RetrievalScheduleStrategy
 from headwater.schedule.strategy import IntervalStrategy, Observed, Strategy, Table
 from headwater.schedule.value.value import Value
+from headwater.times import DAY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.estimate.estimator import Floats
+from headwater.arrays import Floats
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.simulation.cycles import (
     CycleSettings,

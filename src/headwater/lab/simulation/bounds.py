@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import Floats
+from headwater.arrays import Floats
 from headwater.estimate.poisson import expect_shown, poisson_pmf
 from headwater.lab.simulation.cycles import CycleWorld
 

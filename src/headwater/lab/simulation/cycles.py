@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Bools, Floats
 from headwater.errors import TraceError
-from headwater.estimate.estimator import Bools, Floats
 from headwater.lab.traces.trace import Trace
 from headwater.schedule.strategy import Budget, Observed, Strategy, Table
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import Bools, Estimator, Floats
+from headwater.arrays import Bools, Floats
+from headwater.estimate.estimator import Estimator
 
 CYCLE_SECONDS = 600.0
 CYCLES_PER_DAY = 144  # cycles

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headwater.arrays import Floats, Ragged, Rows
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY, Floats, Ragged, Rows
 from headwater.lab.traces.trace import Trace
 from headwater.schedule.strategies.resource_allocation import AllocationStrategy
 from headwater.schedule.strategy import Budget, Observed, Strategy, Table
+from headwater.times import DAY
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import Bools, Floats
+from headwater.arrays import Bools, Floats
 
 Parents = NDArray[np.int64]  # node → the node it reads; −1 for the root, −2 for nodes outside the tree
 

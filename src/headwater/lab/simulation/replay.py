@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Floats, Ragged, Rows
 from headwater.errors import StrategyError, TraceError
-from headwater.estimate.estimator import DAY, Floats, Ragged, Rows
 from headwater.lab.traces.trace import Trace
 from headwater.schedule.strategies.ranking import RankingStrategy
 from headwater.schedule.strategy import Budget, IntervalStrategy, Observed, Strategy, Table
+from headwater.times import DAY
 
 SHORTEST_INTERVAL = 60.0  # no strategy polls a feed twice within a minute; the server's manners would not let it
 _TICKS = 1024  # a second has 1024 ticks: exact in binary, fine enough for any poll

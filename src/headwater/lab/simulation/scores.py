@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.estimate.estimator import Floats, Rows
+from headwater.arrays import Floats, Rows
 from headwater.lab.simulation.replay import Replay
 
 

@@ -15,10 +15,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Floats
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY, Floats
 from headwater.lab.traces import daily_shapes
 from headwater.lab.traces.trace import Trace
+from headwater.times import DAY
 
 MONDAY = 1_609_718_400.0  # 2021-01-04 00:00 UTC: worlds begin with a week
 ShapeFamily = Literal["uniform", "peaks", "waves", "six", "mixed"]

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Bools, Floats, Rows
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY, Bools, Floats, Rows
 from headwater.lab.traces.trace_files import encode_sources, parse_times, read_columns, read_strings
+from headwater.times import DAY
 
 
 @dataclass(frozen=True, slots=True)

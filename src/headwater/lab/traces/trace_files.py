@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Floats
 from headwater.errors import TraceError
-from headwater.estimate.estimator import Floats
 from headwater.formats.values.dates import parse_date
 
 REQUIRED_COLUMNS = ("source", "published_at")

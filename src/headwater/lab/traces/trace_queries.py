@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Bools, Floats
 from headwater.errors import TraceError
-from headwater.estimate.estimator import DAY, Bools, Floats
 from headwater.lab.traces.trace import Trace, load_trace
 from headwater.language import parse
 from headwater.language.ast import CreateFeed
@@ -22,6 +22,7 @@ from headwater.query.index.matchers import compile_matcher
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies
+from headwater.times import DAY
 
 ItemTest = Callable[[str, str], bool]  # title, categories → wanted?
 

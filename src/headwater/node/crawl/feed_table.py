@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import Bools, Floats, Rows
+from headwater.arrays import Bools, Floats, Rows
 from headwater.fetch.http.host_gate import registered_domain
 from headwater.node.queries.demand import Demand
 from headwater.schedule.strategy import Table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.estimate.estimator import Ragged, Rows
+from headwater.arrays import Ragged, Rows
 from headwater.model import Known, Outcome, Refresh, Verdict
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.novelty.feed_kinds import CLOCK_TOLERANCE, EARLIEST, find_named_kinds

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from headwater.estimate.estimator import Floats
+from headwater.arrays import Floats
 from headwater.model import Ending, Known, Refresh
 from headwater.node.crawl.feed_table import registered_domain_of_url
 from headwater.schedule.politeness.host_backoff import GAP, HostState, note_answer, note_refusal

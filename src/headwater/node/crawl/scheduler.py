@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import structlog
 
-from headwater.estimate.estimator import Floats, Rows
+from headwater.arrays import Floats, Rows
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.lessons import Lesson, teach_strategy

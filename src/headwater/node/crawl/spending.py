@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.estimate.estimator import Floats, Rows
+from headwater.arrays import Floats, Rows
 from headwater.model import Outcome
 from headwater.schedule.budget import RequestBudget, RequestCap
 from headwater.schedule.politeness.host_rate import HostRate

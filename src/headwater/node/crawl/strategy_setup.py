@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headwater.estimate.estimator import MINUTE
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
@@ -10,6 +9,7 @@ from headwater.schedule.registry import build_strategy
 from headwater.schedule.strategy import Strategy
 from headwater.schedule.value.objective import NAMED_OBJECTIVES, parse_objective
 from headwater.settings import Settings
+from headwater.times import MINUTE
 
 
 def build_configured_strategy(given: Settings) -> Strategy:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, HOUR, WEEK
 from headwater.model import Ending, Feed, Known, Refresh
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
@@ -24,7 +23,7 @@ from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.store.values import WebSubLease
-from headwater.times import format_duration, format_relative
+from headwater.times import DAY, HOUR, WEEK, format_duration, format_relative
 
 MAX_SIGHTINGS = 50  # refreshes looked at to tell what kind of feed it is
 

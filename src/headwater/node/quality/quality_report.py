@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from headwater.arrays import Floats, Rows
 from headwater.errors import NotFound, StrategyError
-from headwater.estimate.estimator import DAY, HOUR, Floats, Rows
 from headwater.model import Feed, Known, Refresh
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
@@ -23,6 +23,7 @@ from headwater.node.quality.quality_history import QualityHistory, QualityPoint,
 from headwater.schedule.quality.tally import LossForecast, Tally, TallyPeriod, advise_on_loss, forecast_loss
 from headwater.store.store import Store
 from headwater.store.values import FeedLoss
+from headwater.times import DAY, HOUR
 
 REPORT, TALLY = "quality", "quality_tally"
 VERSION = 1

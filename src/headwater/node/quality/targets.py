@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 import structlog
 
+from headwater.arrays import Floats
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import DAY, Floats
 from headwater.language.ast import CreateFeed
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.crawl.scheduler import Scheduler
@@ -27,6 +27,7 @@ from headwater.schedule.quality.least_budget import BudgetPlan, QualityTarget, f
 from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets
 from headwater.schedule.strategy import Strategy
 from headwater.store.store import Store
+from headwater.times import DAY
 
 RETARGET_SECONDS = 120.0  # seconds between two searches for the budget
 SAMPLE_SIZE = 2000  # feeds that stand for all of them

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headwater.estimate.estimator import MINUTE, WEEK
+from headwater.times import MINUTE, WEEK
 
 PROBE = MINUTE  # how long after an unexplained refusal another feed of the host is tried
 DEFAULT_PAUSE = 10 * MINUTE  # the pause when a host refuses without saying for how long

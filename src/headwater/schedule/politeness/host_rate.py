@@ -10,8 +10,9 @@ import math
 
 import numpy as np
 
+from headwater.arrays import Floats, Rows
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import MINUTE, Floats, Rows
+from headwater.times import MINUTE
 
 
 class HostRate:

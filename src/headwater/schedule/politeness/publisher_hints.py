@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from headwater.estimate.estimator import DAY, HOUR, WEEK
 from headwater.model import Hints
+from headwater.times import DAY, HOUR, WEEK
 
 # RSS 1.0 syndication module: the periods it knows; a frequency divides them.
 PERIODS = {"hourly": HOUR, "daily": DAY, "weekly": WEEK, "monthly": 30 * DAY, "yearly": 365 * DAY}

@@ -19,8 +19,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import DAY, HOUR, MINUTE, Bools, Floats, Rows
-from headwater.estimate.slot_rates import iterate_blocks
+from headwater.arrays import Bools, Floats, Rows, iterate_blocks
 from headwater.model import Hints, Known, Validators
 from headwater.schedule.politeness.publisher_hints import (
     hinted_interval,
@@ -28,6 +27,7 @@ from headwater.schedule.politeness.publisher_hints import (
     skip_days_mask,
     skip_hours_mask,
 )
+from headwater.times import DAY, HOUR, MINUTE
 
 FLOOR = HOUR  # an unproven feed gets one poll an hour
 LEAST_INTERVAL = 2 * MINUTE  # and no feed ever more than one in two minutes

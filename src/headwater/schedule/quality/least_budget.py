@@ -15,8 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from headwater.arrays import Floats
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import Floats
 from headwater.estimate.poisson import expect_shown, poisson_tail
 from headwater.schedule.strategies.learned_interval import LONGEST, SHORTEST
 from headwater.schedule.strategies.resource_allocation import allocate_for_delay

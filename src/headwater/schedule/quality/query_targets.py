@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.estimate.estimator import Floats, Rows
+from headwater.arrays import Floats, Rows
 from headwater.schedule.quality.least_budget import QualityTarget, predict_quality
 from headwater.schedule.quality.what_if import BudgetSpread
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import DAY, HOUR, Floats
+from headwater.arrays import Floats
 from headwater.estimate.poisson import expect_shown, poisson_tail
+from headwater.times import DAY, HOUR
 
 HOURS_KEPT = 25  # hours: a day, and the hour that is not over
 DELAY_EDGES = np.geomspace(1.0, 31 * DAY, 80)  # delays are known to a fifth of their length

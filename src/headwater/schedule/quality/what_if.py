@@ -13,10 +13,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, Floats
+from headwater.arrays import Floats
 from headwater.estimate.poisson import poisson_tail
 from headwater.schedule.quality.least_budget import predict_quality
 from headwater.schedule.strategies.learned_interval import LONGEST
+from headwater.times import DAY
 
 LOST_ITEM_DELAY = 3 * DAY  # seconds of waiting that a lost item counts for, as in `value`
 _MU = np.geomspace(1e-4, 1e4, 400)  # expected items per interval

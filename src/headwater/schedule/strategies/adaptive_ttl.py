@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.estimate.estimator import Column, Floats
+from headwater.arrays import Floats
+from headwater.estimate.feed_columns import Column
 from headwater.schedule.strategies.learned_interval import LONGEST, SHORTEST
 from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 
@@ -15,7 +16,7 @@ class AdaptiveTTL(IntervalStrategy):
     What has not changed for long will probably not change soon. Known from web caches as the Alex protocol.
 
     >>> one, s = np.ones(1), AdaptiveTTL(1, share=0.2)
-    >>> from headwater.estimate.estimator import Ragged
+    >>> from headwater.arrays import Ragged
     >>> dates = Ragged(np.array([0, 1]), np.array([0.0]))
     >>> s.observe(Table.of(1), Observed(np.array([0]), -np.inf * one, 5000 * one, one, one, one > 1, dates))
     >>> s.due.tolist()  # 5000 + .2·5000

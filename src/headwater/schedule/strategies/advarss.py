@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.estimate.estimator import MINUTE, Estimator, Floats, Rows
+from headwater.arrays import Floats, Rows
+from headwater.estimate.estimator import Estimator
 from headwater.estimate.models.hour_histogram import HourlyRate
 from headwater.schedule.strategies.ranking import RankingStrategy, estimate_divergence
 from headwater.schedule.strategy import Table
+from headwater.times import MINUTE
 
 
 class AdvaRSS(RankingStrategy):

@@ -6,11 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, HOUR, MINUTE, Estimator, Floats
+from headwater.arrays import Floats
+from headwater.estimate.estimator import Estimator
 from headwater.estimate.models.hour_histogram import PostRate as Minutes
 from headwater.estimate.models.mean_gap import LearnedOnce
 from headwater.estimate.models.mean_gap import MovingAverage as Gaps
 from headwater.schedule.strategy import IntervalStrategy, Observed, Table
+from headwater.times import DAY, HOUR, MINUTE
 
 SHORTEST = 2 * MINUTE
 LONGEST = 31 * DAY
@@ -75,7 +77,7 @@ class FixLearned(PredictedInterval):
     """u = mean gap of the first window (Urbansky et al., “Fix Learned”, eq. 1), within [2 min, 31 d]; else 1 h.
 
     >>> import numpy as np
-    >>> from headwater.estimate.estimator import Ragged
+    >>> from headwater.arrays import Ragged
     >>> from headwater.schedule.strategy import Observed, Table
     >>> one, s = np.ones(1), FixLearned(1)
     >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 100.0, 600.0]))
@@ -94,7 +96,7 @@ class MovingAverageInterval(PredictedInterval):
     """u = mean gap of the last window with a virtual item at an empty poll (Urbansky et al., eq. 1–2).
 
     >>> import numpy as np
-    >>> from headwater.estimate.estimator import Ragged
+    >>> from headwater.arrays import Ragged
     >>> from headwater.schedule.strategy import Observed, Table
     >>> one, s, table, row = np.ones(1), MovingAverageInterval(1), Table.of(1), np.array([0])
     >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 500.0, 1000.0]))

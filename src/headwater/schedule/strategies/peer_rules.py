@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, HOUR, MINUTE, WEEK, Bools, Column, Floats, Rows, spread_undated_items
+from headwater.arrays import Bools, Floats, Rows
+from headwater.estimate.estimator import spread_undated_items
+from headwater.estimate.feed_columns import Column
 from headwater.estimate.models.mean_gap import compute_mean_gap
 from headwater.estimate.recent_dates import count_since, merge_dates
 from headwater.schedule.strategies.learned_interval import LONGEST
 from headwater.schedule.strategy import Budget, Choice, IntervalStrategy, Observed, Table
+from headwater.times import DAY, HOUR, MINUTE, WEEK
 
 
 def read_hints(seen: Observed) -> Floats:
@@ -71,7 +74,7 @@ class MinifluxEntryFrequency(BatchedInterval):
 
     No entries: 24 h. Then at least what the server asked for. (Miniflux, “entry frequency”.)
 
-    >>> from headwater.estimate.estimator import Ragged
+    >>> from headwater.arrays import Ragged
     >>> one, s = np.ones(1), MinifluxEntryFrequency(1)
     >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 7200.0, 14400.0]))
     >>> s.observe(Table.of(1), Observed(np.array([0]), -np.inf * one, 14400 * one, 3 * one, 3 * one, one > 1, dates))
@@ -178,7 +181,7 @@ class CommaFeed(IntervalStrategy):
 
     After the k-th failure in a row: 5 min if k < 3, else (k − 2) hours, at most 4.
 
-    >>> from headwater.estimate.estimator import Ragged
+    >>> from headwater.arrays import Ragged
     >>> one, s = np.ones(1), CommaFeed(1)
     >>> shown = Ragged(np.array([0, 3]), np.array([0.0, 1200.0, 2400.0]))
     >>> s.observe(Table.of(1), Observed(np.array([0]), 0 * one, 2400 * one, 3 * one, 3 * one, one > 1, shown=shown))

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import DAY, Bools, Estimator, Floats, Rows
-from headwater.estimate.slot_rates import iterate_blocks
+from headwater.arrays import Bools, Floats, Rows, iterate_blocks
+from headwater.estimate.estimator import Estimator
 from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, Observed, Strategy, Table, take_best
+from headwater.times import DAY
 
 BLOCK = 16_384  # rows valued at a time: eight columns of them in float64 fit into a megabyte
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, Bools, Column, Estimator, Floats
+from headwater.arrays import Bools, Floats
+from headwater.estimate.estimator import Estimator
+from headwater.estimate.feed_columns import Column
 from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, Observed, Strategy, Table, take_best
+from headwater.times import DAY
 
 # r = λ/f on a grid fine enough for linear interpolation in logarithms to be good to five digits.
 _R = np.geomspace(1e-4, 1e4, 8001)

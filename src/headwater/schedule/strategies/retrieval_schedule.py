@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from headwater.arrays import Bools, Floats, Rows
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import DAY, Bools, Column, Floats, Rows
+from headwater.estimate.feed_columns import Column
 from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.schedule.strategies.resource_allocation import AllocationStrategy, allocate_for_delay
 from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, Observed, Table, take_best
+from headwater.times import DAY
 
 SEARCH_GRID = 288  # the first two points are tried at every five minutes
 MAX_REFINED = 12  # beyond that many retrievals a day the limit of very many is good enough

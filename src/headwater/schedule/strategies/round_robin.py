@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.estimate.estimator import Bools, Floats, Rows
+from headwater.arrays import Bools, Floats, Rows
 from headwater.schedule.strategies.ranking import RankingStrategy
 from headwater.schedule.strategy import Budget, Choice, Table
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import Bools, Estimator, Floats, Rows
+from headwater.arrays import Bools, Floats, Rows
+from headwater.estimate.estimator import Estimator
 from headwater.estimate.models.smoothing import SingleRate
 from headwater.schedule.strategies.ranking import (
     RankingStrategy,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.estimate.estimator import Floats
+from headwater.arrays import Floats
 
 GAIN = 0.04  # share of the (logarithmic) error corrected at each steering
 MEMORY = 1.5  # days over which spending is averaged

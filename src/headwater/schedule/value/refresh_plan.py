@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.estimate.estimator import DAY, Floats
+from headwater.arrays import Floats
 from headwater.estimate.models.week_rhythm import HALF_HOUR, SLOTS, to_own_time
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
+from headwater.times import DAY
 
 STEPS, USUAL_STEPS, MAX_PAUSE_STEPS = 48, 10, 30  # steps in all, steps to the usual interval, longest pause in steps
 LOGISTIC = 1.702  # a normal distribution function is nearly the logistic one of 1.702·z

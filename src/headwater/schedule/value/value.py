@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from headwater.estimate.estimator import DAY, Bools, Floats, Rows
+from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.models.bayes import Bayes, integrate_forecast
 from headwater.schedule.strategies.ranking import map_blocks
 from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, IntervalStrategy, Observed, Table
 from headwater.schedule.value.price import PriceControl, price_for_budget, steer_price
 from headwater.schedule.value.refresh_plan import PlanTask, expect_overflow, plan_next_refresh
 from headwater.schedule.weights import chance_window_shows_wanted
-from headwater.times import format_duration, format_number
+from headwater.times import DAY, format_duration, format_number
 
 SHORTEST, LONGEST = 120.0, 31 * DAY
 FIRST_PRICE = 0.1  # item-days, until the first steering knows the budget

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from headwater.arrays import Floats, Rows
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import DAY, Estimator, Floats, Rows
+from headwater.estimate.estimator import Estimator
 from headwater.estimate.models.bayes import Bayes
 from headwater.estimate.poisson import expect_shown
 from headwater.schedule.strategies.ranking import RankingStrategy
 from headwater.schedule.strategy import Table
 from headwater.schedule.weights import chance_window_shows_wanted
+from headwater.times import DAY
 
 PIECES = 8
 PAUSES = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 32, 40, 60, 80.0])  # steps

@@ -10,13 +10,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.errors import HeadwaterError, InputError, NotFound, RefreshHeld, StoreError
-from headwater.estimate.estimator import WEEK
 from headwater.model import Ending, Feed, Refresh
 from headwater.node.quality.feed_explanation import ScheduleExplanation, explain_feed_schedule, load_weekly_pattern
 from headwater.settings import Settings
 from headwater.store.people import Remover, User
 from headwater.store.store import Store
-from headwater.times import format_relative, format_time
+from headwater.times import WEEK, format_relative, format_time
 from headwater.web.auth.authentication import require_user
 from headwater.web.charts.feed_charts import DAYS, draw_heat_map, draw_refresh_strip
 from headwater.web.charts.svg import Chart

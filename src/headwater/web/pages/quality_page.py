@@ -13,13 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.errors import InputError
-from headwater.estimate.estimator import DAY
 from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.quality_history import QualityPoint, load_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
 from headwater.store.store import Store
-from headwater.times import format_duration, format_time
+from headwater.times import DAY, format_duration, format_time
 from headwater.web.auth.authentication import require_user
 from headwater.web.charts.quality_charts import (
     ScatterPoint,

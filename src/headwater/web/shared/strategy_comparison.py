@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from headwater.estimate.estimator import DAY
 from headwater.lab.own_history import (
     COMPARED_STRATEGIES,
     ComparisonRow,
@@ -25,6 +24,7 @@ from headwater.lab.own_history import (
     sample_feeds,
 )
 from headwater.store.store import Store
+from headwater.times import DAY
 from headwater.web.shared.background_jobs import BackgroundJob
 
 DAYS = 28.0
