@@ -63,8 +63,8 @@ REPEAT_SECONDS = 60.0
 class RepeatFilter:
     """Remembers what was said last.
 
-    >>> saying = RepeatFilter(clock=iter([0.0, 1.0, 2.0, 63.0]).__next__)
-    >>> [saying.worth(what) for what in ("the disk is full", "the disk is full", "no connection", "no connection")]
+    >>> repeats = RepeatFilter(clock=iter([0.0, 1.0, 2.0, 63.0]).__next__)
+    >>> [repeats.is_news(what) for what in ("the disk is full", "the disk is full", "no connection", "no connection")]
     [True, False, True, True]
     """
 

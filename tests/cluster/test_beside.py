@@ -78,7 +78,7 @@ async def test_where_there_is_no_terminal_a_command_asks_itself(url: str, store:
 async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_sentences(
     url: str, store: Store, nats: NatsServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.cluster.transport.proxied_requests.PATIENCE", 0.3)
+    monkeypatch.setattr("headwater.cluster.transport.proxied_requests.REPLY_SECONDS", 0.3)
     await store.write(cluster_leases.acquire_lease, "cluster", "postgresql", 60.0)
     await store.write(cluster_leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal"}')
     async with open_cluster_fetch(settings(database=url), store) as errands:

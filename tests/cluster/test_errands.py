@@ -114,7 +114,7 @@ async def test_where_no_terminal_answers_a_sentence_says_so(monkeypatch) -> None
     async def offer(jobs: list[Job]) -> None:
         offered.extend(jobs)
 
-    monkeypatch.setattr("headwater.cluster.transport.proxied_requests.PATIENCE", 0.01)
+    monkeypatch.setattr("headwater.cluster.transport.proxied_requests.REPLY_SECONDS", 0.01)
     hop = RemoteRequest("https://one.example/feed", {})
     assert await NatsRequestProxy(Deaf(), offer).proxy_request(hop) == make_timeout_reply(hop)
     assert "one.example" in make_timeout_reply(hop).message

@@ -150,7 +150,7 @@ async def test_who_joins_lacks_a_share_until_others_have_let_theirs_go(store: St
 
 
 async def test_a_node_takes_at_once_what_it_has_offered_itself(store: Store, monkeypatch) -> None:
-    monkeypatch.setattr("headwater.cluster.transport.postgres_transport.LOOK", 3600.0)
+    monkeypatch.setattr("headwater.cluster.transport.postgres_transport.POLL_SECONDS", 3600.0)
     came: asyncio.Queue[int] = asyncio.Queue()
 
     class Holder:

@@ -95,7 +95,7 @@ async def test_an_outage_costs_no_feed_its_place_and_ends_with_the_first_answer(
     clock.offset += 2 * PROBE_SECONDS
     await eventually(lambda: crawler.status().network_away_since is None, "somebody answers")
     await eventually(lambda: len({line.feed for line in list(made.log)[asked:]}) == 12, "all are asked again at once")
-    await eventually(lambda: not crawler.roster.busy.any(), "and written")
+    await eventually(lambda: not crawler.feed_table.in_flight.any(), "and written")
     known = await crawler._store.known(range(1, 13))
     await end()
     assert [one.failures for one in known.values()] == [0] * 12

@@ -85,7 +85,7 @@ async def test_feeds_that_are_read_anew_while_they_are_refreshed_are_not_asked_t
     made = await farm(feeds=100, speed=1, hints=False)
     crawler, end = await crawl(made, given(), SteppingClock(), budget=100_000)
     while settled(crawler) < 100:
-        await crawler.load()  # as when somebody adds feeds all the time
+        await crawler.load_feeds()  # as when somebody adds feeds all the time
     await end()
     assert len(made.log) == 100
 
