@@ -50,11 +50,11 @@ def find_next_poll(run: Replay) -> Floats:
 
     A lost item was passed over by the poll that brought the first one after it.
 
-    >>> from headwater.lab.simulation.replay import Protocol, replay
+    >>> from headwater.lab.simulation.replay import ReplaySettings, replay_trace
     >>> from headwater.lab.traces.trace import Trace
     >>> from headwater.schedule import STRATEGIES
     >>> trace = Trace.from_lists([[0.0, 10.0, 20.0, 30.0, 7000.0]])
-    >>> run = replay(STRATEGIES["fix_1h"](), trace, Protocol(window=1, history_days=0, warmup_days=0))
+    >>> run = replay_trace(STRATEGIES["fix_1h"](), trace, ReplaySettings(window=1, history_days=0, warmup_days=0))
     >>> find_next_poll(run)[1:4].tolist() == [run.obtained[3]] * 3
     True
     """
