@@ -16,7 +16,7 @@ def test_every_name_leads_to_its_class() -> None:
 
 
 def test_an_own_estimator_is_loaded_by_module_and_name() -> None:
-    assert load("headwater.estimate.models.smoothing:Single") is SingleRate
+    assert load("headwater.estimate.models.smoothing:SingleRate") is SingleRate
 
 
 @pytest.mark.parametrize(
