@@ -1,4 +1,4 @@
-"""What goes wrong again and again is said when it begins and once a minute, not each time."""
+"""Runs work step by step or every few seconds: wakes it, retries it, and logs a repeated failure once a minute."""
 
 from __future__ import annotations
 
@@ -6,62 +6,32 @@ import asyncio
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
 
-STEP_SECONDS = 1.0  # seconds between two looks that nobody asked for: another process may have left something to do
+STEP_SECONDS = 1.0  # between two steps that nobody asked for: another process may have left something to do
+REPEAT_SECONDS = 60.0  # after which a failure that goes on is logged again
+_BOOTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 log = structlog.get_logger()
 
 
-class StepLoop(ABC):
-    """Somebody with such work. `failed` is the event by which a failure is logged."""
-
-    def __init__(self, failed: str) -> None:
-        self._failure_event = failed
-        self._woken = asyncio.Event()
-
-    @abstractmethod
-    async def step(self) -> bool:
-        """Do what is due now; False where nothing was."""
-
-    def wake(self) -> None:
-        """There is something to do: look now."""
-        self._woken.set()
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Until it is stopped. A failure, of the store perhaps, is logged and tried again: it never ends the loop."""
-        stopping = asyncio.create_task(self._wake_on_stop(stop))
-        try:
-            while not stop.is_set():
-                self._woken.clear()
-                try:
-                    busy = await self.step()
-                except Exception as error:
-                    log.error(self._failure_event, error=repr(error))
-                    busy = False
-                if not busy and not stop.is_set():
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._woken.wait(), STEP_SECONDS)
-        finally:
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
-            await self.close()
-
-    async def close(self) -> None:  # noqa: B027  most have nothing to let go of
-        """Let go of what the steps have used; called once, at the end."""
-
-    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
-        await stop.wait()
-        self._woken.set()
+def boot_clock() -> float:
+    """Return the seconds since the machine booted: a clock that nobody sets and that runs while the machine sleeps."""
+    return time.monotonic() if _BOOTED is None else time.clock_gettime(_BOOTED)
 
 
-REPEAT_SECONDS = 60.0
+async def pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the event is set, at most so many seconds."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 class RepeatFilter:
-    """Remembers what was said last.
+    """Tells a new failure from one that was reported within the last minute.
 
     >>> repeats = RepeatFilter(clock=iter([0.0, 1.0, 2.0, 63.0]).__next__)
     >>> [repeats.is_news(what) for what in ("the disk is full", "the disk is full", "no connection", "no connection")]
@@ -73,14 +43,73 @@ class RepeatFilter:
         self._last_message: str | None = None
         self._last_time = 0.0
 
-    def is_news(self, what: str) -> bool:
-        """Whether it is news, or was said long ago."""
+    def is_news(self, message: str) -> bool:
+        """Whether the message differs from the last one, or was reported more than a minute ago."""
         now = self._clock()
-        if what == self._last_message and now < self._last_time + REPEAT_SECONDS:
+        if message == self._last_message and now < self._last_time + REPEAT_SECONDS:
             return False
-        self._last_message, self._last_time = what, now
+        self._last_message, self._last_time = message, now
         return True
 
     def reset(self) -> None:
-        """All is well again: the next time is news."""
+        """Note a success: the next failure is news."""
         self._last_message = None
+
+
+async def run_every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+    """Do some work every few seconds until `stop` is set; a failure is logged, and tried again next time."""
+    repeats = RepeatFilter()
+    while not stop.is_set():
+        await pause(stop, seconds)
+        if stop.is_set():
+            return
+        try:
+            await work()
+            repeats.reset()
+        except Exception as error:
+            if repeats.is_news(str(error)):
+                log.error("upkeep_failed", work=work.__name__, error=str(error))
+
+
+class StepLoop(ABC):
+    """Work that is done step by step: at once while there is any, else when woken, and once a second.
+
+    `failure_event` names the log event of a failed step.
+    """
+
+    def __init__(self, failure_event: str) -> None:
+        self._failure_event = failure_event
+        self._woken = asyncio.Event()
+
+    @abstractmethod
+    async def step(self) -> bool:
+        """Do what is due now; return whether there was anything."""
+
+    def wake(self) -> None:
+        """Step now: there is something to do."""
+        self._woken.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Step until `stop` is set. A failed step is logged and tried again: it never ends the loop."""
+        stopping = asyncio.create_task(self._wake_on_stop(stop))
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                try:
+                    busy = await self.step()
+                except Exception as error:
+                    log.error(self._failure_event, error=repr(error))
+                    busy = False
+                if not busy and not stop.is_set():
+                    await pause(self._woken, STEP_SECONDS)
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+            await self.close()
+
+    async def close(self) -> None:  # noqa: B027  most have nothing to let go of
+        """Release what the steps used; called once, at the end."""
+
+    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._woken.set()

@@ -9,10 +9,10 @@ import pytest
 
 from headwater.cluster.leased_fetch import LeasedFetch
 from headwater.cluster.leases.holdings import Holdings
-from headwater.cluster.leases.lease_clock import boot_clock
 from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.transport.wire_messages import Grant, Job
 from headwater.fetch.client import Fetcher
+from headwater.loops import boot_clock
 
 URL = "http://127.0.0.1:9/feed"
 JOB = Job(1, partition_of(URL), 1, URL, "a test")

@@ -20,10 +20,9 @@ import numpy as np
 import structlog
 
 from headwater.cluster.adopted_jobs import AdoptedJobs, InFlightSource
-from headwater.cluster.leases.election import pause
-from headwater.cluster.leases.lease_clock import LeaseTiming, boot_clock
+from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.wire_messages import EPOCH_SHIFT, Job, StoredLesson, make_job, read_lessons
-from headwater.loops import RepeatFilter
+from headwater.loops import RepeatFilter, boot_clock, pause
 from headwater.model import Refresh
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.politeness import Politeness

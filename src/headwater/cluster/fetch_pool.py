@@ -20,9 +20,8 @@ import structlog
 
 from headwater.cluster import terminal_outage
 from headwater.cluster.leased_fetch import FetchOutcome, LeasedFetch
-from headwater.cluster.leases.election import pause
 from headwater.cluster.leases.holdings import Holdings
-from headwater.cluster.leases.lease_clock import DatabaseClock, LeaseTiming, boot_clock
+from headwater.cluster.leases.lease_clock import DatabaseClock, LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.terminal_outage import TerminalOutage
 from headwater.cluster.transport.terminal_ports import JobReceiver, PartitionSource, ReceivedJob, ResultSender
@@ -31,6 +30,7 @@ from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply
+from headwater.loops import boot_clock, pause
 from headwater.model import Ending, Outcome
 
 QUEUE_FACTOR = 4  # times the concurrency: jobs that wait in here

@@ -21,11 +21,11 @@ import msgspec
 import structlog
 
 from headwater.cluster import fail_points
-from headwater.cluster.leases.election import pause
 from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.transport.nats_publisher import OutgoingMessage
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.wire_messages import encode
+from headwater.loops import pause
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.store import Store
 from headwater.store.values import OutboxEntry

@@ -16,12 +16,13 @@ from headwater.cluster.cluster_dispatcher import ClusterDispatcher, JobSender
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.errors import HeadwaterError
 from headwater.language.ast import CreateFeed
+from headwater.loops import run_every
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import CrawlStatus
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
 from headwater.node.live_settings import LiveSettings
-from headwater.node.maintenance import Maintenance, run_every
+from headwater.node.maintenance import Maintenance
 from headwater.node.websub import hub_watch
 from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope

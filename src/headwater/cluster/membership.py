@@ -22,7 +22,7 @@ from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.postgres_transport import encode_report
 from headwater.cluster.transport.wire_messages import MemberReport
 from headwater.errors import ClusterError, HeadwaterError
-from headwater.node.maintenance import run_every
+from headwater.loops import run_every
 from headwater.settings import Settings
 from headwater.store import cluster_leases
 from headwater.store.store import Store

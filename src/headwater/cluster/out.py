@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import structlog
 
-from headwater.cluster.leases.election import pause
 from headwater.cluster.transport.nats_streams import KINDS, NatsStreams
 from headwater.cluster.transport.pull_consumer import pull_messages
 from headwater.cluster.transport.wire_messages import encode
+from headwater.loops import pause
 from headwater.publish.delivery.deliverer import LEASE, Deliverer
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.store import Store

@@ -24,7 +24,7 @@ from headwater.cluster.items import RELAY, Followed, Relay
 from headwater.cluster.leader import CONTROLLER, Leader
 from headwater.cluster.leases import partitions
 from headwater.cluster.leases.election import Election
-from headwater.cluster.leases.lease_clock import LeaseTiming, boot_clock
+from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.membership import LocalMember, Membership, send_heartbeats
 from headwater.cluster.out import DISPATCHER, Dispatch, Publisher
 from headwater.cluster.shared_node import PROCESSOR
@@ -36,11 +36,11 @@ from headwater.cluster.transport.nats_streams import BUFFERS, NatsStreams
 from headwater.cluster.transport.nats_terminal import NatsJobReceiver, NatsPartitionSource, NatsResultSender
 from headwater.cluster.transport.proxied_requests import NatsRequestProxy
 from headwater.errors import ClusterError, HeadwaterError, SettingsError, StoreError
+from headwater.loops import boot_clock, run_every
 from headwater.node import live_settings
 from headwater.node.article_fetcher import enqueue_articles_of_hits
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.deliverer_setup import make_deliverer
-from headwater.node.maintenance import run_every
 from headwater.node.queries.processor import QueryProcessor
 from headwater.node.websub import hub_watch
 from headwater.publish.delivery.delivery_planner import DeliveryPlanner

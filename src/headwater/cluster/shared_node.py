@@ -36,13 +36,13 @@ from headwater.cluster.transport.postgres_transport import (
     PostgresPartitionSource,
 )
 from headwater.cluster.transport.proxied_requests import PostgresRequestProxy
+from headwater.loops import run_every
 from headwater.node.article_fetcher import enqueue_articles_of_hits
 from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.strategy_setup import build_configured_strategy
 from headwater.node.deliverer_setup import make_deliverer
 from headwater.node.live_settings import POLL_SECONDS, LiveSettings
-from headwater.node.maintenance import run_every
 from headwater.node.node import Node
 from headwater.node.quality.belief_sample import BeliefSample
 from headwater.node.queries.processor import QueryProcessor

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headwater.cluster.leases.lease_clock import LeaseTiming, boot_clock
+from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.wire_messages import Job
+from headwater.loops import boot_clock
 from headwater.model import Outcome
 from headwater.node.crawl.network_outage import MIN_HOSTS, NetworkOutage
 

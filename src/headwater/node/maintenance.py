@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from headwater.language.ast import CreateFeed
-from headwater.loops import RepeatFilter
+from headwater.loops import run_every
 from headwater.node import live_settings
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.crawl_status import TargetOutcome
@@ -235,21 +235,6 @@ class Maintenance:
     async def index_items(self) -> None:
         while await self._store.anything_to_index() and await self._store.index():
             pass
-
-
-async def run_every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
-    """Do some work again and again until `stop` is set; a failure is logged and tried again next time."""
-    saying = RepeatFilter()
-    while not stop.is_set():
-        try:
-            await asyncio.wait_for(stop.wait(), seconds)
-        except TimeoutError:
-            try:
-                await work()
-                saying.reset()
-            except Exception as error:
-                if saying.is_news(str(error)):
-                    log.error("upkeep_failed", work=work.__name__, error=str(error))
 
 
 def _round_figure(figure: float | None) -> float | None:

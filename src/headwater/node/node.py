@@ -16,6 +16,7 @@ import numpy as np
 import structlog
 
 from headwater.fetch.client import Fetcher
+from headwater.loops import run_every
 from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
 from headwater.node.crawl.crawler import Crawler, CrawlStatus
 from headwater.node.crawl.politeness import Politeness
@@ -23,7 +24,7 @@ from headwater.node.crawl.refresher import StoredRefresh
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
 from headwater.node.deliverer_setup import make_deliverer
 from headwater.node.live_settings import POLL_SECONDS, LiveSettings, check_changes
-from headwater.node.maintenance import Maintenance, run_every
+from headwater.node.maintenance import Maintenance
 from headwater.node.quality.belief_sample import BeliefSample, sample_beliefs
 from headwater.node.queries.processor import HitWriter, QueryProcessor
 from headwater.publish.delivery.deliverer import Deliverer

@@ -112,7 +112,7 @@ def test_feeds_that_come_all_at_once_are_as_if_they_had_come_one_by_one_and_agai
     once.upsert_feeds(feeds, allowed)
     for feed in [*feeds, *feeds]:
         again.upsert_feeds([feed], allowed)
-    for name in ("ids", "host", "earliest", "active", "in_flight", "learned_until", "hosts"):
+    for name in ("ids", "host", "earliest", "active", "in_flight", "learned_until", "host_count"):
         assert np.array_equal(getattr(once, name), getattr(again, name)), name
     for name in ("weight", "selectivity", "window", "last"):
         assert np.array_equal(getattr(once.table, name), getattr(again.table, name)), name

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from headwater.cluster.leases.lease_clock import boot_clock
 from headwater.errors import HeadwaterError
-from headwater.loops import RepeatFilter
+from headwater.loops import RepeatFilter, boot_clock, pause
 from headwater.store import cluster_leases
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.store import Store
@@ -111,9 +110,3 @@ class Election:
                     self._valid_until = asked + self._seconds
         finally:
             stopping.cancel()
-
-
-async def pause(event: asyncio.Event, seconds: float) -> None:
-    """Wait, but not longer than until the event."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)

@@ -9,14 +9,8 @@ import structlog
 
 MAX_FETCH_SECONDS = 30.0  # seconds a fetch may take
 IGNORED_SKEW, LOGGED_SKEW = 0.5, 2.0  # seconds: a difference that is not followed, and one that is worth a sentence
-_BOOTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 log = structlog.get_logger()
-
-
-def boot_clock() -> float:
-    """A clock that nobody sets and that goes on while the machine sleeps: what leases are measured by on our side."""
-    return time.monotonic() if _BOOTED is None else time.clock_gettime(_BOOTED)
 
 
 @dataclass(frozen=True, slots=True)

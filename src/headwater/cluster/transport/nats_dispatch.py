@@ -17,13 +17,12 @@ import orjson
 import structlog
 from sqlalchemy import Connection
 
-from headwater.cluster.leases.lease_clock import boot_clock
 from headwater.cluster.membership import CLUSTER_LEASE
 from headwater.cluster.transport import postgres_transport
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.wire_messages import Grant, Job, encode, read_hello
 from headwater.errors import ClusterError
-from headwater.loops import RepeatFilter
+from headwater.loops import RepeatFilter, boot_clock
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.store import Store
 

@@ -16,13 +16,12 @@ import structlog
 
 from headwater.cluster import fail_points
 from headwater.cluster.cluster_ingest import ClusterIngest
-from headwater.cluster.leases.election import pause
-from headwater.cluster.leases.lease_clock import boot_clock
 from headwater.cluster.transport.codec import decode_results
 from headwater.cluster.transport.nats_streams import MAX_DELIVERIES, STORER_CONSUMER, NatsStreams
 from headwater.cluster.transport.pull_consumer import pull_messages
 from headwater.cluster.transport.wire_messages import FetchResult, encode
 from headwater.errors import HeadwaterError
+from headwater.loops import boot_clock, pause
 from headwater.store import cluster_jobs
 from headwater.store.store import Store
 

@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 import orjson
 import structlog
 
-from headwater.cluster.leases.lease_clock import boot_clock
 from headwater.cluster.transport import nats_errors
 from headwater.cluster.transport.nats_connection import redact_address
 from headwater.cluster.transport.nats_errors import JetStreamRefusal, NatsUnavailable, PublishRefused
 from headwater.cluster.transport.nats_publisher import AckTimeout, parse_refusal
 from headwater.errors import ClusterError, HeadwaterError
-from headwater.loops import RepeatFilter
+from headwater.loops import RepeatFilter, boot_clock
 
 T = TypeVar("T")
 

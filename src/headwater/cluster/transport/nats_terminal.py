@@ -19,8 +19,6 @@ import orjson
 import structlog
 
 from headwater.cluster.fetch_pool import FetchPool
-from headwater.cluster.leases.election import pause
-from headwater.cluster.leases.lease_clock import boot_clock
 from headwater.cluster.transport.codec import encode_results
 from headwater.cluster.transport.nats_dispatch import publish_jobs_once
 from headwater.cluster.transport.nats_publisher import OutgoingMessage
@@ -39,6 +37,7 @@ from headwater.cluster.transport.wire_messages import (
 )
 from headwater.errors import ClusterError
 from headwater.fetch.http.remote_session import RemoteReply
+from headwater.loops import boot_clock, pause
 
 PULL_SECONDS = 20.0  # seconds that a wish for jobs stands
 BATCH_SECONDS = 0.1  # seconds that a result waits for others to go with, unless there are enough

@@ -12,13 +12,13 @@ from sqlalchemy import Connection
 from headwater.cluster.cluster_ingest import ClusterIngest
 from headwater.cluster.fetch_pool import FetchPool
 from headwater.cluster.leases import partitions
-from headwater.cluster.leases.election import pause
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport import proxied_requests
 from headwater.cluster.transport.terminal_ports import OnSafe, ReceivedJob
 from headwater.cluster.transport.wire_messages import FetchResult, Grant, Job, MemberReport, encode, read_job
 from headwater.errors import HeadwaterError
 from headwater.fetch.http.remote_session import RemoteReply
+from headwater.loops import pause
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.cluster_jobs import JobRow
 from headwater.store.store import Store

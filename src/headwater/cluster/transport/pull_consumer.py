@@ -8,8 +8,8 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from headwater.cluster.leases.election import pause
 from headwater.cluster.transport.nats_streams import NatsStreams
+from headwater.loops import pause
 
 
 async def pull_messages(
