@@ -44,19 +44,19 @@ class _ReferenceWindow:
 
     entries: list[tuple[float, AnalysedItem]] = field(default_factory=list)
 
-    def add_item(self, at: float, seen: AnalysedItem) -> None:
+    def add_item(self, at: float, analysed: AnalysedItem) -> None:
         """Remember the item; a new version of one we have takes its place, and does not make it younger."""
         for number, (since, known) in enumerate(self.entries):
-            if known.key == seen.key:
-                self.entries[number] = (since, seen)
+            if known.key == analysed.key:
+                self.entries[number] = (since, analysed)
                 return
-        self.entries.append((at, seen))
+        self.entries.append((at, analysed))
 
     def list_within(self, window: LastWindow, now: float) -> Iterator[AnalysedItem]:
         if window.seconds is None:
-            yield from (seen for _, seen in self.entries[-window.count :])
+            yield from (analysed for _, analysed in self.entries[-window.count :])
         else:
-            yield from (seen for at, seen in self.entries if at >= now - window.seconds)
+            yield from (analysed for at, analysed in self.entries if at >= now - window.seconds)
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class _ReferenceFeed:
 @dataclass(frozen=True, slots=True)
 class _ReferenceEvent:
     number: int
-    seen: AnalysedItem
+    analysed: AnalysedItem
     past: bool = False  # replayed to fill a new feed's window
 
 
@@ -131,8 +131,8 @@ class ReferenceEvaluator:
         if replaced is not None:
             feed.delivered = replaced.delivered
         self._feeds[statement.name.key] = feed
-        for number, seen in enumerate(self._history):
-            self._evaluate_feed(feed, _ReferenceEvent(number, seen, past=True), {})
+        for number, analysed in enumerate(self._history):
+            self._evaluate_feed(feed, _ReferenceEvent(number, analysed, past=True), {})
 
     def _compile_sources(self, found: tuple[QuerySource, ...]) -> list[tuple[QuerySource, Matcher]]:
         return [(leaf, compile_matcher(leaf.condition, self._frequencies)) for leaf in found]
@@ -159,17 +159,17 @@ class ReferenceEvaluator:
 
         The same version again changes nothing; what disappears at its source has no effect and is never told.
         """
-        seen = AnalysedItem(item, apply_registrations(origin, self._registered.values()), arrived, self._detect)
-        known = self._versions.get(seen.key)
+        analysed = AnalysedItem(item, apply_registrations(origin, self._registered.values()), arrived, self._detect)
+        known = self._versions.get(analysed.key)
         if known is None:
-            self._frequencies.count_item(seen)
+            self._frequencies.count_item(analysed)
         elif known[0] == item.content_hash:
             return {}
         else:
-            seen = seen.with_item(replace(item, version=max(item.version, known[1] + 1)))
-        self._versions[seen.key] = item.content_hash, seen.item.version
-        event = _ReferenceEvent(len(self._history), seen)
-        self._history.append(seen)
+            analysed = analysed.with_item(replace(item, version=max(item.version, known[1] + 1)))
+        self._versions[analysed.key] = item.content_hash, analysed.item.version
+        event = _ReferenceEvent(len(self._history), analysed)
+        self._history.append(analysed)
         done: dict[str, Emission | None] = {}
         for key in list(self._feeds):
             self._find_emission(key, event, done)
@@ -192,7 +192,7 @@ class ReferenceEvaluator:
         for secondary in feed.secondaries:  # after the main side: an item is not joined with itself
             matched = self._match_sources(secondary.leaves, event, done)
             if matched:
-                secondary.past.add_item(event.seen.arrived, next(iter(matched.values())))
+                secondary.past.add_item(event.analysed.arrived, next(iter(matched.values())))
         if emission is not None:
             feed.log[event.number] = emission
         return emission
@@ -203,28 +203,28 @@ class ReferenceEvaluator:
         """The sources through which the item comes, with the item as it comes through each."""
         found: dict[int, AnalysedItem] = {}
         for number, (leaf, test) in enumerate(compiled):
-            seen = self._emitted_item(leaf, event, done)
-            if seen is not None and test(seen):
-                found[number] = seen
+            analysed = self._emitted_item(leaf, event, done)
+            if analysed is not None and test(analysed):
+                found[number] = analysed
         return found
 
     def _emitted_item(
         self, leaf: QuerySource, event: _ReferenceEvent, done: dict[str, Emission | None]
     ) -> AnalysedItem | None:
-        seen, source = event.seen, leaf.source
+        analysed, source = event.analysed, leaf.source
         match source:
             case FeedAddress(url):
-                here = seen.source == normalise_url(url)
+                here = analysed.source == normalise_url(url)
             case TaggedSources(tag):
-                here = seen.origin.has_tag(tag)
+                here = analysed.origin.has_tag(tag)
             case AllSources():
-                here = seen.origin.registered
+                here = analysed.origin.registered
             case FeedName():
                 if source.key in self._feeds:
                     emission = self._find_emission(source.key, event, done)
-                    return emission.seen if emission is not None else None
-                here = seen.origin.has_name(source.name)
-        return seen if here else None
+                    return emission.analysed if emission is not None else None
+                here = analysed.origin.has_name(source.name)
+        return analysed if here else None
 
     def _match_main(
         self, feed: _ReferenceFeed, event: _ReferenceEvent, done: dict[str, Emission | None]
@@ -232,45 +232,45 @@ class ReferenceEvaluator:
         matched = self._match_sources(feed.leaves, event, done)
         if not matched:
             return None  # a version that matches no longer leaves the one before as it was published
-        seen = next(iter(matched.values()))
-        before = feed.emitted.get(event.seen.key)
+        analysed = next(iter(matched.values()))
+        before = feed.emitted.get(event.analysed.key)
         if before is None:
-            emission = self._first_emission(feed, event, seen, frozenset(matched))
+            emission = self._first_emission(feed, event, analysed, frozenset(matched))
             if emission is None:
                 return None
         else:
             emission = replace(
                 before,
-                seen=rewrite_item(seen, feed.query.settings),
-                original=event.seen,
+                analysed=rewrite_item(analysed, feed.query.settings),
+                original=event.analysed,
                 branches=before.branches | frozenset(matched),
                 fresh=False,
                 update=True,
             )
-        feed.emitted[event.seen.key] = emission
+        feed.emitted[event.analysed.key] = emission
         return emission
 
     def _first_emission(
-        self, feed: _ReferenceFeed, event: _ReferenceEvent, seen: AnalysedItem, branches: frozenset[int]
+        self, feed: _ReferenceFeed, event: _ReferenceEvent, analysed: AnalysedItem, branches: frozenset[int]
     ) -> Emission | None:
         """The first emission of an item, if joins and DISTINCT let it pass."""
-        related = self._find_joined(feed, seen)
-        if related is None or self._is_repeat(feed, seen):
+        related = self._find_joined(feed, analysed)
+        if related is None or self._is_repeat(feed, analysed):
             return None
-        fresh = not event.past and event.seen.key not in feed.delivered
+        fresh = not event.past and event.analysed.key not in feed.delivered
         if fresh:
-            feed.delivered.add(event.seen.key)
+            feed.delivered.add(event.analysed.key)
         return Emission(
-            rewrite_item(seen, feed.query.settings),
+            rewrite_item(analysed, feed.query.settings),
             branches,
             related if feed.secondaries else None,
-            seen.arrived,
+            analysed.arrived,
             event.number,
             fresh,
-            original=event.seen,
+            original=event.analysed,
         )
 
-    def _find_joined(self, feed: _ReferenceFeed, seen: AnalysedItem) -> tuple[AnalysedItem, ...] | None:
+    def _find_joined(self, feed: _ReferenceFeed, analysed: AnalysedItem) -> tuple[AnalysedItem, ...] | None:
         """What the joins find, in the order of arrival; None if one of them keeps the item out."""
         related: dict[ItemKey, AnalysedItem] = {}
         for secondary in feed.secondaries:
@@ -278,25 +278,25 @@ class ReferenceEvaluator:
             weight = self._frequencies.field_weights(join.field)
             found = [
                 other
-                for other in secondary.past.list_within(join.within, seen.arrived)
-                if other.key != seen.key and fields_match(seen, join.field, other, join.other, join.at, weight)
+                for other in secondary.past.list_within(join.within, analysed.arrived)
+                if other.key != analysed.key and fields_match(analysed, join.field, other, join.other, join.at, weight)
             ]
             if bool(found) is (join.kind is JoinKind.ANTI) and join.kind is not JoinKind.LEFT:
                 return None
             related |= {other.key: other for other in found}
         return tuple(sorted(related.values(), key=lambda other: other.item.first_seen))
 
-    def _is_repeat(self, feed: _ReferenceFeed, seen: AnalysedItem) -> bool:
+    def _is_repeat(self, feed: _ReferenceFeed, analysed: AnalysedItem) -> bool:
         """Whether DISTINCT keeps the item out; if not, later ones are compared with it."""
         distinct = feed.query.distinct
         if distinct is None:
             return False
         weight = self._frequencies.field_weights(distinct.field)
         window = distinct.within or DEFAULT_DISTINCT_WINDOW
-        for first in feed.firsts.list_within(window, seen.arrived):
-            if fields_match(seen, distinct.field, first, distinct.field, distinct.at, weight):
+        for first in feed.firsts.list_within(window, analysed.arrived):
+            if fields_match(analysed, distinct.field, first, distinct.field, distinct.at, weight):
                 return True
-        feed.firsts.add_item(seen.arrived, seen)
+        feed.firsts.add_item(analysed.arrived, analysed)
         return False
 
     # results
@@ -314,7 +314,7 @@ class ReferenceEvaluator:
         """The feed's document at `now` (the last arrival if not given)."""
         feed = self._find_feed(name)
         if now is None:
-            now = max((seen.arrived for seen in self._history), default=0.0)
+            now = max((analysed.arrived for analysed in self._history), default=0.0)
         return select_items(feed.query, feed.emitted.values(), now)
 
     def list_emissions(self, name: str) -> list[Emission]:

@@ -43,7 +43,7 @@ def item(number: int, title: str | None = None, **facts: Any) -> Item:
     return Item(**(base | facts))
 
 
-def seen(origin: Origin = NEWS, arrived: float | None = None, **facts: Any) -> AnalysedItem:
+def analysed(origin: Origin = NEWS, arrived: float | None = None, **facts: Any) -> AnalysedItem:
     return AnalysedItem(item(0, **facts), origin, arrived)
 
 
@@ -63,7 +63,7 @@ def arrive(made: ReferenceEvaluator, arrivals: Iterable[Arrival]) -> None:
 
 
 def ids(emissions: Sequence[Emission]) -> list[int | None]:
-    return [emission.seen.item.id for emission in emissions]
+    return [emission.analysed.item.id for emission in emissions]
 
 
 def result(query: str, *arrivals: Arrival, before: str = "", now: float | None = None) -> list[int | None]:

@@ -1,4 +1,4 @@
-"""Matches items with standing queries."""
+"""Matches items against standing queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOMES = {"Engine": "engine", "Arrival": "hits", "Hit": "hits", "Related": "hits
 
 
 def __getattr__(name: str) -> Any:
-    """The names above are loaded when they are asked for: cutting words should not need the engine."""
+    """Import the engine on first use: splitting words should not load it."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"headwater.query.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""A script tried on a table of items: the engine runs, and what its query feeds would show is kept."""
+"""Runs a script over a table of items and collects the documents of its query feeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.query.query_document import Emission, ItemKey, select_items
 
 
 class DryRun:
-    """The query feeds of a script, from its end on; `items` is how many are going to come."""
+    """Runs the query feeds of a script, as they are at its end, over up to `items` items."""
 
     def __init__(self, script: Script, items: int, detect: LanguageDetector | None = None) -> None:
         self._detect = detect
@@ -42,7 +42,7 @@ class DryRun:
             if before is not None:
                 emission = replace(
                     before,
-                    seen=emission.seen,
+                    analysed=emission.analysed,
                     original=emission.original,
                     branches=before.branches | emission.branches,
                     fresh=False,
@@ -54,14 +54,14 @@ class DryRun:
 
     def _make_emission(self, hit: Hit, origin: Origin, arrived: float) -> Emission:
         original = AnalysedItem(hit.original, origin, arrived, self._detect)
-        seen = original if hit.item is hit.original else original.with_item(hit.item)
+        analysed = original if hit.item is hit.original else original.with_item(hit.item)
         return Emission(
-            seen, hit.branches, hit.related, arrived, self._event_count, hit.fresh, hit.update, original=original
+            analysed, hit.branches, hit.related, arrived, self._event_count, hit.fresh, hit.update, original=original
         )
 
     def query_names(self) -> list[str]:
         return self._engine.query_names()
 
     def select_items(self, name: str) -> list[Emission]:
-        """What the feed shows after the last arrival."""
+        """Return the document of a query feed after the last arrival."""
         return select_items(self._queries[name.casefold()], self._emitted[name].values(), self._last_arrival)

@@ -1,8 +1,8 @@
-"""Standing queries over a stream of items: queries come and go, each item is told the query feeds it comes out of.
+"""Matches a stream of items against standing queries, which can be added and dropped at any time.
 
-An item is cut into words once and becomes a set of features (`features`). Through the index (`index`) it meets only
-conditions of which it has the rarest feature. Feeds that do more than filter (`layers`) are evaluated after the feeds
-they read. The answers are those of `meaning`, the reference; what is remembered is bounded.
+An item is split into words once and becomes a set of features (`index.features`). The index finds the conditions of
+which the item has the rarest feature (`index.condition_index`). Feeds that do more than filter are evaluated after the
+feeds they read (`feeds.item_pass`). All memory is bounded.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin, apply_registrations
 from headwater.query.items.similarity import WordFrequencies
 
-RETUNE_INTERVAL = 256  # items between two looks at where conditions are posted
-CACHED_ORIGINS = 10_000  # origins whose features are kept ready
+RETUNE_INTERVAL = 256  # items between two attempts to move conditions to rarer features
+CACHED_ORIGINS = 10_000  # origins with cached features
 
 
 class Engine:
-    """The query feeds that exist, and what must be remembered to match items against them."""
+    """Holds query feeds and the memory needed to match items against them."""
 
     def __init__(self, detect: LanguageDetector | None = None, remember: int = MAX_ITEMS) -> None:
         self.detect = detect
@@ -56,15 +56,15 @@ class Engine:
     # feeds and queries
 
     def set_origin(self, feed_id: int, origin: Origin) -> None:
-        """Tell where the items of a feed come from; told again, its new names and tags count from then on."""
+        """Set the name, address and tags of a feed; call again when they change."""
         self._origins[feed_id] = origin
 
     def remove_origin(self, feed_id: int) -> None:
-        """The feed is no more."""
+        """Remove the origin of a deleted feed."""
         self._origins.pop(feed_id, None)
 
     def use_compiled(self, wanted: bool) -> None:
-        """Look up with compiled code always, or never; as it is, where numba is installed and queries are many."""
+        """Always or never use compiled code. By default it depends on numba and on the number of queries."""
         self._index.use_compiled(wanted)
 
     def query_names(self) -> list[str]:
@@ -77,9 +77,9 @@ class Engine:
         return self._query_feeds.get_number(name.casefold()) is not None
 
     def add_query(self, query: CreateFeed | str) -> None:
-        """Take in a query feed, or all that a script creates, registers and drops.
+        """Add a query feed, or run a script.
 
-        A query that replaces another (`OR REPLACE`) does not deliver again what that has delivered.
+        A query that replaces another (`OR REPLACE`) does not deliver an item again.
         """
         if isinstance(query, str):
             for statement in parse(query).statements:
@@ -101,7 +101,7 @@ class Engine:
                     self.drop_query(name.name, cascade)
 
     def drop_query(self, name: str, cascade: bool = False) -> tuple[str, ...]:
-        """Take a query feed away, with `cascade` those that read it too; the names of all that went."""
+        """Drop a query feed and, with `cascade`, its readers. Return the names of all dropped feeds."""
         return tuple(self._query_feeds.drop_feed(name, cascade))
 
     # items
@@ -114,57 +114,59 @@ class Engine:
         emitted: Collection[str] | None = None,
         delivered: Collection[str] = (),
     ) -> Hits:
-        """An item, or a new version of one, has come: the query feeds it comes out of.
+        """Return the query feeds that a new item, or a new version of one, belongs to.
 
-        `emitted` names the query feeds that hold an earlier version, `delivered` those that have delivered it. Where
-        `emitted` is not given the engine's own memory of recent items says, and the same version again is no hit.
+        `emitted` names the query feeds that hold an earlier version, `delivered` those that have delivered it. Without
+        `emitted`, the engine uses its memory of recent items, and a repeated version has no hits.
         """
         place = self._find_origin_features(origin or self._find_origin(item.feed_id))
-        seen = AnalysedItem(item, place.origin, arrived, self.detect)
-        key = seen.key
+        analysed = AnalysedItem(item, place.origin, arrived, self.detect)
+        key = analysed.key
         known = self._recent.get(key)
         if known is not None and known.content_hash == item.content_hash and emitted is None:
             return Hits(item, ())
         if known is not None and emitted is None:
             item = replace(item, version=max(item.version, known.version + 1))
-            seen = seen.with_item(item)
+            analysed = analysed.with_item(item)
         elif known is None and not emitted:
-            self._frequencies.count_item(seen)
-        view = self._index.make_item_features(seen, place.features)
-        self._shares.observe_item(view.features)
+            self._frequencies.count_item(analysed)
+        item_features = self._index.make_item_features(analysed, place.features)
+        self._shares.observe_item(item_features.features)
         before: ItemMemory = None
         if emitted is not None:
             before = CallerMemory(emitted, delivered) if emitted or delivered else None
         elif known is not None:
             before = EngineMemory(known)
-        met, rules = self._index.find_candidates(view)
+        met, rules = self._index.find_candidates(item_features)
         self._event_count += 1
         if self._event_count % RETUNE_INTERVAL == 0:
-            for owner, feature in self._index.retune(view):
+            for owner, feature in self._index.retune(item_features):
                 self._query_feeds.note_move(owner, feature)
         numbers = met
         made: Sequence[Hit] = ()
         failures: Sequence[MatchFailure] = ()
         if rules:
-            passing = ItemPass(view, self._query_feeds, self._index, self._frequencies, before, self._event_count)
-            passing.run(rules)
-            met.extend(passing.plain)
-            numbers, made, failures = met + array("I", passing.numbers), passing.hits, passing.failures
-        records = self._query_feeds.records
+            item_pass = ItemPass(
+                item_features, self._query_feeds, self._index, self._frequencies, before, self._event_count
+            )
+            item_pass.run(rules)
+            met.extend(item_pass.plain)
+            numbers, made, failures = met + array("I", item_pass.numbers), item_pass.hits, item_pass.failures
+        entries = self._query_feeds.entries
         if known is None:
             self._recent.put(key, RecentItem(item.content_hash, item.version, numbers))
         else:
             every = [*{*known.emitted, *numbers}]
             self._recent.put(key, RecentItem(item.content_hash, item.version, every, known.silent))
         if before is None:
-            return Hits(item, records, met, made, failures=failures)
-        mine = [(number, record) for number in met if (record := records[number]) is not None]
-        updates = frozenset(number for number, record in mine if before.has_emitted(number, record))
-        delivered_before = frozenset(number for number, record in mine if before.has_delivered(number, record))
-        return Hits(item, records, met, made, updates, delivered_before, failures)
+            return Hits(item, entries, met, made, failures=failures)
+        mine = [(number, entry) for number in met if (entry := entries[number]) is not None]
+        updates = frozenset(number for number, entry in mine if before.has_emitted(number, entry))
+        delivered_before = frozenset(number for number, entry in mine if before.has_delivered(number, entry))
+        return Hits(item, entries, met, made, updates, delivered_before, failures)
 
     def count_candidates(self, item: Item, origin: Origin | None = None) -> int:
-        """How many owners and rules the index looks at for an item: what `match` works on."""
+        """Count the owners and rules that the index tests for an item."""
         place = self._find_origin_features(origin or self._find_origin(item.feed_id))
         return self._index.count_candidates(
             self._index.make_item_features(AnalysedItem(item, place.origin), place.features)
@@ -184,28 +186,27 @@ class Engine:
         return found
 
     def backfill(self, name: str, past: Iterable[Arrival]) -> list[tuple[Arrival, Hit]]:
-        """What a query feed makes of items that came before it, in the order of their arrival; nothing is fresh.
+        """Match past items, in order of arrival, with one query feed; none of the hits is fresh.
 
-        Its windows are filled on the way: this is also how they come back after a restart without a saved state.
+        This also fills the windows of the feed, for example after a restart without a saved state.
         """
-        filling = BackfillPass(self._query_feeds, self._index, self._frequencies, name)
+        backfill = BackfillPass(self._query_feeds, self._index, self._frequencies, name)
         found: list[tuple[Arrival, Hit]] = []
         for each in past:
             place = self._find_origin_features(each.origin or self._find_origin(each.item.feed_id))
-            seen = AnalysedItem(each.item, place.origin, each.arrived, self.detect)
-            hit = filling.pass_item(self._index.make_item_features(seen, place.features), each.emitted)
+            analysed = AnalysedItem(each.item, place.origin, each.arrived, self.detect)
+            hit = backfill.pass_item(self._index.make_item_features(analysed, place.features), each.emitted)
             if hit is not None:
-                self._recent.note_backfilled(seen.key, each.item, filling.number)
+                self._recent.note_backfilled(analysed.key, each.item, backfill.number)
                 found.append((each, hit))
         return found
 
-    # surviving
+    # snapshots
 
     def save(self) -> bytes:
-        """What must survive a restart besides the queries: windows of joins and DISTINCT, frequencies of words, recent
-        items. Its size is bounded by the windows."""
+        """Return the state that must survive a restart: windows, word frequencies and recent items."""
         return engine_snapshot.save_snapshot(self._query_feeds, self._recent, self._frequencies, self._shares)
 
     def load(self, saved: bytes) -> None:
-        """Take up what `save` gave, after the queries have been added; a query that changed since starts afresh."""
+        """Restore a saved state after the queries have been added. A changed query starts with empty windows."""
         engine_snapshot.load_snapshot(saved, self._query_feeds, self._recent, self._frequencies, self._shares)

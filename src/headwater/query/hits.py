@@ -1,4 +1,4 @@
-"""What the engine says of an item: which query feeds it comes out of, how, and beside what."""
+"""Defines the results of matching an item: hits, related items and failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.query.items.origin import Origin
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """An item that a join has found beside another, as far as an annotation needs it."""
+    """An item that a join has found, with the fields that a related link needs."""
 
     source: str
     identity: str
@@ -28,14 +28,15 @@ class Related:
 
 @dataclass(slots=True)
 class Hit:
-    """An item comes out of a query feed. A value, though not frozen: thousands are made of an item, and freezing would
-    treble what that costs.
+    """An item that belongs to a query feed.
 
-    `item` is the item as the feed publishes it, `original` as its source gave it; they differ where SET, here or in a
-    feed below, wrote it anew. `branches` are the numbers of the sources, in the order of `language.normal.leaves`,
-    through which this version came. `related` is what joins found: None without joins, and for an update, which keeps
-    what was found first. An `update` changes an item in place that the feed has emitted before. `fresh` says that the
-    hit is to be delivered: neither an update, nor filled in from history, nor delivered before.
+    `item` is the item as the feed publishes it, `original` as its source provides it; they differ if SET, here or in a
+    feed below, has rewritten it. `branches` are the numbers of the matched sources, in the order of `list_sources`.
+    `related` are the items found by joins: None without joins, and for an update, which keeps the first ones. An
+    `update` changes an item in place that the feed has emitted before. `fresh` says that the hit should be delivered:
+    it is not an update, not back-filled, and not delivered before.
+
+    The class is not frozen: an item can have thousands of hits, and freezing would triple their cost.
     """
 
     query: str
@@ -48,7 +49,7 @@ class Hit:
 
     @property
     def rewritten_fields(self) -> dict[str, Any]:
-        """The fields that SET changed, with their new values."""
+        """Return the fields that SET has changed, with their new values."""
         if self.item is self.original:
             return {}
         pairs = ((each.name, getattr(self.item, each.name)) for each in fields(Item))
@@ -57,10 +58,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """An item of the past, to fill a new query feed with.
+    """A past item for the back-fill of a query feed.
 
-    `emitted` holds, for the query feeds that emitted it, the item as they did: a feed that reads others is filled
-    from what they have published. Without `origin` the one told for the item's feed counts.
+    `emitted` maps query feeds to the item as they published it: a feed that reads others is filled from these. Without
+    `origin`, the origin of the item's feed is used.
     """
 
     item: Item
@@ -71,18 +72,18 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class MatchFailure:
-    """A query on which an item could not be tried; all others have been."""
+    """A query whose evaluation failed on an item; all other queries have been evaluated."""
 
     query: str
     error: Exception
 
 
 class Hits(Sequence[Hit]):
-    """The hits of one item. Those of plain filters, of which there can be thousands, are made when first looked at.
+    """The hits of one item. Hits of plain filters, of which there can be thousands, are created on first access.
 
-    `plain` are numbers of queries that `named` knows by name; the item comes out of them unchanged, through their only
-    source. `before` are the ones that have emitted it before, `delivered` those that must not deliver it again.
-    `failures` are queries on which the item could not be tried: a defect, but of one query, and not of the others.
+    `plain` are the numbers of queries with a single source that emit the item unchanged; `named` provides their names.
+    `before` are those that have emitted it before, `delivered` those that must not deliver it again. `failures` are
+    the queries whose evaluation failed.
     """
 
     __slots__ = ("_all", "_before", "_delivered", "_item", "_made", "_named", "_plain", "failures")
@@ -111,11 +112,11 @@ class Hits(Sequence[Hit]):
             item, before, delivered = self._item, self._before, self._delivered
             found = list(self._made)
             for number in self._plain:
-                record = self._named[number]
-                if record is not None:  # else the query was dropped since
+                entry = self._named[number]
+                if entry is not None:  # otherwise the query has been dropped since
                     update = number in before
                     fresh = not update and number not in delivered
-                    found.append(Hit(record.name, item, item, ONLY_BRANCH, None, update, fresh))
+                    found.append(Hit(entry.name, item, item, ONLY_BRANCH, None, update, fresh))
             self._all = found
         return self._all
 

@@ -1,6 +1,6 @@
-"""Which words of an item a query looked for: to mark them in a preview, and to answer "why am I seeing this?".
+"""Marks the words that a query searches, for previews and for "why am I seeing this?".
 
-Only words that speak for an item count, not those behind NOT. Patterns and likeness have no words of their own.
+Words under NOT do not count. Patterns and similarity have no words of their own.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from headwater.query.items.tokens import find_word_spans, fold_text, split_words
 
 
 class TextPiece(NamedTuple):
-    """A stretch of a text, and whether it was looked for."""
+    """A piece of a text, and whether it matches a searched word."""
 
     text: str
     found: bool
 
 
 class SearchedWords(NamedTuple):
-    """Words that follow each other; the last may be only a beginning."""
+    """Consecutive words; `prefix` says that the last one is the start of a word."""
 
     words: tuple[str, ...]
     prefix: bool
 
 
 def list_searched_words(query: Query) -> tuple[SearchedWords, ...]:
-    """What the conditions of a query look for, each once.
+    """List the words that the conditions of a query search, without duplicates.
 
     >>> from headwater.language import parse
     >>> text = 'CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "Ash cloud" OR "volcan*" AND NOT ITEM CONTAINS "art"'
@@ -36,8 +36,8 @@ def list_searched_words(query: Query) -> tuple[SearchedWords, ...]:
     [('ash cloud', False), ('volcan', True)]
     """
     found: dict[SearchedWords, None] = {}
-    for leaf in list_sources(query):
-        for text in _list_searched_texts(leaf.condition):
+    for query_source in list_sources(query):
+        for text in _list_searched_texts(query_source.condition):
             cut = tuple(split_words(text))
             if cut:
                 found[SearchedWords(cut, text.rstrip().endswith("*"))] = None
@@ -65,7 +65,7 @@ def _list_searched_texts(condition: Condition) -> Iterator[str]:
 
 
 def mark_words(text: str, wanted: Iterable[SearchedWords]) -> tuple[TextPiece, ...]:
-    """Plain text in pieces, those that were looked for among them.
+    """Split plain text into pieces and mark the searched words.
 
     >>> wanted = SearchedWords(("ash", "cloud"), False)
     >>> [piece.text for piece in mark_words("Ash Cloud over Etna", [wanted]) if piece.found]
@@ -88,7 +88,7 @@ def mark_words(text: str, wanted: Iterable[SearchedWords]) -> tuple[TextPiece, .
 
 
 def find_present_words(texts: Iterable[str], wanted: Iterable[SearchedWords]) -> tuple[str, ...]:
-    """Those of the needles that stand in one of the texts, as they were searched."""
+    """Return the searched words that occur in one of the texts, as they were written."""
     cut = [split_words(text) for text in texts]
     found = []
     for needle in wanted:

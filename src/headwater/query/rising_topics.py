@@ -1,4 +1,4 @@
-"""Rising topics: words of headlines that stand in many of today's and in few of the days before."""
+"""Finds words that are common in today's headlines and were rare in the days before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headwater.query.items.tokens import split_words
 
 MIN_ITEMS, MIN_FEEDS = 3, 2
-MIN_LETTERS = 4  # letters: shorter words are mostly grammar
+MIN_LETTERS = 4  # shorter words are mostly grammar
 _COMMON_WORDS = frozenset({
     "about", "after", "again", "against", "also", "amid", "among", "another", "back", "been", "before", "being",
     "between", "both", "could", "does", "down", "during", "each", "first", "from", "have", "having", "here", "into",
@@ -25,23 +25,23 @@ _COMMON_WORDS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class TrendingTopic:
-    """A word (or two that go together) with today's items and feeds, and how often it stood there on a day before."""
+    """A word, or a pair of words, with today's items and feeds and its earlier frequency."""
 
     text: str
     items: tuple[int, ...]
     feeds: int
-    before: float  # items a day
+    before: float  # items per day
 
     @property
     def factor(self) -> float:
-        """How many times its usual it is; one item a day is taken as usual for what was never there."""
+        """Return today's number of items relative to the usual one, which is at least one item per day."""
         return len(self.items) / max(self.before, 1.0)
 
 
 def find_rising_topics(
     titles: Iterable[tuple[int, int, float, str]], now: float, days: float, limit: int = 10
 ) -> list[TrendingTopic]:
-    """Topics of the last day against the `days` before it; `titles` are (item, feed, time, title).
+    """Find topics of the last day compared with the `days` before; `titles` are (item, feed, time, title).
 
     >>> day = 86_400.0
     >>> old = [(k, k, -k * day / 2, f"Budget talks number {k}") for k in range(3, 9)]
@@ -78,7 +78,7 @@ def _list_title_terms(title: str) -> set[str]:
 
 
 def _drop_overlapping(topics: list[TrendingTopic], limit: int) -> list[TrendingTopic]:
-    """Without those whose items a better topic has already, most of them."""
+    """Drop topics that share most of their items with a better topic."""
     kept: list[TrendingTopic] = []
     for topic in topics:
         mine = set(topic.items)

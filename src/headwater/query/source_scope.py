@@ -1,4 +1,4 @@
-"""Which feeds a query reads once everything it names is unfolded: addresses, names, tags, other query feeds."""
+"""Resolves which feeds a query reads: addresses, names, tags, and other query feeds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headwater.query.items.origin import Origin
 
 
 class SourceScope:
-    """The feeds that exist, asked for those that a query reads."""
+    """Finds the feeds that a query reads, among all feeds."""
 
     def __init__(self, origins: Mapping[int, Origin], definitions: Mapping[str, Query]) -> None:
         self._origins = origins
         self._definitions = definitions  # by folded name
 
-    # Made when somebody asks: among 100,000 feeds each takes longer than the rest of a preview.
+    # Computed on demand: with 100,000 feeds, each takes longer than the rest of a preview.
 
     @cached_property
     def _by_address(self) -> dict[str, int]:
@@ -41,14 +41,14 @@ class SourceScope:
         return found
 
     def find_feeds(self, query: Query, joined: bool = False) -> set[int]:
-        """The feeds whose items may come out of the query; with `joined` also those it is only joined with."""
+        """Return the feeds whose items may match the query; with `joined`, also the feeds of its joins."""
         return self._collect_feeds(query, joined, set())
 
     def _collect_feeds(self, query: Query, joined: bool, passed: set[str]) -> set[int]:
         found: set[int] = set()
-        sources = [leaf.source for leaf in list_sources(query)]
+        sources = [query_source.source for query_source in list_sources(query)]
         if joined:
-            sources += [leaf.source for join in query.joins for leaf in list_join_sources(query, join)]
+            sources += [query_source.source for join in query.joins for query_source in list_join_sources(query, join)]
         for source in sources:
             found |= self._find_source_feeds(source, joined, passed)
         return found
@@ -74,7 +74,7 @@ class SourceScope:
 
 
 def sort_by_dependency(creates: Iterable[CreateFeed]) -> list[CreateFeed]:
-    """The definitions so that each comes after those it reads."""
+    """Sort definitions so that each comes after those it reads."""
     by_key = {create.name.key: create for create in creates}
     done: dict[str, CreateFeed] = {}
     for start in by_key:

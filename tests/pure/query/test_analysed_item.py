@@ -27,15 +27,17 @@ def item(**fields: object) -> AnalysedItem:
 
 
 def test_item_is_title_content_categories_and_authors() -> None:
-    seen = item(title="One", content="<p>Two</p>", categories=("Three", "Four"), authors=("Five",), link="http://six")
-    assert seen.distinct_words(Field.ITEM) == {"one", "two", "three", "four", "five"}
+    analysed = item(
+        title="One", content="<p>Two</p>", categories=("Three", "Four"), authors=("Five",), link="http://six"
+    )
+    assert analysed.distinct_words(Field.ITEM) == {"one", "two", "three", "four", "five"}
 
 
 def test_values_of_a_field_are_held_apart() -> None:
-    seen = item(title="ash", content="cloud", categories=("lava", "flow"))
-    assert " lava flow " not in seen.joined_words(Field.CATEGORY)
-    assert " ash cloud " not in seen.joined_words(Field.ITEM)
-    assert [dict(bag) for bag in seen.word_bags(Field.CATEGORY)] == [{"lava": 1}, {"flow": 1}]
+    analysed = item(title="ash", content="cloud", categories=("lava", "flow"))
+    assert " lava flow " not in analysed.joined_words(Field.CATEGORY)
+    assert " ash cloud " not in analysed.joined_words(Field.ITEM)
+    assert [dict(bag) for bag in analysed.word_bags(Field.CATEGORY)] == [{"lava": 1}, {"flow": 1}]
 
 
 def test_content_and_description_stand_in_for_each_other() -> None:
@@ -46,8 +48,8 @@ def test_content_and_description_stand_in_for_each_other() -> None:
 
 
 def test_a_value_of_white_space_or_markup_alone_is_missing() -> None:
-    seen = item(title="  ", content="<p> </p>", link=" ")
-    assert not any(map(seen.has_field, (Field.TITLE, Field.CONTENT, Field.LINK, Field.ITEM, Field.SIZE)))
+    analysed = item(title="  ", content="<p> </p>", link=" ")
+    assert not any(map(analysed.has_field, (Field.TITLE, Field.CONTENT, Field.LINK, Field.ITEM, Field.SIZE)))
 
 
 def test_a_date_we_filled_in_is_not_one_the_item_has() -> None:
@@ -63,8 +65,8 @@ def test_links_are_compared_normalised_and_languages_by_their_prefixes() -> None
 
 
 def test_an_enclosure_is_its_address_and_its_type() -> None:
-    seen = item(enclosures=(Enclosure("http://p/3/file", "image/jpeg"),))
-    assert seen.comparable_values(Field.ENCLOSURE) == {"http://p/3/file", "image/jpeg"}
+    analysed = item(enclosures=(Enclosure("http://p/3/file", "image/jpeg"),))
+    assert analysed.comparable_values(Field.ENCLOSURE) == {"http://p/3/file", "image/jpeg"}
 
 
 def test_size_counts_the_characters_a_reader_sees() -> None:

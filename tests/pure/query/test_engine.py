@@ -212,8 +212,8 @@ def test_a_query_that_changed_since_its_state_was_saved_starts_with_an_empty_win
     assert named(other, item(2, "ash"), NEWS) == {"a"}
 
 
-def test_a_saved_state_that_cannot_be_read_is_told() -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+def test_a_damaged_saved_state_is_refused() -> None:
+    with pytest.raises(InputError, match="damaged"):
         Engine().load(b"nonsense")
 
 
@@ -233,7 +233,7 @@ def test_what_is_remembered_of_a_long_stream_is_bounded() -> None:
     # what is left to grow are the identities of items that have left a window, up to ten thousand short strings
     assert sizes[1] < sizes[0] + 2_500 * 3 * 60
     assert len(engine._recent) == 50
-    (a, b) = (engine._query_feeds.find_entry(name).layer for name in "ab")
+    (a, b) = (engine._query_feeds.find_entry(name).derived for name in "ab")
     assert a is not None
     assert b is not None
     assert a.firsts is not None

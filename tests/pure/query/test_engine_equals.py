@@ -82,8 +82,8 @@ def _said(hit: Hit) -> object:
 def _meant(name: str, emission: Emission) -> object:
     related = None if emission.update or emission.related is None else [other.key for other in emission.related]
     branches = None if emission.update else emission.branches
-    original = (emission.original or emission.seen).item
-    return name, emission.seen.item, original, emission.update, emission.fresh, branches, related
+    original = (emission.original or emission.analysed).item
+    return name, emission.analysed.item, original, emission.update, emission.fresh, branches, related
 
 
 def side_by_side(seed: int, items: int, queries: int, engine: Engine | None = None) -> Both:
@@ -225,6 +225,8 @@ def test_a_trial_shows_the_documents_that_the_reference_shows(seed: int) -> None
     assert sorted(trial.query_names()) == sorted(meaning.query_names())
     for name in meaning.query_names():
         shown, expected = trial.select_items(name), meaning.select_items(name)
-        assert [(e.key, e.seen.item, e.branches) for e in shown] == [(e.key, e.seen.item, e.branches) for e in expected]
+        assert [(e.key, e.analysed.item, e.branches) for e in shown] == [
+            (e.key, e.analysed.item, e.branches) for e in expected
+        ]
         related = [[other.key for other in e.related or ()] for e in expected]
         assert [[other.key for other in e.related or ()] for e in shown] == related

@@ -22,6 +22,8 @@ def test_the_worked_examples_of_the_page_give_what_it_says(shared_data: Path) ->
     meaning.run_script(parse(script, table.catalogue))
     for row in table.rows:
         meaning.add_arrival(row.item, row.origin)
-    found = {name: [emission.seen.item.id for emission in meaning.select_items(name)] for name in meaning.query_names()}
+    found = {
+        name: [emission.analysed.item.id for emission in meaning.select_items(name)] for name in meaning.query_names()
+    }
     assert found == {name: json.loads(ids) for name, ids in wanted.items()}
     assert len(found) == 15

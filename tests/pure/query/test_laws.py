@@ -37,17 +37,17 @@ origins = st.sampled_from(ORIGINS)
 Stream = list[tuple[Item, Origin]]
 
 
-def holds(pred: Condition, seen: AnalysedItem) -> bool:
-    return compile_matcher(pred, WordFrequencies())(seen)
+def holds(pred: Condition, analysed: AnalysedItem) -> bool:
+    return compile_matcher(pred, WordFrequencies())(analysed)
 
 
 @RELAXED
 @given(predicates, predicates, items(), origins)
 def test_conditions_follow_the_laws_of_logic(one: Condition, other: Condition, item: Item, origin: Origin) -> None:
-    seen = AnalysedItem(item, origin)
-    assert holds(Not(one), seen) is not holds(one, seen)
-    assert holds(Not(And((one, other))), seen) is holds(Or((Not(one), Not(other))), seen)
-    assert holds(And((one, Or((one, other)))), seen) is holds(one, seen)
+    analysed = AnalysedItem(item, origin)
+    assert holds(Not(one), analysed) is not holds(one, analysed)
+    assert holds(Not(And((one, other))), analysed) is holds(Or((Not(one), Not(other))), analysed)
+    assert holds(And((one, Or((one, other)))), analysed) is holds(one, analysed)
 
 
 @RELAXED
@@ -55,16 +55,16 @@ def test_conditions_follow_the_laws_of_logic(one: Condition, other: Condition, i
 def test_what_is_called_impossible_is_met_by_nothing_and_what_is_called_certain_by_all(
     pred: Condition, item: Item, origin: Origin
 ) -> None:
-    seen = AnalysedItem(item, origin)
-    assert not (is_contradiction(pred) and holds(pred, seen))
-    assert not (is_tautology(pred) and not holds(pred, seen))
+    analysed = AnalysedItem(item, origin)
+    assert not (is_contradiction(pred) and holds(pred, analysed))
+    assert not (is_tautology(pred) and not holds(pred, analysed))
 
 
 @RELAXED
 @given(equalities | source_conditions, items(), origins)
 def test_unequal_is_not_equal(atom: Equals | SourceIs, item: Item, origin: Origin) -> None:
-    seen = AnalysedItem(item, origin)
-    assert holds(atom, seen) is not holds(replace(atom, negated=not atom.negated), seen)
+    analysed = AnalysedItem(item, origin)
+    assert holds(atom, analysed) is not holds(replace(atom, negated=not atom.negated), analysed)
 
 
 def streamed(stream: Stream, **queries: Query) -> list[tuple[object, ...]]:
@@ -129,5 +129,5 @@ def test_a_feed_made_late_shows_what_one_made_early_shows(pred: Condition, strea
     if when == len(stream):
         late.run_script(create)
     if not early_frequencies_matter:
-        shown = [[(e.key, e.seen.item.title) for e in meaning.select_items("q")] for meaning in (early, late)]
+        shown = [[(e.key, e.analysed.item.title) for e in meaning.select_items("q")] for meaning in (early, late)]
         assert shown[0] == shown[1]

@@ -10,7 +10,7 @@ from headwater.language import parse
 from headwater.query.index.matchers import compile_matcher
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.similarity import WordFrequencies
-from support.tables import BLOG, DAY, NEWS, NOON, photo, seen
+from support.tables import BLOG, DAY, NEWS, NOON, analysed, photo
 
 
 def holds(condition: str, item: AnalysedItem) -> bool:
@@ -53,7 +53,7 @@ def holds(condition: str, item: AnalysedItem) -> bool:
     ],
 )
 def test_contains_finds_words_phrases_and_prefixes_inside_one_value(condition: str, wanted: bool) -> None:
-    item = seen(
+    item = analysed(
         title="Iceland volcano erupts again",
         content="<p>Flights cancelled after the eruption near <strong>Reykjavík</strong>.</p>",
         categories=("World", "Ash"),
@@ -80,7 +80,7 @@ def test_contains_finds_words_phrases_and_prefixes_inside_one_value(condition: s
     ],
 )
 def test_near_counts_word_positions_in_either_order_inside_one_value(condition: str, wanted: bool) -> None:
-    assert holds(condition, seen(title="The ash cloud reaches the Oslo", content="Norway waits")) is wanted
+    assert holds(condition, analysed(title="The ash cloud reaches the Oslo", content="Norway waits")) is wanted
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_near_counts_word_positions_in_either_order_inside_one_value(condition: 
     ],
 )
 def test_equality_folds_the_whole_value(condition: str, wanted: bool) -> None:
-    item = seen(
+    item = analysed(
         authors=("Ann Lee",),
         categories=("World", "Ash"),
         language="en-GB",
@@ -119,7 +119,7 @@ def test_equality_folds_the_whole_value(condition: str, wanted: bool) -> None:
 
 
 def test_patterns_search_the_text_as_it_stands_without_markup() -> None:
-    item = seen(title="CVE-2024-1234 in Firmware", content="<b>Patch</b> now", categories=("a", "b"))
+    item = analysed(title="CVE-2024-1234 in Firmware", content="<b>Patch</b> now", categories=("a", "b"))
     assert holds(r"TITLE MATCHES /\bCVE-\d{4}-\d+\b/", item)
     assert not holds("TITLE MATCHES /firmware/", item)
     assert holds("TITLE MATCHES /firmware/i", item)
@@ -128,11 +128,11 @@ def test_patterns_search_the_text_as_it_stands_without_markup() -> None:
 
 
 def test_a_pattern_survives_half_a_character() -> None:
-    assert holds("TITLE MATCHES /lava/", seen(title="lava \ud800"))
+    assert holds("TITLE MATCHES /lava/", analysed(title="lava \ud800"))
 
 
 def test_similarity_is_the_cosine_of_words() -> None:
-    item = seen(title="Iceland volcano erupts again")
+    item = analysed(title="Iceland volcano erupts again")
     assert holds('TITLE SIMILAR TO "again erupts ICELAND volcano" AT 1', item)
     assert holds('TITLE SIMILAR TO "Iceland volcano"', item)  # 2 / √(2·4) = 0.71
     assert holds('TITLE SIMILAR TO "Iceland volcano" AT 0.7', item)
@@ -141,7 +141,7 @@ def test_similarity_is_the_cosine_of_words() -> None:
 
 
 def test_dates_are_compared_in_utc_and_now_is_the_arrival() -> None:
-    item = seen(published=NOON - 3600, updated=NOON, arrived=NOON)
+    item = analysed(published=NOON - 3600, updated=NOON, arrived=NOON)
     assert holds('PUBLISHED = "2024-03-01T11:00Z"', item)
     assert holds('PUBLISHED = "2024-03-01T13:00+02:00"', item)
     assert holds('PUBLISHED > "2024-03-01"', item)
@@ -154,16 +154,16 @@ def test_dates_are_compared_in_utc_and_now_is_the_arrival() -> None:
 
 
 def test_size_counts_the_characters_of_the_content() -> None:
-    assert holds("SIZE = 4", seen(content="<p>lava</p>"))
-    assert holds("SIZE < 1", seen(title="lava"))
+    assert holds("SIZE = 4", analysed(content="<p>lava</p>"))
+    assert holds("SIZE < 1", analysed(title="lava"))
 
 
 def test_source_is_a_name_or_an_address() -> None:
-    assert holds("SOURCE = News", seen(NEWS))
-    assert holds('SOURCE = "HTTP://news.example/rss"', seen(NEWS))
-    assert not holds("SOURCE = news", seen(BLOG))
-    assert holds("SOURCE != news", seen(BLOG))
-    assert holds('SOURCE IN (news, "http://blog.example/feed")', seen(BLOG))
+    assert holds("SOURCE = News", analysed(NEWS))
+    assert holds('SOURCE = "HTTP://news.example/rss"', analysed(NEWS))
+    assert not holds("SOURCE = news", analysed(BLOG))
+    assert holds("SOURCE != news", analysed(BLOG))
+    assert holds('SOURCE IN (news, "http://blog.example/feed")', analysed(BLOG))
 
 
 MISSING: dict[str, Any] = {"title": None, "link": None, "arrived": NOON}
@@ -188,20 +188,20 @@ MISSING: dict[str, Any] = {"title": None, "link": None, "arrived": NOON}
     ],
 )
 def test_an_atom_on_a_missing_field_is_false_and_its_negation_true(atom: str) -> None:
-    assert not holds(atom, seen(**MISSING))
-    assert holds(f"NOT {atom}", seen(**MISSING))
+    assert not holds(atom, analysed(**MISSING))
+    assert holds(f"NOT {atom}", analysed(**MISSING))
 
 
 @pytest.mark.parametrize("atom", ['TITLE != "x"', 'CATEGORY != "x"', 'UPDATED != "2024-03-01"'])
 def test_unequal_is_not_equal_and_so_true_of_a_missing_field(atom: str) -> None:
-    assert holds(atom, seen(**MISSING))
-    assert not holds(f"NOT {atom}", seen(**MISSING))
+    assert holds(atom, analysed(**MISSING))
+    assert not holds(f"NOT {atom}", analysed(**MISSING))
 
 
 def test_has_published_asks_whether_the_publisher_gave_a_date() -> None:
-    assert holds("HAS PUBLISHED", seen(dated=True))
-    assert not holds("HAS PUBLISHED", seen(dated=False))
-    assert holds(f"PUBLISHED IN LAST {int(DAY)} SECONDS", seen(dated=False))
+    assert holds("HAS PUBLISHED", analysed(dated=True))
+    assert not holds("HAS PUBLISHED", analysed(dated=False))
+    assert holds(f"PUBLISHED IN LAST {int(DAY)} SECONDS", analysed(dated=False))
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,10 @@ def test_has_published_asks_whether_the_publisher_gave_a_date() -> None:
     ],
 )
 def test_lists_bind_before_not_and_not_before_and_and_and_before_or(condition: str, wanted: bool) -> None:
-    assert holds(condition, seen(title="b")) is wanted
+    assert holds(condition, analysed(title="b")) is wanted
 
 
 def test_a_searched_text_of_which_folding_leaves_nothing_is_in_no_text() -> None:
-    assert not holds('TITLE CONTAINS "\u037a"', seen(title="anything"))
-    assert holds('TITLE CONTAINS "\u037a" OR "anything"', seen(title="anything"))
-    assert not holds('TITLE CONTAINS "\u037a" AND "anything"', seen(title="anything"))
+    assert not holds('TITLE CONTAINS "\u037a"', analysed(title="anything"))
+    assert holds('TITLE CONTAINS "\u037a" OR "anything"', analysed(title="anything"))
+    assert not holds('TITLE CONTAINS "\u037a" AND "anything"', analysed(title="anything"))

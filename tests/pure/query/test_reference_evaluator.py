@@ -166,7 +166,7 @@ def test_decision_5_an_update_that_still_matches_changes_the_item_in_place_witho
     emitted = made.add_arrival(item(1, "ash cloud"), NEWS, NOON + 600)
     assert emitted["q"].update
     assert not emitted["q"].fresh
-    assert [emission.seen.item.title for emission in made.select_items("q")] == ["ash", "ash cloud"]
+    assert [emission.analysed.item.title for emission in made.select_items("q")] == ["ash", "ash cloud"]
 
 
 def test_decision_5_an_update_is_the_next_version_and_sets_updated() -> None:
@@ -177,7 +177,7 @@ def test_decision_5_an_update_is_the_next_version_and_sets_updated() -> None:
     made.add_arrival(item(1, "ash cloud"), NEWS, NOON + 600)
     made.add_arrival(item(1, "ash clouds"), NEWS, NOON + 1200)
     (emission,) = made.select_items("q")
-    assert emission.seen.item.version == 3
+    assert emission.analysed.item.version == 3
     assert ids(made.select_items("changed")) == [1]
 
 
@@ -185,7 +185,7 @@ def test_decision_5_an_update_that_no_longer_matches_leaves_what_was_published()
     made = meaning('CREATE FEED q AS RETURN news WHERE TITLE CONTAINS "ash"')
     made.add_arrival(item(1, "ash"), NEWS)
     assert made.add_arrival(item(1, "cloud"), NEWS, NOON + 600) == {}
-    assert [emission.seen.item.title for emission in made.select_items("q")] == ["ash"]
+    assert [emission.analysed.item.title for emission in made.select_items("q")] == ["ash"]
 
 
 def test_decision_5_an_update_does_not_join_again_nor_meet_distinct() -> None:
@@ -197,7 +197,7 @@ def test_decision_5_an_update_does_not_join_again_nor_meet_distinct() -> None:
     assert later["q"].update
     (emission,) = made.select_items("q")
     assert [related.item.id for related in emission.related or ()] == [1]
-    assert emission.seen.item.title == "lava"
+    assert emission.analysed.item.title == "lava"
 
 
 def test_the_same_version_again_changes_nothing() -> None:
@@ -366,7 +366,7 @@ def test_an_item_that_comes_rewritten_and_as_it_is_comes_as_the_first_source_tha
     made = meaning('CREATE FEED loud AS RETURN news SET TITLE = "{title}!"; CREATE FEED q AS RETURN loud | news')
     made.add_arrival(item(1, "ash"), NEWS)
     (emission,) = made.select_items("q")
-    assert emission.seen.item.title == "ash!"
+    assert emission.analysed.item.title == "ash!"
     assert emission.is_retitled
 
 
@@ -396,7 +396,7 @@ def related(query: str, *stream: tuple[object, Origin]) -> dict[int | None, list
     made = meaning(f"CREATE FEED q AS {query}")
     arrive(made, stream)  # type: ignore[arg-type]
     return {
-        emission.seen.item.id: [other.item.id for other in emission.related or ()]
+        emission.analysed.item.id: [other.item.id for other in emission.related or ()]
         for emission in made.select_items("q")
     }
 
@@ -489,7 +489,7 @@ def test_set_fills_templates_and_adds_values() -> None:
         item(1, "a < b", authors=("Ann", "Bob"), categories=("x",), content="<i>c</i>", published=NOON), NEWS
     )
     (emission,) = made.select_items("q")
-    found = emission.seen.item
+    found = emission.analysed.item
     assert found.title == "[news] a < b {x}"
     assert found.categories == ("x", "seen")
     assert found.authors == ("Ann, Bob (2024-03-01T12:00:00Z)",)

@@ -133,7 +133,7 @@ def _result_as_json(document: list[Emission], rows: RowsByKey) -> dict[str, Any]
             if emission.related is not None
         },
         "titles": {
-            str(rows[emission.key].id): emission.seen.item.title for emission in document if emission.is_retitled
+            str(rows[emission.key].id): emission.analysed.item.title for emission in document if emission.is_retitled
         },
     }
 
@@ -143,11 +143,11 @@ def _print_result(name: str, document: list[Emission], rows: RowsByKey) -> None:
     grid = Grid.grid(padding=(0, 2))
     grid.add_column(justify="right", style="dim")
     for emission in document:
-        item, row = emission.seen.item, rows[emission.key]
+        item, row = emission.analysed.item, rows[emission.key]
         published = format_instant(item.published)[:16].replace("T", " ")
         related = ", ".join(str(rows[other.key].id) for other in emission.related or ())
         note = f"related: {related}" if related else ""
-        cells = (published, emission.seen.origin.label, item.title or "–", note)
+        cells = (published, emission.analysed.origin.label, item.title or "–", note)
         grid.add_row(str(row.id), *map(Text, cells))
     out.print(grid)
     out.print()

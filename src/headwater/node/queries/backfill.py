@@ -169,9 +169,9 @@ def select_window(definition: Query, matched: list[NewHit], now: float) -> list[
     """What of it KEEP keeps, in the order of arrival."""
     emissions = []
     for number, one in enumerate(matched):
-        seen = AnalysedItem(one.hit.item, Origin(None, f"feed:{one.hit.item.feed_id}"), one.arrived)
-        emissions.append(Emission(seen, one.hit.branches, None, one.arrived, number))
-    latest = {emission.seen.item.id: emission for emission in emissions}  # an item that changed counts once
+        analysed = AnalysedItem(one.hit.item, Origin(None, f"feed:{one.hit.item.feed_id}"), one.arrived)
+        emissions.append(Emission(analysed, one.hit.branches, None, one.arrived, number))
+    latest = {emission.analysed.item.id: emission for emission in emissions}  # an item that changed counts once
     kept = {emission.sequence for emission in select_items(definition, latest.values(), now)}
     return [one for number, one in enumerate(matched) if number in kept]
 

@@ -1,4 +1,4 @@
-"""Query feeds that do more than filter: they join, drop repetitions, write items anew, or are read by other feeds."""
+"""Evaluates a query feed that joins, deduplicates or rewrites items, or that other query feeds read."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from headwater.query.query_document import ItemKey
 
 @dataclass(slots=True, eq=False)
 class DerivedFeed:
-    """A query feed that is evaluated after the feeds it reads, and what it remembers.
+    """A query feed that is evaluated after the feeds it reads, with its windows.
 
-    `level` is 0 where it reads source feeds only. `rewrites`: what it emits may differ from what came in. `readers`
-    are the keys of the query feeds that read it.
+    `level` is 0 if it reads source feeds only. `rewrites` says that it may change items. `readers` are the keys of the
+    query feeds that read it. `secondaries` are the windows of its joins, `firsts` is the window of DISTINCT.
     """
 
     name: str
@@ -44,50 +44,54 @@ class DerivedFeed:
     def emit_item(
         self, matched: Mapping[int, ItemFeatures], before: bool, frequencies: WordFrequencies
     ) -> DerivedItem | None:
-        """What comes out of an item that came through these sources; None if nothing does.
+        """Return the item as the feed emits it, or None if a join or DISTINCT excludes it.
 
-        An item emitted `before` is neither joined again nor compared with others.
+        `matched` are the branches that the item matched. An item emitted `before` is not joined or compared again.
         """
         if not matched:
             return None
-        seen = matched[min(matched)].seen
+        analysed = matched[min(matched)].analysed
         related: tuple[Related, ...] | None = None
         if not before:
-            found = self._find_joined(seen, frequencies)
-            if found is None or self._is_repeat(seen, frequencies):
+            found = self._find_joined(analysed, frequencies)
+            if found is None or self._is_repeat(analysed, frequencies):
                 return None
             related = found if self.secondaries else None
-        return DerivedItem(rewrite_item(seen, self.query.settings), frozenset(matched), related)
+        return DerivedItem(rewrite_item(analysed, self.query.settings), frozenset(matched), related)
 
     def remember_secondary(self, number: int, matched: Mapping[int, ItemFeatures]) -> None:
-        """An item came through the secondary side of a join: later ones are joined with it."""
-        seen = matched[min(matched)].seen
-        self.secondaries[number].add_item(seen.arrived, seen)
+        """Add an item of the secondary side of a join to its window."""
+        analysed = matched[min(matched)].analysed
+        self.secondaries[number].add_item(analysed.arrived, analysed)
 
-    def _find_joined(self, seen: AnalysedItem, frequencies: WordFrequencies) -> tuple[Related, ...] | None:
-        """What the joins find, in the order of arrival; None if one of them keeps the item out."""
+    def _find_joined(self, analysed: AnalysedItem, frequencies: WordFrequencies) -> tuple[Related, ...] | None:
+        """Return the related items of all joins in order of arrival, or None if a join excludes the item."""
         related: dict[ItemKey, Related] = {}
-        for join, past in zip(self.query.joins, self.secondaries, strict=True):
-            alike = past.find_matches(seen, join.field, frequencies.field_weights(join.field))
-            found = [entry for entry in alike if entry.related.key != seen.key]  # not an earlier version of itself
+        for join, window in zip(self.query.joins, self.secondaries, strict=True):
+            matches = window.find_matches(analysed, join.field, frequencies.field_weights(join.field))
+            found = [
+                entry for entry in matches if entry.related.key != analysed.key
+            ]  # not an earlier version of itself
             if bool(found) is (join.kind is JoinKind.ANTI) and join.kind is not JoinKind.LEFT:
                 return None
             related |= {entry.related.key: entry.related for entry in found}
         return tuple(sorted(related.values(), key=lambda other: other.first_seen))
 
-    def _is_repeat(self, seen: AnalysedItem, frequencies: WordFrequencies) -> bool:
-        """Whether DISTINCT keeps the item out; if not, later ones are compared with it."""
+    def _is_repeat(self, analysed: AnalysedItem, frequencies: WordFrequencies) -> bool:
+        """Return whether DISTINCT suppresses the item; if not, add it to the window."""
         if self.firsts is None:
             return False
-        alike = self.firsts.find_matches(seen, self.firsts.field, frequencies.field_weights(self.firsts.field))
-        if any(entry.related.key != seen.key for entry in alike):  # one that is matched again after a failure is none
+        matches = self.firsts.find_matches(analysed, self.firsts.field, frequencies.field_weights(self.firsts.field))
+        if any(entry.related.key != analysed.key for entry in matches):  # its own entry is left from a failed attempt
             return True
-        self.firsts.add_item(seen.arrived, seen)
+        self.firsts.add_item(analysed.arrived, analysed)
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedItem:
-    seen: AnalysedItem
+    """An item as a derived feed emits it: rewritten, with matched branches and related items."""
+
+    analysed: AnalysedItem
     branches: frozenset[int]
     related: tuple[Related, ...] | None

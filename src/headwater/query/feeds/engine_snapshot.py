@@ -1,4 +1,4 @@
-"""The engine's memory as bytes: what it must not lose when the server stops."""
+"""Saves the engine's windows, recent items and counts as bytes, and restores them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _WindowSnapshot(msgspec.Struct, array_like=True):
 
 
 class _QuerySnapshot(msgspec.Struct, array_like=True):
-    """The windows of a query feed, of its joins and then of DISTINCT; `text` tells whether it is still the same."""
+    """The windows of a query feed: first its joins, then DISTINCT. `text` detects a changed definition."""
 
     text: str
     windows: list[_WindowSnapshot]
@@ -51,23 +51,23 @@ class _EngineSnapshot(msgspec.Struct):
 
 
 def save_snapshot(
-    standing: QueryFeeds, recent: RecentItems, frequencies: WordFrequencies, shares: FeatureShares
+    query_feeds: QueryFeeds, recent: RecentItems, frequencies: WordFrequencies, shares: FeatureShares
 ) -> bytes:
-    records = {number: record for number, record in enumerate(standing.records) if record is not None}
+    entries = {number: entry for number, entry in enumerate(query_feeds.entries) if entry is not None}
     state = _EngineSnapshot(
         VERSION,
-        {number: record.name for number, record in records.items()},
-        {number: list(record.replaced) for number, record in records.items() if record.replaced},
+        {number: entry.name for number, entry in entries.items()},
+        {number: list(entry.replaced) for number, entry in entries.items() if entry.replaced},
         {
-            record.name: _QuerySnapshot(record.text, [_snapshot_window(past) for past in _list_windows(record)])
-            for record in records.values()
-            if any(map(len, _list_windows(record)))
+            entry.name: _QuerySnapshot(entry.text, [_snapshot_window(window) for window in _list_windows(entry)])
+            for entry in entries.values()
+            if any(map(len, _list_windows(entry)))
         },
         [
             _ItemSnapshot(
-                *key, seen.content_hash, seen.version, array("I", seen.emitted).tobytes(), sorted(seen.silent)
+                *key, item.content_hash, item.version, array("I", item.emitted).tobytes(), sorted(item.silent)
             )
-            for key, seen in recent.items()
+            for key, item in recent.items()
         ],
         {str(field): counted for field, counted in frequencies.export_counts().items()},
         shares.export_counts(),
@@ -75,41 +75,44 @@ def save_snapshot(
     return msgspec.msgpack.encode(state)
 
 
-def _list_windows(record: QueryFeedEntry) -> list[LookBackWindow]:
-    layer = record.layer
-    if layer is None:
+def _list_windows(entry: QueryFeedEntry) -> list[LookBackWindow]:
+    derived = entry.derived
+    if derived is None:
         return []
-    return [*layer.secondaries, *([] if layer.firsts is None else [layer.firsts])]
+    return [*derived.secondaries, *([] if derived.firsts is None else [derived.firsts])]
 
 
-def _snapshot_window(past: LookBackWindow) -> _WindowSnapshot:
-    return _WindowSnapshot(
-        [(entry.at, entry.related, list(entry.values)) for entry in past.list_entries()], past.list_dropped()
-    )
+def _snapshot_window(window: LookBackWindow) -> _WindowSnapshot:
+    entries = [(entry.at, entry.related, list(entry.values)) for entry in window.list_entries()]
+    return _WindowSnapshot(entries, window.list_dropped())
 
 
 def load_snapshot(
-    saved: bytes, standing: QueryFeeds, recent: RecentItems, frequencies: WordFrequencies, shares: FeatureShares
+    saved: bytes, query_feeds: QueryFeeds, recent: RecentItems, frequencies: WordFrequencies, shares: FeatureShares
 ) -> None:
     try:
         state = msgspec.msgpack.decode(saved, type=_EngineSnapshot)
     except msgspec.DecodeError as error:
-        raise InputError("The saved state of the queries cannot be read; fill their windows from the store.") from error
+        raise InputError("The saved state of the queries is damaged. Fill their windows from the store.") from error
     if state.version != VERSION:
-        raise InputError(f"The saved state of the queries is of version {state.version}; this reads version {VERSION}.")
+        raise InputError(
+            f"The saved state of the queries has version {state.version}; this release reads version {VERSION}."
+        )
     numbers = {
-        old: number for old, name in state.names.items() if (number := standing.get_number(name.casefold())) is not None
+        old: number
+        for old, name in state.names.items()
+        if (number := query_feeds.get_number(name.casefold())) is not None
     }
     for old, replaced in state.replaced.items():
-        record = standing.records[numbers[old]] if old in numbers else None
-        if record is not None:
-            numbers |= _restore_replaced(standing, record, replaced)
+        entry = query_feeds.entries[numbers[old]] if old in numbers else None
+        if entry is not None:
+            numbers |= _restore_replaced(query_feeds, entry, replaced)
     for name, query in state.queries.items():
-        number = standing.get_number(name.casefold())
-        record = None if number is None else standing.records[number]
-        if record is not None and record.text == query.text:
-            for past, window in zip(_list_windows(record), query.windows, strict=True):
-                _restore_window(past, window)
+        number = query_feeds.get_number(name.casefold())
+        entry = None if number is None else query_feeds.entries[number]
+        if entry is not None and entry.text == query.text:
+            for window, saved_window in zip(_list_windows(entry), query.windows, strict=True):
+                _restore_window(window, saved_window)
     for item in state.recent:
         emitted = array("I", item.emitted)
         kept = [numbers[old] for old in emitted if old in numbers]
@@ -119,13 +122,13 @@ def load_snapshot(
     shares.restore(*state.shares)
 
 
-def _restore_replaced(standing: QueryFeeds, record: QueryFeedEntry, replaced: list[int]) -> dict[int, int]:
-    """Numbers for definitions that were replaced before the restart: what they delivered stays delivered."""
-    ghosts = {old: standing.reserve_number() for old in replaced}
-    record.replaced = (*record.replaced, *ghosts.values())
-    return ghosts
+def _restore_replaced(query_feeds: QueryFeeds, entry: QueryFeedEntry, replaced: list[int]) -> dict[int, int]:
+    """Reserve numbers for definitions replaced before the restart, so that their items are not delivered again."""
+    restored = {old: query_feeds.reserve_number() for old in replaced}
+    entry.replaced = (*entry.replaced, *restored.values())
+    return restored
 
 
-def _restore_window(past: LookBackWindow, window: _WindowSnapshot) -> None:
-    make = frozenset if past.at is None else tuple
-    past.restore([WindowEntry(at, related, make(values)) for at, related, values in window.entries], window.gone)
+def _restore_window(window: LookBackWindow, saved: _WindowSnapshot) -> None:
+    make = frozenset if window.at is None else tuple
+    window.restore([WindowEntry(at, related, make(values)) for at, related, values in saved.entries], saved.gone)

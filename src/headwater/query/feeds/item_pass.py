@@ -1,4 +1,4 @@
-"""One item on its way through the rules it could meet, level by level: query feeds after those they read."""
+"""Passes one item, new or past, through the query feeds: level by level, each feed after the feeds it reads."""
 
 from __future__ import annotations
 
@@ -16,59 +16,54 @@ from headwater.query.items.similarity import WordFrequencies
 from headwater.query.query_document import ItemKey
 
 MatchedBranches = dict[int, ItemFeatures]
-"""The sources of a query through which the item came, each with the item as it came through."""
+"""The matched branches of a query, each with the item as that source provides it."""
 
 
 class ItemPass:
-    """What grows as it goes on: `plain`, the queries it comes out of unchanged through their only source; `hits` and
-    `numbers`, of all others; `failures`, those that could not be tried."""
+    """Evaluates the candidate rules of a new item and collects the results.
+
+    `plain` are the numbers of queries with a single source that emit the item unchanged. `hits` and `numbers` belong
+    to all other queries. `failures` are queries whose evaluation raised an exception.
+    """
 
     def __init__(
         self,
-        view: ItemFeatures,
-        standing: QueryFeeds,
+        item_features: ItemFeatures,
+        query_feeds: QueryFeeds,
         index: ConditionIndex,
         frequencies: WordFrequencies,
-        before: ItemMemory,
+        memory: ItemMemory,
         stamp: int,
     ) -> None:
         self.plain: list[int] = []
         self.hits: list[Hit] = []
         self.numbers: list[int] = []
         self.failures: list[MatchFailure] = []
-        self._view = view
-        self._query_feeds = standing
+        self._item_features = item_features
+        self._query_feeds = query_feeds
         self._index = index
         self._frequencies = frequencies
-        self._memory = before
+        self._memory = memory
         self._stamp = stamp
-        self._rewritten: dict[str, ItemFeatures] = {}  # by feature, what query feeds that rewrite have made of the item
+        self._rewritten: dict[str, ItemFeatures] = {}  # source feature → the item as that query feed rewrote it
         self._matched_parts: dict[int, dict[int, MatchedBranches]] = {}  # query → its part → branches
         self._waiting_rules: dict[int, list[ConditionRule]] = {}
         self._ready_feeds: dict[int, list[tuple[int, DerivedFeed]]] = {}
 
     def run(self, rules: Iterable[ConditionRule]) -> None:
-        stamp = self._stamp
         for rule in rules:
             if rule.level:
                 self._waiting_rules.setdefault(rule.level, []).append(rule)
-            elif rule.stamp != stamp:
-                rule.stamp = stamp
-                self._try_rule(rule)
+            else:  # most rules, so they are not queued first
+                self._try_once(rule)
         while self._waiting_rules or self._ready_feeds:
-            level = (
-                min(*self._waiting_rules, *self._ready_feeds)
-                if self._waiting_rules and self._ready_feeds
-                else min(self._waiting_rules or self._ready_feeds)
-            )
+            level = min([*self._waiting_rules, *self._ready_feeds])
             for rule in self._waiting_rules.pop(level, ()):
-                if rule.stamp != self._stamp:
-                    rule.stamp = self._stamp
-                    self._try_rule(rule)
-            for number, layer in self._ready_feeds.pop(level, ()):
+                self._try_once(rule)
+            for number, derived in self._ready_feeds.pop(level, ()):
                 try:
-                    self._emit_derived(number, layer)
-                except Exception as error:  # as in `_try`
+                    self._emit_derived(number, derived)
+                except Exception as error:  # as in `_try_rule`
                     self._add_failures((number,), error)
         for number, parts in self._matched_parts.items():
             self._emit_filtered(number, parts[0])
@@ -77,13 +72,18 @@ class ItemPass:
         for rule in rules:
             self._waiting_rules.setdefault(rule.level, []).append(rule)
 
+    def _try_once(self, rule: ConditionRule) -> None:
+        if rule.stamp != self._stamp:
+            rule.stamp = self._stamp
+            self._try_rule(rule)
+
     def _try_rule(self, rule: ConditionRule) -> None:
         try:
-            came = list(match_sources(rule, self._view, self._rewritten))
-        except Exception as error:  # a defect of one condition must not keep the item from all others
+            reached = list(match_sources(rule, self._item_features, self._rewritten))
+        except Exception as error:  # a bug in one condition must not hide the item from all other queries
             self._add_failures({*rule.plain, *(owner >> PART_BITS for owner in rule.owners)}, error)
             return
-        if not came:
+        if not reached:
             return
         self.plain += rule.plain
         for owner, numbers in zip(rule.owners, rule.numbers, strict=True):
@@ -91,96 +91,99 @@ class ItemPass:
             parts = self._matched_parts.get(query)
             if parts is None:
                 parts = self._matched_parts[query] = {}
-                record = self._query_feeds.records[query]
-                if record is not None and record.layer is not None:
-                    self._ready_feeds.setdefault(record.layer.level, []).append((query, record.layer))
+                entry = self._query_feeds.entries[query]
+                if entry is not None and entry.derived is not None:
+                    self._ready_feeds.setdefault(entry.derived.level, []).append((query, entry.derived))
             branches = parts.setdefault(part, {})
-            for at, view in came:
-                for number in numbers[at]:
-                    branches[number] = view
+            for position, item_features in reached:
+                for number in numbers[position]:
+                    branches[number] = item_features
 
     def _add_failures(self, numbers: Iterable[int], error: Exception) -> None:
-        named = [record.name for number in sorted(numbers) if (record := self._query_feeds.records[number]) is not None]
+        named = [entry.name for number in sorted(numbers) if (entry := self._query_feeds.entries[number]) is not None]
         self.failures += [MatchFailure(name, error) for name in named]
 
     def _emit_filtered(self, number: int, branches: MatchedBranches) -> None:
-        """A feed that only filters."""
-        record = self._query_feeds.records[number]
-        assert record is not None
-        item, before = self._view.seen.item, self._memory
-        update = before is not None and before.has_emitted(number, record)
-        fresh = not update and (before is None or not before.has_delivered(number, record))
-        self.hits.append(Hit(record.name, item, item, frozenset(branches), None, update, fresh))
+        """Add the hit of a query feed that only filters."""
+        entry = self._query_feeds.entries[number]
+        assert entry is not None
+        item, memory = self._item_features.analysed.item, self._memory
+        update = memory is not None and memory.has_emitted(number, entry)
+        fresh = not update and (memory is None or not memory.has_delivered(number, entry))
+        self.hits.append(Hit(entry.name, item, item, frozenset(branches), None, update, fresh))
         self.numbers.append(number)
 
-    def _emit_derived(self, number: int, layer: DerivedFeed) -> None:
+    def _emit_derived(self, number: int, derived: DerivedFeed) -> None:
         parts = self._matched_parts.pop(number)
-        record = self._query_feeds.records[number]
-        assert record is not None
-        before = self._memory
-        update = before is not None and before.has_emitted(number, record)
-        emitted = layer.emit_item(parts.pop(0, {}), update, self._frequencies)
-        for part, branches in parts.items():  # after the main side: an item is not joined with itself
-            layer.remember_secondary(part - 1, branches)
+        entry = self._query_feeds.entries[number]
+        assert entry is not None
+        memory = self._memory
+        update = memory is not None and memory.has_emitted(number, entry)
+        emitted = derived.emit_item(parts.pop(0, {}), update, self._frequencies)
+        for part, branches in parts.items():  # after the main sources, so that an item is not joined with itself
+            derived.remember_secondary(part - 1, branches)
         if emitted is None:
             return
-        fresh = not update and (before is None or not before.has_delivered(number, record))
-        original = self._view.seen
-        hit = Hit(record.name, emitted.seen.item, original.item, emitted.branches, emitted.related, update, fresh)
+        fresh = not update and (memory is None or not memory.has_delivered(number, entry))
+        original = self._item_features.analysed
+        hit = Hit(entry.name, emitted.analysed.item, original.item, emitted.branches, emitted.related, update, fresh)
         self.hits.append(hit)
         self.numbers.append(number)
-        if layer.readers:
-            self._view.features.add(layer.feature)
-            if emitted.seen is not original:
-                self._rewritten[layer.feature] = self._index.make_item_features(
-                    emitted.seen, self._view.source_features()
+        if derived.readers:
+            self._item_features.features.add(derived.feature)
+            if emitted.analysed is not original:
+                self._rewritten[derived.feature] = self._index.make_item_features(
+                    emitted.analysed, self._item_features.source_features()
                 )
-            self._queue_rules(self._index.list_rules(layer.feature))
+            self._queue_rules(self._index.list_rules(derived.feature))
 
 
 def match_sources(
-    rule: ConditionRule, view: ItemFeatures, changed: dict[str, ItemFeatures]
+    rule: ConditionRule, item_features: ItemFeatures, rewritten: dict[str, ItemFeatures]
 ) -> Iterator[tuple[int, ItemFeatures]]:
-    """The sources of the rule through which the item meets its condition, by their places in it."""
-    features, tree = view.features, rule.tree
-    verdict: bool | None = None  # on the item as it arrived, asked once
-    for at, source in enumerate(rule.sources):
+    """Yield the positions of the rule's sources through which the item meets its condition, with the item of each."""
+    features, tree = item_features.features, rule.tree
+    holds: bool | None = None  # on the original item, evaluated once
+    for position, source in enumerate(rule.sources):
         if source in features:
-            if source in changed:
-                if condition_holds(tree, changed[source]):
-                    yield at, changed[source]
+            if source in rewritten:
+                if condition_holds(tree, rewritten[source]):
+                    yield position, rewritten[source]
                 continue
-            if verdict is None:
-                verdict = condition_holds(tree, view)
-            if verdict:
-                yield at, view
+            if holds is None:
+                holds = condition_holds(tree, item_features)
+            if holds:
+                yield position, item_features
 
 
 class BackfillPass:
-    def __init__(self, standing: QueryFeeds, index: ConditionIndex, frequencies: WordFrequencies, name: str) -> None:
-        record = standing.find_entry(name)
-        query = standing.read_query(record)
-        self.number = standing.find_number(name)
-        self._name = record.name
-        self._derived_feed = record.layer or DerivedFeed(record.name, query)
-        self._rules = list(standing.build_rules(query))
+    """Passes past items through one query feed, to fill its document and windows without delivery."""
+
+    def __init__(self, query_feeds: QueryFeeds, index: ConditionIndex, frequencies: WordFrequencies, name: str) -> None:
+        entry = query_feeds.find_entry(name)
+        query = query_feeds.read_query(entry)
+        self.number = query_feeds.find_number(name)
+        self._name = entry.name
+        self._derived_feed = entry.derived or DerivedFeed(entry.name, query)
+        self._rules = list(query_feeds.build_rules(query))
         self._index = index
         self._frequencies = frequencies
         self._emitted: set[ItemKey] = set()
 
-    def pass_item(self, view: ItemFeatures, emitted: Mapping[str, Item]) -> Hit | None:
-        """The next item; `emitted` is what the query feeds that the feed reads had made of it."""
-        changed: dict[str, ItemFeatures] = {}
+    def pass_item(self, item_features: ItemFeatures, emitted: Mapping[str, Item]) -> Hit | None:
+        """Pass the next past item. `emitted` holds it as published by the query feeds that this feed reads."""
+        rewritten: dict[str, ItemFeatures] = {}
         for name, item in emitted.items():
             feature = f"@q{name.casefold()}"
-            if item != view.seen.item:
-                changed[feature] = self._index.make_item_features(view.seen.with_item(item), view.source_features())
-            view.features.add(feature)
+            if item != item_features.analysed.item:
+                analysed = item_features.analysed.with_item(item)
+                rewritten[feature] = self._index.make_item_features(analysed, item_features.source_features())
+            item_features.features.add(feature)
         parts: dict[int, MatchedBranches] = {}
         for part, rule, numbers in self._rules:
-            for at, came in match_sources(rule, view, changed):
-                parts.setdefault(part, {}).update(dict.fromkeys(numbers[at], came))
-        key = view.seen.key
+            for position, reached in match_sources(rule, item_features, rewritten):
+                parts.setdefault(part, {}).update(dict.fromkeys(numbers[position], reached))
+        key = item_features.analysed.key
         update = key in self._emitted
         found = self._derived_feed.emit_item(parts.pop(0, {}), update, self._frequencies)
         for part, branches in parts.items():
@@ -188,4 +191,12 @@ class BackfillPass:
         if found is None:
             return None
         self._emitted.add(key)
-        return Hit(self._name, found.seen.item, view.seen.item, found.branches, found.related, update, fresh=False)
+        return Hit(
+            self._name,
+            found.analysed.item,
+            item_features.analysed.item,
+            found.branches,
+            found.related,
+            update,
+            fresh=False,
+        )

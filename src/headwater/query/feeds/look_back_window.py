@@ -1,12 +1,12 @@
-"""The items a JOIN or a DISTINCT looks back at, indexed by what it compares, bounded by its window.
+"""Keeps the items that a JOIN or DISTINCT compares with, indexed by the compared field and bounded by its window.
 
-Equal values are found by look-up. Alike texts are found through their rarest words: if the words of a text beyond the
-first few carry less than the asked cosine's share of its length, a text that shares only those cannot be as alike
-(Cauchy–Schwarz), so that only the first few need looking up, and nothing is missed.
+Equal values are looked up. Similar texts are found through their rarest words: once the remaining words of a text carry
+less of its squared length than the required cosine allows, a text that shares only those cannot be similar enough
+(Cauchy–Schwarz). Only the first few words need a look-up, and nothing is missed.
 
-Entries are numbered as they come, and under each value or word stand the numbers of the entries that have it, in
-ascending order. Those of entries that have left stay there until a quarter of the window has: taking one from the front
-of every array with each item that leaves would cost more than passing over it.
+Entries are numbered in order of arrival. The index holds, for each value or word, the ascending numbers of its entries.
+Numbers of dropped entries stay in the index until a quarter of the window has been dropped: removing them one by one
+from the front of every array would cost more than skipping them.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from headwater.query.items.similarity import (
 from headwater.query.query_document import ItemKey
 
 ROUNDING_MARGIN = 1e-12
-SEEN_SHARE = 0.75  # of what a text must share: so little may be left unseen before those found are looked at one by one
-NO_ENTRIES = array("I")  # never changed
-MAX_DROPPED = 10_000  # items that have left the window, remembered so that a new version does not bring them back
+SEEN_SHARE = 0.75  # of the share that a text must have in common; beyond it, candidates are tested one by one
+NO_ENTRIES = array("I")  # read-only
+MAX_DROPPED = 10_000  # dropped items that are remembered, so that a new version does not bring them back
 
 
 @dataclass(slots=True)
 class WindowEntry:
-    """An item in a window: when its first version came, and the values that are compared."""
+    """An item in a window: the arrival of its first version, and its compared values."""
 
     at: float
     related: Related
     values: frozenset[Hashable] | tuple[WordBag, ...]
 
 
-def make_related(seen: AnalysedItem) -> Related:
-    item = seen.item
-    return Related(seen.source, item.identity, item.id, item.title, item.link, item.first_seen)
+def make_related(analysed: AnalysedItem) -> Related:
+    item = analysed.item
+    return Related(analysed.source, item.identity, item.id, item.title, item.link, item.first_seen)
 
 
 class LookBackWindow:
-    """The items within a window, in the order in which they came."""
+    """The items within a window, in order of arrival."""
 
     def __init__(self, window: LastWindow, field: Field, at: float | None) -> None:
         self.window = window
@@ -66,16 +66,16 @@ class LookBackWindow:
         self._index = _EntryNumbers()
         self._dropped: dict[ItemKey, None] = {}
         self._next_number = 0
-        self._first_indexed = 0  # the number below which nothing stands in the index any more
+        self._first_indexed = 0  # lower numbers are not in the index
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add_item(self, now: float, seen: AnalysedItem) -> None:
-        """Remember the item; a new version of one we have takes its place, and does not make it younger."""
+    def add_item(self, now: float, analysed: AnalysedItem) -> None:
+        """Add the item. A new version replaces the earlier one and keeps its age."""
         self.drop_expired(now)
-        values = equality_keys(seen, self.field) if self.at is None else list_word_bags(seen, self.field)
-        self.put_entry(WindowEntry(now, make_related(seen), values))
+        values = equality_keys(analysed, self.field) if self.at is None else list_word_bags(analysed, self.field)
+        self.put_entry(WindowEntry(now, make_related(analysed), values))
 
     def put_entry(self, entry: WindowEntry) -> None:
         key = entry.related.key
@@ -96,7 +96,7 @@ class LookBackWindow:
             self._drop_entry(next(iter(self._entries)))
 
     def drop_expired(self, now: float) -> None:
-        """Let go what has left the window. Time does not go back."""
+        """Drop the entries that have left the window. Assumes that time does not go back."""
         if self.window.seconds is None:
             return
         since = now - self.window.seconds
@@ -116,7 +116,7 @@ class LookBackWindow:
                 insort(index[value], number)
 
     def _drop_entry(self, number: int) -> None:
-        """Entries leave in the order in which they came."""
+        """Drop the oldest entry."""
         key = self._entries.pop(number).related.key
         del self._numbers[key]
         self._dropped[key] = None
@@ -133,21 +133,21 @@ class LookBackWindow:
                 del holders[: bisect_left(holders, oldest)]
         self._first_indexed = oldest
 
-    # looking back
+    # matching
 
-    def find_matches(self, seen: AnalysedItem, field: Field, weight: WordWeights) -> list[WindowEntry]:
-        """The entries whose field equals, or is alike, this field of the item; in the order in which they came."""
-        self.drop_expired(seen.arrived)
+    def find_matches(self, analysed: AnalysedItem, field: Field, weight: WordWeights) -> list[WindowEntry]:
+        """Return the entries whose field equals, or is similar to, this field of the item, in order of arrival."""
+        self.drop_expired(analysed.arrived)
         if self.at is None:
             numbers = {
-                n for value in equality_keys(seen, field) for n in self._index.get(value, ()) if n in self._entries
+                n for value in equality_keys(analysed, field) for n in self._index.get(value, ()) if n in self._entries
             }
         else:
-            numbers = {n for bag in list_word_bags(seen, field) for n in self._find_similar(bag, weight, self.at)}
+            numbers = {n for bag in list_word_bags(analysed, field) for n in self._find_similar(bag, weight, self.at)}
         found = (self._entries[number] for number in sorted(numbers))
         if self.window.seconds is None:
             return list(found)
-        since = seen.arrived - self.window.seconds
+        since = analysed.arrived - self.window.seconds
         return [entry for entry in found if entry.at >= since]
 
     def _find_similar(self, bag: WordBag, weight: WordWeights, at: float) -> Iterator[int]:
@@ -167,33 +167,34 @@ class LookBackWindow:
                     break
 
     def _find_candidates(self, bag: WordBag, shares: NDArray[np.float64], length: float, at: float) -> list[int]:
-        """Every entry that can be alike, and few others. `shares` are those of the words in the text's squared length.
+        """Return all entries that can be similar enough, and few others.
 
-        The words that fewest have are looked up, until those left carry so little that an entry must share some of the
-        ones before, and not only a few; what it has of the rest is then asked of the entries that are left.
+        `shares` are the words' contributions to the squared length of the text. The rarest words are looked up until
+        the remaining ones contribute so little that a candidate must have several of the words looked up. The
+        remaining words are then tested on the candidates.
         """
         if at <= TOLERANCE or not self._entries:
             return [number for number, entry in self._entries.items() if entry.values]
-        # the part of the text's squared length that a text must share; a hair less, for rounding
+        # the part of the squared length that a text must have in common, with a margin for rounding
         wanted = length * (at - TOLERANCE) ** 2 * (1 - TOLERANCE)
         terms = list(bag)
         get = self._index.get
         holders = [get(term, NO_ENTRIES) for term in terms]
         many = np.fromiter(map(len, holders), np.int64, len(holders))
         order = np.argsort(many)
-        seen = shares[order].cumsum()
-        place = int(np.searchsorted(seen, length - wanted * SEEN_SHARE)) + 1
-        looked, rest = order[:place], order[place:]
-        found = b"".join([holders[at] for at in looked.tolist()])
-        # counted from the first that stands in the index: few before the oldest, and those are passed over
+        covered = shares[order].cumsum()
+        place = int(np.searchsorted(covered, length - wanted * SEEN_SHARE)) + 1
+        first, rest = order[:place], order[place:]
+        found = b"".join([holders[at] for at in first.tolist()])
+        # relative to the first indexed number; numbers below the oldest entry are skipped
         numbers = np.frombuffer(found, np.uint32) - np.uint32(self._first_indexed)
-        shared = np.bincount(numbers, np.repeat(shares[looked], many[looked]))
-        unseen = shares[rest]
+        shared = np.bincount(numbers, np.repeat(shares[first], many[first]))
+        remaining = shares[rest]
         gone = next(iter(self._entries)) - self._first_indexed
-        possible = np.flatnonzero(shared[gone:] >= wanted - float(unseen.sum()) * (1 + TOLERANCE)) + gone
+        possible = np.flatnonzero(shared[gone:] >= wanted - float(remaining.sum()) * (1 + TOLERANCE)) + gone
         if not len(possible):
             return []
-        others = list(zip([terms[at] for at in rest.tolist()], unseen.tolist(), strict=True))
+        others = list(zip([terms[at] for at in rest.tolist()], remaining.tolist(), strict=True))
         return [
             number
             for number, known in zip((possible + self._first_indexed).tolist(), shared[possible].tolist(), strict=True)
@@ -201,14 +202,14 @@ class LookBackWindow:
         ]
 
     def _sum_shared(self, number: int, shares: list[tuple[str, float]]) -> float:
-        """How much of these words an entry has."""
+        """Return the sum of the shares of the words that an entry contains."""
         values: tuple[WordBag, ...] = self._entries[number].values  # type: ignore[assignment]
         if len(values) == 1:
             (words,) = values
             return sum([share for term, share in shares if term in words])
         return sum(share for term, share in shares if any(term in bag for bag in values))
 
-    # surviving
+    # snapshots
 
     def list_entries(self) -> list[WindowEntry]:
         return list(self._entries.values())
@@ -223,7 +224,7 @@ class LookBackWindow:
 
 
 class _EntryNumbers(dict[Hashable, "array[int]"]):
-    """By value or word, the numbers of the entries that have it."""
+    """Maps a value or word to the numbers of its entries."""
 
     def __missing__(self, value: Hashable) -> array[int]:
         found = self[value] = array("I")
@@ -231,7 +232,7 @@ class _EntryNumbers(dict[Hashable, "array[int]"]):
 
 
 class _SquaredWeights(dict[str, float]):
-    """Squared weights of words, each worked out once."""
+    """Caches the squared weights of words."""
 
     weight: TermWeight
 
@@ -243,7 +244,7 @@ class _SquaredWeights(dict[str, float]):
 def _is_similar_quick(
     bag: WordBag, length: float, other: WordBag, squares: _SquaredWeights, weight: TermWeight, at: float
 ) -> bool:
-    """As `alike`, with one text's squared length known; where rounding could decide, `alike` does."""
+    """Return the same as `is_similar`, with the squared length of one text given; near the limit, ask `is_similar`."""
     dot = sum([count * other[term] * squares[term] for term, count in bag.items() if term in other])
     found = dot / sqrt(length * sum([count * count * squares[term] for term, count in other.items()]))
     if abs(found - at + TOLERANCE) < ROUNDING_MARGIN:

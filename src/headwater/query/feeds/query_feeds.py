@@ -1,7 +1,7 @@
-"""The query feeds that stand: their names, where they are posted in the index, and which of them read which.
+"""Registers query feeds: their names, their places in the index, and which of them read each other.
 
-A feed that only filters is a name, its text and a place in the index. One that joins, compares, rewrites, reads query
-feeds or is read by one is a `Layer` besides.
+A feed that only filters has a name, its text and a place in the index. A feed that joins, deduplicates or rewrites,
+reads query feeds or is read by one, also has a `DerivedFeed`.
 """
 
 from __future__ import annotations
@@ -33,30 +33,32 @@ from headwater.query.items.similarity import WordFrequencies
 
 Source: TypeAlias = FeedAddress | FeedName | TaggedSources | AllSources
 
-PART_BITS = 12  # bits of a rule's owner that say which part of the query it is: 0 the main side, n the n-th join
+PART_BITS = 12  # bits of a rule's owner for the part of the query: 0 for the main sources, n for the n-th join
 PART_MASK = (1 << PART_BITS) - 1
 
 
 class QueryFeedEntry:
-    """A query feed: `places` is where it is posted, `replaced` the numbers of the definitions it took the place of."""
+    """A query feed with its places in the index. `replaced` are the numbers of the definitions that it replaced."""
 
-    __slots__ = ("layer", "name", "places", "replaced", "text")
+    __slots__ = ("derived", "name", "places", "replaced", "text")
 
     def __init__(self, name: str, text: str, replaced: tuple[int, ...]) -> None:
         self.name = name
         self.text = text
         self.replaced = replaced
         self.places: PostingPlace | tuple[tuple[int, ConditionRule], ...] | None = None
-        self.layer: DerivedFeed | None = None
+        self.derived: DerivedFeed | None = None
 
 
 class QueryFeeds:
+    """All query feeds of an engine, by number and by name."""
+
     def __init__(self, index: ConditionIndex, frequencies: WordFrequencies) -> None:
-        self.records: list[QueryFeedEntry | None] = []
+        self.entries: list[QueryFeedEntry | None] = []
         self._numbers: dict[str, int] = {}
         self._index = index
         self._frequencies = frequencies
-        self._unknown_names: set[str] = set()  # names that were read as a source nobody has told us of
+        self._unknown_names: set[str] = set()  # names that queries read and that are not query feeds yet
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -77,22 +79,24 @@ class QueryFeeds:
         return self._entry_at(self.find_number(name))
 
     def _entry_at(self, number: int) -> QueryFeedEntry:
-        found = self.records[number]
+        found = self.entries[number]
         assert found is not None
         return found
 
-    def read_query(self, record: QueryFeedEntry) -> Query:
-        """The query of a feed; of one that only filters it is read again from its text."""
-        return record.layer.query if record.layer is not None else _parse_create(record.text).query
+    def read_query(self, entry: QueryFeedEntry) -> Query:
+        """Return the query of a feed. For a feed that only filters, parse its text again."""
+        return entry.derived.query if entry.derived is not None else _parse_create(entry.text).query
 
     # adding
 
     def add_feed(self, create: CreateFeed) -> int:
-        """Take in a query feed, or a new definition of one; its number."""
+        """Add a query feed, or a new definition of one, and return its number."""
         key, query = create.name.key, create.query
         number = self._numbers.get(key)
         if number is not None and not create.replace:
-            raise QueryError(f"Feed {self._entry_at(number).name} exists already; CREATE OR REPLACE FEED changes it.")
+            raise QueryError(
+                f"Feed {self._entry_at(number).name} exists already. Use CREATE OR REPLACE FEED to change it."
+            )
         alone = _split_simple_filter(query)
         if alone is not None and number is None and key not in self._unknown_names:
             number = self._store_entry(create, key)
@@ -113,7 +117,7 @@ class QueryFeeds:
         for each in inner:
             self._ensure_derived_feed(each).readers.add(key)
         if inner or readers or query.joins or query.distinct is not None or query.settings:
-            self._entry_at(number).layer = self._make_derived_feed(create.name.name, query, readers)
+            self._entry_at(number).derived = self._make_derived_feed(create.name.name, query, readers)
         self._post_feed(number, query)
         if readers:
             self._repost_readers(key)
@@ -132,18 +136,18 @@ class QueryFeeds:
         return DerivedFeed(name, query, readers=readers)
 
     def _remove_definition(self, key: str, number: int) -> tuple[tuple[int, ...], set[str]]:
-        """Take the old definition away; the numbers it stands for, and who reads the feed."""
+        """Remove the old definition. Return the numbers it stands for and the readers of the feed."""
         old = self._entry_at(number)
         readers: set[str] = set()
-        if old.layer is not None:
-            readers = old.layer.readers
-            self._remove_reader(key, old.layer.query)
+        if old.derived is not None:
+            readers = old.derived.readers
+            self._remove_reader(key, old.derived.query)
         self._unpost_feed(number, old)
-        self.records[number] = None
+        self.entries[number] = None
         return (*old.replaced, number), readers
 
     def _adopt_readers(self, key: str) -> set[str]:
-        """The feeds that read a name which was nobody's so far."""
+        """Return the feeds that already read this name, and make them derived feeds."""
         self._unknown_names.discard(key)
         readers = {
             other for other in self._numbers if any(n.key == key for n in list_read_feeds(self._find_query(other)))
@@ -152,9 +156,9 @@ class QueryFeeds:
             self._ensure_derived_feed(reader)
         return readers
 
-    def reserve_number(self, record: QueryFeedEntry | None = None) -> int:
-        """A number that nothing else has."""
-        self.records.append(record)
+    def reserve_number(self, entry: QueryFeedEntry | None = None) -> int:
+        """Return a new number."""
+        self.entries.append(entry)
         return self._index.add_owner()
 
     def _find_query(self, key: str) -> Query:
@@ -178,20 +182,20 @@ class QueryFeeds:
         return key if number is None else self._entry_at(number).name
 
     def _ensure_derived_feed(self, key: str) -> DerivedFeed:
-        """Make a layer of a feed that only filters, as another is to read what it emits."""
+        """Return the derived feed of a query feed, creating it if the feed only filters: another feed will read it."""
         number = self._numbers[key]
-        record = self._entry_at(number)
-        if record.layer is None:
-            query = self.read_query(record)
-            self._unpost_feed(number, record)
-            record.layer = DerivedFeed(record.name, query)
+        entry = self._entry_at(number)
+        if entry.derived is None:
+            query = self.read_query(entry)
+            self._unpost_feed(number, entry)
+            entry.derived = DerivedFeed(entry.name, query)
             self._post_feed(number, query)
-        return record.layer
+        return entry.derived
 
     def _repost_readers(self, key: str) -> None:
-        """A feed has changed: the level of those above it, and what may come to them, count anew.
+        """Post all readers of a changed feed again, because their levels and rules may differ.
 
-        All are taken out before the first is put back: they share rules, which know their level.
+        All of them are removed before the first is posted again: they share rules, and a rule has one level.
         """
         above = [self._numbers[user] for user in self._list_readers(key)]
         for number in above:
@@ -202,15 +206,15 @@ class QueryFeeds:
     # posting
 
     def _post_feed(self, number: int, query: Query) -> None:
-        record = self._entry_at(number)
-        if record.layer is None:
+        entry = self._entry_at(number)
+        if entry.derived is None:
             found = list_sources(query)
             if len(found) == 1:
-                record.places = self._post_filter(number, found[0].source, found[0].condition)
+                entry.places = self._post_filter(number, found[0].source, found[0].condition)
                 return
         else:
-            self._update_level(record.layer, query)
-        record.places = tuple(
+            self._update_level(entry.derived, query)
+        entry.places = tuple(
             (number << PART_BITS | part, self._index.post_rule(number << PART_BITS | part, rule, numbers))
             for part, rule, numbers in self.build_rules(query)
         )
@@ -220,76 +224,76 @@ class QueryFeeds:
         place = self._index.post_simple(number, tree, feature)
         return place or self._index.post_rule(number, ConditionRule(tree, (feature,), 0, False), None)
 
-    def _update_level(self, layer: DerivedFeed, query: Query) -> None:
-        """Work out how high the layer lies and whether it may change items, from the feeds it reads."""
+    def _update_level(self, derived: DerivedFeed, query: Query) -> None:
+        """Compute the level of a derived feed and whether it may rewrite items, from the feeds it reads."""
         below = [self._find_derived_feed(name.key) for name in list_read_feeds(query) if name.key in self._numbers]
-        layer.level = max((other.level + 1 for other in below), default=0)
+        derived.level = max((other.level + 1 for other in below), default=0)
         main = [
-            self._find_derived_feed(leaf.source.key)  # type: ignore[union-attr]
-            for leaf in list_sources(query)
-            if self._reads_query_feed(leaf)
+            self._find_derived_feed(query_source.source.key)  # type: ignore[union-attr]
+            for query_source in list_sources(query)
+            if self._reads_query_feed(query_source)
         ]
-        layer.rewrites = bool(query.settings) or any(other.rewrites for other in main)
+        derived.rewrites = bool(query.settings) or any(other.rewrites for other in main)
 
     def _find_derived_feed(self, key: str) -> DerivedFeed:
-        layer = self._entry_at(self._numbers[key]).layer
-        assert layer is not None
-        return layer
+        derived = self._entry_at(self._numbers[key]).derived
+        assert derived is not None
+        return derived
 
-    def _reads_query_feed(self, leaf: QuerySource) -> bool:
-        return isinstance(leaf.source, FeedName) and leaf.source.key in self._numbers
+    def _reads_query_feed(self, query_source: QuerySource) -> bool:
+        return isinstance(query_source.source, FeedName) and query_source.source.key in self._numbers
 
     def build_rules(self, query: Query) -> Iterator[tuple[int, ConditionRule, BranchNumbers]]:
-        """The query's parts, each with a rule for all the sources that share a condition, not yet posted."""
+        """Yield the parts of the query, each with a rule per condition and the branches of its sources."""
         yield from ((0, *found) for found in self._group_by_condition(list_sources(query)))
         for part, join in enumerate(query.joins, 1):
             yield from ((part, *found) for found in self._group_by_condition(list_join_sources(query, join)))
 
     def _group_by_condition(self, found: tuple[QuerySource, ...]) -> Iterator[tuple[ConditionRule, BranchNumbers]]:
         groups: dict[ConditionNode, dict[str, tuple[int, ...]]] = {}
-        for number, leaf in enumerate(found):
-            sources = groups.setdefault(build_tree(leaf.condition, self._frequencies), {})
-            inner = self._find_derived_feed(leaf.source.key) if self._reads_query_feed(leaf) else None  # type: ignore[union-attr]
-            feature = features.source_feature(leaf.source) if inner is None else inner.feature
+        for number, query_source in enumerate(found):
+            sources = groups.setdefault(build_tree(query_source.condition, self._frequencies), {})
+            inner = self._find_derived_feed(query_source.source.key) if self._reads_query_feed(query_source) else None  # type: ignore[union-attr]
+            feature = features.source_feature(query_source.source) if inner is None else inner.feature
             sources[feature] = (*sources.get(feature, ()), number)
         for tree, sources in groups.items():
             below = [self._find_derived_feed(source[2:]) for source in sources if source.startswith("@q")]
-            level = max((layer.level + 1 for layer in below), default=0)
-            forced = any(layer.rewrites for layer in below)
+            level = max((derived.level + 1 for derived in below), default=0)
+            forced = any(derived.rewrites for derived in below)
             yield ConditionRule(tree, tuple(sources), level, forced), tuple(sources.values())
 
     def note_move(self, owner: int, key: str) -> None:
-        """The index has posted a simple condition under another feature."""
+        """Note that the index has moved a simple condition to another feature."""
         self._entry_at(owner).places = key
 
     # dropping
 
     def drop_feed(self, name: str, cascade: bool = False) -> list[str]:
-        """Take a feed away; with `cascade` those that read it too, without it is an error if there are any."""
+        """Drop a feed and, with `cascade`, its readers. Raises InputError for readers without `cascade`."""
         key = name.casefold()
-        record = self.find_entry(name)
-        users = self._list_readers(key) if record.layer is not None else []
+        entry = self.find_entry(name)
+        users = self._list_readers(key) if entry.derived is not None else []
         if users and not cascade:
             listed = ", ".join(self._display_name(user) for user in users)
-            raise InputError(f"Feed {record.name} is used by {listed}; drop them first, or all with CASCADE.")
+            raise InputError(f"Feed {entry.name} is used by {listed}. Drop these first, or use CASCADE to drop all.")
         gone = [key, *users]
         names = [self._display_name(each) for each in gone]
         for each in reversed(gone):
             number = self._numbers.pop(each)
             found = self._entry_at(number)
-            if found.layer is not None:
-                self._remove_reader(each, found.layer.query)
+            if found.derived is not None:
+                self._remove_reader(each, found.derived.query)
             self._unpost_feed(number, found)
-            self.records[number] = None
+            self.entries[number] = None
         return names
 
     def _list_readers(self, key: str) -> list[str]:
-        """The feeds that read this one, directly or through others; a reader after what it reads."""
+        """Return the direct and indirect readers of a feed, each after the feeds it reads."""
         found: dict[str, None] = {}
         todo = [key]
         while todo:
-            layer = self._entry_at(self._numbers[todo.pop(0)]).layer
-            for reader in sorted(layer.readers) if layer is not None else ():
+            derived = self._entry_at(self._numbers[todo.pop(0)]).derived
+            for reader in sorted(derived.readers) if derived is not None else ():
                 found.pop(reader, None)
                 found[reader] = None
                 todo.append(reader)
@@ -298,21 +302,21 @@ class QueryFeeds:
     def _remove_reader(self, key: str, query: Query) -> None:
         for name in list_read_feeds(query):
             number = self._numbers.get(name.key)
-            layer = self._entry_at(number).layer if number is not None else None
-            if layer is not None:
-                layer.readers.discard(key)
+            derived = self._entry_at(number).derived if number is not None else None
+            if derived is not None:
+                derived.readers.discard(key)
 
-    def _unpost_feed(self, number: int, record: QueryFeedEntry) -> None:
-        if isinstance(record.places, tuple):
-            for owner, rule in record.places:
+    def _unpost_feed(self, number: int, entry: QueryFeedEntry) -> None:
+        if isinstance(entry.places, tuple):
+            for owner, rule in entry.places:
                 self._index.drop_rule_owner(owner, rule)
-        elif record.places is not None:
-            self._index.drop_owner(number, record.places)
-        record.places = None
+        elif entry.places is not None:
+            self._index.drop_owner(number, entry.places)
+        entry.places = None
 
 
 def _split_simple_filter(query: Query) -> tuple[Source, Condition] | None:
-    """The source and the condition of a query that only filters, reads one thing and names no feed, as most do."""
+    """Return the source and condition of a query that only filters one source and reads no named feed, as most do."""
     if len(query.branches) > 1 or query.joins or query.distinct is not None or query.settings:
         return None
     (branch,) = query.branches

@@ -1,4 +1,4 @@
-"""The items that came last: which version, and which query feeds have emitted them. Bounded."""
+"""Remembers versions and emissions of recent items, within bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_EMISSIONS = 4_000_000
 
 
 class RecentItem:
-    """One item: its last version, the owners that emitted it, and of these the ones that did so without delivering."""
+    """The last version of an item, the queries that emitted it, and those of them that did so without delivery."""
 
     __slots__ = ("content_hash", "emitted", "silent", "version")
 
@@ -28,6 +28,8 @@ class RecentItem:
 
 
 class RecentItems:
+    """The most recent items. Drops the oldest when there are too many items or emissions."""
+
     def __init__(self, items: int = MAX_ITEMS, emissions: int = MAX_EMISSIONS) -> None:
         self._max_items = items
         self._max_emissions = emissions
@@ -40,19 +42,19 @@ class RecentItems:
     def get(self, key: ItemKey) -> RecentItem | None:
         return self._recent.get(key)
 
-    def put(self, key: ItemKey, seen: RecentItem) -> None:
-        """Remember the item as the newest; the oldest go."""
+    def put(self, key: ItemKey, recent: RecentItem) -> None:
+        """Store the item as the newest one and drop the oldest beyond the bounds."""
         before = self._recent.pop(key, None)
         if before is not None:
             self._emission_count -= len(before.emitted)
-        self._recent[key] = seen
-        self._emission_count += len(seen.emitted)
+        self._recent[key] = recent
+        self._emission_count += len(recent.emitted)
         while len(self._recent) > self._max_items or self._emission_count > self._max_emissions:
             _, oldest = self._recent.popitem(last=False)
             self._emission_count -= len(oldest.emitted)
 
     def note_backfilled(self, key: ItemKey, item: Item, number: int) -> None:
-        """A query feed has taken the item in without delivering it."""
+        """Note that a query feed has emitted the item in a back-fill, without delivery."""
         known = self._recent.get(key)
         if known is None:
             self.put(key, RecentItem(item.content_hash, item.version, (number,), frozenset({number})))
@@ -66,18 +68,18 @@ class RecentItems:
 
 
 class QueryDefinition(Protocol):
-    """A query feed: its name, and the numbers of the definitions it took the place of."""
+    """A query feed: its name, and the numbers of the definitions that it replaced."""
 
     name: str
     replaced: tuple[int, ...]
 
 
 class EngineMemory:
-    """What earlier versions of an item have come out of, by our own memory."""
+    """Earlier emissions of an item, from the engine's own memory."""
 
-    def __init__(self, seen: RecentItem) -> None:
-        self._emitted = set(seen.emitted)
-        self._silent = seen.silent
+    def __init__(self, recent: RecentItem) -> None:
+        self._emitted = set(recent.emitted)
+        self._silent = recent.silent
 
     def has_emitted(self, number: int, query: QueryDefinition) -> bool:
         return number in self._emitted
@@ -87,7 +89,7 @@ class EngineMemory:
 
 
 class CallerMemory:
-    """The same, as the caller says it."""
+    """Earlier emissions of an item, as stated by the caller."""
 
     def __init__(self, emitted: Collection[str], delivered: Collection[str]) -> None:
         self._emitted = {name.casefold() for name in emitted}

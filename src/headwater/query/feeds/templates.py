@@ -1,4 +1,4 @@
-"""SET: fields of an item written anew from templates. The item keeps its identity."""
+"""Rewrites fields of an item by the templates of SET. The item keeps its identity."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ _ITEM_ATTRIBUTES = {
 _LIST_FIELDS = frozenset({Field.AUTHOR, Field.CATEGORY})
 
 
-def rewrite_item(seen: AnalysedItem, settings: Iterable[Assignment]) -> AnalysedItem:
-    """The item after SET. Every template sees the item as it was before, so the order of the settings is no matter."""
+def rewrite_item(analysed: AnalysedItem, settings: Iterable[Assignment]) -> AnalysedItem:
+    """Return the item after SET. All templates see the original item, so the order of assignments does not matter."""
     settings = tuple(settings)
     if not settings:
-        return seen
-    values = _template_values(seen)
+        return analysed
+    values = _template_values(analysed)
     changes: dict[str, Any] = {}
-    for setting in settings:
-        name = _ITEM_ATTRIBUTES[setting.field]
-        text = fill_template(setting.template, values, markup=setting.field in (Field.CONTENT, Field.DESCRIPTION))
-        old = changes.get(name, getattr(seen.item, name))
-        if setting.field in _LIST_FIELDS:
-            kept = old if setting.append else ()
+    for assignment in settings:
+        name = _ITEM_ATTRIBUTES[assignment.field]
+        text = fill_template(assignment.template, values, markup=assignment.field in (Field.CONTENT, Field.DESCRIPTION))
+        old = changes.get(name, getattr(analysed.item, name))
+        if assignment.field in _LIST_FIELDS:
+            kept = old if assignment.append else ()
             changes[name] = kept if text in kept or not text else (*kept, text)
         else:
-            changes[name] = ((old or "") + text if setting.append else text) or None
-    return seen.with_item(replace(seen.item, **changes))
+            changes[name] = ((old or "") + text if assignment.append else text) or None
+    return analysed.with_item(replace(analysed.item, **changes))
 
 
-def _template_values(seen: AnalysedItem) -> dict[str, str]:
-    item = seen.item
+def _template_values(analysed: AnalysedItem) -> dict[str, str]:
+    item = analysed.item
     return {
         "title": item.title or "",
         "content": item.content or item.summary or "",
@@ -55,15 +55,15 @@ def _template_values(seen: AnalysedItem) -> dict[str, str]:
         "author": ", ".join(item.authors),
         "category": ", ".join(item.categories),
         "link": item.link or "",
-        "language": ", ".join(seen.field_texts(Field.LANGUAGE)),
-        "source": seen.origin.label,
+        "language": ", ".join(analysed.field_texts(Field.LANGUAGE)),
+        "source": analysed.origin.label,
         "published": format_instant(item.published),
-        "updated": format_instant(seen.field_date(Field.UPDATED)),
+        "updated": format_instant(analysed.field_date(Field.UPDATED)),
     }
 
 
 def fill_template(template: str, values: dict[str, str], markup: bool = False) -> str:
-    """The template with its places filled. Plain text goes into markup escaped, markup into plain text stripped.
+    """Replace the placeholders of a template. Escape plain text in markup, and strip markup in plain text.
 
     >>> fill_template("[{source}] {title} {{}}", {"source": "blog", "title": "a < b"})
     '[blog] a < b {}'

@@ -1,4 +1,4 @@
-"""Through which words a query finds its items, in words: the engine's choice, for those who ask why."""
+"""Estimates the share of items that have a feature, and explains the access paths that the engine chooses."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.items.tokens import SEPARATOR
 
-SAMPLE_INTERVAL = 8  # one item in so many is counted
-REMEMBERED_ITEMS = 2_048  # counted items; then all counts are halved
+SAMPLE_INTERVAL = 8  # every eighth item is counted
+REMEMBERED_ITEMS = 2_048  # counted items before all counts are halved
 UNSEEN_SHARES = {"*": 0.02, "^": 0.02, "~": 0.05, "@": 0.01}
-"""Guesses for what is not counted: starts of words, patterns, sources of which nothing has come yet."""
+"""Default shares for features without counts: prefixes, patterns, sources without items so far."""
 
 
 class FeatureShares:
+    """Counts features on a fading sample of the recent items."""
+
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._items = 0.0
         self._observed = 0
 
     def observe_item(self, features: Iterable[str]) -> None:
-        """An item has come; one in `SAMPLE` is counted, the first ones all."""
+        """Count every `SAMPLE_INTERVAL`-th item; count all of the first items."""
         self._observed += 1
         if self._observed % SAMPLE_INTERVAL and self._items >= 256:
             return
@@ -36,11 +38,11 @@ class FeatureShares:
         self._items += 1
         if self._items >= REMEMBERED_ITEMS:
             self._items /= 2
-            # a word met once in so many items is as good as one never met: this keeps the table small
+            # dropping words that occurred once keeps the table small
             self._counts = Counter({feature: count / 2 for feature, count in self._counts.items() if count > 1})
 
     def estimate_share(self, feature: str) -> float:
-        """The share of items with the feature. What has never been met is the rarer the longer it is."""
+        """Return the share of items with the feature. An unseen word counts as the rarer, the longer it is."""
         count = self._counts.get(feature)
         if count is not None:
             return count / self._items
@@ -69,9 +71,9 @@ _MARK_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class AccessExplanation:
-    """One source of a query: the terms of which an item must have one to be looked at, and what share of items does.
+    """One source of a query with its search terms and the share of items that have one of them.
 
-    Without terms every item of the source is looked at.
+    Only items with one of the terms are tested; without terms, every item of the source is.
     """
 
     source: str
@@ -80,12 +82,12 @@ class AccessExplanation:
 
 
 def count_feature_shares(items: Iterable[AnalysedItem]) -> FeatureShares:
-    """How common words are, counted on some items."""
+    """Count how common words are among the given items."""
     counted = FeatureShares()
-    for seen in items:
+    for analysed in items:
         words: set[str] = set()
         for field in features.FIELD_CODES:
-            for word in seen.joined_words(field).split():
+            for word in analysed.joined_words(field).split():
                 if word != SEPARATOR.strip():
                     words.add(features.word_feature(field, word))
         counted.observe_item(words)
@@ -93,7 +95,7 @@ def count_feature_shares(items: Iterable[AnalysedItem]) -> FeatureShares:
 
 
 def explain_access(query: Query, counted: FeatureShares) -> list[AccessExplanation]:
-    """How the items of each source are found.
+    """Explain how the items of each source are found.
 
     >>> from headwater.language import parse
     >>> text = 'CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "ash cloud" AND NOT CATEGORY = "art"'
@@ -102,10 +104,12 @@ def explain_access(query: Query, counted: FeatureShares) -> list[AccessExplanati
     ('TITLE cloud',)
     """
     found = []
-    for leaf in list_sources(query):
-        way = find_access_path(build_tree(leaf.condition, WordFrequencies()), counted.estimate_share)
-        terms = () if way is None else tuple(map(_describe_feature, way.keys))
-        found.append(AccessExplanation(format_source(leaf.source), terms, 1.0 if way is None else min(way.cost, 1.0)))
+    for query_source in list_sources(query):
+        path = find_access_path(build_tree(query_source.condition, WordFrequencies()), counted.estimate_share)
+        terms = () if path is None else tuple(map(_describe_feature, path.keys))
+        found.append(
+            AccessExplanation(format_source(query_source.source), terms, 1.0 if path is None else min(path.cost, 1.0))
+        )
     return found
 
 

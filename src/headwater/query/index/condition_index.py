@@ -1,11 +1,11 @@
-"""The index over all conditions: from the features of an item to the queries it could come out of.
+"""Posts conditions under their rarest features, and finds the queries that an item may match.
 
-Every condition is posted under few features, of which an item must have one to meet it: the rarest word of a
-conjunction, all words of a disjunction, the source where that is rarer. Most need little more than that, which an
-entry can say (`postings`); anything else is a rule with its tree and its sources (`rules`), and equal ones are shared.
+A condition is posted under a few features; an item that meets it has at least one of them: the rarest word of a
+conjunction, all words of a disjunction, or the source if that is rarer. Most conditions need little more than that, and
+an entry can express it (`postings`). Any other condition is a rule with a tree and sources; equal rules are shared.
 
-An owner is a number. Dropping marks it dead, and what stands under a feature is cleaned when half of it is or when an
-item meets it, so that a drop never costs more than a few steps on average.
+An owner is a number. Dropping marks it as dead. The entries of a feature are cleaned when half of them are dead or when
+an item has the feature, so a drop takes only a few steps on average.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from headwater.query.index.postings import ABSENT, EITHER, FEATURE, NAMED, PHRAS
 from headwater.query.index.prefix_set import PrefixSet
 from headwater.query.items.analysed_item import AnalysedItem
 
-CHEAPER_FACTOR = 4.0  # an entry moves only to a feature so many times rarer: shares are noisy
+CHEAPER_FACTOR = 4.0  # an entry moves only to a feature this many times rarer, because shares are noisy
 
 
 @dataclass(frozen=True, slots=True)
 class SeveralKeys:
-    """The features under which an owner is posted, where they are several."""
+    """The features under which an owner is posted, if there are several."""
 
     keys: tuple[str, ...]
 
 
 PostingPlace = str | SeveralKeys | ConditionRule
-"""Where an owner of a simple or plain condition is posted."""
+"""The place where an owner of a simple or plain condition is posted."""
 
 
 class ConditionIndex:
@@ -80,12 +80,12 @@ class ConditionIndex:
     # adding
 
     def add_owner(self) -> int:
-        """The number of one more owner."""
+        """Return the number of a new owner."""
         self._alive.append(1)
         return len(self._alive) - 1
 
     def post_simple(self, owner: int, tree: ConditionNode, source: str) -> PostingPlace | None:
-        """Post a condition on the items of one source feed (or of all) if it is of a simple kind; else None."""
+        """Post a simple condition on the items of one source feed or of all. Return None if it is not simple."""
         if source != ALL_SOURCES:
             if tree == ALWAYS:
                 return self._post_entry(owner, source, NAMED)
@@ -96,12 +96,12 @@ class ConditionIndex:
             return self._post_conjunction(owner, tree.parts)
         if isinstance(tree, AnyOf):
             return self._post_disjunction(owner, tree.parts)
-        way = condition_tree.find_access_path(tree, self._shares.estimate_share)
-        if way is None:
+        path = condition_tree.find_access_path(tree, self._shares.estimate_share)
+        if path is None:
             return None
-        if isinstance(tree, Phrase) and not way.decides:
-            return self._post_phrase(owner, way.keys[0], tree)
-        return self._post_entry(owner, way.keys[0]) if way.decides and len(way.keys) == 1 else None
+        if isinstance(tree, Phrase) and not path.decides:
+            return self._post_phrase(owner, path.keys[0], tree)
+        return self._post_entry(owner, path.keys[0]) if path.decides and len(path.keys) == 1 else None
 
     def _post_conjunction(self, owner: int, parts: tuple[ConditionNode, ...]) -> PostingPlace | None:
         if not parts:
@@ -111,7 +111,9 @@ class ConditionIndex:
         one, two = parts
         if isinstance(one, NoneOf):
             one, two = two, one
-        if not isinstance(one, str) or one[0] == "@":  # ALL and a source: both must hold, and entries know one
+        if (
+            not isinstance(one, str) or one[0] == "@"
+        ):  # ALL and a source must both hold, and an entry can require only one
             return None
         if isinstance(two, str):
             return self._post_pair(owner, one, two) if two[0] != "@" else None
@@ -126,7 +128,7 @@ class ConditionIndex:
         return self._post_entry(owner, one, self._postings.feature_number(two) | flag)
 
     def _post_phrase(self, owner: int, key: str, phrase: Phrase) -> str:
-        """Under one word of the phrase; another, if there is one, is asked for before the text is searched."""
+        """Post a phrase under one of its words. Require another of its words, if any, before the text is searched."""
         needle = phrase.needle
         parts = needle.split() if needle.endswith(" ") else needle.split()[:-1]
         found = (features.word_feature(phrase.field, part, phrase.exact) for part in parts)
@@ -138,7 +140,7 @@ class ConditionIndex:
         keys = tuple(part for part in parts if isinstance(part, str) and part[0] != "@")
         if len(keys) < len(parts) or not keys:
             return None
-        if len(keys) == 2:  # under one always, under the other where that one is not: an item meets it once
+        if len(keys) == 2:  # the second entry requires the absence of the first word, so an item matches once
             self._postings.add_entry(keys[0], owner)
             self._postings.add_entry(keys[1], owner, self._postings.feature_number(keys[0]) | ABSENT)
         else:
@@ -146,12 +148,12 @@ class ConditionIndex:
                 self._postings.add_entry(key, owner, EITHER)
         return SeveralKeys(keys)
 
-    def _post_entry(self, owner: int, key: str, asking: int = 0) -> str:
-        self._postings.add_entry(key, owner, asking)
+    def _post_entry(self, owner: int, key: str, requirement: int = 0) -> str:
+        self._postings.add_entry(key, owner, requirement)
         return key
 
     def post_rule(self, owner: int, rule: ConditionRule, numbers: BranchNumbers | None) -> ConditionRule:
-        """Post a condition of any kind; where an equal one on equal sources stands already, that is shared."""
+        """Post a condition of any kind. An equal rule on equal sources is shared."""
         known = self._shared_rules.setdefault((rule.tree, rule.sources), rule)
         if known is rule:
             for feature in condition_tree.list_asked_features(rule.tree):
@@ -168,35 +170,37 @@ class ConditionIndex:
 
     def _post_rule_keys(self, rule: ConditionRule, chosen: tuple[str, ...]) -> None:
         before, rule.keys = rule.keys, tuple(map(intern, chosen))
-        asking = self._choose_guard(rule) | RULE
+        requirement = self._choose_guard(rule) | RULE
         for key in rule.keys:
             if key not in before:
-                self._postings.add_entry(key, rule.number, asking)
+                self._postings.add_entry(key, rule.number, requirement)
 
     def _choose_keys(self, rule: ConditionRule) -> tuple[str, ...]:
         if rule.forced:
             return rule.sources
         cost = self._shares.estimate_share
-        way = condition_tree.find_access_path(rule.tree, cost)
-        if way is None or way.cost > sum(map(cost, rule.sources)):
+        path = condition_tree.find_access_path(rule.tree, cost)
+        if path is None or path.cost > sum(map(cost, rule.sources)):
             return rule.sources
-        return way.keys
+        return path.keys
 
     def _choose_guard(self, rule: ConditionRule) -> int:
-        """The asking for a second feature that every item of the rule must have, the rarest there is; else 0."""
+        """Return the number of the rarest further feature that every item of the rule must have, or 0."""
         if rule.forced:
             return 0
         parts: tuple[ConditionNode, ...] = rule.tree.parts if isinstance(rule.tree, AllOf) else (rule.tree,)
         known = [part for part in parts if isinstance(part, str) and part not in rule.keys]
         if len(rule.sources) == 1 and rule.sources[0] not in (ALL_SOURCES, *rule.keys):
             known += rule.sources
-        known = [feature for feature in known if not feature.startswith("@q")]  # there only once that feed has emitted
+        known = [
+            feature for feature in known if not feature.startswith("@q")
+        ]  # not present before that feed has emitted the item
         return self._postings.feature_number(min(known, key=self._shares.estimate_share)) if known else 0
 
     # dropping
 
     def drop_owner(self, owner: int, at: PostingPlace) -> None:
-        """Take an owner away; what was posted for it is cleaned when enough of what stands beside it is dead."""
+        """Drop an owner. Its entries are removed when enough entries next to them are dead."""
         if isinstance(at, ConditionRule):
             at.plain.remove(owner)
             if not at.plain and not at.owners:
@@ -207,7 +211,7 @@ class ConditionIndex:
         self._mark_dead((at,) if isinstance(at, str) else at.keys)
 
     def drop_rule_owner(self, owner: int, rule: ConditionRule) -> None:
-        """Take away an owner that is more than plain."""
+        """Drop an owner of a rule that does more than filter."""
         number = rule.owners.index(owner)
         del rule.owners[number], rule.numbers[number]
         if not rule.plain and not rule.owners:
@@ -228,97 +232,101 @@ class ConditionIndex:
             key, [entry for entry in self._postings.list_entries(key) if self._is_alive(key, *entry)]
         )
 
-    def _is_alive(self, key: str, owner: int, asking: int) -> bool:
-        if asking & RULE:
+    def _is_alive(self, key: str, owner: int, requirement: int) -> bool:
+        if requirement & RULE:
             rule = self._rules.get(owner)
             return rule is not None and key in rule.keys
         return bool(self._alive[owner])
 
     # matching
 
-    def make_item_features(self, seen: AnalysedItem, sources: Iterable[str]) -> ItemFeatures:
-        """The item with all features that some entry or rule asks for."""
-        found = self.channels.extract_features(seen)
+    def make_item_features(self, analysed: AnalysedItem, sources: Iterable[str]) -> ItemFeatures:
+        """Return the item with all features that some entry or rule uses."""
+        found = self.channels.extract_features(analysed)
         found.update(sources)
         for head, prefixes in self._prefixes.items():
             if len(prefixes):
                 field = FIELDS_BY_CODE[head[0]]
-                text = seen.joined_words(field) if head[1] == "*" else seen.exact_words(field)
+                text = analysed.joined_words(field) if head[1] == "*" else analysed.exact_words(field)
                 found.update([head + prefix for prefix in prefixes.find_prefixes(set(text.split()))])
         for head, patterns in self._patterns.items():
             if len(patterns):
                 found.update(
-                    [head + each for each in patterns.find_matching(seen.field_texts(FIELDS_BY_CODE[head[0]]))]
+                    [head + each for each in patterns.find_matching(analysed.field_texts(FIELDS_BY_CODE[head[0]]))]
                 )
-        return ItemFeatures(seen, found)
+        return ItemFeatures(analysed, found)
 
     def use_compiled(self, wanted: bool) -> None:
         self._postings.compile = wanted
 
-    def find_candidates(self, view: ItemFeatures) -> tuple[array[int], list[ConditionRule]]:
-        """The owners of simple conditions that the item meets, and the rules it could meet."""
-        facts = view.features
+    def find_candidates(self, item_features: ItemFeatures) -> tuple[array[int], list[ConditionRule]]:
+        """Return the owners of simple conditions that the item meets, and the rules that it may meet."""
+        facts = item_features.features
         for key in self._postings.find_dead(facts):
             self._remove_dead(key)
         met, later = self._postings.find_matches(facts, named=ALL_SOURCES not in facts)
         rules: list[ConditionRule] = []
         either: set[int] = set()
-        for owner, asking in zip(later[::2], later[1::2], strict=True):
-            if asking & RULE:
+        for owner, requirement in zip(later[::2], later[1::2], strict=True):
+            if requirement & RULE:
                 rules.append(self._rules[owner])
-            elif asking & EITHER:
+            elif requirement & EITHER:
                 either.add(owner)
-            elif self._phrases[owner].holds(view):
+            elif self._phrases[owner].holds(item_features):
                 met.append(owner)
         met.extend(either)
         return met, rules
 
-    def count_candidates(self, view: ItemFeatures) -> int:
-        """How many owners and rules stand under the item's features."""
-        return sum(map(self._postings.count_entries, view.features))
+    def count_candidates(self, item_features: ItemFeatures) -> int:
+        """Count the owners and rules under the item's features."""
+        return sum(map(self._postings.count_entries, item_features.features))
 
     def list_rules(self, source: str) -> list[ConditionRule]:
-        """The rules posted under a source, whatever else they ask for."""
-        asked = ((owner, asking) for owner, asking in self._postings.list_entries(source) if asking & RULE)
-        return [self._rules[owner] for owner, asking in asked if self._is_alive(source, owner, asking)]
+        """Return the rules posted under a source."""
+        asked = (
+            (owner, requirement) for owner, requirement in self._postings.list_entries(source) if requirement & RULE
+        )
+        return [self._rules[owner] for owner, requirement in asked if self._is_alive(source, owner, requirement)]
 
-    # choosing again
+    # re-posting
 
-    def retune(self, view: ItemFeatures) -> list[tuple[int, str]]:
-        """Look again at the feature of the item under which most is left to ask: what has a feature by now many times
-        rarer moves there. The owners of simple conditions that moved, with their new places."""
-        met = [key for key in view.features if key[0] != "@" and self._postings.count_entries(key)]
+    def retune(self, item_features: ItemFeatures) -> list[tuple[int, str]]:
+        """Move entries from the item's busiest feature to features that are now much rarer.
+
+        Return the owners of moved simple conditions with their new features.
+        """
+        met = [key for key in item_features.features if key[0] != "@" and self._postings.count_entries(key)]
         if not met:
             return []
         key = max(met, key=self._postings.count_open_questions)
         self._remove_dead(key)
         below = self._shares.estimate_share(key) / CHEAPER_FACTOR
-        ways = [(entry, self._find_cheaper_keys(key, *entry, below)) for entry in self._postings.list_entries(key)]
-        moved = [place for entry, way in ways if way for place in self._move_entry(key, *entry, way)]
-        if key in self._postings and any(way for _, way in ways):
-            self._postings.keep_entries(key, [entry for entry, way in ways if not way])
+        paths = [(entry, self._find_cheaper_keys(key, *entry, below)) for entry in self._postings.list_entries(key)]
+        moved = [place for entry, path in paths if path for place in self._move_entry(key, *entry, path)]
+        if key in self._postings and any(path for _, path in paths):
+            self._postings.keep_entries(key, [entry for entry, path in paths if not path])
         return moved
 
-    def _find_cheaper_keys(self, key: str, owner: int, asking: int, below: float) -> tuple[str, ...]:
-        """The features under which the entry would rather stand, if these are so much rarer; else none."""
+    def _find_cheaper_keys(self, key: str, owner: int, requirement: int, below: float) -> tuple[str, ...]:
+        """Return rarer features for the entry if they cost less than `below`, otherwise nothing."""
         cost = self._shares.estimate_share
         chosen: tuple[str, ...] = ()
-        if asking & RULE:
+        if requirement & RULE:
             chosen = self._choose_keys(self._rules[owner])
-        elif asking & PHRASE:
-            way = condition_tree.find_access_path(self._phrases[owner], cost)
-            chosen = way.keys if way is not None else ()
-        elif asking & FEATURE and not asking & ABSENT:
-            chosen = (self._postings.feature_name(asking),)
+        elif requirement & PHRASE:
+            path = condition_tree.find_access_path(self._phrases[owner], cost)
+            chosen = path.keys if path is not None else ()
+        elif requirement & FEATURE and not requirement & ABSENT:
+            chosen = (self._postings.feature_name(requirement),)
         return chosen if key not in chosen and sum(map(cost, chosen)) < below else ()
 
-    def _move_entry(self, key: str, owner: int, asking: int, way: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-        if asking & RULE:
+    def _move_entry(self, key: str, owner: int, requirement: int, path: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+        if requirement & RULE:
             rule = self._rules[owner]
-            left = [each for each in rule.keys if each != key and each not in way]
-            self._post_rule_keys(rule, way)
+            left = [each for each in rule.keys if each != key and each not in path]
+            self._post_rule_keys(rule, path)
             self._mark_dead(left)
-        elif asking & PHRASE:
-            yield owner, self._post_phrase(owner, way[0], self._phrases[owner])
+        elif requirement & PHRASE:
+            yield owner, self._post_phrase(owner, path[0], self._phrases[owner])
         else:
-            yield owner, self._post_entry(owner, way[0], self._postings.feature_number(key) | asking & NAMED)
+            yield owner, self._post_entry(owner, path[0], self._postings.feature_number(key) | requirement & NAMED)

@@ -1,7 +1,7 @@
-"""Conditions as the engine holds them: small trees of features, compact enough to keep a million.
+"""Holds a condition as a tree of features, compact enough for a million of them, and shares equal ones.
 
-A leaf that is a string is a feature, true of the items that have it. What features cannot say is left to the test
-that the reference uses. Every node names the features that an item must have one of to meet it: its access.
+A leaf that is a string is a feature: it holds for the items that have it. Conditions that features cannot express
+are leaves with a compiled matcher. The access path of a tree are features of which each matching item has at least one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FeatureCost = Callable[[str], float]
 
 
 class AccessPath(NamedTuple):
-    """Features of which an item must have one; `decides`: one is enough."""
+    """Features of which an item must have at least one. `decides` says that one is also sufficient."""
 
     cost: float
     keys: tuple[str, ...]
@@ -47,10 +47,10 @@ class AccessPath(NamedTuple):
 class AllOf:
     parts: tuple[ConditionNode, ...]
 
-    def holds(self, view: ItemFeatures) -> bool:
-        features = view.features
-        for part in self.parts:  # noqa: SIM110 - half the time of all(…), and asked of every candidate
-            if not (part in features if type(part) is str else part.holds(view)):  # type: ignore[union-attr]
+    def holds(self, item_features: ItemFeatures) -> bool:
+        features = item_features.features
+        for part in self.parts:  # noqa: SIM110 - half the time of all(…), and called for every candidate
+            if not (part in features if type(part) is str else part.holds(item_features)):  # type: ignore[union-attr]
                 return False
         return True
 
@@ -59,10 +59,10 @@ class AllOf:
 class AnyOf:
     parts: tuple[ConditionNode, ...]
 
-    def holds(self, view: ItemFeatures) -> bool:
-        features = view.features
+    def holds(self, item_features: ItemFeatures) -> bool:
+        features = item_features.features
         for part in self.parts:  # noqa: SIM110 - as above
-            if part in features if type(part) is str else part.holds(view):  # type: ignore[union-attr]
+            if part in features if type(part) is str else part.holds(item_features):  # type: ignore[union-attr]
                 return True
         return False
 
@@ -71,35 +71,36 @@ class AnyOf:
 class NoneOf:
     part: ConditionNode
 
-    def holds(self, view: ItemFeatures) -> bool:
-        return not condition_holds(self.part, view)
+    def holds(self, item_features: ItemFeatures) -> bool:
+        return not condition_holds(self.part, item_features)
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words in a row, or the start of a word, looked for in the joined words of a field."""
+    """Consecutive words, or the start of a word, searched in the joined words of a field."""
 
     field: Field
     needle: str
     exact: bool
 
-    def holds(self, view: ItemFeatures) -> bool:
-        return self.needle in (view.seen.exact_words(self.field) if self.exact else view.seen.joined_words(self.field))
+    def holds(self, item_features: ItemFeatures) -> bool:
+        analysed = item_features.analysed
+        return self.needle in (analysed.exact_words(self.field) if self.exact else analysed.joined_words(self.field))
 
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """Anything else: the reference's test, made when first needed; `guard` is a weaker condition that has features."""
+    """Any other condition, compiled on first use. `guard` is a weaker condition that has features."""
 
-    pred: Condition
+    condition: Condition
     frequencies: WordFrequencies = field(compare=False, repr=False)
     guard: ConditionNode | None = field(default=None, compare=False)
-    _made: list[Matcher] = field(default_factory=list, compare=False, repr=False)
+    _compiled: list[Matcher] = field(default_factory=list, compare=False, repr=False)
 
-    def holds(self, view: ItemFeatures) -> bool:
-        if not self._made:
-            self._made.append(compile_matcher(self.pred, self.frequencies))
-        return self._made[0](view.seen)
+    def holds(self, item_features: ItemFeatures) -> bool:
+        if not self._compiled:
+            self._compiled.append(compile_matcher(self.condition, self.frequencies))
+        return self._compiled[0](item_features.analysed)
 
 
 ConditionNode: TypeAlias = str | AllOf | AnyOf | NoneOf | Phrase | Residual
@@ -108,9 +109,9 @@ ALWAYS = AllOf(())
 NEVER = AnyOf(())
 
 
-def build_tree(pred: Condition, frequencies: WordFrequencies) -> ConditionNode:
-    """The tree of a condition in normal form."""
-    match pred:
+def build_tree(condition: Condition, frequencies: WordFrequencies) -> ConditionNode:
+    """Build the tree of a condition in normal form."""
+    match condition:
         case Contains(field, values, every, exact):
             if len(values) == 1:
                 return _build_contained(field, values[0], exact)
@@ -131,17 +132,17 @@ def build_tree(pred: Condition, frequencies: WordFrequencies) -> ConditionNode:
             return NoneOf(one) if negated else one
         case Near(field, left, _, right):
             return Residual(
-                pred,
+                condition,
                 frequencies,
                 _all_of((_build_contained(field, left, False), _build_contained(field, right, False))),
             )
         case Similar(field, text, at):
             frequencies.track_field(field)
-            # a cosine above 0 needs a word in common
+            # a cosine above 0 needs a common word
             shared = _any_of(intern(features.word_feature(field, each)) for each in split_words(text))
-            return Residual(pred, frequencies, shared if at > TOLERANCE else None)
+            return Residual(condition, frequencies, shared if at > TOLERANCE else None)
         case _:
-            return Residual(pred, frequencies)
+            return Residual(condition, frequencies)
 
 
 def _all_of(parts: Iterable[ConditionNode]) -> ConditionNode:
@@ -159,40 +160,40 @@ def _any_of(parts: Iterable[ConditionNode]) -> ConditionNode:
 
 
 def _build_contained(field: Field, value: str, exact: bool) -> ConditionNode:
-    if value.isascii() and value.isalnum():  # one word, the commonest: no need to look for others
+    if value.isascii() and value.isalnum():  # a single word, the most common case
         return intern(features.word_feature(field, value if exact else value.lower(), exact))
     wanted = search_key(value, exact)
-    if not wanted:  # nothing is left of it: it stands in no text
+    if not wanted:  # folding removed everything, so it occurs in no text
         return NEVER
     if wanted.endswith(" ") and wanted.count(" ") == 2:
         return intern(features.word_feature(field, wanted[1:-1], exact))
     return Phrase(field, wanted, exact)
 
 
-def condition_holds(tree: ConditionNode, view: ItemFeatures) -> bool:
-    """Whether the item meets the condition."""
-    return tree in view.features if isinstance(tree, str) else tree.holds(view)
+def condition_holds(tree: ConditionNode, item_features: ItemFeatures) -> bool:
+    """Return whether the item meets the condition."""
+    return tree in item_features.features if isinstance(tree, str) else tree.holds(item_features)
 
 
 def find_access_path(tree: ConditionNode, cost: FeatureCost) -> AccessPath | None:
-    """The cheapest features through which every item that meets the condition can be found; None: all must be looked
-    at."""
+    """Return the cheapest features that find every item meeting the condition; None if all items must be tested."""
     match tree:
         case str():
             return AccessPath(cost(tree), (tree,), True)
         case AllOf(parts):
-            ways = [way for part in parts if (way := find_access_path(part, cost)) is not None]
-            return min(ways)._replace(decides=False) if ways else None
+            paths = [path for part in parts if (path := find_access_path(part, cost)) is not None]
+            return min(paths)._replace(decides=False) if paths else None
         case AnyOf(parts):
             return _unite_paths([find_access_path(part, cost) for part in parts])
         case Phrase(field, wanted, exact):
             return _find_phrase_path(field, wanted, exact, cost)
-        case Residual(pred, _, guard):
-            if isinstance(pred, Matches):
-                key = f"{features.FIELD_CODES[pred.field]}~{'(?i)' if pred.ignore_case else ''}{pred.pattern}"
+        case Residual(condition, _, guard):
+            if isinstance(condition, Matches):
+                flags = "(?i)" if condition.ignore_case else ""
+                key = f"{features.FIELD_CODES[condition.field]}~{flags}{condition.pattern}"
                 return AccessPath(cost(key), (key,), True)
-            way = None if guard is None else find_access_path(guard, cost)
-            return None if way is None else way._replace(decides=False)
+            path = None if guard is None else find_access_path(guard, cost)
+            return None if path is None else path._replace(decides=False)
         case NoneOf():
             return None
 
@@ -210,16 +211,16 @@ def _find_phrase_path(field: Field, wanted: str, exact: bool, cost: FeatureCost)
     return AccessPath(cheapest, (intern(key),), False)
 
 
-def _unite_paths(ways: list[AccessPath | None]) -> AccessPath | None:
-    found = [way for way in ways if way is not None]
-    if len(found) < len(ways):
+def _unite_paths(paths: list[AccessPath | None]) -> AccessPath | None:
+    found = [path for path in paths if path is not None]
+    if len(found) < len(paths):
         return None
-    keys = tuple(dict.fromkeys(key for way in found for key in way.keys))
-    return AccessPath(sum(way.cost for way in found), keys, all(way.decides for way in found))
+    keys = tuple(dict.fromkeys(key for path in found for key in path.keys))
+    return AccessPath(sum(path.cost for path in found), keys, all(path.decides for path in found))
 
 
 def list_asked_features(tree: ConditionNode) -> Iterable[str]:
-    """The features that `holds` asks for."""
+    """Yield the features that `holds` looks up."""
     match tree:
         case str():
             yield tree
@@ -231,15 +232,15 @@ def list_asked_features(tree: ConditionNode) -> Iterable[str]:
 
 
 BranchNumbers = tuple[tuple[int, ...], ...]
-"""Per source of a rule, the leaves of a query that it stands for."""
+"""For each source of a rule, the numbers of the query's branches that it stands for."""
 
 
 class ConditionRule:
-    """A condition on the items of some sources, and the owners that hear of it.
+    """A condition on the items of some sources, shared by all queries that contain it.
 
-    `level` is 0 where all sources are source feeds, else one more than the highest query feed it reads. `plain` are
-    owners that have no other source and only filter; `numbers` is beside `owners`, who are all others. `number` is the
-    rule's own, under which it is posted.
+    `level` is 0 if all sources are source feeds, otherwise one more than the highest level of the query feeds it reads.
+    `plain` are owners with no other source that only filter. `owners` are all others, with their branches in
+    `numbers`. `number` identifies the rule in the index.
     """
 
     __slots__ = ("forced", "keys", "level", "number", "numbers", "owners", "plain", "sources", "stamp", "tree")
@@ -248,7 +249,7 @@ class ConditionRule:
         self.tree = tree
         self.sources = sources
         self.level = level
-        self.forced = forced  # found through its sources only, as one of them may change the item
+        self.forced = forced  # found through its sources only, because one of them may rewrite the item
         self.plain: list[int] = []
         self.owners: list[int] = []
         self.numbers: list[BranchNumbers] = []

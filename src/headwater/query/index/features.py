@@ -1,14 +1,14 @@
-"""What an item is looked up by: one short string for every fact that an index key can state.
+"""Turns an item into the features that it is looked up by: one short string per fact.
 
-    iceland                 the word stands in TITLE, CONTENT, CATEGORY or AUTHOR, which is what ITEM means
-    t:iceland               the folded word stands in the title
-    t!Iceland               the word stands there, letter for letter
-    g=world news            a category is, as a whole, this
-    t*volc t^Volc           a word of the title starts with this, folded or letter for letter
+    iceland                 the word occurs in TITLE, CONTENT, CATEGORY or AUTHOR (which is ITEM)
+    t:iceland               the folded word occurs in the title
+    t!Iceland               the exact word occurs in the title
+    g=world news            a category has this value
+    t*volc t^Volc           a word of the title starts with this, folded or exact
     t~(?i)cve-\\d+          the title matches this pattern
-    @all @uhttp://… @nblog @tscience @q17    where the item comes from; @q is the query feed of that number
+    @all @uhttp://… @nblog @tscience @q17    the source of the item; @q names a query feed
 
-A word never holds any of the marks, so that no two facts share a string.
+Words never contain the marks, so no two facts share a string.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIELD_CODES = {
     Field.ENCLOSURE: "e",
 }
 FIELDS_BY_CODE = {code: field for field, code in FIELD_CODES.items()}
-ITEM_WORDS = "i:"  # words of ITEM, the commonest, go without their head
+ITEM_WORDS = "i:"  # words of ITEM are the most common features and have no prefix
 
 
 def word_feature(field: Field, text: str, exact: bool = False) -> str:
@@ -60,13 +60,13 @@ def source_feature(of: FeedAddress | FeedName | TaggedSources | AllSources) -> s
 
 
 def find_channel(feature: str) -> str:
-    """The first two characters tell how an item comes to have the feature."""
+    """Return the channel of a feature: its first two characters, which name the field and the kind of fact."""
     return feature[:2] if len(feature) > 1 and feature[1] in ":!=*^~" else ITEM_WORDS
 
 
 @dataclass(frozen=True, slots=True)
 class OriginFeatures:
-    """An origin with its features, which are the same for all its items."""
+    """An origin with its features, which all its items share."""
 
     origin: Origin
     features: tuple[str, ...]
@@ -84,19 +84,19 @@ def make_origin_features(origin: Origin) -> OriginFeatures:
 class ItemFeatures:
     """An analysed item and its features."""
 
-    __slots__ = ("features", "seen")
+    __slots__ = ("analysed", "features")
 
-    def __init__(self, seen: AnalysedItem, features: set[str]) -> None:
-        self.seen = seen
+    def __init__(self, analysed: AnalysedItem, features: set[str]) -> None:
+        self.analysed = analysed
         self.features = features
 
     def source_features(self) -> list[str]:
-        """The features that say from which source feed the item comes."""
+        """Return the features that name the source feed of the item."""
         return [feature for feature in self.features if feature[0] == "@" and feature[1] != "q"]
 
 
 class FeatureChannels:
-    """The kinds of facts that some query asks for; only these are made of an item. Once asked for, always made."""
+    """The kinds of features that queries use. Only these are extracted; an opened channel stays open."""
 
     def __init__(self) -> None:
         self._open_channels: set[str] = set()
@@ -113,13 +113,13 @@ class FeatureChannels:
         kinds = {":": self._words, "!": self._exact, "=": self._wholes}
         kinds.get(head[1], []).append((head, field))
 
-    def extract_features(self, seen: AnalysedItem) -> set[str]:
-        found = set(seen.joined_words(Field.ITEM).split()) if ITEM_WORDS in self._open_channels else set()
+    def extract_features(self, analysed: AnalysedItem) -> set[str]:
+        found = set(analysed.joined_words(Field.ITEM).split()) if ITEM_WORDS in self._open_channels else set()
         for head, field in self._words:
             if head is not ITEM_WORDS:
-                found.update([head + text for text in seen.joined_words(field).split()])
+                found.update([head + text for text in analysed.joined_words(field).split()])
         for head, field in self._exact:
-            found.update([head + text for text in seen.exact_words(field).split()])
+            found.update([head + text for text in analysed.exact_words(field).split()])
         for head, field in self._wholes:
-            found.update([head + value for value in seen.comparable_values(field)])
+            found.update([head + value for value in analysed.comparable_values(field)])
         return found

@@ -1,4 +1,4 @@
-"""A condition as a function of an analysed item. Two-valued: looking at a missing field is FALSE, its NOT is TRUE."""
+"""Compiles a condition into a function of an item. A condition on a missing field is false, and its NOT is true."""
 
 from __future__ import annotations
 
@@ -28,78 +28,80 @@ _COMPARE_FUNCTIONS: dict[ast.ComparisonOperator, Callable[[float, float], bool]]
 }
 
 
-def compile_matcher(pred: ast.Condition, frequencies: WordFrequencies) -> Matcher:
-    """The test for a condition in normal form (without $v[…]). `frequencies` weighs the words of SIMILAR."""
-    match pred:
+def compile_matcher(condition: ast.Condition, frequencies: WordFrequencies) -> Matcher:
+    """Compile a condition in normal form (without $v[…]). `frequencies` weigh the words of SIMILAR."""
+    match condition:
         case ast.And(parts):
             tests = tuple(compile_matcher(part, frequencies) for part in parts)
-            return lambda seen: all(test(seen) for test in tests)
+            return lambda analysed: all(test(analysed) for test in tests)
         case ast.Or(parts):
             tests = tuple(compile_matcher(part, frequencies) for part in parts)
-            return lambda seen: any(test(seen) for test in tests)
+            return lambda analysed: any(test(analysed) for test in tests)
         case ast.Not(part):
             inner = compile_matcher(part, frequencies)
-            return lambda seen: not inner(seen)
+            return lambda analysed: not inner(analysed)
         case ast.Contains():
-            return _match_contains(pred)
+            return _match_contains(condition)
         case ast.Near():
-            return _match_near(pred)
+            return _match_near(condition)
         case ast.Equals():
-            return _match_equals(pred)
+            return _match_equals(condition)
         case ast.Matches():
-            return _match_pattern(pred)
+            return _match_pattern(condition)
         case ast.Similar():
-            return _match_similar(pred, frequencies)
+            return _match_similar(condition, frequencies)
         case ast.DateIs():
-            return _match_date(pred)
+            return _match_date(condition)
         case ast.DateIn(field, window):
             seconds = window.seconds or 0
-            return lambda seen: (date := seen.field_date(field)) is not None and date >= seen.arrived - seconds
+            return lambda analysed: (
+                (date := analysed.field_date(field)) is not None and date >= analysed.arrived - seconds
+            )
         case ast.SizeIs(cmp, number):
             compare = _COMPARE_FUNCTIONS[cmp]
-            return lambda seen: compare(seen.size, number)
+            return lambda analysed: compare(analysed.size, number)
         case ast.Has(field):
-            return lambda seen: seen.has_field(field)
+            return lambda analysed: analysed.has_field(field)
         case ast.SourceIs():
-            return _match_source(pred)
+            return _match_source(condition)
         case ast.Scoped(var):
-            raise TypeError(f"${var}[…] is left in a condition that should be in normal form")
+            raise TypeError(f"${var}[…] remains in a condition that should be in normal form")
 
 
-def _match_contains(pred: ast.Contains) -> Matcher:
-    field = pred.field
-    read = AnalysedItem.exact_words if pred.exact else AnalysedItem.joined_words
-    needles = tuple(search_key(value, pred.exact) for value in pred.values)
-    if not all(needles):  # folding can leave nothing of a value; it stands in no text, while "" would in every one
-        if pred.all:
-            return lambda seen: False
+def _match_contains(condition: ast.Contains) -> Matcher:
+    field = condition.field
+    read = AnalysedItem.exact_words if condition.exact else AnalysedItem.joined_words
+    needles = tuple(search_key(value, condition.exact) for value in condition.values)
+    if not all(needles):  # folding can remove a whole value; it then matches no text, while "" would match every text
+        if condition.all:
+            return lambda analysed: False
         needles = tuple(filter(None, needles))
     if len(needles) == 1:
         (only,) = needles
-        return lambda seen: only in read(seen, field)
-    quantify = all if pred.all else any
+        return lambda analysed: only in read(analysed, field)
+    quantify = all if condition.all else any
 
-    def test(seen: AnalysedItem) -> bool:
-        text = read(seen, field)
+    def test(analysed: AnalysedItem) -> bool:
+        text = read(analysed, field)
         return quantify(wanted in text for wanted in needles)
 
     return test
 
 
-def _match_near(pred: ast.Near) -> Matcher:
-    left, right = search_key(pred.left), search_key(pred.right)
+def _match_near(condition: ast.Near) -> Matcher:
+    left, right = search_key(condition.left), search_key(condition.right)
 
-    def test(seen: AnalysedItem) -> bool:
-        text = seen.joined_words(pred.field)
+    def test(analysed: AnalysedItem) -> bool:
+        text = analysed.joined_words(condition.field)
         if not left or not right or left not in text or right not in text:
             return False
-        return any(_is_near(value, left, right, pred.distance) for value in text.split(SEPARATOR))
+        return any(_is_near(value, left, right, condition.distance) for value in text.split(SEPARATOR))
 
     return test
 
 
 def _is_near(value: str, left: str, right: str, distance: int) -> bool:
-    """Whether both stand in the value with at most `distance` from the last word of one to the first of the other."""
+    """Return whether both phrases occur with at most `distance` from the end of one to the start of the other."""
     lefts, rights = _find_word_positions(value, left), _find_word_positions(value, right)
     return _is_followed(lefts, rights, distance) or _is_followed(rights, lefts, distance)
 
@@ -114,7 +116,7 @@ def _is_followed(ones: list[tuple[int, int]], others: list[tuple[int, int]], dis
 
 
 def _find_word_positions(value: str, wanted: str) -> list[tuple[int, int]]:
-    """First and last word position of each occurrence, in order."""
+    """Return the positions of the first and last word of each occurrence, in order."""
     places: list[tuple[int, int]] = []
     more_words = wanted.count(" ", 1) - wanted.endswith(" ")
     padded = f" {value.strip()} "
@@ -127,22 +129,22 @@ def _find_word_positions(value: str, wanted: str) -> list[tuple[int, int]]:
     return places
 
 
-def _match_equals(pred: ast.Equals) -> Matcher:
-    field = pred.field
-    values = frozenset(to_comparable(field, value) for value in pred.values)
-    if pred.all:
-        found: Matcher = lambda seen: values <= seen.comparable_values(field)  # noqa: E731 - the two forms read best side by side
+def _match_equals(condition: ast.Equals) -> Matcher:
+    field = condition.field
+    values = frozenset(to_comparable(field, value) for value in condition.values)
+    if condition.all:
+        found: Matcher = lambda analysed: values <= analysed.comparable_values(field)  # noqa: E731 - the two forms read best next to each other
     else:
-        found = lambda seen: not values.isdisjoint(seen.comparable_values(field))  # noqa: E731
-    return (lambda seen: not found(seen)) if pred.negated else found
+        found = lambda analysed: not values.isdisjoint(analysed.comparable_values(field))  # noqa: E731
+    return (lambda analysed: not found(analysed)) if condition.negated else found
 
 
-def compile_pattern(pred: ast.Matches) -> Callable[[str], bool]:
-    """RE2's search, quiet; half characters, which UTF-8 cannot hold, are looked at as question marks."""
+def compile_pattern(condition: ast.Matches) -> Callable[[str], bool]:
+    """Compile a search with RE2 that does not log. Lone surrogates are searched as question marks."""
     options = re2.Options()
     options.log_errors = False
-    options.case_sensitive = not pred.ignore_case
-    pattern = re2.compile(pred.pattern, options)
+    options.case_sensitive = not condition.ignore_case
+    pattern = re2.compile(condition.pattern, options)
 
     def search(text: str) -> bool:
         try:
@@ -153,44 +155,46 @@ def compile_pattern(pred: ast.Matches) -> Callable[[str], bool]:
     return search
 
 
-def _match_pattern(pred: ast.Matches) -> Matcher:
-    search, field = compile_pattern(pred), pred.field
-    return lambda seen: any(map(search, seen.field_texts(field)))
+def _match_pattern(condition: ast.Matches) -> Matcher:
+    search, field = compile_pattern(condition), condition.field
+    return lambda analysed: any(map(search, analysed.field_texts(field)))
 
 
-def _match_similar(pred: ast.Similar, frequencies: WordFrequencies) -> Matcher:
-    field, at, bag = pred.field, pred.at, Counter(split_words(pred.text))
+def _match_similar(condition: ast.Similar, frequencies: WordFrequencies) -> Matcher:
+    field, at, bag = condition.field, condition.at, Counter(split_words(condition.text))
     frequencies.track_field(field)
 
-    def test(seen: AnalysedItem) -> bool:
+    def test(analysed: AnalysedItem) -> bool:
         weight = frequencies.field_weights(field)
-        return any(is_similar(bag, value, weight, at) for value in seen.word_bags(field))
+        return any(is_similar(bag, value, weight, at) for value in analysed.word_bags(field))
 
     return test
 
 
-def _match_date(pred: ast.DateIs) -> Matcher:
-    field, when = pred.field, pred.when
-    # x != v is NOT x = v, and so TRUE without a date
-    missing = pred.cmp is ast.ComparisonOperator.NE
-    compare = _COMPARE_FUNCTIONS[pred.cmp]
+def _match_date(condition: ast.DateIs) -> Matcher:
+    field, when = condition.field, condition.when
+    # x != v means NOT x = v, which is true without a date
+    missing = condition.cmp is ast.ComparisonOperator.NE
+    compare = _COMPARE_FUNCTIONS[condition.cmp]
 
-    def test(seen: AnalysedItem) -> bool:
-        date = seen.field_date(field)
+    def test(analysed: AnalysedItem) -> bool:
+        date = analysed.field_date(field)
         if date is None:
             return missing
-        return compare(date, seen.arrived - when.seconds if isinstance(when, ast.RelativeInstant) else when.epoch)
+        return compare(date, analysed.arrived - when.seconds if isinstance(when, ast.RelativeInstant) else when.epoch)
 
     return test
 
 
-def _match_source(pred: ast.SourceIs) -> Matcher:
-    addresses = frozenset(normalise_url(source.url) for source in pred.sources if isinstance(source, ast.FeedAddress))
-    names = tuple(source.name for source in pred.sources if isinstance(source, ast.FeedName))
+def _match_source(condition: ast.SourceIs) -> Matcher:
+    addresses = frozenset(
+        normalise_url(source.url) for source in condition.sources if isinstance(source, ast.FeedAddress)
+    )
+    names = tuple(source.name for source in condition.sources if isinstance(source, ast.FeedName))
 
-    def test(seen: AnalysedItem) -> bool:
-        found = seen.source in addresses or _is_named(seen.origin, names)
-        return found is not pred.negated
+    def test(analysed: AnalysedItem) -> bool:
+        found = analysed.source in addresses or _is_named(analysed.origin, names)
+        return found is not condition.negated
 
     return test
 

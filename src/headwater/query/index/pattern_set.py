@@ -1,8 +1,7 @@
-"""All the regular expressions that queries search a field for, tried together: one automaton instead of hundreds.
+"""Matches all regular expressions of a field together, with one RE2 automaton per set instead of one per pattern.
 
-RE2 makes one automaton of a set of patterns, but the set cannot change. So patterns wait beside it, each on its own,
-until there are enough of them for a set of their own. Sets stay small and large patterns out of them: where the
-automaton has no room for its states RE2 finds nothing, and does not say so.
+An RE2 set cannot be changed. New patterns are therefore matched individually until there are enough for another set.
+Sets stay small and exclude large patterns: if an automaton runs out of memory, RE2 silently finds nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from collections.abc import Callable, Iterable
 
 import re2
 
-SET_SIZE = 64  # patterns in a set
-LARGE_PROGRAM = 2_000  # instructions of a pattern that is tried on its own
-MAX_MEMORY = 64 * 1024 * 1024  # bytes an automaton may take; enough for TOGETHER × LARGE instructions many times over
+SET_SIZE = 64  # patterns per set
+LARGE_PROGRAM = 2_000  # instructions; larger patterns are matched individually
+MAX_MEMORY = 64 * 1024 * 1024  # bytes per automaton; many times enough for SET_SIZE × LARGE_PROGRAM instructions
 
 
 def _make_options() -> re2.Options:
@@ -24,7 +23,7 @@ def _make_options() -> re2.Options:
 
 
 class PatternSet:
-    """Patterns of one field, each written with its flags: `(?i)cve-\\d+`.
+    """The patterns that queries search in one field, each with its flags: `(?i)cve-\\d+`.
 
     >>> known = PatternSet()
     >>> known.add("a+b"); known.add("(?i)B")
@@ -61,7 +60,7 @@ class PatternSet:
         self._sets.append((made, tuple(patterns)))
 
     def drop(self, pattern: str) -> None:
-        """A pattern inside a set is only remembered as gone; a set of which most is gone is taken apart."""
+        """Drop a pattern. In a set it is only marked; a set with most of its patterns dropped is dissolved."""
         if self._single.pop(pattern, None) is not None:
             self._large.discard(pattern)
             return
@@ -77,12 +76,12 @@ class PatternSet:
                 return
 
     def find_matching(self, texts: Iterable[str]) -> set[str]:
-        """The patterns found in one of the texts."""
+        """Return the patterns that match one of the texts."""
         found: set[str] = set()
         for text in texts:
             try:
                 encoded = text.encode()
-            except UnicodeEncodeError:  # half a character, which UTF-8 cannot hold, is looked at as a question mark
+            except UnicodeEncodeError:  # a lone surrogate is searched as a question mark
                 text = text.encode(errors="replace").decode()
                 encoded = text.encode()
             for made, members in self._sets:

@@ -1,19 +1,18 @@
-"""From the features of an item to the owners posted under them, with what is still to be asked, as rows of numbers.
+"""Stores owners under features as rows of numbers, and finds the owners that an item matches.
 
-Under a feature stands one array of pairs: an owner, and an *asking*: the number of one more feature, with flags that
-say what it means.
+The row of a feature is one array of pairs: an owner, and a *requirement*: the number of another feature with flags.
 
-    0                       nothing more to ask: one word, from any source
-    feature                 it must be there as well: two words, or a word and a source
-    feature | ABSENT        it must not be there
-    feature | PHRASE        it must be there, and then a phrase of which it is a word
-    EITHER                  nothing more, but posted under many features, so that an item can meet it more than once
-    feature | RULE          it must be there; the owner is a rule, to be tried as a whole
-    … | NAMED               the source is part of it: also for items of feeds that ALL does not read
+    0                       no requirement: one word, from any source
+    feature                 must be present as well: two words, or a word and a source
+    feature | ABSENT        must be absent
+    feature | PHRASE        must be present, and then a phrase that contains it
+    EITHER                  no requirement, but posted under several features, so an item can match more than once
+    feature | RULE          must be present; the owner is a rule that is evaluated as a whole
+    … | NAMED               the condition names a source, so it also applies to feeds that ALL does not read
 
-The first pair of every array is the feature's own number. So the arrays of an item's features, put one after the
-other, say both which features there are and who asks for them: no string is looked at once they are found, and a
-million owners are a few megabytes that are read in rows.
+The first pair of a row holds the feature's own number. The concatenated rows of an item's features therefore tell both
+which features are present and what their entries require. No string is compared after the look-up, and a million
+owners are a few megabytes that are read sequentially.
 """
 
 from __future__ import annotations
@@ -31,18 +30,21 @@ from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 ABSENT, PHRASE, EITHER, RULE, NAMED = 1 << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 27
 FEATURE = NAMED - 1  # the bits of the feature's number
 LATER = PHRASE | EITHER | RULE
-HEAD = ABSENT  # asks that feature 0, which is always there, be absent: never met
-UNCOMPILED = 8_000  # entries up to which loading the compiler (a second, 100 MB) costs more than it brings
-SOON = 200  # items that are met without it first: nobody who has just started waits for it, nor who has few
-FEW = 8 * 64  # bytes; eight are an entry
+HEAD = ABSENT  # requires the absence of feature 0, which is always present: never met
+UNCOMPILED = 8_000  # below this number of entries, loading numba (a second, 100 MB) does not pay
+SOON = 200  # lookups before numba is loaded, so that no start waits for it
+FEW = 8 * 64  # bytes; an entry has eight
 
 MatchedOwners: TypeAlias = "tuple[array[int], array[int]]"
-"""Owners with nothing more to ask; and the others, each followed by its asking."""
+"""Owners whose requirements are met, and pairs of owner and requirement that need a further test."""
 
 
 class Postings:
-    """`opened` and `closed` hear of features that are asked for from now on, or no longer. `compile` says whether to
-    use compiled code; None: where it is installed and there are entries enough."""
+    """The rows of all features.
+
+    `opened` and `closed` are called when a feature gets its first use and loses its last one. `compile` says whether
+    to use compiled code; None means if numba is installed and there are enough entries.
+    """
 
     def __init__(self, opened: Callable[[str], None], closed: Callable[[str], None]) -> None:
         self._on_opened = opened
@@ -50,18 +52,18 @@ class Postings:
         self.compile: bool | None = None
         self._rows: dict[str, array[int]] = {}
         self._names: list[str] = [""]  # by number
-        self._uses = array("I", (0,))  # by number: entries that ask for the feature
+        self._uses = array("I", (0,))  # by number: entries that require the feature
         self._free: list[int] = []
         self._dead_counts: dict[str, int] = {}
-        self._present = np.ones(1, np.uint8)  # by number; all but the first are 0 between two items
+        self._present = np.ones(1, np.uint8)  # by number; all but the first are 0 between two lookups
         self._size = 0
-        self._ready = self._later = np.empty(0, np.uint32)  # where compiled code writes
-        self._large_lookups = 0  # items that were met while entries were many
+        self._ready = self._later = np.empty(0, np.uint32)  # buffers for compiled code
+        self._large_lookups = 0  # lookups while there were many entries
 
     def __contains__(self, key: str) -> bool:
         return key in self._rows
 
-    # what stands under a feature
+    # rows
 
     def get_row(self, key: str) -> array[int]:
         found = self._rows.get(key)
@@ -82,20 +84,20 @@ class Postings:
         return found
 
     def feature_number(self, feature: str) -> int:
-        """The number by which an entry asks for the feature."""
+        """Return the number of the feature, for use in a requirement."""
         return self.get_row(feature)[0]
 
-    def feature_name(self, asking: int) -> str:
-        """The feature that is asked for."""
-        return self._names[asking & FEATURE]
+    def feature_name(self, requirement: int) -> str:
+        """Return the feature of a requirement."""
+        return self._names[requirement & FEATURE]
 
-    def add_entry(self, key: str, owner: int, asking: int = 0) -> None:
-        self.get_row(key).extend((owner, asking))
-        self._uses[asking & FEATURE] += 1
+    def add_entry(self, key: str, owner: int, requirement: int = 0) -> None:
+        self.get_row(key).extend((owner, requirement))
+        self._uses[requirement & FEATURE] += 1
         self._size += 1
 
     def list_entries(self, key: str) -> Iterator[tuple[int, int]]:
-        """Owners and askings under the feature, those of dead owners too."""
+        """Iterate over owners and requirements under the feature, including dead owners."""
         row = self._rows.get(key)
         return iter(()) if row is None else zip(row[2::2], row[3::2], strict=True)
 
@@ -104,13 +106,13 @@ class Postings:
         return 0 if row is None else len(row) // 2 - 1
 
     def count_open_questions(self, key: str) -> int:
-        """How many owners under the feature have more to be asked, rules counted four times."""
+        """Count the entries under the feature with a requirement; rules count four times."""
         asked = np.frombuffer(self._rows[key].tobytes(), np.uint32)[3::2]
         asked = asked[(asked & (ABSENT | EITHER)) == 0]
         return int(np.count_nonzero(asked & FEATURE)) + 4 * int(np.count_nonzero(asked & RULE))
 
     def keep_entries(self, key: str, staying: Iterable[tuple[int, int]]) -> None:
-        """Let only these entries stand under the feature."""
+        """Replace the entries under the feature by these."""
         row = self._rows[key]
         left = array("I", (row[0], HEAD))
         for entry in staying:
@@ -118,17 +120,17 @@ class Postings:
         self._rows[key] = left
         self._size -= (len(row) - len(left)) // 2
         self._dead_counts.pop(key, None)
-        gone = {asking & FEATURE for asking in row[3::2]} - {0}
-        for asking in row[3::2]:
-            self._uses[asking & FEATURE] -= 1
-        for asking in left[3::2]:
-            self._uses[asking & FEATURE] += 1
+        gone = {requirement & FEATURE for requirement in row[3::2]} - {0}
+        for requirement in row[3::2]:
+            self._uses[requirement & FEATURE] -= 1
+        for requirement in left[3::2]:
+            self._uses[requirement & FEATURE] += 1
         for number in gone:
             self._drop_unused_feature(number)
         self._drop_unused_feature(row[0])
 
     def _drop_unused_feature(self, number: int) -> None:
-        """Let go of a feature that neither has owners nor is asked for."""
+        """Drop a feature that has no owners and is not required."""
         key = self._names[number]
         if key and not self._uses[number] and len(self._rows[key]) == 2:
             del self._rows[key]
@@ -136,22 +138,24 @@ class Postings:
             self._free.append(number)
             self._on_closed(key)
 
-    # the dead
+    # dead entries
 
     def mark_dead(self, key: str) -> bool:
-        """An owner under the feature is no more: whether it is time to clean."""
+        """Count a dead owner under the feature, and return whether most of its entries are dead."""
         dead = self._dead_counts[key] = self._dead_counts.get(key, 0) + 1
         return dead * 2 > self.count_entries(key)
 
     def find_dead(self, features: set[str]) -> Iterable[str]:
-        """Those of the features under which there are dead owners."""
+        """Return the features with dead owners."""
         return self._dead_counts.keys() & features if self._dead_counts else ()
 
     # matching
 
     def find_matches(self, features: Iterable[str], named: bool = False) -> MatchedOwners:
-        """The owners whose entries hold for an item with these features; `named`: only of entries that name a source,
-        and rules."""
+        """Find the owners whose entries match an item with these features.
+
+        `named` restricts the result to rules and to entries that name a source.
+        """
         found = b"".join(filter(None, map(self._rows.get, features)))
         only = NAMED | RULE if named else 0
         if len(found) < FEW:
@@ -172,15 +176,15 @@ class Postings:
 
 
 def _find_matches_few(rows: array[int], only: int) -> MatchedOwners:
-    """As `_met`, without numpy, which is slower to be asked than a few numbers are to be looked at."""
+    """Return the same as `_find_matches_numpy`; faster for a few entries."""
     each = iter(rows)
     pairs = list(zip(each, each, strict=True))
-    there = {0, *[owner for owner, asking in pairs if asking == HEAD]}
+    there = {0, *[owner for owner, requirement in pairs if requirement == HEAD]}
     ready, later = array("I"), array("I")
-    for owner, asking in pairs:
-        if (asking & FEATURE in there) != asking >> 31 and (not only or asking & only):
-            if asking & LATER:
-                later.extend((owner, asking))
+    for owner, requirement in pairs:
+        if (requirement & FEATURE in there) != requirement >> 31 and (not only or requirement & only):
+            if requirement & LATER:
+                later.extend((owner, requirement))
             else:
                 ready.append(owner)
     return ready, later
@@ -200,7 +204,7 @@ def _find_matches_numpy(rows: NDArray[np.uint32], there: NDArray[np.uint8], only
 
 
 def _find_matches_loop(rows: Any, there: Any, only: int, ready: Any, later: Any) -> tuple[int, int]:
-    """As `_met`, one number after the other, for the compiler: how much of both it has filled."""
+    """Return the same as `_find_matches_numpy` in a loop for numba: fills both buffers and returns their lengths."""
     for at in range(0, len(rows), 2):
         if rows[at + 1] == HEAD:
             there[rows[at]] = 1

@@ -1,15 +1,15 @@
-"""The starts of words that queries look for ("volcan*"), found in an item's words without trying each of them."""
+"""Finds the searched prefixes ("volcan*") of an item's words without testing each prefix."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-HEAD_LETTERS = 3  # letters; a word whose first three start no longer prefix is left after one look-up
+HEAD_LETTERS = 3  # one look-up rules out a word if no prefix starts with its first three letters
 
 
 class PrefixSet:
-    """Prefixes of one field.
+    """The prefixes that queries search in one field.
 
     >>> known = PrefixSet()
     >>> for prefix in ("volc", "volcan", "as"):
@@ -20,7 +20,7 @@ class PrefixSet:
 
     def __init__(self) -> None:
         self._prefixes: set[str] = set()
-        self._lengths: dict[str, Counter[int]] = {}  # head → how many prefixes of each length start with it
+        self._lengths: dict[str, Counter[int]] = {}  # head → number of prefixes of each length that start with it
 
     def __len__(self) -> int:
         return len(self._prefixes)
@@ -41,7 +41,7 @@ class PrefixSet:
                 del self._lengths[prefix[:HEAD_LETTERS]]
 
     def find_prefixes(self, words: Iterable[str]) -> set[str]:
-        """The prefixes with which one of the words starts."""
+        """Return the prefixes of these words."""
         found: set[str] = set()
         for word in words:
             for size in range(1, HEAD_LETTERS + 1):

@@ -1,6 +1,6 @@
-"""An item analysed once for all queries: its fields as words, as whole values, as plain text.
+"""Holds an item's fields as words, whole values and plain text, computed on demand.
 
-Each form of each field is made when first asked for and kept, so that a hundred thousand queries cost one tokenising.
+Each form of a field is computed once, so a hundred thousand queries tokenise an item once.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from headwater.query.items.origin import Origin
 from headwater.query.items.tokens import SEPARATOR, fold_text, fold_value, join_words, strip_markup
 
 LanguageDetector = Callable[[str], str | None]
-"""Plain text to a language code ("en"), or None where it cannot be told."""
+"""Maps plain text to a language code ("en"), or to None if it is unclear."""
 
-DETECTION_CHARACTERS = 300  # as much of the text as detection looks at
+DETECTION_CHARACTERS = 300  # the part of the text used for detection
 
 
 class AnalysedItem:
-    """An item as predicates see it. `arrived` is when this version of it came to us."""
+    """An item as conditions see it. `arrived` is the arrival of this version."""
 
     def __init__(
         self, item: Item, origin: Origin, arrived: float | None = None, detect: LanguageDetector | None = None
@@ -38,12 +38,12 @@ class AnalysedItem:
         self._word_bags: dict[Field, tuple[Mapping[str, int], ...]] = {}
 
     def with_item(self, item: Item) -> AnalysedItem:
-        """Another version of the item, at the same moment from the same source."""
+        """Return another version of the item with the same origin and arrival."""
         return AnalysedItem(item, self.origin, self.arrived, self._detect)
 
     @property
     def key(self) -> tuple[str, str]:
-        """The item's identity: its source and what tells it apart there."""
+        """The key of the item: its source and its identity there."""
         return self.source, self.item.identity
 
     @cached_property
@@ -51,7 +51,7 @@ class AnalysedItem:
         return normalise_url(self.origin.url)
 
     def field_texts(self, field: Field) -> tuple[str, ...]:
-        """The values of a text field as a reader sees them, without markup; empty values are missing values."""
+        """Return the values of a text field as plain text. Empty values count as missing."""
         found = self._field_texts.get(field)
         if found is None:
             found = self._field_texts[field] = self._read_texts(field)
@@ -93,7 +93,7 @@ class AnalysedItem:
         return (found,) if found else ()
 
     def joined_words(self, field: Field) -> str:
-        """The folded words of the field in one string (see `words.join`), its values held apart."""
+        """Return the folded words of the field as one string (see `join_words`), with a separator between values."""
         found = self._joined_words.get(field)
         if found is None:
             if field is Field.ITEM:
@@ -104,18 +104,18 @@ class AnalysedItem:
         return found
 
     def exact_words(self, field: Field) -> str:
-        """As `joined`, with every letter as it stands."""
+        """Return the words of the field as `joined_words` does, but not folded."""
         found = self._exact_words.get(field)
         if found is None:
             found = self._exact_words[field] = SEPARATOR.join(filter(None, map(join_words, self.field_texts(field))))
         return found
 
     def distinct_words(self, field: Field) -> set[str]:
-        """The different folded words of the field."""
+        """Return the set of folded words of the field."""
         return set(self.joined_words(field).split())
 
     def comparable_values(self, field: Field) -> frozenset[str]:
-        """The values as `=` compares them: folded; addresses normalised; a language with all its prefixes."""
+        """Return the values as `=` compares them: folded, addresses normalised, languages with all their prefixes."""
         found = self._comparable_values.get(field)
         if found is None:
             found = self._comparable_values[field] = frozenset(self._list_comparable_values(field))
@@ -132,7 +132,7 @@ class AnalysedItem:
         return {fold_value(value) for value in values}
 
     def word_bags(self, field: Field) -> tuple[Mapping[str, int], ...]:
-        """How often each folded word stands in each value of the field."""
+        """Count the folded words in each value of the field."""
         found = self._word_bags.get(field)
         if found is None:
             counted = (Counter(value.split()) for value in self.joined_words(field).split(SEPARATOR))
@@ -141,11 +141,11 @@ class AnalysedItem:
 
     @property
     def size(self) -> int:
-        """Characters of the content a reader sees; 0 without content."""
+        """The number of characters of the content without markup; 0 without content."""
         return sum(map(len, self.field_texts(Field.CONTENT)))
 
     def field_date(self, field: Field) -> float | None:
-        """PUBLISHED is always there; UPDATED is the publisher's word, else the arrival of a later version."""
+        """Return PUBLISHED, or UPDATED: the publisher's date or else the arrival of a later version."""
         if field is Field.PUBLISHED:
             return self.item.published
         if self.item.updated is None and self.item.version > 1:
@@ -153,7 +153,7 @@ class AnalysedItem:
         return self.item.updated
 
     def has_field(self, field: Field) -> bool:
-        """Whether the publisher gave the field. A date we had to fill in ourselves is not there."""
+        """Return whether the publisher provides the field. A date set by Headwater does not count."""
         match field:
             case Field.PUBLISHED:
                 return self.item.dated
@@ -168,12 +168,12 @@ class AnalysedItem:
 
 
 def _clean_text(value: str) -> str:
-    """The value as a reader sees it. White space between tags is no space of the text."""
+    """Strip markup and collapse the white space between tags."""
     return " ".join(strip_markup(value).split()) if "<" in value else strip_markup(value).strip()
 
 
 ITEM_FIELDS = (Field.TITLE, Field.CONTENT, Field.CATEGORY, Field.AUTHOR)
-"""What ITEM stands for."""
+"""The fields that ITEM comprises."""
 
 
 def list_language_prefixes(tag: str) -> list[str]:
@@ -186,7 +186,7 @@ def list_language_prefixes(tag: str) -> list[str]:
 
 
 def to_comparable(field: Field, value: str) -> str:
-    """The value of a query in the form in which `Analysed.wholes` holds those of items."""
+    """Convert a value of a query to the form of `AnalysedItem.comparable_values`."""
     if field is Field.LINK or (field is Field.ENCLOSURE and "://" in value):
         return normalise_url(value)
     if field is Field.LANGUAGE:

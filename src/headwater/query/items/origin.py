@@ -1,4 +1,4 @@
-"""Where items come from, with the names and tags that REGISTER statements give."""
+"""Names the source of an item, with the names and tags from REGISTER statements."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headwater.language.ast import RegisterFeed
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an item comes from: the source feed's name in queries (where it has one), address and tags.
+    """The source feed of an item: its name in queries (if any), address and tags.
 
-    `registered` is False for a feed that is only there because a query gives its address; ALL does not read it.
+    `registered` is False for a feed that exists only because a query contains its address; ALL does not read it.
     """
 
     name: str | None
@@ -23,7 +23,7 @@ class Origin:
     aliases: tuple[str, ...] = ()
 
     def has_name(self, name: str) -> bool:
-        """Whether queries know it by this name."""
+        """Return whether this is a name or an alias of the feed."""
         key = name.casefold()
         return any(key == known.casefold() for known in (self.name, *self.aliases) if known is not None)
 
@@ -33,12 +33,12 @@ class Origin:
 
     @property
     def label(self) -> str:
-        """What a reader is shown as {source}."""
+        """The value of the placeholder {source}."""
         return self.name or self.url
 
 
 def apply_registrations(origin: Origin, registered: Iterable[RegisterFeed]) -> Origin:
-    """The origin with the names and tags that have been registered for its address."""
+    """Return the origin with the names and tags that are registered for its address."""
     address = normalise_url(origin.url)
     mine = [statement for statement in registered if normalise_url(statement.address.url) == address]
     if not mine:

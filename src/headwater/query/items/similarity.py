@@ -1,4 +1,4 @@
-"""How alike two texts are: the cosine of their words, each weighing the more the fewer recent items have it."""
+"""Compares texts by the cosine of tf-idf, and fields of two items by value or similarity."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from headwater.query.items.analysed_item import AnalysedItem, list_language_pref
 WordBag = Mapping[str, int]
 TermWeight = Callable[[str], float]
 
-COUNTED_ITEMS = 100_000  # items; when so many are counted, all counts are halved: old items fade
-TOLERANCE = 1e-9  # equal texts have the cosine 1 in spite of rounding
+COUNTED_ITEMS = 100_000  # when this many items are counted, all counts are halved, so that old items fade
+TOLERANCE = 1e-9  # equal texts have the cosine 1 despite rounding
 
 
 class WordFrequencies:
-    """In how many of the recent items each word stands, per field; only fields that some query compares are counted."""
+    """Counts the recent items that contain each word, for the fields that some query compares."""
 
     def __init__(self, remembered: int = COUNTED_ITEMS) -> None:
         self._remembered = remembered
@@ -31,10 +31,10 @@ class WordFrequencies:
         self._items.setdefault(field, 0.0)
         self._counts.setdefault(field, Counter())
 
-    def count_item(self, seen: AnalysedItem) -> None:
-        """Count an item, once, when it arrives and before it is compared."""
+    def count_item(self, analysed: AnalysedItem) -> None:
+        """Count a new item, before it is compared."""
         for field, counts in self._counts.items():
-            terms = _list_field_terms(seen, field)
+            terms = _list_field_terms(analysed, field)
             if not terms:
                 continue
             self._items[field] += 1
@@ -44,7 +44,7 @@ class WordFrequencies:
                 self._counts[field] = Counter({term: count / 2 for term, count in counts.items() if count >= 1})
 
     def export_counts(self) -> dict[Field, tuple[float, dict[str, float]]]:
-        """Everything that was counted, to be kept; `restore` takes it up again."""
+        """Return all counts for `restore`."""
         return {field: (self._items[field], dict(counts)) for field, counts in self._counts.items()}
 
     def restore(self, counted: Mapping[Field, tuple[float, Mapping[str, float]]]) -> None:
@@ -53,7 +53,7 @@ class WordFrequencies:
             self._counts[field] = Counter(counts)
 
     def field_weights(self, field: Field) -> WordWeights:
-        """The inverse document frequency of words in the field: ln((1 + items) / (1 + items with it)) + 1.
+        """Return the inverse document frequencies of the field: ln((1 + items) / (1 + items with the word)) + 1.
 
         >>> WordFrequencies().field_weights(Field.TITLE)("volcano")
         1.0
@@ -62,7 +62,7 @@ class WordFrequencies:
 
 
 class WordWeights:
-    """What words weigh at this moment."""
+    """The current weights of words in a field."""
 
     def __init__(self, items: float, counts: Counter[str]) -> None:
         self._items = items
@@ -72,14 +72,14 @@ class WordWeights:
         return log((1 + self._items) / (1 + self._counts.get(term, 0.0))) + 1
 
     def square_weights(self, terms: Collection[str]) -> NDArray[np.float64]:
-        """The squares of the weights of many words, but for the last bit."""
+        """Return the squared weights of many words, up to rounding."""
         counts = np.fromiter(map(self._counts.__getitem__, terms), np.float64, len(terms))
         weights: NDArray[np.float64] = np.log((1 + self._items) / (1 + counts)) + 1
         return weights * weights
 
 
 def cosine_similarity(one: WordBag, other: WordBag, weight: TermWeight) -> float:
-    """The cosine of two bags of words under tf-idf; 0 when they share nothing.
+    """Return the cosine of two bags of words under tf-idf; 0 without a common word.
 
     >>> round(cosine_similarity({"ash": 1, "cloud": 1}, {"ash": 1}, lambda term: 1.0), 3)
     0.707
@@ -100,46 +100,46 @@ def is_similar(one: WordBag, other: WordBag, weight: TermWeight, at: float) -> b
     return cosine_similarity(one, other, weight) >= at - TOLERANCE
 
 
-def _list_field_terms(seen: AnalysedItem, field: Field) -> Collection[str]:
-    """The different words of the field. What is counted is compared as well, so that its bags are made anyway, but for
-    ITEM, which is compared as one text."""
+def _list_field_terms(analysed: AnalysedItem, field: Field) -> Collection[str]:
+    """Return the set of words of the field. It uses the bags of words, which are needed for the comparison anyway,
+    except for ITEM, which is compared as one text."""
     if field is Field.ITEM:
-        return seen.distinct_words(field)
-    bags = seen.word_bags(field)
+        return analysed.distinct_words(field)
+    bags = analysed.word_bags(field)
     return bags[0].keys() if len(bags) == 1 else {term for bag in bags for term in bag}
 
 
-def equality_keys(seen: AnalysedItem, field: Field) -> frozenset[Hashable]:
-    """What must meet for two items to be equal in this field; empty where the field is missing, which equals nothing.
+def equality_keys(analysed: AnalysedItem, field: Field) -> frozenset[Hashable]:
+    """Return the values of which two items must share one to be equal in this field; empty if the field is missing.
 
-    A field of several values meets in one of them. ITEM is compared as a whole: sharing a category makes no copy.
+    ITEM is compared as a whole: two items with a common category are not copies.
     """
     if field is Field.ITEM:
-        return frozenset(filter(None, (seen.joined_words(Field.ITEM),)))
+        return frozenset(filter(None, (analysed.joined_words(Field.ITEM),)))
     if field is Field.LANGUAGE:
-        return frozenset(list_language_prefixes(tag)[-1] for tag in seen.field_texts(field))
+        return frozenset(list_language_prefixes(tag)[-1] for tag in analysed.field_texts(field))
     if field.is_text:
-        return seen.comparable_values(field)
+        return analysed.comparable_values(field)
     if field.is_date:
-        date = seen.field_date(field)
+        date = analysed.field_date(field)
         return frozenset() if date is None else frozenset({date})
     if field is Field.SIZE:
-        return frozenset({seen.size}) if seen.size else frozenset()
-    return frozenset({seen.source})
+        return frozenset({analysed.size}) if analysed.size else frozenset()
+    return frozenset({analysed.source})
 
 
-def list_word_bags(seen: AnalysedItem, field: Field) -> tuple[WordBag, ...]:
-    """The words to compare by similarity, per value; ITEM is one text."""
+def list_word_bags(analysed: AnalysedItem, field: Field) -> tuple[WordBag, ...]:
+    """Return the bags of words to compare, one per value; ITEM is one text."""
     if field is Field.ITEM:
-        words = seen.joined_words(Field.ITEM).split()
+        words = analysed.joined_words(Field.ITEM).split()
         return (Counter(words),) if words else ()
-    return seen.word_bags(field)
+    return analysed.word_bags(field)
 
 
 def fields_match(
     one: AnalysedItem, field: Field, other: AnalysedItem, other_field: Field, at: float | None, weight: TermWeight
 ) -> bool:
-    """Whether the fields are equal or, where `at` is given, alike to that degree."""
+    """Return whether the fields are equal or, with `at`, at least that similar."""
     if at is None:
         return not equality_keys(one, field).isdisjoint(equality_keys(other, other_field))
     return any(

@@ -1,7 +1,7 @@
-"""Text to words: markup removed, letters folded, words cut; the same for what is searched and what is searched for.
+"""Strips markup, folds letters and splits words, in the same way for items and for searched words.
 
-The words of a value are kept as one string, `" iceland volcano erupts "`: a phrase is then found by looking for
-`" volcano erupts "` in it, a prefix by `" volc"`, both at the speed of a substring search.
+The words of a value are kept as one string, `" iceland volcano erupts "`: a phrase is found as the substring
+`" volcano erupts "`, a prefix as `" volc"`, both at the speed of a substring search.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from functools import cache, lru_cache
 from itertools import chain
 
-# Tags inside of which a word goes on: <b>v</b>olcano is one word. Any other tag ends the word before it.
+# Tags that do not end a word: <b>v</b>olcano is one word. Any other tag does.
 _INLINE = re.compile(
     r"</?(?:a|abbr|acronym|b|bdi|bdo|big|cite|code|del|dfn|em|font|i|ins|kbd|mark|q|s|samp|small|span|strike|strong|sub"
     r"|sup|tt|u|var|wbr)(?:\s[^<>]*)?/?>",
@@ -28,7 +28,7 @@ _HIDDEN_END = {
 
 
 def _remove_hidden(text: str) -> str:
-    """Scripts, styles and comments removed. An end that is never found is looked for once: linear on any input."""
+    """Remove scripts, styles and comments. A missing end is searched once, so the time is linear on any input."""
     pieces: list[str] = []
     endless: set[str] = set()
     start = at = 0
@@ -46,7 +46,7 @@ def _remove_hidden(text: str) -> str:
 
 
 def strip_markup(text: str) -> str:
-    """What a reader sees: no markup, entities decoded.
+    """Return the text that a reader sees: without markup, with entities decoded.
 
     >>> strip_markup("<p>Vol<b>cano</b> &amp; ash</p><p>a < b</p>").split()
     ['Volcano', '&', 'ash', 'a', '<', 'b']
@@ -56,13 +56,13 @@ def strip_markup(text: str) -> str:
     if "&" in text:
         try:
             text = html.unescape(text)
-        except ValueError:  # a number of thousands of digits is no character
+        except ValueError:  # a character reference with thousands of digits
             return text
     return text
 
 
 def _class_ranges(members: list[int]) -> str:
-    """The code points as the inside of a character class."""
+    """Return the code points as ranges for a character class."""
     out, start = [], None
     for code, following in zip(members, [*members[1:], -1], strict=True):
         start = code if start is None else start
@@ -73,16 +73,17 @@ def _class_ranges(members: list[int]) -> str:
 
 
 def _is_spelling_mark(mark: str) -> bool:
-    """Whether words differ by this combining mark, as क and कि do: then it is no accent and folding keeps it.
+    """Return whether this combining mark distinguishes words, as in क and कि. Folding keeps such marks.
 
-    Class 0 has the vowel signs of Indic scripts, 7 the nukta, 8 the Japanese voicing marks, 9 the virama, 84 to 132
-    the vowels and tones of Telugu, Thai, Lao and Tibetan. Accents, Hebrew points and Arabic vowels are the others.
+    Combining class 0 contains the vowel signs of Indic scripts, 7 the nukta, 8 the Japanese voicing marks, 9 the
+    virama, and 84 to 132 vowels and tones of Telugu, Thai, Lao and Tibetan. The other classes contain accents, Hebrew
+    points and Arabic vowels.
     """
     place = unicodedata.combining(mark)
     return place in (0, 7, 8, 9) or 84 <= place <= 132
 
 
-# The scripts with combining marks; what lies between is Han, Hangul and private use.
+# Blocks with combining marks; the gaps are Han, Hangul and private use.
 _SCRIPTS = (range(0x300, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0x12000), range(0x16000, 0x1F000))
 _MARKS = [c for c in chain(*_SCRIPTS) if unicodedata.category(chr(c)) in ("Mn", "Mc")]
 _VARIANTS = "\u034f\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
@@ -92,7 +93,7 @@ _NOT_SPELLING = re.compile(f"[{_VARIANTS}{_VOICING}]")
 _SPELLING = [c for c in _MARKS if _is_spelling_mark(chr(c)) and not _NOT_SPELLING.match(chr(c))]
 _ACCENTS = [c for c in _MARKS if not _is_spelling_mark(chr(c))]
 
-# A class is fast as long as it has few ranges beyond U+FFFF: re tries these one by one. Texts seldom go beyond.
+# `re` tests ranges beyond U+FFFF one by one, so these have a pattern of their own; few texts need it.
 _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 _ACCENT = re.compile(f"[{_class_ranges([c for c in _ACCENTS if c <= 0xFFFF])}{_INVISIBLE}]+")
 
@@ -111,7 +112,7 @@ _NON_ASCII = re.compile("[^\x00-\x7f]+")
 
 
 def _fold_run(run: str) -> str:
-    # Accents go before folding as well: U+0345 is a mark whose folded form is a letter.
+    # Accents are also stripped before folding: U+0345 is a mark whose folded form is a letter.
     return _strip_accents(_strip_accents(run).casefold())
 
 
@@ -120,14 +121,14 @@ _fold_short = lru_cache(maxsize=8192)(_fold_run)
 
 def _fold_match(match: re.Match[str]) -> str:
     run = match[0]
-    return _fold_short(run) if len(run) <= 8 else _fold_run(run)  # a cache of whole articles would fill the memory
+    return _fold_short(run) if len(run) <= 8 else _fold_run(run)  # caching whole articles would fill the memory
 
 
 def fold_text(text: str) -> str:
-    """NFKD, case folded, accents removed; folding twice changes nothing.
+    """Normalise to NFKD, fold case and strip accents. Folding twice changes nothing.
 
-    Decomposition and folding look at one character at a time and marks are never ASCII, so that only the runs
-    outside ASCII need the slow way; in European text these are short and repeat.
+    Decomposition and case folding work on single characters, and marks are never ASCII. Therefore only runs outside
+    ASCII need the slow path; in European text these are short and repetitive.
 
     >>> fold_text("Éruption à REYKJAVÍK")
     'eruption a reykjavik'
@@ -137,13 +138,13 @@ def fold_text(text: str) -> str:
     return text.lower()
 
 
-# Han and kana are written without spaces: every character is a word, and a written word a phrase.
+# Han and kana are written without spaces: each character is a word, and a written word is a phrase.
 _SINGLE_CHARACTERS = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 _WORD = re.compile(f"[{_SINGLE_CHARACTERS}][{_VOICING}]?|[^\\W_{_SINGLE_CHARACTERS}]+")
-# Python's \w has no marks. Looking for them at the end of every word would double the time for scripts without them.
+# Python's \w excludes marks. Testing for them after every word would double the time for scripts without marks.
 _MAY_SPELL = re.compile(f"[{_class_ranges([c for c in _SPELLING if c <= 0xFFFF])}\U00010000-\U0001efff]")
 
 
@@ -157,13 +158,13 @@ def _compile_word(folded: bool) -> re.Pattern[str]:
 
 _ASCII_WORDS = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
 
-_PUNCTUATION = "“”‘’–—«»„•"  # often all that keeps a text outside ASCII
+_PUNCTUATION = "“”‘’–—«»„•"  # often the only characters outside ASCII
 
-SEPARATOR = " \n "  # between the words of two values: no phrase holds it, and split() passes over it
+SEPARATOR = " \n "  # between the words of two values: no phrase contains it, and split() skips it
 
 
 def join_words(text: str) -> str:
-    """The words of the text in one string, a space before and after each; the empty string if there is none.
+    """Return the words of the text as one string, with a space before and after each; empty without words.
 
     >>> join_words("Iceland-blue, again")
     ' Iceland blue again '
@@ -179,7 +180,7 @@ def join_words(text: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """The folded words of plain text.
+    """Return the folded words of plain text.
 
     >>> split_words("La lave, l'Etna"), split_words("東京 2024"), split_words("हिन्दी में")
     (['la', 'lave', 'l', 'etna'], ['東', '京', '2024'], ['हिन्दी', 'में'])
@@ -188,7 +189,7 @@ def split_words(text: str) -> list[str]:
 
 
 def find_word_spans(text: str) -> list[tuple[int, int]]:
-    """The start and the end of each word of a text that is not folded.
+    """Return the start and end of each word of a text that is not folded.
 
     >>> find_word_spans("La lave, 東京")
     [(0, 2), (3, 7), (9, 10), (10, 11)]
@@ -197,7 +198,7 @@ def find_word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def search_key(searched: str, exact: bool = False) -> str:
-    """What to look for in a joined string: " volcano erupts ", or " volcan" where the searched text ends in `*`.
+    """Return the substring to search in joined words: " volcano erupts ", or " volcan" if the text ends in `*`.
 
     >>> search_key("Volcán*"), search_key("Ash cloud")
     (' volcan', ' ash cloud ')
@@ -207,11 +208,11 @@ def search_key(searched: str, exact: bool = False) -> str:
 
 
 def _is_prefix(searched: str) -> bool:
-    """Whether the searched text ends in a word and `*`."""
+    """Return whether the searched text ends with a word and `*`."""
     start, star, rest = searched.rpartition("*")
     return bool(star) and not rest.strip() and bool(spans := find_word_spans(start)) and spans[-1][1] == len(start)
 
 
 def fold_value(text: str) -> str:
-    """The value as `=` compares it: folded, trimmed, runs of white space as one space."""
+    """Return the value as `=` compares it: folded, trimmed, with single spaces."""
     return " ".join(fold_text(text).split())
