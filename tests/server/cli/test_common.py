@@ -14,7 +14,7 @@ def run():  # type: ignore[no-untyped-def]
     sub = make_group("b")
     app.add_typer(sub, name="sub")
 
-    @add_command(sub)
+    @add_command(sub, "show")
     def show() -> None:
         print(current_settings().data, current_settings().allow_private, wants_json())  # noqa: T201 - what the test reads
 

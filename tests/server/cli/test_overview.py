@@ -81,7 +81,7 @@ def test_for_machines_wrong_words_are_json_too(words: list[str], named: str, mon
 def test_what_is_stopped_says_so() -> None:
     app = command.make_group("a")
 
-    @command.add_command(app)
+    @command.add_command(app, "long")
     def long() -> None:
         raise KeyboardInterrupt
 

@@ -16,7 +16,7 @@ import pytest
 from headwater.cli.main import main
 from support import ROOT
 
-EXAMPLES = ROOT / "tests" / "query" / "worked.hw"
+EXAMPLES = ROOT / "tests" / "pure" / "query" / "worked.hw"
 WANTED = {
     "IcelandVolcanoEruption": [8, 6, 4, 3, 1],
     "IceVolEruFeed": [8, 6, 3, 1],
