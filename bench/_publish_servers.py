@@ -29,7 +29,7 @@ from headwater.node.crawl.scheduler import CrawlStatus
 from headwater.node.node import Node
 from headwater.node.queries.processor import QueryProcessor
 from headwater.node.websub.push_service import PushService
-from headwater.settings import Settings
+from headwater.settings import load_settings
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, WebSubLease
 from headwater.web.app import create_app
@@ -130,7 +130,9 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
     _quietly()
 
     async def main() -> None:
-        given = Settings(data=Path(folder), allow_private=True, per_host=64, budget=1.0, public_url="http://127.0.0.1")
+        given = load_settings(
+            data=Path(folder), allow_private=True, per_host=64, budget=1.0, public_url="http://127.0.0.1"
+        )
         async with Node(given) as node:
             now = time.time()
             fetched, pushed = await node.store.add_feeds([NewFeed(f"http://127.0.0.1:1/{k}") for k in range(2)], now)

@@ -40,7 +40,7 @@ from headwater.cluster.transport.nats_dispatch import NatsJobSender, find_carrie
 from headwater.cluster.transport.nats_streams import NatsStreams, consumer_name
 from headwater.cluster.transport.postgres_transport import PostgresJobSender
 from headwater.cluster.transport.wire_messages import Job
-from headwater.settings import Settings
+from headwater.settings import load_settings
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import checkpoint, feed_state, index_queue, outbox, refresh
@@ -368,7 +368,7 @@ async def take_over(url: str, feeds: int) -> tuple[float, float]:
     """Seconds from winning the lease to the first choice, and of our CPU, with so many feeds in the store."""
     async with await Store.open(url) as store:
         await store.write(_fill, await store.count_feeds(), feeds)
-        given = Settings(strategy="value")
+        given = load_settings(strategy="value")
         leader = Leader(store, given, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
         held = await store.write(cluster_leases.acquire_lease, "controller", f"bench{feeds}", 600.0)
         assert held is not None

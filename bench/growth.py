@@ -32,7 +32,7 @@ from headwater.node import maintenance
 from headwater.node.crawl.refresher import StoredRefresh
 from headwater.node.node import Node
 from headwater.node.process_memory import freeze_startup_objects
-from headwater.settings import Settings
+from headwater.settings import load_settings
 from headwater.store.content.feed_state import hash_identity
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -102,7 +102,7 @@ class Grown:
             await store.write(fill)
 
     def node(self, folder: Path, database: str) -> Node:
-        given = Settings(
+        given = load_settings(
             data=folder,
             database=database,
             allow_private=True,

@@ -114,7 +114,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     from headwater.node import maintenance
     from headwater.node.node import Node
     from headwater.node.process_memory import freeze_startup_objects
-    from headwater.settings import Settings
+    from headwater.settings import load_settings
     from headwater.store.schema.feed_tables import feed_state
     from headwater.store.values import NewFeed
 
@@ -128,7 +128,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
         if len(settled) == feeds:
             done.set()
 
-    given = Settings(
+    given = load_settings(
         data=folder, allow_private=True, per_host=CONCURRENCY, concurrency=CONCURRENCY, budget=1e9, strategy=strategy
     )
     result: dict[str, Any] = {}

@@ -1,165 +1,135 @@
-"""What an operator may set: by option, by environment (`HEADWATER_…`), by `headwater.toml` in the data folder."""
+"""Defines, loads and validates the settings of an operator.
+
+A setting comes from a command's option, else from the environment (`HEADWATER_BUDGET`), else from `headwater.toml` in the
+data folder, else from its default. Every default works.
+"""
 
 from __future__ import annotations
 
 import difflib
+import os
+import re
+import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-import pydantic_settings
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+import msgspec
+from msgspec import Meta
 
 from headwater.errors import SettingsError
 
 if TYPE_CHECKING:
     from headwater.schedule.quality.least_budget import QualityTarget
 
-# Settings that the scheduler has to judge. Where none is given it need not be loaded: numpy and fifty strategies.
+ENV_PREFIX = "HEADWATER_"
+
+# The scheduler checks these. If none of them is given it is not imported, with numpy and all strategies.
 _SCHEDULING_FIELDS = frozenset(
     {"budget", "budget_bytes", "host_budget", "objective", "least_interval"}
     | {"target_completeness", "target_freshness", "target_delay"}
 )
+_BOOLEANS = {
+    "yes": "true",
+    "on": "true",
+    "y": "true",
+    "t": "true",
+    "no": "false",
+    "off": "false",
+    "n": "false",
+    "f": "false",
+}
+_FIELD = re.compile(r" - at `\$\.(\w+)")
 
 
-class Settings(BaseSettings):
-    """Every setting has a default that works; an option wins over the environment, that over the file."""
+class Secret:
+    """A text that is not shown where settings are printed or logged."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADWATER_", extra="forbid", frozen=True)
+    __slots__ = ("_text",)
 
-    data: Path = Field(Path("data"), description="the folder Headwater keeps its files in")
-    database: str | None = Field(
-        None, description="sqlite:///FILE or postgresql://…; default: a file in the data folder"
-    )
-    nats: str | None = Field(None, description="nats://…: jobs and items go by NATS JetStream; needs PostgreSQL")
-    nats_prefix: str = Field(
-        "", pattern=r"^[A-Za-z0-9_-]*$", description="before the names of streams, where several clusters share a NATS"
-    )
-    cluster_lease: float = Field(
-        60.0, ge=1.0, le=3600.0, description="seconds after which a silent machine's hosts pass to another"
-    )
-    member: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9_.-]+$",
-        description="the name of this process in the cluster",
-    )
-    allow_private: bool = Field(False, description="feeds on private and local addresses may be fetched")
-    contact: str | None = Field(None, description="an address of yours, told to every server in the User-Agent")
-    budget: float = Field(60.0, description="requests per minute that may be spent on feeds")
-    budget_bytes: float | None = Field(None, description="bytes per second that may be spent on feeds")
-    article_budget: float = Field(10.0, gt=0, description="requests per minute that may be spent on articles")
-    host_budget: float | None = Field(None, description="requests per minute to one registered domain")
-    per_host: int = Field(1, ge=1, description="connections to one registered domain at a time")
-    host_pause: float | None = Field(
-        None,
-        ge=0,
-        le=10.0,
-        description="seconds between the beginnings of two requests to one registered domain; default: 1, and none on "
-        "one's own network",
-    )
-    least_interval: float = Field(120.0, ge=0, description="seconds between two refreshes of a feed, at the least")
-    concurrency: int = Field(64, ge=1, le=4096, description="fetches under way at a time")
-    strategy: str = Field("value", description="the strategy that spends the budget: a name, or package.module:Name")
-    estimator: str | None = Field(None, description="what the strategy believes by: a name, or package.module:Name")
-    objective: str = Field(
-        "balanced",
-        description="the dial: balanced, completeness, freshness, delay, or completeness=…,freshness=…,delay=…",
-    )
-    target_completeness: float | None = Field(None, description="instead of a budget: the share of items to catch")
-    target_freshness: float | None = Field(None, description="instead of a budget: the share of the windows to have")
-    target_delay: float | None = Field(None, description="instead of a budget: the mean delay in seconds")
-    only_wanted_by_queries: bool = Field(
-        False, description="a feed counts only as far as queries want it; else each also counts for itself"
-    )
-    keep_days: float | None = Field(None, gt=0, description="delete items first seen longer ago than this")
-    keep_per_feed: int | None = Field(None, gt=0, description="delete items beyond the newest so many of a feed")
-    host: str = Field("127.0.0.1", description="the address the server listens on")
-    port: int = Field(8040, ge=0, le=65535, description="the port the server listens on")
-    public_url: str | None = Field(
-        None, pattern=r"^https?://[^/?#\s\"<>]+[^?#\s\"<>]*$", description="the server's address as others see it"
-    )
-    trusted_proxies: tuple[str, ...] = Field(
-        (), description="addresses or networks of proxies whose X-Forwarded-For and -Proto are believed"
-    )
-    proxy_header: str | None = Field(
-        None, pattern=r"^[A-Za-z0-9-]+$", description="the header by which a trusted proxy names who is signed in"
-    )
-    oidc_issuer: str | None = Field(
-        None, pattern=r"^https?://[^?#\s]+$", description="the OpenID Connect provider by which people may sign in"
-    )
-    oidc_client_id: str | None = Field(None, description="what Headwater is called there")
-    oidc_client_secret: SecretStr | None = Field(None, description="and its secret")
-    oidc_claim: str = Field("preferred_username", description="which claim of the provider is the account's name")
-    readers_add: str = Field(
-        "500",
-        pattern=r"^(yes|no|[0-9]{1,9})$",
-        description="feeds that a reader may bring to the server and nobody else reads: no, yes, or how many",
-    )
-    registration: bool = Field(False, description="whoever comes may make an account (as a reader)")
-    tls: bool = Field(False, description="answer by HTTPS; without tls_cert by a certificate made here")
-    tls_cert: Path | None = Field(None, description="the PEM file of the certificate with its chain")
-    tls_key: Path | None = Field(None, description="the PEM file of its key, without a password")
-    smtp_url: str | None = Field(
-        None,
-        pattern=r"^smtps?://[^/?#\s]+(\?starttls=(never|always))?$",
-        description="the mail server for DELIVER TO EMAIL",
-    )
-    mail_from: str | None = Field(None, description="the sender of mails")
-    time_zone: str = Field("UTC", description="the time zone of digests (EVERY 1 DAY AT …), like Europe/Vienna")
-    names: tuple[str, ...] = Field(
-        (), description="host names under which the server is used, beside localhost and addresses in digits"
-    )
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _check_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        for one in given:
-            try:
-                ip_network(one, strict=False)
-            except ValueError as error:
-                raise ValueError(f"“{one}” in trusted_proxies is no address or network, like 10.0.0.0/8.") from error
-        return given
+    def reveal(self) -> str:
+        return self._text
 
-    @field_validator("readers_add", mode="before")
-    @classmethod
-    def _normalise_readers_add(cls, given: Any) -> Any:
-        """As TOML and JSON write it: true, false, 100."""
-        if isinstance(given, bool):
-            return "yes" if given else "no"
-        return str(given) if isinstance(given, int) else given
+    def __repr__(self) -> str:
+        return "Secret(…)"
 
-    @model_validator(mode="after")
-    def _check_consistency(self) -> Self:
-        """What cannot work is refused before anything starts, in the words of those who would use it."""
-        if self.model_fields_set & _SCHEDULING_FIELDS:
-            self._check_scheduling()
-        if self.oidc_issuer is not None and (self.oidc_client_id is None or self.oidc_client_secret is None):
-            raise ValueError("oidc_issuer needs oidc_client_id and oidc_client_secret.")
-        if self.proxy_header is not None and not self.trusted_proxies:
-            raise ValueError("proxy_header needs trusted_proxies: from anybody else the header is only a claim.")
-        return self
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
 
-    def _check_scheduling(self) -> None:
-        from headwater.schedule.budget import RequestCap
-        from headwater.schedule.politeness.host_rate import HostRate
-        from headwater.schedule.value.objective import parse_objective
-        from headwater.times import MINUTE
+    def __hash__(self) -> int:
+        return hash(self._text)
 
-        try:
-            RequestCap(self.budget, None if self.budget_bytes is None else MINUTE * self.budget_bytes)
-            HostRate(self.host_budget)
-            parse_objective(self.objective)
-            target = self.target
-        except SettingsError as error:
-            raise ValueError(str(error)) from error
-        if target is not None and target.delay is not None and target.delay < self.least_interval / 2:
-            raise ValueError(
-                f"A mean delay of {target.delay:g} s contradicts least_interval: with {self.least_interval:g} s between"
-                f" two refreshes an item waits {self.least_interval / 2:g} s on average."
-            )
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings in force; `load_settings` makes and checks them."""
+
+    # where data is kept
+    data: Path = Path("data")  # the folder with the database, headwater.toml and certificates
+    database: str | None = None  # sqlite:///FILE or postgresql://…; default: a file in the data folder
+
+    # cluster
+    nats: str | None = None  # nats://… carries jobs and results; needs PostgreSQL
+    nats_prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]*$")] = ""  # of stream names, if clusters share a NATS
+    cluster_lease: Annotated[float, Meta(ge=1.0, le=3600.0)] = 60.0  # seconds until a silent machine is replaced
+    member: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]+$")] | None = None  # the name of this process
+
+    # fetching
+    allow_private: bool = False  # whether feeds on private and local addresses may be fetched
+    contact: str | None = None  # your address, sent to every server in the User-Agent
+    per_host: Annotated[int, Meta(ge=1)] = 1  # connections to one registered domain at a time
+    host_pause: Annotated[float, Meta(ge=0, le=10.0)] | None = None  # seconds between requests to a domain; default: 1
+    least_interval: Annotated[float, Meta(ge=0)] = 120.0  # least seconds between two refreshes of a feed
+    concurrency: Annotated[int, Meta(ge=1, le=4096)] = 64  # fetches at a time
+
+    # budget, strategy and target
+    budget: float = 60.0  # requests per minute for feeds
+    budget_bytes: float | None = None  # bytes per second for feeds
+    article_budget: Annotated[float, Meta(gt=0)] = 10.0  # requests per minute for articles
+    host_budget: float | None = None  # requests per minute to one registered domain
+    strategy: str = "value"  # how the budget is spent: a name, or package.module:Name
+    estimator: str | None = None  # how the strategy predicts feeds: a name, or package.module:Name
+    objective: str = "balanced"  # balanced, completeness, freshness, delay, or completeness=…,freshness=…,delay=…
+    target_completeness: float | None = None  # instead of a budget: the share of items to catch
+    target_freshness: float | None = None  # instead of a budget: the share of the sources' windows to have
+    target_delay: float | None = None  # instead of a budget: the mean delay in seconds
+    only_wanted_by_queries: bool = False  # whether a feed counts only as far as queries want it
+
+    # retention
+    keep_days: Annotated[float, Meta(gt=0)] | None = None  # delete items that are older
+    keep_per_feed: Annotated[int, Meta(gt=0)] | None = None  # delete items beyond the newest so many of a feed
+
+    # the web server
+    host: str = "127.0.0.1"  # the address to listen on
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8040  # the port to listen on; 0 picks a free one
+    public_url: Annotated[str, Meta(pattern=r"^https?://[^/?#\s\"<>]+[^?#\s\"<>]*$")] | None = None  # as others see it
+    names: tuple[str, ...] = ()  # host names of the server, besides localhost and addresses in digits
+    trusted_proxies: tuple[str, ...] = ()  # proxies whose X-Forwarded-For and -Proto are believed
+    tls: bool = False  # answer by HTTPS; without tls_cert with a self-signed certificate
+    tls_cert: Path | None = None  # the PEM file of the certificate with its chain
+    tls_key: Path | None = None  # the PEM file of its key, without a password
+
+    # accounts
+    proxy_header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]+$")] | None = None  # in which a proxy names the user
+    oidc_issuer: Annotated[str, Meta(pattern=r"^https?://[^?#\s]+$")] | None = None  # the OpenID Connect provider
+    oidc_client_id: str | None = None
+    oidc_client_secret: Secret | None = None
+    oidc_claim: str = "preferred_username"  # the claim that is the account's name
+    readers_add: Annotated[str, Meta(pattern=r"^(yes|no|[0-9]{1,9})$")] = (
+        "500"  # new feeds per reader: no, yes, a number
+    )
+    registration: bool = False  # whether visitors may create an account, as readers
+
+    # deliveries
+    smtp_url: Annotated[str, Meta(pattern=r"^smtps?://[^/?#\s]+(\?starttls=(never|always))?$")] | None = None
+    mail_from: str | None = None  # the sender of mails
+    time_zone: str = "UTC"  # of digests (EVERY 1 DAY AT …), such as Europe/Vienna
+
+    given_fields: frozenset[str] = frozenset()  # names that somebody set; the others have their defaults
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -169,7 +139,7 @@ class Settings(BaseSettings):
 
     @property
     def max_feeds_per_reader(self) -> int | None:
-        """How many feeds a reader may bring; None for as many as they like."""
+        """How many feeds a reader may add; None for any number."""
         return {"yes": None, "no": 0}[self.readers_add] if self.readers_add.isalpha() else int(self.readers_add)
 
     @property
@@ -178,7 +148,7 @@ class Settings(BaseSettings):
 
     @property
     def target(self) -> QualityTarget | None:
-        """The quality wanted instead of a budget, None if none is."""
+        """The wanted quality, which replaces the budget."""
         aims = (self.target_completeness, self.target_freshness, self.target_delay)
         if all(aim is None for aim in aims):
             return None
@@ -188,66 +158,158 @@ class Settings(BaseSettings):
 
     @property
     def max_budget(self) -> float | None:
-        """What target mode may spend at most: the budget, where somebody gave one."""
-        return self.budget if self.target is None or "budget" in self.model_fields_set else None
+        """The most that target mode may spend: the budget, if one was given."""
+        return self.budget if self.target is None or "budget" in self.given_fields else None
 
     @property
     def database_url(self) -> str:
         return self.database or f"sqlite:///{self.data / 'headwater.sqlite'}"
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        folder = Path(init_settings().get("data") or env_settings().get("data") or "data")
-        file = folder / "headwater.toml"
+    def given_values(self) -> dict[str, Any]:
+        """Return the settings that somebody set, by name."""
+        return {name: getattr(self, name) for name in FIELDS if name in self.given_fields}
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Settings:
+        """Return a copy with other values, which are not checked; `change_settings` checks them."""
+        return msgspec.structs.replace(self, **changes, given_fields=self.given_fields | set(changes))
+
+
+FIELDS = tuple(name for name in Settings.__struct_fields__ if name != "given_fields")
+_TYPES = {field.name: str(Settings.__annotations__[field.name]) for field in msgspec.structs.fields(Settings)}
+
+
+def load_settings(**options: Any) -> Settings:
+    """Load the settings. An option that is None comes from the environment, the file or the default."""
+    options = {name: value for name, value in options.items() if value is not None}
+    environment = _read_environment()
+    folder = Path(options.get("data") or environment.get("data") or "data")
+    return _make_settings(_read_file(folder / "headwater.toml") | environment | options)
+
+
+def change_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """Return checked settings with some of them changed. The SettingsError of a wrong one names its field."""
+    values = settings.given_values()
+    try:
+        return _make_settings(values | dict(changes))
+    except SettingsError as error:
+        if error.field:
+            raise
+        raise SettingsError(str(error), _find_conflicting(values, changes)) from error
+
+
+def _find_conflicting(values: Mapping[str, Any], changes: Mapping[str, Any]) -> str:
+    """Return the first change that does not fit the present values by itself."""
+    for name, value in changes.items():
         try:
-            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file)
-        except OSError as error:
-            raise SettingsError(f"{file} cannot be read: {error.strerror or error}.") from error
-        except ValueError as error:  # no TOML, or no text
-            raise SettingsError(f"{file} is not written as TOML: {error}.") from error
+            _make_settings({**values, name: value})
+        except SettingsError:
+            return name
+    return next(iter(changes), "")
 
 
-def load_settings(**given: Any) -> Settings:
-    """The settings in force; what was not given (None) comes from the environment, the file or the default."""
-    try:
-        return Settings(**{key: value for key, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise _explain_validation_error(error) from error
-    except pydantic_settings.SettingsError as error:  # a list in the environment that is not JSON
-        raise SettingsError(f'{error}: give a list as JSON, like ["a", "b"].') from error
-
-
-def change_settings(given: Settings, changes: Mapping[str, Any]) -> Settings:
-    """The settings with some of them otherwise; None is no target, no limit. SettingsError names the field."""
-    kept = {name: getattr(given, name) for name in given.model_fields_set}
-    try:
-        return Settings(**kept | dict(changes))
-    except ValidationError as error:
-        told = _explain_validation_error(error)
-        for name in () if told.field else changes:  # which of them is it that does not fit the others?
+def _read_environment() -> dict[str, Any]:
+    given = {name.upper(): value for name, value in os.environ.items()}
+    found: dict[str, Any] = {}
+    for name in FIELDS:
+        value = given.get(f"{ENV_PREFIX}{name.upper()}")
+        if value is None:
+            continue
+        if _TYPES[name].startswith("tuple"):
             try:
-                Settings(**kept | {name: changes[name]})
-            except ValidationError:
-                told = SettingsError(str(told), name)
-                break
-        raise (told if told.field else SettingsError(str(told), next(iter(changes), ""))) from error
+                found[name] = msgspec.json.decode(value)
+            except msgspec.DecodeError as error:
+                raise SettingsError(
+                    f'{ENV_PREFIX}{name.upper()} is not a list in JSON: write names as ["a", "b"].', name
+                ) from error
+        else:
+            found[name] = value
+    return found
 
 
-def _explain_validation_error(error: ValidationError) -> SettingsError:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "value_error":
-        return SettingsError(str(first["ctx"]["error"]), where)
-    if where == "readers_add":
-        return SettingsError("readers_add is yes, no, or how many feeds a reader may bring, such as 500.", where)
-    if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(where, Settings.model_fields, n=1)
-        return SettingsError(f"There is no setting {where}{f'; did you mean {near[0]}?' if near else '.'}", where)
-    return SettingsError(f"The setting {where} cannot be used: {first['msg']}.", where)
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_bytes().decode())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:  # not TOML, or not text
+        raise SettingsError(f"{file} is not valid TOML: {error}.") from error
+
+
+def _make_settings(values: Mapping[str, Any]) -> Settings:
+    """Convert and check values; raises SettingsError with the field."""
+    for name in values:
+        if name not in FIELDS:
+            near = difflib.get_close_matches(name, FIELDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise SettingsError(f"There is no setting {name}{hint}", name)
+    plain = {name: _normalise(name, value) for name, value in values.items()}
+    try:
+        settings: Settings = msgspec.convert(
+            plain | {"given_fields": list(values)}, Settings, strict=False, dec_hook=_convert_type
+        )
+    except msgspec.ValidationError as error:
+        raise _explain_validation_error(error) from error
+    _check_consistency(settings)
+    return settings
+
+
+def _normalise(name: str, value: Any) -> Any:
+    """Accept the ways in which TOML, JSON and shells write booleans and numbers."""
+    if name == "readers_add":
+        return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, str) and _TYPES[name].startswith("bool"):
+        return _BOOLEANS.get(value.strip().lower(), value)
+    return value
+
+
+def _convert_type(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, (str, Path)):
+        return Path(value)
+    if kind is Secret and isinstance(value, str):
+        return Secret(value)
+    raise ValueError("Expected text")
+
+
+def _explain_validation_error(error: msgspec.ValidationError) -> SettingsError:
+    found = _FIELD.search(str(error))
+    field = found[1] if found else ""
+    if field == "readers_add":
+        return SettingsError("readers_add must be yes, no, or a number of feeds per reader, such as 500.", field)
+    return SettingsError(f"The setting {field} cannot be used: {_FIELD.split(str(error))[0].lower()}.", field)
+
+
+def _check_consistency(settings: Settings) -> None:
+    """Refuse settings that cannot work together, before anything starts."""
+    for network in settings.trusted_proxies:
+        try:
+            ip_network(network, strict=False)
+        except ValueError as error:
+            message = f"“{network}” in trusted_proxies is not an address or network, such as 10.0.0.0/8."
+            raise SettingsError(message, "trusted_proxies") from error
+    if settings.given_fields & _SCHEDULING_FIELDS:
+        _check_scheduling(settings)
+    if settings.oidc_issuer is not None and (settings.oidc_client_id is None or settings.oidc_client_secret is None):
+        raise SettingsError("oidc_issuer needs oidc_client_id and oidc_client_secret.")
+    if settings.proxy_header is not None and not settings.trusted_proxies:
+        raise SettingsError("proxy_header needs trusted_proxies: anybody else could send the header too.")
+
+
+def _check_scheduling(settings: Settings) -> None:
+    from headwater.schedule.budget import RequestCap
+    from headwater.schedule.politeness.host_rate import HostRate
+    from headwater.schedule.value.objective import parse_objective
+    from headwater.times import MINUTE
+
+    RequestCap(settings.budget, None if settings.budget_bytes is None else MINUTE * settings.budget_bytes)
+    HostRate(settings.host_budget)
+    parse_objective(settings.objective)
+    target, interval = settings.target, settings.least_interval
+    if target is not None and target.delay is not None and target.delay < interval / 2:
+        raise SettingsError(
+            f"A mean delay of {target.delay:g} s contradicts least_interval: with {interval:g} s between two refreshes "
+            f"an item waits {interval / 2:g} s on average."
+        )

@@ -15,7 +15,7 @@ from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.wire_messages import FetchResult, Job
 from headwater.model import Document, Ending, Entry, Outcome
-from headwater.settings import Settings
+from headwater.settings import Settings, load_settings
 from headwater.store.store import Store
 
 LEASE = 6.0
@@ -30,7 +30,7 @@ def settings(**more: Any) -> Settings:
         "cluster_lease": LEASE,
         "concurrency": 16,
     }
-    return Settings(**usual | more)
+    return load_settings(**usual | more)
 
 
 class Roles:
@@ -42,7 +42,7 @@ class Roles:
 
     def start(self, name: str, role: str, **more: Any) -> None:
         hidden = {"database": None} if role == "terminal" else {}
-        given = self._given.model_copy(update={"member": name, **hidden, **more})
+        given = self._given.with_changes({"member": name, **hidden, **more})
         stop = asyncio.Event()
         self._running[name] = (asyncio.create_task(ROLES[role](given, stop)), stop)
 

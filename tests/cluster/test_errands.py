@@ -44,7 +44,7 @@ async def test_by_nats_a_host_never_sees_the_page_beside_its_terminal(
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with (
         roles(given, "controller", "terminal", "storer"),
-        WebNode(given.model_copy(update={"member": "web"})) as node,
+        WebNode(given.with_changes({"member": "web"})) as node,
     ):
 
         async def refreshed() -> bool:
@@ -63,8 +63,8 @@ async def test_by_postgresql_alone_a_host_never_sees_two_nodes_at_once(
     made = await farm(feeds=2, hosts=1, speed=100, latency=SLOW, hints=False)
     given = settings(database=url)
     async with (
-        SharedNode(given.model_copy(update={"member": "a"})) as one,
-        SharedNode(given.model_copy(update={"member": "b"})) as two,
+        SharedNode(given.with_changes({"member": "a"})) as one,
+        SharedNode(given.with_changes({"member": "b"})) as two,
     ):
         await eventually(
             lambda: len(one.fetch_pool.holdings.held) == len(two.fetch_pool.holdings.held) == 128, "they have shared"

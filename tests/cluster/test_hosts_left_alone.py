@@ -49,7 +49,7 @@ async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
     made = await prepared(farm, store)
     given = settings(database=url, host_budget=0.1)  # every ten minutes
     if rung == 2:
-        given = given.model_copy(update={"nats": nats.url, "nats_prefix": prefix})
+        given = given.with_changes({"nats": nats.url, "nats_prefix": prefix})
 
     async def asked_once() -> bool:
         return (await store.summary(time.time())).never_refreshed == FEEDS - HOSTS
@@ -67,7 +67,7 @@ async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
                 await asyncio.sleep(1.5)
                 await running.stop(name)
             else:
-                async with SharedNode(given.model_copy(update={"member": name})):
+                async with SharedNode(given.with_changes({"member": name})):
                     await eventually(lambda name=name: leads(name), f"the {name} leads")
                     await eventually(asked_once, "every host has been asked")
                     await asyncio.sleep(1.5)

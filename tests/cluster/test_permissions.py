@@ -50,7 +50,7 @@ async def test_every_role_works_with_its_own_user_and_is_refused_nothing(
         async with roles(given) as running:
             for role in ROLES:
                 running.start(role, role, nats=address(guarded, role))
-            web = given.model_copy(update={"member": "web", "nats": address(guarded, "web")})
+            web = given.with_changes({"member": "web", "nats": address(guarded, "web")})
             async with WebNode(web) as node:
                 await eventually(lambda: all_matched(store), "items go all the way")
                 assert [one.url for one in await discover_candidates(node.scout, made.url(1))] == [made.url(1)]

@@ -104,7 +104,7 @@ async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
             async with SharedNode(settings(database=url, cluster_lease=3.0)):
                 pytest.fail("a node must not join")
         with pytest.raises(ClusterError, match="this NATS has no streams of it"):
-            await ROLES["controller"](given.model_copy(update={"nats_prefix": f"{prefix}b"}), asyncio.Event())
+            await ROLES["controller"](given.with_changes({"nats_prefix": f"{prefix}b"}), asyncio.Event())
     await asyncio.sleep(given.cluster_lease + 1)
     async with SharedNode(settings(database=url, cluster_lease=3.0)):  # the first has gone: now it may
         pass

@@ -41,7 +41,7 @@ async def rung1(folder: Path, database: str, **_: Any) -> AsyncIterator[Node]:
     given = settings(database=database, per_host=64)
     async with AsyncExitStack() as stack:
         for name in ("one", "two"):
-            node = SharedNode(given.model_copy(update={"member": name}))
+            node = SharedNode(given.with_changes({"member": name}))
             await stack.enter_async_context(node)
         yield node
 
@@ -51,7 +51,7 @@ async def rung2(folder: Path, database: str, nats: str, prefix: str) -> AsyncIte
     given = settings(database=database, nats=nats, nats_prefix=prefix, per_host=64)
     async with (
         roles(given, "controller", "storer", "processor", "publisher", "terminal"),
-        WebNode(given.model_copy(update={"member": "pages"})) as node,
+        WebNode(given.with_changes({"member": "pages"})) as node,
     ):
         yield node
 

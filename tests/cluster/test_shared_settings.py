@@ -11,7 +11,7 @@ from cluster_in_process import LEASE, settings
 
 from headwater.cluster.shared_node import SharedNode
 from headwater.errors import SettingsError
-from headwater.settings import Settings
+from headwater.settings import load_settings
 
 
 async def test_what_is_changed_at_one_node_holds_for_all_and_for_who_leads(
@@ -43,7 +43,7 @@ async def test_what_is_changed_at_one_node_holds_for_all_and_for_who_leads(
             await eventually(lambda: second.leader.dispatcher is not None, "the other leads")
             assert second.leader.dispatcher is not None
             assert second.leader.dispatcher.strategy.name == "uniform"  # given by hand is another, but before
-    third = Settings(allow_private=True, cluster_lease=LEASE, database=url, member="third")
+    third = load_settings(allow_private=True, cluster_lease=LEASE, database=url, member="third")
     async with SharedNode(third) as node:
         assert (node.settings.strategy, node.settings.budget, node.settings.readers_add) == ("uniform", 90, "7")
         await eventually(lambda: node.leader.maintenance is not None, "it leads")

@@ -44,7 +44,7 @@ async def test_every_item_is_stored_once_and_announced_once_wherever_a_storer_di
                 await publish(streams, result(one.feed.id, one.feed.url, 1_000.0 + shift, *shown))
         dying = FORKS.Process(
             target=killed_storer.main,
-            args=(given.model_dump(exclude_unset=True) | {"member": "dying"}, place),
+            args=(given.given_values() | {"member": "dying"}, place),
             daemon=True,
         )
         dying.start()

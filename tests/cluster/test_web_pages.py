@@ -14,7 +14,7 @@ from headwater.cluster import leader_state
 from headwater.cluster.shared_node import SharedNode
 from headwater.cluster.web_node import WebNode
 from headwater.node.quality.belief_sample import BUDGET_FACTORS, BeliefSample
-from headwater.settings import Settings
+from headwater.settings import load_settings
 from headwater.store.store import Store
 from headwater.web.app import create_app
 
@@ -26,7 +26,7 @@ def client_of(node: WebNode) -> httpx.AsyncClient:
 
 
 async def test_settings_are_shown_and_changed(url: str, eventually: Callable[..., Any]) -> None:
-    given = Settings(database=url, member="web", budget=90.0)
+    given = load_settings(database=url, member="web", budget=90.0)
     async with (
         SharedNode(settings(database=url, member="one")) as leader,
         WebNode(given) as node,

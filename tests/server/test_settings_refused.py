@@ -38,8 +38,8 @@ def test_what_cannot_work_is_said_in_a_sentence(given: dict[str, Any], says: str
 @pytest.mark.parametrize(
     ("toml", "environment", "says"),
     [
-        (b"budget = = 3", {}, "headwater.toml is not written as TOML"),
-        (b"contact = '\xff'", {}, "headwater.toml is not written as TOML"),
+        (b"budget = = 3", {}, "headwater.toml is not valid TOML"),
+        (b"contact = '\xff'", {}, "headwater.toml is not valid TOML"),
         (b"buget = 3", {}, "There is no setting buget; did you mean budget?"),
         (b"", {"HEADWATER_NAMES": "feeds.example.org"}, "names"),
         (b"", {"HEADWATER_ALLOW_PRIVATE": "perhaps"}, "The setting allow_private cannot be used"),

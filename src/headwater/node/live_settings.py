@@ -92,10 +92,10 @@ async def load_effective_settings(store: Store, given: Settings) -> Settings:
         name: value
         for name, value in told.items()
         if name in PUBLISHED_OPTIONS
-        and name not in given.model_fields_set
+        and name not in given.given_fields
         and not (name in PLUGIN_SETTINGS and ":" in str(value))
     }
-    return await LiveSettings(store, given.model_copy(update=heeded)).load()
+    return await LiveSettings(store, given.with_changes(heeded)).load()
 
 
 class LiveSettings:
@@ -105,7 +105,7 @@ class LiveSettings:
         self._store = store
         self._given = given
         self._last_change = 0
-        self.pinned = frozenset(name for name in CHANGEABLE if name in given.model_fields_set)
+        self.pinned = frozenset(name for name in CHANGEABLE if name in given.given_fields)
 
     async def load(self) -> Settings:
         """What was given, with what was changed of the rest; what no longer fits is left out, and the log says so."""

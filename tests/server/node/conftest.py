@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from processed import World
 
-from headwater.settings import Settings
+from headwater.settings import Settings, load_settings
 from headwater.store.store import Store
 
 
@@ -26,7 +26,7 @@ def given(tmp_path: Path) -> Callable[..., Settings]:
             "budget": 100_000.0,
             "strategy": "uniform",
         }
-        return Settings(**usual | more)
+        return load_settings(**usual | more)
 
     return make
 

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.node.live_settings import OPTIONS, load_effective_settings, save_options
 from headwater.node.node import Node
-from headwater.settings import Settings
+from headwater.settings import Settings, load_settings
 from headwater.store import saved_state
 from headwater.store.store import Store
 
@@ -60,15 +60,15 @@ async def test_a_command_goes_by_the_options_of_the_server_but_for_what_it_is_gi
     given: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Node(given(strategy="top_utility", least_interval=7.0)) as node:
-        plain = Settings(data=node.settings.data)
+        plain = load_settings(data=node.settings.data)
         await node.maintenance.publish_report()
         told = await load_effective_settings(node.store, plain)
         assert (told.strategy, told.least_interval, told.budget) == ("top_utility", 7, 100_000)
-        other = await load_effective_settings(node.store, Settings(data=plain.data, strategy="value"))
+        other = await load_effective_settings(node.store, load_settings(data=plain.data, strategy="value"))
         assert (other.strategy, other.least_interval) == ("value", 7)
         # A strategy of one's own may not be there where the command is.
         with monkeypatch.context() as moment:
-            moment.setattr(node.maintenance, "settings", node.settings.model_copy(update={"strategy": "mine:Own"}))
+            moment.setattr(node.maintenance, "settings", node.settings.with_changes({"strategy": "mine:Own"}))
             await node.maintenance.publish_report()
         assert (await load_effective_settings(node.store, plain)).strategy == "value"
         await node.change_settings({"strategy": "uniform"})
@@ -80,6 +80,6 @@ async def test_word_of_the_options_is_left_again_only_when_they_are_others(given
     settings, saved = given(), []
     async with await Store.open(settings.database_url) as store:
         for now, told in ((1.0, 60.0), (2.0, 60.0), (3.0, 90.0), (4.0, 90.0), (5.0, 60.0)):
-            await save_options(store, settings.model_copy(update={"budget": told}), now)
+            await save_options(store, settings.with_changes({"budget": told}), now)
             saved.append(await store.read(saved_state.find_save_time, OPTIONS))
     assert saved == [1.0, 1.0, 3.0, 3.0, 5.0]

@@ -15,7 +15,7 @@ from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.strategy_setup import make_budget_account
 from headwater.node.queries.demand import Demand
 from headwater.schedule import STRATEGIES
-from headwater.settings import Settings
+from headwater.settings import load_settings
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, ScheduleRow
 
@@ -125,7 +125,7 @@ async def test_a_start_with_many_chunks_of_feeds_takes_every_one_once(
     async with await Store.open(f"sqlite:///{tmp_path}/db") as store:
         await store.add_feeds([NewFeed(f"http://{k}.example/rss") for k in range(40)], 1.0)
         decider = Scheduler(
-            store, STRATEGIES["value"](), make_budget_account(Settings()), Politeness(np.random.default_rng(1))
+            store, STRATEGIES["value"](), make_budget_account(load_settings()), Politeness(np.random.default_rng(1))
         )
         for _ in range(2):
             await decider.load_feeds()

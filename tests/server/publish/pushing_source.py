@@ -19,7 +19,7 @@ from publish_server import served
 
 from headwater.node.node import Node
 from headwater.node.websub.push_service import PushService
-from headwater.settings import Settings
+from headwater.settings import load_settings
 from headwater.web.app import create_app
 
 
@@ -100,7 +100,7 @@ async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterat
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     usual: dict[str, Any] = {"data": folder, "allow_private": True, "per_host": 64, "budget": 100_000.0}
     usual |= {"public_url": base} if public else {}
-    async with Node(Settings(**usual | more)) as node:
+    async with Node(load_settings(**usual | more)) as node:
         pushing = PushService(node, base)
         app = create_app(node.store, node.status, base=base, live=node.live, node=node, pushing=pushing)
         config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)

@@ -18,7 +18,7 @@ from lived import live
 from playwright.async_api import Browser, async_playwright
 
 from headwater.node.crawl.crawler import CrawlStatus
-from headwater.settings import Settings
+from headwater.settings import Settings, load_settings
 from headwater.store.store import Store
 from headwater.web.app import create_app
 
@@ -66,7 +66,7 @@ def lived_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lived")
 
     async def build() -> None:
-        given = Settings(data=folder, budget=2.0, allow_private=True)  # type: ignore[call-arg]
+        given = load_settings(data=folder, budget=2.0, allow_private=True)
         async with await Store.open(given.database_url) as store:
             await live(store, given, NOW - 60, feeds=10, days=3, step=1200.0)
 

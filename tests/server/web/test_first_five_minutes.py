@@ -15,16 +15,14 @@ from playwright.async_api import Browser, expect
 from headwater.cli.commands.serve import _make_adder
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
-from headwater.settings import Settings
+from headwater.settings import load_settings
 from headwater.web.app import create_app
 
 
 @asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[tuple[Node, str]]:
     """A node with its pages, as `headwater serve` runs them."""
-    given = Settings(  # type: ignore[call-arg]
-        data=folder, allow_private=True, least_interval=0.5, per_host=16, budget=6000.0
-    )
+    given = load_settings(data=folder, allow_private=True, least_interval=0.5, per_host=16, budget=6000.0)
     async with Node(given) as node:
         app = create_app(node.store, node.status, add=_make_adder(node), live=node.live, node=node)
         listener = socket.create_server(("127.0.0.1", 0))

@@ -175,5 +175,5 @@ async def test_behind_nginx_the_visitor_is_seen_and_only_the_proxy_is_believed(
 
 
 def test_proxies_are_addresses_or_networks() -> None:
-    with pytest.raises(SettingsError, match="no address or network"):
+    with pytest.raises(SettingsError, match="not an address or network"):
         load_settings(trusted_proxies=["proxy.example"])

@@ -53,7 +53,7 @@ def restore_backup(
 ) -> None:
     """Make a database of a backup: a new SQLite file in --data, or in the empty database --database."""
     given = current_settings()
-    if not check and not {"data", "database"} & given.model_fields_set:
+    if not check and not {"data", "database"} & given.given_fields:
         raise InputError("Say where to restore to: --data DIR, or --database URL of an empty database.")
     with open_backup_reader(file) as reader, _show_progress("checking" if check else "restoring") as told:
         if check:

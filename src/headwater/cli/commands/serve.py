@@ -157,12 +157,12 @@ def serve_demo(
     given = current_settings(port=port)
     with contextlib.ExitStack() as stack:
         data = given.data
-        if given.database is None and "data" not in given.model_fields_set:
+        if given.database is None and "data" not in given.given_fields:
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
         lively = load_settings(
-            **given.model_dump(exclude_unset=True)
+            **given.given_values()
             | {"data": data, "allow_private": True, "budget": 600.0, "per_host": 16, "least_interval": 5.0}
-            | ({} if "strategy" in given.model_fields_set else {"strategy": "top_utility"})
+            | ({} if "strategy" in given.given_fields else {"strategy": "top_utility"})
         )
         make_data_folder(lively)
         stack.enter_context(lock_database_file(lively.database_url))
@@ -243,7 +243,7 @@ def _make_oidc_client(given: Settings) -> OidcClient:
     return OidcClient(
         given.oidc_issuer or "",
         given.oidc_client_id or "",
-        secret.get_secret_value() if secret is not None else "",
+        secret.reveal() if secret is not None else "",
         given.oidc_claim,
     )
 

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
-from headwater.settings import Settings
+from headwater.settings import Settings, load_settings
 from headwater.store.people import User
 from headwater.store.store import Store
 from headwater.web.app import create_app
@@ -67,7 +67,7 @@ class Server:
 @pytest.fixture
 async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncIterator[Server]:
     made = await farm(feeds=6, speed=2000)
-    given = Settings(
+    given = load_settings(
         data=tmp_path,
         allow_private=True,
         least_interval=0.05,

@@ -29,7 +29,7 @@ from schemathesis.checks import (
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
-from headwater.settings import Settings
+from headwater.settings import load_settings
 from headwater.store.values import NewFeed
 from headwater.web.api.api_app import GROUPS
 from headwater.web.api.endpoint import RawBody
@@ -80,7 +80,7 @@ class Running:
     """A server in a thread of its own: a node over a farm, with an owner."""
 
     def __init__(self, folder: Path, database: str | None = None) -> None:
-        self._settings = Settings(data=folder, database=database, allow_private=False, budget=600.0)
+        self._settings = load_settings(data=folder, database=database, allow_private=False, budget=600.0)
         self._ready = threading.Event()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
