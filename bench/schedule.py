@@ -20,9 +20,10 @@ import numpy as np
 from headwater.arrays import Bools
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.schedule.politeness.rules import PolitenessFacts, find_candidates
+from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.advarss import AdvaRSS
 from headwater.schedule.strategies.two_steps import OnlyTau, TopUtility, TwoSteps
-from headwater.schedule.strategy import Budget, Strategy, Table
+from headwater.schedule.strategy import Strategy, Table
 from headwater.schedule.value.value import Value
 from headwater.times import DAY, HOUR, WEEK
 

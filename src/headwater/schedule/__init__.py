@@ -1,6 +1,7 @@
 """Chooses which feeds to refresh within a budget."""
 
 from headwater.schedule.registry import STRATEGIES, load
-from headwater.schedule.strategy import Budget, Choice, Observed, Strategy, Table
+from headwater.schedule.selection import Budget, Choice
+from headwater.schedule.strategy import Observed, Strategy, Table
 
 __all__ = ["STRATEGIES", "Budget", "Choice", "Observed", "Strategy", "Table", "load"]

@@ -14,8 +14,9 @@ import numpy as np
 from headwater.arrays import Bools, Floats, Rows
 from headwater.errors import StrategyError
 from headwater.estimate.estimator import Estimator
+from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategies.round_robin import Uniform
-from headwater.schedule.strategy import Budget, Choice, Decision, Observed, Strategy, Table, take_best
+from headwater.schedule.strategy import Decision, Observed, Strategy, Table
 
 Returned = TypeVar("Returned")
 

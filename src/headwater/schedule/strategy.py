@@ -20,9 +20,9 @@ import numpy as np
 from headwater.arrays import Bools, Floats, Ragged, Rows
 from headwater.estimate.estimator import Estimator
 from headwater.estimate.feed_columns import Column, FeedColumns
+from headwater.schedule.selection import Budget, Choice, take_best
 
 NEVER_READ = "never read yet: first in line"  # why a feed is taken that has not once answered
-_SEARCH_FACTOR = 4  # times as many as are wanted: where the feeds with room are looked for first
 
 
 @dataclass(slots=True)
@@ -84,19 +84,6 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """`now`: how many refreshes may start at this call; `rate`: how many per second in the long run (0: unlimited).
-
-    `host` gives each row's host, `room` how many refreshes each host may still get at this call; both or neither.
-    """
-
-    now: int
-    rate: float = 0.0
-    host: Rows | None = None
-    room: Rows | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
     """Refreshes that have just ended well, one position each; a row occurs at most once.
 
@@ -119,14 +106,6 @@ class Observed:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The rows to refresh, best first, with what each was worth to the strategy; `why` explains one of them."""
-
-    rows: Rows
-    value: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,81 +222,3 @@ class IntervalStrategy(Strategy):
 
     def explain(self, table: Table, row: int, now: float) -> Decision:
         return Decision(self.why(table, row, now), value=now - float(self.due[row]), due=max(float(self.due[row]), now))
-
-
-def take_best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | None = None) -> Choice:
-    """The `budget.now` rows of greatest value, best first, no host above its room; ties by chance, or by row.
-
-    >>> take_best(np.array([4, 5, 6]), np.array([.1, .9, .5]), Budget(2)).rows.tolist()
-    [5, 6]
-    >>> one_each = Budget(2, host=np.zeros(7, np.intp), room=np.array([1]))
-    >>> take_best(np.array([4, 5, 6]), np.array([.1, .9, .5]), one_each).rows.tolist()
-    [5]
-    """
-    most = max(budget.now, 0)
-    if rng is not None:
-        shuffled = rng.permutation(len(rows))
-        rows, value = rows[shuffled], value[shuffled]
-    if budget.host is not None and budget.room is not None:
-        order = _find_greatest_with_room(value, budget.host[rows], budget.room, most)
-    else:
-        order = _find_greatest(value, most)
-    return Choice(rows[order], value[order])
-
-
-def take_first(rows: Rows, budget: Budget) -> Rows:
-    """The first `budget.now` rows, no host above its room: the `best` of equal ones, without ranking them.
-
-    >>> take_first(np.array([4, 5, 6]), Budget(2, host=np.array([0, 0, 0, 0, 0, 0, 1]), room=np.array([1, 1]))).tolist()
-    [4, 6]
-    """
-    most = max(budget.now, 0)
-    if budget.host is None or budget.room is None or not most:
-        return rows[:most]
-    few = max(_SEARCH_FACTOR * most, 256)
-    while True:
-        host = budget.host[rows[:few]]
-        taken = rows[:few][_rank_within_host(host) < budget.room[host]][:most]
-        if len(taken) == most or few >= len(rows):
-            return taken
-        few *= _SEARCH_FACTOR
-
-
-def _find_greatest_with_room(value: Floats, host: Rows, room: Rows, most: int) -> Rows:
-    """Positions of the `most` greatest values whose hosts have room, best first.
-
-    They are looked for among the best few, and among more only where hosts have run out of room: to sort all feeds
-    that are due for the sake of a few dozen would cost more than refreshing those.
-    """
-    few = max(_SEARCH_FACTOR * most, 256)
-    while True:
-        order = _find_greatest(value, few)
-        order = order[_rank_within_host(host[order]) < room[host[order]]][:most]
-        if len(order) == most or few >= len(value):
-            return order
-        few *= _SEARCH_FACTOR
-
-
-def _find_greatest(value: Floats, few: int) -> Rows:
-    """Positions of the `few` greatest values in order; equal ones as they stand.
-
-    Selecting is linear, sorting is not: only the greatest are sorted. All that equal the least of them are looked at,
-    because `argpartition` would keep any of those, not the first.
-    """
-    low = -value
-    if not few:
-        return np.empty(0, np.intp)
-    if few >= len(value):
-        return np.argsort(low, kind="stable")
-    some = np.flatnonzero(low <= np.partition(low, few - 1)[few - 1])
-    return some[np.argsort(low[some], kind="stable")][:few]
-
-
-def _rank_within_host(host: Rows) -> Rows:
-    """How many earlier positions have the same host."""
-    order = np.argsort(host, kind="stable")
-    ordered = host[order]
-    first = np.searchsorted(ordered, ordered, side="left")
-    place = np.empty(len(host), np.intp)
-    place[order] = np.arange(len(host)) - first
-    return place

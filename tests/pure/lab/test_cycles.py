@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.arrays import Bools
 from headwater.lab.simulation.cycles import (
     CycleSettings,
     CycleWorld,
@@ -16,7 +17,8 @@ from headwater.lab.simulation.cycles import (
     run_cycles,
 )
 from headwater.lab.traces.trace import Trace
-from headwater.schedule.strategy import Bools, Budget, Choice, Observed, Strategy, Table
+from headwater.schedule.selection import Budget, Choice
+from headwater.schedule.strategy import Observed, Strategy, Table
 
 SMALL = CycleSettings(feeds=7, window=4, warmup=5, measured=12)
 

@@ -13,7 +13,8 @@ from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.lossless_polling import simulate_polling
 from headwater.lab.strategies import make
 from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
-from headwater.schedule.strategy import Budget, Choice, Observed, Strategy, Table
+from headwater.schedule.selection import Budget, Choice
+from headwater.schedule.strategy import Observed, Strategy, Table
 from headwater.times import DAY
 
 

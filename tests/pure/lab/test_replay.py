@@ -19,8 +19,9 @@ from headwater.lab.traces.synthetic_world import WorldSettings
 from headwater.lab.traces.synthetic_world import draw_world as draw_world
 from headwater.lab.traces.trace import Trace
 from headwater.schedule import STRATEGIES
+from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.round_robin import Uniform
-from headwater.schedule.strategy import Budget, IntervalStrategy, Observed, Table
+from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 from headwater.times import DAY
 
 

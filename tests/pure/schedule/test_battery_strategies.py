@@ -15,8 +15,9 @@ from headwater.arrays import Ragged
 from headwater.errors import StrategyError
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.schedule import STRATEGIES
+from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategies.two_steps import TopUtility
-from headwater.schedule.strategy import Budget, Choice, Observed, Strategy, Table, take_best
+from headwater.schedule.strategy import Observed, Strategy, Table
 from headwater.times import DAY, HOUR
 
 EPOCH = 20_000 * DAY + 7 * HOUR

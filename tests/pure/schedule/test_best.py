@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.schedule.strategy import Budget, Table, take_best, take_first
+from headwater.schedule.selection import Budget, take_best, take_first
+from headwater.schedule.strategy import Table
 
 
 def one_by_one(value: list[float], host: list[int], room: list[int], most: int) -> list[int]:

@@ -9,9 +9,10 @@ from headwater.errors import SettingsError
 from headwater.estimate.models.smoothing import SingleRate
 from headwater.schedule.guarded import GuardedStrategy
 from headwater.schedule.registry import build_strategy
+from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.learned_interval import Fix1h
 from headwater.schedule.strategies.round_robin import Uniform
-from headwater.schedule.strategy import Budget, Choice, Table
+from headwater.schedule.strategy import Table
 from headwater.schedule.value.objective import NAMED_OBJECTIVES, Objective, parse_objective
 
 

@@ -10,6 +10,7 @@ from headwater.errors import SettingsError
 from headwater.estimate.models.fixed import FixedRate
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.schedule import STRATEGIES, load
+from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.advarss import AdvaRSS
 from headwater.schedule.strategies.peer_rules import (
     CommaFeed,
@@ -34,7 +35,7 @@ from headwater.schedule.strategies.retrieval_schedule import (
     spread_many_times,
 )
 from headwater.schedule.strategies.two_steps import OnlyTau, TopUtility, TwoSteps, adjust_threshold, compute_utility
-from headwater.schedule.strategy import Budget, IntervalStrategy, Observed, Table
+from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 from headwater.schedule.weights import combine_query_weights
 from headwater.times import DAY, HOUR, MINUTE
 

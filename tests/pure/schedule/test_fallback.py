@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from headwater.schedule.guarded import GuardedStrategy
+from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategies.two_steps import TopUtility
-from headwater.schedule.strategy import Budget, Choice, Observed, Table
+from headwater.schedule.strategy import Observed, Table
 
 
 def returning(answer: Callable[[], Any]) -> type[Uniform]:

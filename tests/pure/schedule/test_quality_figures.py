@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.schedule.quality.tally import HOURS_KEPT, Tally, advise_on_loss, forecast_loss
+from headwater.schedule.quality.loss_forecast import advise_on_loss, forecast_loss
+from headwater.schedule.quality.tally import HOURS_KEPT, Tally
 from headwater.times import DAY, HOUR
 
 NOTHING = np.empty(0)

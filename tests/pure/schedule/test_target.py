@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from headwater.errors import SettingsError
-from headwater.schedule.quality.least_budget import QualityTarget, find_least_budget, predict_quality
+from headwater.schedule.quality.least_budget import QualityTarget, find_least_budget
+from headwater.schedule.quality.model import predict_quality
 from headwater.times import DAY, HOUR, MINUTE
 
 RATES = np.geomspace(0.2, 200, 60) / DAY

@@ -13,9 +13,10 @@ from headwater.lab.simulation.equal_cost import choose_knob, price_knob, replay_
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.simulation.scores import score_replay
 from headwater.lab.traces.trace import Trace, load_trace
+from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.peer_rules import MinifluxEntryFrequency
 from headwater.schedule.strategies.round_robin import Uniform
-from headwater.schedule.strategy import Budget, Observed, Table
+from headwater.schedule.strategy import Observed, Table
 from headwater.schedule.value.price import PriceControl, price_for_budget, steer_price
 from headwater.schedule.value.refresh_plan import PlanTask, plan_next_refresh
 from headwater.schedule.value.value import Value

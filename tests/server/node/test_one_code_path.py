@@ -25,7 +25,7 @@ from headwater.node.crawl.refresher import Fetched, Refresher
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.registry import build_strategy
-from headwater.schedule.strategy import Budget
+from headwater.schedule.selection import Budget
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.times import DAY, HOUR

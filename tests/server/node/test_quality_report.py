@@ -17,8 +17,9 @@ from headwater.node.node import Node
 from headwater.node.quality.quality_report import load_last_report, measure_delays
 from headwater.node.quality.targets import estimate_least_budget
 from headwater.schedule.quality.least_budget import QualityTarget, find_least_budget
+from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
-from headwater.schedule.strategy import Budget, Choice, Observed, Table
+from headwater.schedule.strategy import Observed, Table
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.times import DAY

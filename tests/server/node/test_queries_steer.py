@@ -17,7 +17,8 @@ from headwater.query import Engine
 from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
 from headwater.schedule import load as load_strategy
-from headwater.schedule.strategy import Budget, Observed, Strategy, Table
+from headwater.schedule.selection import Budget
+from headwater.schedule.strategy import Observed, Strategy, Table
 from headwater.store.values import Selectivity
 
 HOUR, DAY = 3600.0, 86_400.0

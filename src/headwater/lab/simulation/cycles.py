@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from headwater.arrays import Bools, Floats
 from headwater.errors import TraceError
 from headwater.lab.traces.trace import Trace
-from headwater.schedule.strategy import Budget, Observed, Strategy, Table
+from headwater.schedule.selection import Budget
+from headwater.schedule.strategy import Observed, Strategy, Table
 
 Knowledge = Literal["divergence", "nothing"]
 

@@ -15,8 +15,9 @@ import numpy as np
 from headwater.arrays import Floats, Ragged, Rows
 from headwater.errors import TraceError
 from headwater.lab.traces.trace import Trace
+from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.resource_allocation import AllocationStrategy
-from headwater.schedule.strategy import Budget, Observed, Strategy, Table
+from headwater.schedule.strategy import Observed, Strategy, Table
 from headwater.times import DAY
 
 

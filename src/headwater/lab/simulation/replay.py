@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from headwater.arrays import Floats, Ragged, Rows
 from headwater.errors import StrategyError, TraceError
 from headwater.lab.traces.trace import Trace
+from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.ranking import RankingStrategy
-from headwater.schedule.strategy import Budget, IntervalStrategy, Observed, Strategy, Table
+from headwater.schedule.strategy import IntervalStrategy, Observed, Strategy, Table
 from headwater.times import DAY
 
 SHORTEST_INTERVAL = 60.0  # no strategy polls a feed twice within a minute; the server's manners would not let it

@@ -17,7 +17,8 @@ from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import split_requests
 from headwater.schedule.quality.least_budget import BudgetPlan
-from headwater.schedule.strategy import Budget, Strategy, take_first
+from headwater.schedule.selection import Budget, take_first
+from headwater.schedule.strategy import Strategy
 from headwater.store.store import Store
 from headwater.store.values import ScheduleRow
 

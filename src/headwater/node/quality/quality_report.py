@@ -20,7 +20,8 @@ from headwater.model import Feed, Known, Refresh
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
 from headwater.node.quality.quality_history import QualityHistory, QualityPoint, load_history, or_nan, save_history
-from headwater.schedule.quality.tally import LossForecast, Tally, TallyPeriod, advise_on_loss, forecast_loss
+from headwater.schedule.quality.loss_forecast import LossForecast, advise_on_loss, forecast_loss
+from headwater.schedule.quality.tally import Tally, TallyPeriod
 from headwater.store.store import Store
 from headwater.store.values import FeedLoss
 from headwater.times import DAY, HOUR

@@ -17,7 +17,14 @@ import numpy as np
 
 from headwater.arrays import Floats
 from headwater.errors import SettingsError
-from headwater.estimate.poisson import expect_shown, poisson_tail
+from headwater.schedule.quality.model import (
+    compute_loss_index,
+    compute_utility_index,
+    predict_completeness,
+    predict_delay,
+    predict_freshness,
+    predict_quality,
+)
 from headwater.schedule.strategies.learned_interval import LONGEST, SHORTEST
 from headwater.schedule.strategies.resource_allocation import allocate_for_delay
 
@@ -58,39 +65,6 @@ class BudgetPlan:
     message: str
 
 
-def predict_quality(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> tuple[float, float, float]:
-    """Completeness, freshness and mean delay when feed i is refreshed `every[i]` seconds.
-
-    >>> one = np.ones(1)
-    >>> c, f, d = predict_quality(0.001 * one, 1e9 * one, one, 600 * one)  # an endless window loses nothing
-    >>> (c, round(f, 3), d)
-    (1.0, 1.0, 300.0)
-    """
-    return (
-        _predict_completeness(rates, windows, weights, every),
-        _predict_freshness(rates, windows, weights, every),
-        _predict_delay(rates, windows, weights, every),
-    )
-
-
-def _predict_completeness(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> float:
-    mu = rates * every
-    kept = expect_shown(windows, mu) / np.maximum(mu, 1e-12)
-    worth = weights * rates
-    return float((worth / worth.sum() * np.minimum(kept, 1.0)).sum())
-
-
-def _predict_freshness(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> float:
-    mu = rates * every
-    stale = np.mean([expect_shown(windows, mu * (k + 0.5) / 16) for k in range(16)], axis=0) / windows
-    return float(1 - (weights / weights.sum() * stale).sum())
-
-
-def _predict_delay(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> float:
-    worth = weights * rates
-    return float((worth / worth.sum() * every / 2).sum())
-
-
 def find_least_budget(
     target: QualityTarget,
     rates: Floats,
@@ -116,9 +90,9 @@ def find_least_budget(
     short: list[str] = []
     # By a price: how often each feed is then asked, and what of the target that brings.
     aims: list[tuple[str, Callable[[float], Floats], Callable[..., float]]] = [
-        ("completeness", lambda p: _intervals_by_loss(p, rates, windows, weights), _predict_completeness),
-        ("freshness", lambda p: _intervals_by_utility(p, rates, windows, weights), _predict_freshness),
-        ("delay", lambda p: 1 / np.maximum(allocate_for_delay(rates, weights, 1.0 / p), 1e-30), _predict_delay),
+        ("completeness", lambda p: _intervals_by_loss(p, rates, windows, weights), predict_completeness),
+        ("freshness", lambda p: _intervals_by_utility(p, rates, windows, weights), predict_freshness),
+        ("delay", lambda p: 1 / np.maximum(allocate_for_delay(rates, weights, 1.0 / p), 1e-30), predict_delay),
     ]
     for name, intervals, measure in aims:
         wanted: float | None = getattr(target, name)
@@ -130,13 +104,13 @@ def find_least_budget(
 
         def good(every: Floats, wanted: float = wanted, measure: Callable[..., float] = measure) -> bool:
             got = measure(rates, windows, weights, every)
-            return got <= wanted * (1 + 1e-9) if measure is _predict_delay else got >= wanted - 1e-12
+            return got <= wanted * (1 + 1e-9) if measure is predict_delay else got >= wanted - 1e-12
 
         every = _find_cheapest(made, good)
         if every is None:
             every = made(LOWEST_PRICE)
             best = measure(rates, windows, weights, every)
-            short.append(f"{name} reaches {f'{best:.0f} s' if measure is _predict_delay else f'{best:.4f}'} at best")
+            short.append(f"{name} reaches {f'{best:.0f} s' if measure is predict_delay else f'{best:.4f}'} at best")
         needed = np.minimum(needed, every)
     return _report_plan(target, needed, outcome, short, most, shortest)
 
@@ -184,15 +158,13 @@ def _find_cheapest(made: Callable[[float], Floats], good: Callable[[Floats], boo
 
 
 @lru_cache(maxsize=1000)
-def _loss_curve(w: float) -> Floats:
-    return np.asarray(w * poisson_tail(np.full(len(_MU), w + 1), _MU))
+def _loss_curve(window: float) -> Floats:
+    return compute_loss_index(window, _MU)
 
 
 @lru_cache(maxsize=1000)
-def _utility_curve(w: float) -> Floats:
-    h = expect_shown(np.full(len(_MU), w), _MU) / w
-    area = np.concatenate([[0.0], np.cumsum((h[1:] + h[:-1]) / 2 * np.diff(_MU))])
-    return np.asarray(np.maximum.accumulate(_MU * h - area))
+def _utility_curve(window: float) -> Floats:
+    return compute_utility_index(window, _MU)
 
 
 def _intervals_by_loss(price: float, rates: Floats, windows: Floats, weights: Floats) -> Floats:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.arrays import Floats, Rows
-from headwater.schedule.quality.least_budget import QualityTarget, predict_quality
+from headwater.schedule.quality.least_budget import QualityTarget
+from headwater.schedule.quality.model import predict_quality
 from headwater.schedule.quality.what_if import BudgetSpread
 
 MAX_FACTOR = 4096.0  # times its own worth that a wish may make feeds count

@@ -14,8 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.estimate.poisson import poisson_tail
-from headwater.schedule.quality.least_budget import predict_quality
+from headwater.schedule.quality.model import compute_loss_index, predict_quality
 from headwater.schedule.strategies.learned_interval import LONGEST
 from headwater.times import DAY
 
@@ -99,4 +98,4 @@ def _log_index_by_items(rates: Floats, windows: Floats) -> Floats:
 
 @lru_cache(maxsize=1000)
 def _loss_index(size: float) -> Floats:
-    return np.asarray(size * poisson_tail(np.full(len(_MU), size + 1), _MU))
+    return compute_loss_index(size, _MU)

@@ -12,8 +12,9 @@ from headwater.estimate.estimator import spread_undated_items
 from headwater.estimate.feed_columns import Column
 from headwater.estimate.models.mean_gap import compute_mean_gap
 from headwater.estimate.recent_dates import count_since, merge_dates
+from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.learned_interval import LONGEST
-from headwater.schedule.strategy import Budget, Choice, IntervalStrategy, Observed, Table
+from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 from headwater.times import DAY, HOUR, MINUTE, WEEK
 
 

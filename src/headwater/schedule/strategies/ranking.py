@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Rows, iterate_blocks
 from headwater.estimate.estimator import Estimator
-from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, Observed, Strategy, Table, take_best
+from headwater.schedule.selection import Budget, Choice, take_best
+from headwater.schedule.strategy import NEVER_READ, Decision, Observed, Strategy, Table
 from headwater.times import DAY
 
 BLOCK = 16_384  # rows valued at a time: eight columns of them in float64 fit into a megabyte

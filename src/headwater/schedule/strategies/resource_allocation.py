@@ -12,7 +12,8 @@ from headwater.arrays import Bools, Floats
 from headwater.estimate.estimator import Estimator
 from headwater.estimate.feed_columns import Column
 from headwater.estimate.models.cluster_pattern import ClusterPattern
-from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, Observed, Strategy, Table, take_best
+from headwater.schedule.selection import Budget, Choice, take_best
+from headwater.schedule.strategy import NEVER_READ, Decision, Observed, Strategy, Table
 from headwater.times import DAY
 
 # r = λ/f on a grid fine enough for linear interpolation in logarithms to be good to five digits.
@@ -154,7 +155,8 @@ class Allocation(AllocationStrategy):
 
     >>> import numpy as np
     >>> from headwater.estimate.models.fixed import FixedRate
-    >>> from headwater.schedule.strategy import Budget, Table
+    >>> from headwater.schedule.selection import Budget
+    >>> from headwater.schedule.strategy import Table
     >>> rates = FixedRate(2)
     >>> rates.set_rates(np.arange(2), np.array([0.01, 0.04]))
     >>> s, table = Allocation(2, estimator=rates), Table.of(2)

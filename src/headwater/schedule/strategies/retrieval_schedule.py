@@ -17,8 +17,9 @@ from headwater.arrays import Bools, Floats, Rows
 from headwater.errors import SettingsError
 from headwater.estimate.feed_columns import Column
 from headwater.estimate.models.cluster_pattern import ClusterPattern
+from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategies.resource_allocation import AllocationStrategy, allocate_for_delay
-from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, Observed, Table, take_best
+from headwater.schedule.strategy import NEVER_READ, Decision, Observed, Table
 from headwater.times import DAY
 
 SEARCH_GRID = 288  # the first two points are tried at every five minutes

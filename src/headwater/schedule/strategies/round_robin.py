@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.arrays import Bools, Floats, Rows
+from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.ranking import RankingStrategy
-from headwater.schedule.strategy import Budget, Choice, Table
+from headwater.schedule.strategy import Table
 
 
 class Uniform(RankingStrategy):
     """Every feed at the same frequency b/m (Horincar et al., section 5): value = age.
 
     >>> import numpy as np
-    >>> from headwater.schedule.strategy import Budget
+    >>> from headwater.schedule.selection import Budget
     >>> table = Table.of(3)
     >>> table.last[:] = [50.0, 10.0, 30.0]
     >>> Uniform(3).choose(table, 60.0, Budget(2)).rows.tolist()  # waited 10, 50 and 30
@@ -31,7 +32,8 @@ class Uniform(RankingStrategy):
 class RoundRobin(Uniform):
     """First in, first out (advaRSS's first comparator, section 5); the same rule as `uniform`: value = age.
 
-    >>> from headwater.schedule.strategy import Budget, Table
+    >>> from headwater.schedule.selection import Budget
+    >>> from headwater.schedule.strategy import Table
     >>> table = Table.of(2)
     >>> table.last[:] = [5.0, 4.0]
     >>> RoundRobin(2).choose(table, 6.0, Budget(1)).rows.tolist()

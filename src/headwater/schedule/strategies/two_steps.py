@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.estimator import Estimator
 from headwater.estimate.models.smoothing import SingleRate
+from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategies.ranking import (
     RankingStrategy,
     estimate_divergence,
     filter_blocks,
     value_window_divergence,
 )
-from headwater.schedule.strategy import Budget, Choice, Table, take_best
+from headwater.schedule.strategy import Table
 
 
 def compute_utility(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
@@ -125,7 +126,7 @@ GUESS = 0.9  # of the last price: prices move slowly, and what is below needs no
 class TopUtility(UtilityStrategy):
     """The b largest Uti = age·Div − ∫Div (“topKUtility”, Horincar et al., section 5).
 
-    >>> from headwater.schedule.strategy import Budget
+    >>> from headwater.schedule.selection import Budget
     >>> table = Table.of(2)
     >>> table.last[:] = [0.0, 6.0]
     >>> table.divergence[:] = [3.0, 8.0]
@@ -199,7 +200,7 @@ def lift_budget(budget: Budget, rows: int) -> Budget:
 class OnlySat(UtilityStrategy):
     """The b saturated feeds (Div_F ≥ W) of greatest window divergence Div_A > 0 (thesis alg. 4.1, first step).
 
-    >>> from headwater.schedule.strategy import Budget
+    >>> from headwater.schedule.selection import Budget
     >>> table = Table.of(3, window=10.0)
     >>> table.last[:] = 0.0
     >>> table.divergence[:] = [9.0, 10.0, 30.0]
@@ -221,13 +222,16 @@ class OnlySat(UtilityStrategy):
 
 
 class TwoSteps(OnlyTau):
-    """Horincar's thesis, alg. 4.1 (the paper's algorithm 1).
+    """Refresh saturated feeds first, then every feed whose utility reaches what is left of the budget.
 
-    1. the b saturated feeds of greatest Div_A > 0;
-    2. if b_sat < b of them were found: every other feed with Uti ≥ b/(b − b_sat)·τ.
+    Horincar, Amann & Artières, algorithm 1 (thesis, alg. 4.1), with budget b and threshold τ:
 
-    Then τ is adjusted by alg. 4.2 with the number of both. As in `only_tau`, `capped=False` lets the second step
-    run over b, as in the paper's experiments.
+        step 1   S = the b feeds of largest Div_A among those with Div_F ≥ W and Div_A > 0;   b_sat = |S|
+        step 2   if b_sat < b:  S ∪ { feed : Uti(feed) ≥ b / (b − b_sat) · τ }
+        then     τ ← alg. 4.2 applied to the number of feeds of both steps
+
+    A feed never refreshed counts as saturated: its whole window is unread. `capped=False` lets step 2 exceed b, as in
+    the paper's experiments.
 
     >>> table = Table.of(3, window=10.0)
     >>> table.last[:] = 0.0
@@ -246,21 +250,17 @@ class TwoSteps(OnlyTau):
         full, gain = filter_blocks(lambda part: self._find_saturated(table, part, now), rows)
         # Feeds never seen count as saturated: their whole window is unread.
         full, gain = np.concatenate([new, full]), np.concatenate([np.full(len(new), np.inf), gain])
-        first = take_best(full, gain, budget, self._rng)
-        left = budget.now - len(first.rows)
-        if left <= 0:
-            self._adjust_tau(len(first.rows), budget)
-            return first
-        rest, value = self.find_useful(table, rows, now, budget.now / left * self.price)
-        other = ~np.isin(rest, first.rows)
-        rest, value = rest[other], value[other]
-        self._adjust_tau(len(first.rows) + len(rest), budget)
-        room = budget.room
-        if budget.host is not None and room is not None:
-            room = room - np.bincount(budget.host[first.rows], minlength=len(room))
-        second = Budget(left, budget.rate, budget.host, room)
-        more = take_best(rest, value, second if self.capped else lift_budget(second, len(rest)), self._rng)
-        return Choice(np.concatenate([first.rows, more.rows]), np.concatenate([first.value, more.value]))
+        saturated = take_best(full, gain, budget, self._rng)
+        left = budget.after(saturated.rows)
+        if left.now <= 0:
+            self._adjust_tau(len(saturated.rows), budget)
+            return saturated
+        useful, utility = self.find_useful(table, rows, now, budget.now / left.now * self.price)
+        others = ~np.isin(useful, saturated.rows)
+        useful, utility = useful[others], utility[others]
+        self._adjust_tau(len(saturated.rows) + len(useful), budget)
+        left = left if self.capped else lift_budget(left, len(useful))
+        return saturated + take_best(useful, utility, left, self._rng)
 
     def _find_saturated(self, table: Table, rows: Rows, now: float) -> tuple[Rows, Floats]:
         """The saturated feeds among `rows`, with what a refresh of each brings."""

@@ -16,8 +16,9 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.models.bayes import Bayes, integrate_forecast
+from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.ranking import map_blocks
-from headwater.schedule.strategy import NEVER_READ, Budget, Choice, Decision, IntervalStrategy, Observed, Table
+from headwater.schedule.strategy import NEVER_READ, Decision, IntervalStrategy, Observed, Table
 from headwater.schedule.value.price import PriceControl, price_for_budget, steer_price
 from headwater.schedule.value.refresh_plan import PlanTask, expect_overflow, plan_next_refresh
 from headwater.schedule.weights import chance_window_shows_wanted
