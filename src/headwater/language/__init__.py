@@ -13,27 +13,29 @@ __all__ = ["EVERY", "Catalogue", "Message", "Script", "parse", "reread"]
 
 
 def parse(text: str, catalogue: Catalogue | None = None, *, replacing: Container[str] = ()) -> Script:
-    """Read and check a script; `QueryError.messages` holds everything that is wrong with it.
+    """Parse and check a script. Raises QueryError; its `messages` hold all mistakes.
 
-    With a catalogue every feed that is named must be in it or made by the script before; without one, names are
-    taken on trust. `replacing` are folded names of query feeds that a plain CREATE may replace, for those who say so
-    in another way: the page of a query, PUT to its address, a preview. `EVERY` is all of them.
+    With a catalogue, every named feed must be in it or be created earlier in the script. Without one, names are not
+    checked. `replacing` are the folded names of query feeds that a plain CREATE may replace, for callers that replace
+    implicitly: the page of a query, PUT to its address, a preview. `EVERY` allows all of them.
     """
-    report = Diagnostics(text)
-    checker = Checker(report, catalogue, replacing)
-    found = parse_statements(text, report)
+    diagnostics = Diagnostics(text)
+    checker = Checker(diagnostics, catalogue, replacing)
+    found = parse_statements(text, diagnostics)
     checker.note_created_names([statement for statement, _ in found.statements])
     for statement, clean in found.statements:
         checker.check_statement(statement, clean)
-    report.raise_errors()
-    return Script(tuple(statement for statement, _ in found.statements), report.warnings, found.comments)
+    diagnostics.raise_errors()
+    return Script(tuple(statement for statement, _ in found.statements), diagnostics.warnings, found.comments)
 
 
 def reread(text: str) -> CreateFeed:
-    """The one CREATE statement of a text that `parse` has accepted before: names, quotas and scopes are not checked
-    again, which is what makes a start with a hundred thousand queries bearable."""
-    report = Diagnostics(text)
-    found = parse_statements(text, report)
-    report.raise_errors()
+    """Parse the CREATE statement of a text that `parse` has accepted before.
+
+    Names, quotas and scopes are not checked again, because a server may start with a hundred thousand queries.
+    """
+    diagnostics = Diagnostics(text)
+    found = parse_statements(text, diagnostics)
+    diagnostics.raise_errors()
     (create,) = (statement for statement, _ in found.statements if isinstance(statement, CreateFeed))
     return create

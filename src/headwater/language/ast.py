@@ -1,16 +1,18 @@
-"""What a script says, as values: statements, queries, sources, predicates and clauses.
+"""Defines the syntax tree of a script: statements, queries, sources, conditions, clauses and values.
 
-Everything is frozen, hashable and compares by meaning: positions, comments and the choice between two spellings
-of the same thing take no part in equality, so equal predicates of different queries can share their work.
-Everything is imported from here; conditions are made in `conditions`, the values in them in `values`.
+All nodes are frozen, hashable and compare by meaning: positions, comments and equivalent spellings do not count, so
+equal conditions of different queries can share their work.
 
-    Script ─ statements ─ Create ─ Query ─ branches ─ Branch ─ source: Address | Name | Tag | AllSources | Group
-                        │                │                  └ filter: Pred, var
-                        │                ├ joins ─ Join ─ Branch, window, fields
-                        │                ├ where: Pred
-                        │                └ keep, distinct, order, importance, target, deliver, every, settings
-                        ├ Drop
-                        └ Register
+    Script ─ statements ─ CreateFeed ─ Query ─ branches ─ Branch ─ source: FeedAddress | FeedName | TaggedSources
+                        │                    │                   │         | AllSources | SourceGroup
+                        │                    │                   └ filter: Condition, var
+                        │                    ├ joins ─ Join ─ Branch, window, fields
+                        │                    ├ where: Condition
+                        │                    └ keep, distinct, order, importance, target, deliver, every, settings
+                        ├ DropFeed
+                        └ RegisterFeed
+
+`And` never contains an `And` directly, nor `Or` an `Or`: the parser and `conjoin_conditions` flatten them.
 """
 
 from __future__ import annotations
@@ -25,15 +27,18 @@ import msgspec
 
 
 class SyntaxNode(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False, omit_defaults=True):
-    """`aside` names the fields that take no part in what it means: where it stands, how it was spelled."""
+    """Base class of all nodes. `ignored_fields` do not count in comparisons: positions and spellings.
+
+    Nodes are structs of msgspec and not dataclasses, because msgspec unpacks the binary form at the speed of C.
+    """
 
     ignored_fields: ClassVar[frozenset[str]] = frozenset({"pos", "listed", "comments", "warnings"})
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        meant = _meaning_getter(type(self))
-        return meant(self) == meant(other)
+        get_meaning = _meaning_getter(type(self))
+        return get_meaning(self) == get_meaning(other)
 
     def __hash__(self) -> int:
         return hash(_meaning_getter(type(self))(self))
@@ -49,12 +54,12 @@ def _meaningful_fields(kind: type[SyntaxNode]) -> tuple[str, ...]:
 
 @cache
 def _meaning_getter(kind: type[SyntaxNode]) -> Callable[[Any], tuple[Any, ...]]:
-    """From a value to what is compared; the class is part of it, so that hashes of different ones differ."""
+    """Return a function that gets the compared values of a node. They include the class, so that hashes differ."""
     return attrgetter("__class__", *_meaningful_fields(kind))
 
 
 class Position(NamedTuple):
-    """A place in the text; line and column count from 1, columns in characters."""
+    """A position in the text. Lines and columns start at 1; columns count characters."""
 
     line: int
     column: int
@@ -64,9 +69,9 @@ NOWHERE = Position(0, 0)
 
 
 class Field(StrEnum):
-    """What a condition can look at. ARRIVAL exists in ORDER BY only."""
+    """A field of an item. ARRIVAL exists in ORDER BY only."""
 
-    __hash__ = str.__hash__  # Enum's own is a Python function, and fields are the keys of every analysed item
+    __hash__ = str.__hash__  # Enum's hash is a Python function, and fields are the keys of every analysed item
 
     ITEM = "ITEM"
     TITLE = "TITLE"
@@ -93,7 +98,7 @@ class Field(StrEnum):
 
     @property
     def value_kind(self) -> str:
-        """What kind of value it holds; only values of one kind can be equal."""
+        """The kind of its values; only values of one kind can be equal."""
         return "text" if self.is_text else "date" if self.is_date else str(self)
 
 
@@ -123,7 +128,7 @@ class TimeUnit(StrEnum):
 
     @property
     def seconds(self) -> int:
-        """A month is thirty days."""
+        """The length of the unit; a month has thirty days."""
         return _UNIT_SECONDS[self]
 
 
@@ -147,7 +152,7 @@ class ComparisonOperator(StrEnum):
 
 
 class LastWindow(SyntaxNode, frozen=True):
-    """LAST n of something: n items when `unit` is None, else a span of time."""
+    """LAST n: n items if `unit` is None, otherwise a duration."""
 
     count: int
     unit: TimeUnit | None = None
@@ -158,7 +163,7 @@ class LastWindow(SyntaxNode, frozen=True):
 
 
 class Instant(SyntaxNode, frozen=True):
-    """A date as written: "2024-03-01" or "2024-03-01T08:00Z"; `epoch` is what it means."""
+    """A date as written, "2024-03-01" or "2024-03-01T08:00Z", and its epoch seconds."""
 
     ignored_fields: ClassVar[frozenset[str]] = frozenset({"text"})
 
@@ -167,7 +172,7 @@ class Instant(SyntaxNode, frozen=True):
 
 
 class RelativeInstant(SyntaxNode, frozen=True):
-    """NOW, or NOW - n units; evaluated when an item arrives."""
+    """NOW, or NOW - n units, evaluated when an item arrives."""
 
     count: int = 0
     unit: TimeUnit | None = None
@@ -187,14 +192,14 @@ class Duration(SyntaxNode, frozen=True):
 
 
 class FeedAddress(SyntaxNode, frozen=True):
-    """A feed by its http(s) address."""
+    """A feed named by its http(s) address."""
 
     url: str
     pos: Position = NOWHERE
 
 
 class FeedName(SyntaxNode, frozen=True):
-    """A registered feed or a query feed. Names are compared without regard to case: use `key`."""
+    """The name of a registered feed or query feed. Compare names by `key`, which ignores case."""
 
     name: str
     pos: Position = NOWHERE
@@ -205,7 +210,7 @@ class FeedName(SyntaxNode, frozen=True):
 
 
 class And(SyntaxNode, frozen=True):
-    """All of `parts`; with none, TRUE (which no script can write)."""
+    """All of `parts`. Without parts it is TRUE, which no script can write."""
 
     parts: tuple[Condition, ...]
     pos: Position = NOWHERE
@@ -222,7 +227,7 @@ class Not(SyntaxNode, frozen=True):
 
 
 class Scoped(SyntaxNode, frozen=True):
-    """$var[part]: only a top-level conjunct of WHERE, restricts the branch or join called `var` and no other."""
+    """$var[part]: a top-level part of WHERE that applies to the branch or join named `var` only."""
 
     var: str
     part: Condition
@@ -230,9 +235,9 @@ class Scoped(SyntaxNode, frozen=True):
 
 
 class Contains(SyntaxNode, frozen=True):
-    """text CONTAINS: any of `values` (all of them if `all`); a value is a word or phrase, `*` at its end a prefix.
+    """Text CONTAINS any of `values`, or all of them if `all`. A value is a word or phrase; `*` at its end is a prefix.
 
-    `exact` compares letters as they stand, without folding case and accents. `listed` remembers ANY (…)/ALL (…).
+    `exact` compares without folding case and accents. `listed` records the spelling ANY (…) or ALL (…).
     """
 
     field: Field
@@ -244,7 +249,7 @@ class Contains(SyntaxNode, frozen=True):
 
 
 class Near(SyntaxNode, frozen=True):
-    """Both phrases in one field value, at most `distance` word positions apart, in either order."""
+    """Both phrases occur in one value of the field, at most `distance` words apart, in either order."""
 
     field: Field
     left: str
@@ -254,7 +259,7 @@ class Near(SyntaxNode, frozen=True):
 
 
 class Equals(SyntaxNode, frozen=True):
-    """text = / != / IN: the whole value, folded. `negated` is NOT of the whole. `listed` remembers IN (…)."""
+    """Text =, != or IN: compares whole folded values. `negated` negates the comparison. `listed` records IN (…)."""
 
     field: Field
     values: tuple[str, ...]
@@ -265,7 +270,7 @@ class Equals(SyntaxNode, frozen=True):
 
 
 class Matches(SyntaxNode, frozen=True):
-    """text MATCHES /pattern/: RE2, searched in the text as it stands, without markup."""
+    """Text MATCHES /pattern/: RE2 searches the original text without markup."""
 
     field: Field
     pattern: str
@@ -274,7 +279,7 @@ class Matches(SyntaxNode, frozen=True):
 
 
 class Similar(SyntaxNode, frozen=True):
-    """text SIMILAR TO "…" AT at: cosine of tf-idf."""
+    """Text SIMILAR TO "…" AT at: the cosine of tf-idf is at least `at`."""
 
     field: Field
     text: str
@@ -283,7 +288,7 @@ class Similar(SyntaxNode, frozen=True):
 
 
 class DateIs(SyntaxNode, frozen=True):
-    """PUBLISHED or UPDATED compared with an instant."""
+    """Compares PUBLISHED or UPDATED with an instant."""
 
     field: Field
     cmp: ComparisonOperator
@@ -292,7 +297,7 @@ class DateIs(SyntaxNode, frozen=True):
 
 
 class DateIn(SyntaxNode, frozen=True):
-    """PUBLISHED or UPDATED IN LAST span, seen from the arrival of the item. The window is always a span of time."""
+    """PUBLISHED or UPDATED IN LAST duration, relative to the arrival of the item."""
 
     field: Field
     window: LastWindow
@@ -311,7 +316,7 @@ class Has(SyntaxNode, frozen=True):
 
 
 class SourceIs(SyntaxNode, frozen=True):
-    """SOURCE = / != / IN: the item comes from one of these feeds. `listed` remembers IN (…)."""
+    """SOURCE =, != or IN: the item comes from one of these feeds. `listed` records IN (…)."""
 
     sources: tuple[FeedName | FeedAddress, ...]
     negated: bool = False
@@ -326,7 +331,7 @@ TRUE = And(())
 
 
 def conjoin_conditions(parts: Iterable[Condition | None]) -> Condition:
-    """All of the parts that are there, as one flat predicate.
+    """Join the given conditions with AND, without nesting; None is skipped.
 
     >>> conjoin_conditions([None, Has(Field.LINK)])
     Has(field=<Field.LINK: 'LINK'>)
@@ -397,20 +402,20 @@ __all__ = [
 
 
 class TaggedSources(SyntaxNode, frozen=True):
-    """All registered feeds that carry this tag, now and later."""
+    """All registered feeds with this tag, including later ones."""
 
     tag: str
     pos: Position = NOWHERE
 
 
 class AllSources(SyntaxNode, frozen=True):
-    """ALL: every registered source feed, now and later; never a query feed."""
+    """ALL: every registered source feed, including later ones, but no query feeds."""
 
     pos: Position = NOWHERE
 
 
 class SourceGroup(SyntaxNode, frozen=True):
-    """( union )"""
+    """Sources in parentheses."""
 
     branches: tuple[Branch, ...]
     pos: Position = NOWHERE
@@ -420,7 +425,7 @@ Source: TypeAlias = FeedAddress | FeedName | TaggedSources | AllSources | Source
 
 
 class Branch(SyntaxNode, frozen=True):
-    """source [filter] AS $var; `var` is kept without its dollar."""
+    """source [filter] AS $var; `var` is stored without the dollar sign."""
 
     source: Source
     filter: Condition | None = None
@@ -435,7 +440,7 @@ class JoinKind(StrEnum):
 
 
 class Join(SyntaxNode, frozen=True):
-    """kind branch WITHIN window ON field (= | SIMILAR TO) $var.other [AT at]; `at` is None for equality."""
+    """kind branch WITHIN window ON field (= | SIMILAR TO) $var.other [AT at]; equality has no `at`."""
 
     kind: JoinKind
     branch: Branch
@@ -450,7 +455,7 @@ class Join(SyntaxNode, frozen=True):
 
 
 class DistinctClause(SyntaxNode, frozen=True):
-    """DISTINCT ON field [AT at] [WITHIN window]; `at` makes it near-duplicates; no window is two days."""
+    """DISTINCT ON field [AT at] [WITHIN window]. `at` compares by similarity; the default window is two days."""
 
     field: Field
     within: LastWindow | None = None
@@ -465,7 +470,7 @@ class OrderClause(SyntaxNode, frozen=True):
 
 
 class TargetClause(SyntaxNode, frozen=True):
-    """What the scheduler should reach for this query; None where nothing was asked."""
+    """The quality that the scheduler aims for; None means no target."""
 
     completeness: float | None = None
     freshness: float | None = None
@@ -489,7 +494,7 @@ class DeliverClause(SyntaxNode, frozen=True):
 
 
 class EveryClause(SyntaxNode, frozen=True):
-    """A digest each `span`, at the time of day `at` ("07:30", UTC) where given."""
+    """EVERY span [AT at]: sends digests, optionally at a time of day ("07:30", UTC)."""
 
     span: Duration
     at: str | None = None
@@ -497,7 +502,7 @@ class EveryClause(SyntaxNode, frozen=True):
 
 
 class Assignment(SyntaxNode, frozen=True):
-    """SET field = / += template."""
+    """SET field = or += template."""
 
     field: Field
     template: str
@@ -533,7 +538,7 @@ class _Statement(SyntaxNode, frozen=True):
 
 
 class CreateFeed(_Statement, frozen=True):
-    """CREATE [OR REPLACE] FEED name AS query; `text` is the statement as it was written."""
+    """CREATE [OR REPLACE] FEED name AS query; `text` is the statement as written."""
 
     name: FeedName
     query: Query

@@ -1,7 +1,7 @@
-"""The packed form of a statement that has been read, which a store keeps beside its text.
+"""Packs a parsed statement for the store, which keeps it beside the text.
 
-Reading a text takes thirty times as long, and a start may have a hundred thousand of them. The text stays the truth: a
-form of another version, of another text, or one that cannot be understood, is none.
+Parsing takes thirty times as long as unpacking, and a server may start with a hundred thousand statements. The text is
+authoritative: a form of another version or text, or a damaged one, is ignored.
 
     version  1 byte │ CRC-32 of the text  4 bytes │ the statement without its text, MessagePack
 """
@@ -15,7 +15,7 @@ import msgspec
 
 from headwater.language.ast import CreateFeed
 
-VERSION = 2  # raised whenever the values of `ast` change, or what the parser makes of a text
+VERSION = 2  # raise it when classes or fields of `ast` change, or when the parser's result for a text does
 HEADER_BYTES = 5
 
 
@@ -24,7 +24,7 @@ def pack_statement(create: CreateFeed) -> bytes:
 
 
 def unpack_statement(form: bytes | None, text: str) -> CreateFeed | None:
-    """The statement that was packed; None where its text must be read again."""
+    """Return the packed statement, or None if its text must be parsed again."""
     if form is None or form[:HEADER_BYTES] != _make_header(text):
         return None
     try:

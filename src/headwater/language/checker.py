@@ -1,4 +1,4 @@
-"""What grammar cannot see: variables and where they may stand, names, cycles, quotas, conditions nobody can meet."""
+"""Checks names, variables, cycles, quotas, and conditions that no item can meet."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ MAX_REGEXES = 20
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The feeds that exist: sources by name with their address, query feeds by name with their query, and all tags.
+    """The existing feeds: sources by name with their address, query feeds by name with their query, and all tags.
 
-    Using the same catalogue for many scripts costs its size once.
+    Reuse a catalogue for several scripts: its tables are built once.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class Catalogue:
 
     @cached_property
     def source_names(self) -> dict[str, str]:
-        """The names of the sources by their folded form."""
+        """The names of the sources by folded name."""
         return {name.casefold(): name for name in self.sources}
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """All names by their folded form."""
+        """All names by folded name."""
         return {**self.source_names, **{name.casefold(): name for name in self.queries}}
 
     @cached_property
@@ -75,29 +75,29 @@ class Catalogue:
 
 
 class _ContainsAll:
-    """Has everything in it."""
+    """Contains every name."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
-EVERY: Container[str] = _ContainsAll()  # for `replacing`: whatever query feed there is
+EVERY: Container[str] = _ContainsAll()  # for `replacing`: all query feeds
 
 
 class Checker:
-    """Follows a script statement by statement, so that each sees the names made before it.
+    """Checks a script statement by statement; each statement sees the names created before it.
 
-    Query feeds of `replacing`, by folded name, are replaced by a plain CREATE, once: a second one in the same script is
-    a mistake all the same.
+    A plain CREATE may replace the query feeds in `replacing` (folded names) once. A second CREATE of the same name in
+    the script is an error.
     """
 
-    def __init__(self, report: Diagnostics, catalogue: Catalogue | None, replacing: Container[str] = ()) -> None:
-        self._diagnostics = report
+    def __init__(self, diagnostics: Diagnostics, catalogue: Catalogue | None, replacing: Container[str] = ()) -> None:
+        self._diagnostics = diagnostics
         self._replacing = replacing
-        self._created_names: set[str] = set()  # by this script
-        self._is_catalogue_complete = catalogue is not None  # whether a name that we do not know is unknown
+        self._created_names: set[str] = set()  # in this script
+        self._is_catalogue_complete = catalogue is not None  # without a catalogue, unknown names are not errors
         known = catalogue or Catalogue()
-        # what the script makes, in front of what there is
+        # names from the script shadow those of the catalogue
         self._sources = ChainMap({}, known.source_names)
         self._names = ChainMap({}, known.names)
         self._queries = ChainMap({}, known.definitions)
@@ -105,13 +105,13 @@ class Checker:
         self._created_later: dict[str, Position] = {}
 
     def note_created_names(self, statements: list[Statement]) -> None:
-        """Remember what is created where: using it before is the likeliest reason for an unknown name."""
+        """Note where names are created: using one too early is the likeliest reason for an unknown name."""
         for statement in statements:
             if isinstance(statement, CreateFeed | RegisterFeed) and not getattr(statement, "replace", False):
                 self._created_later.setdefault(statement.name.key, statement.name.pos)
 
     def check_statement(self, statement: Statement, clean: bool) -> None:
-        """Check the statement and take its name in; of one that is not clean only the name is of use."""
+        """Check the statement and add its name. Of a statement with syntax errors, only the name is used."""
         match statement:
             case CreateFeed():
                 self._check_create(statement, clean)
@@ -134,7 +134,7 @@ class Checker:
             if self._diagnostics.error_count == known:
                 self._check_references(statement)
                 self._warn_if_empty(statement.query)
-        # A definition with mistakes leaves the one before in force, or none: it must not close a cycle for others.
+        # A definition with errors leaves the earlier one in force, so that it cannot close a cycle for others.
         sound = clean and self._diagnostics.error_count == known
         self._queries.setdefault(statement.name.key, Query(()))
         if sound:
@@ -169,7 +169,7 @@ class Checker:
         self._sources = _remove_names(self._sources, gone)
 
     def _list_readers(self, key: str) -> list[str]:
-        """Query feeds that read this one, directly or through others."""
+        """Return the direct and indirect readers of a query feed."""
         readers: dict[str, list[str]] = {}
         for name, query in self._queries.items():
             for read in list_read_feeds(query):
@@ -191,7 +191,9 @@ class Checker:
         if key in self._created_later:
             line, column = self._created_later[key]
             self._diagnostics.add_error(
-                name.pos, f"unknown feed {name.name}", f"it is made later, at {line}:{column}; move it up"
+                name.pos,
+                f"unknown feed {name.name}",
+                f"it is created later, at {line}:{column}; move that statement up",
             )
             return False
         if self._is_catalogue_complete:
@@ -216,8 +218,8 @@ class Checker:
                 f"feeds are layered deeper than {MAX_NESTING} levels",
                 "read the lower feeds directly",
             )
-        for pred in list_conditions(query):
-            for part in walk_condition(pred):
+        for condition in list_conditions(query):
+            for part in walk_condition(condition):
                 if isinstance(part, SourceIs):
                     self._check_sources(part)
         for branch in walk_branches(query):
@@ -227,11 +229,11 @@ class Checker:
                 and self._is_catalogue_complete
                 and source.tag.casefold() not in self._tags
             ):
-                hint = did_you_mean(source.tag, self._tags, "feeds that get it later take part from then on")
+                hint = did_you_mean(source.tag, self._tags, "feeds tagged later will take part")
                 self._diagnostics.add_warning(source.pos, f"no feed has the tag “{source.tag}” yet", hint)
 
     def _find_read_path(self, start: str, goal: str) -> list[str] | None:
-        """How `start` reads `goal`, from the first to the second; None if it does not."""
+        """Return the path by which `start` reads `goal`, or None."""
         todo, seen = [[start]], {start}
         while todo:
             path = todo.pop(0)
@@ -250,7 +252,7 @@ class Checker:
             inner = self._queries.get(name.key)
             if inner is not None:
                 if name.key not in known:
-                    known[name.key] = 0  # a cycle in the catalogue would not end
+                    known[name.key] = 0  # ends the recursion if the catalogue has a cycle
                     known[name.key] = 1 + self._count_layers(inner, known)
                 depths.append(known[name.key])
         return max(depths)
@@ -260,15 +262,18 @@ class Checker:
             if isinstance(source, FeedName) and self._check_known(source) and source.key in self._queries:
                 hint = f"give it a variable where it is read: {source.name} AS $v, then WHERE $v[…]"
                 self._diagnostics.add_error(
-                    source.pos, f"SOURCE is a source feed, and {source.name} is a query feed", hint
+                    source.pos, f"SOURCE needs a source feed, but {source.name} is a query feed", hint
                 )
 
     def _warn_if_empty(self, query: Query) -> None:
-        """Warn where no item can ever come out; an empty feed is valid, but nobody wants one."""
-        for leaf in (*list_sources(query), *(leaf for join in query.joins for leaf in list_join_sources(query, join))):
-            if is_contradiction(leaf.condition):
-                at = query.where.pos if query.where is not None else getattr(leaf.condition, "pos", query.pos)
-                self._diagnostics.add_warning(at, "no item can meet this condition", "the feed will stay empty there")
+        """Warn about conditions that no item can meet: the feed is valid but stays empty."""
+        for source in (
+            *list_sources(query),
+            *(source for join in query.joins for source in list_join_sources(query, join)),
+        ):
+            if is_contradiction(source.condition):
+                at = query.where.pos if query.where is not None else getattr(source.condition, "pos", query.pos)
+                self._diagnostics.add_warning(at, "no item can meet this condition", "the feed will stay empty")
 
 
 Value = TypeVar("Value")
@@ -279,30 +284,28 @@ def _remove_names(names: ChainMap[str, Value], gone: set[str]) -> ChainMap[str, 
     return ChainMap({}, kept)
 
 
-def check_variables(query: Query, report: Diagnostics) -> None:
-    """Each variable declared once; each used one declared; $v[…] only as a top-level part of WHERE."""
+def check_variables(query: Query, diagnostics: Diagnostics) -> None:
+    """Check that variables are declared once and used only in $v[…] at the top level of WHERE."""
     known: dict[str, Position] = {}
     for branch in walk_branches(query):
         if branch.var is not None:
             if branch.var in known:
-                report.add_error(branch.pos, f"variable ${branch.var} is declared twice", "give each source its own")
+                diagnostics.add_error(
+                    branch.pos, f"variable ${branch.var} is declared twice", "give each source its own"
+                )
             known[branch.var] = branch.pos
         for part in walk_condition(branch.filter) if branch.filter is not None else ():
             if isinstance(part, Scoped):
-                report.add_error(
-                    part.pos, f"${part.var}[…] stands inside the filter of a source", "it belongs into WHERE"
-                )
+                diagnostics.add_error(part.pos, f"${part.var}[…] is inside the filter of a source", "move it to WHERE")
     if query.where is None:
         return
     tops = query.where.parts if isinstance(query.where, And) else (query.where,)
     for top in tops:
         inner = _find_scoped(top.part if isinstance(top, Scoped) else top)
         if isinstance(top, Scoped) and inner is not None:
-            report.add_error(
-                inner.pos, f"${inner.var}[…] stands inside ${top.var}[…]", "put them side by side, joined with AND"
-            )
+            diagnostics.add_error(inner.pos, f"${inner.var}[…] is inside ${top.var}[…]", "join them with AND")
         elif inner is not None:
-            report.add_error(
+            diagnostics.add_error(
                 inner.pos,
                 f"${inner.var}[…] is under OR or NOT",
                 "filters on different sources are joined with AND (each one restricts only its own source);"
@@ -310,36 +313,38 @@ def check_variables(query: Query, report: Diagnostics) -> None:
             )
         if isinstance(top, Scoped) and top.var not in known:
             listed = ", ".join(f"${name}" for name in known)
-            note = f"known here: {listed}" if known else "no source has a variable"
+            note = f"declared variables: {listed}" if known else "no source declares a variable"
             hint = f'declare it after its source: "http://…" AS ${top.var}'
-            report.add_error(top.pos, f"unknown variable ${top.var}", hint, note)
+            diagnostics.add_error(top.pos, f"unknown variable ${top.var}", hint, note)
 
 
-def _find_scoped(pred: Condition) -> Scoped | None:
-    return next((part for part in walk_condition(pred) if isinstance(part, Scoped)), None)
+def _find_scoped(condition: Condition) -> Scoped | None:
+    return next((part for part in walk_condition(condition) if isinstance(part, Scoped)), None)
 
 
-def check_quotas(query: Query, report: Diagnostics) -> None:
+def check_quotas(query: Query, diagnostics: Diagnostics) -> None:
     regexes = 0
-    for pred in list_conditions(query):
-        atoms = sum(map(_count_atoms, walk_condition(pred)))
-        regexes += sum(isinstance(part, Matches) for part in walk_condition(pred))
+    for condition in list_conditions(query):
+        atoms = sum(map(_count_atoms, walk_condition(condition)))
+        regexes += sum(isinstance(part, Matches) for part in walk_condition(condition))
         if atoms > MAX_ATOMS:
             hint = "split it over several feeds, which can be the sources of one"
-            report.add_error(pred.pos, f"the condition has {atoms:,} parts; at most {MAX_ATOMS} are allowed", hint)
+            diagnostics.add_error(
+                condition.pos, f"the condition has {atoms:,} parts; at most {MAX_ATOMS} are allowed", hint
+            )
     if regexes > MAX_REGEXES:
         hint = "join some with | inside one pattern"
-        report.add_error(
+        diagnostics.add_error(
             query.pos, f"the query has {regexes} regular expressions; at most {MAX_REGEXES} are allowed", hint
         )
     count = sum(1 for _ in walk_branches(query))
     if count > MAX_BRANCHES:
         hint = 'give the feeds a tag and read TAG "…"'
-        report.add_error(query.pos, f"the query has {count:,} sources; at most {MAX_BRANCHES:,} are allowed", hint)
+        diagnostics.add_error(query.pos, f"the query has {count:,} sources; at most {MAX_BRANCHES:,} are allowed", hint)
 
 
 def _count_atoms(part: Condition) -> int:
-    """Every value of a list is compared on its own, so it counts on its own."""
+    """Count comparisons; each value of a list counts."""
     if isinstance(part, Contains | Equals):
         return len(part.values)
     if isinstance(part, SourceIs):

@@ -1,4 +1,4 @@
-"""Conditions that no item can meet, found by looking at them: X AND NOT X, two different titles, an empty span."""
+"""Finds conditions that no item can meet: X AND NOT X, two different titles, an empty range."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from headwater.language.ast import (
 _ONE_VALUE = frozenset({Field.TITLE, Field.CONTENT, Field.DESCRIPTION, Field.LINK})
 
 
-def is_contradiction(pred: Condition) -> bool:
-    """Whether the condition is FALSE for every item, as far as its form shows."""
-    match pred:
+def is_contradiction(condition: Condition) -> bool:
+    """Return whether the form of the condition shows that it is false for every item."""
+    match condition:
         case And(parts):
             return any(map(is_contradiction, parts)) or _are_contradictory(parts)
         case Or(parts):
@@ -41,8 +41,8 @@ def is_contradiction(pred: Condition) -> bool:
             return False
 
 
-def is_tautology(pred: Condition) -> bool:
-    match pred:
+def is_tautology(condition: Condition) -> bool:
+    match condition:
         case And(parts):
             return all(map(is_tautology, parts))
         case Or(parts):
@@ -55,18 +55,18 @@ def is_tautology(pred: Condition) -> bool:
             return False
 
 
-def _negate(pred: Condition) -> Condition:
-    return pred.part if isinstance(pred, Not) else Not(pred)
+def _negate(condition: Condition) -> Condition:
+    return condition.part if isinstance(condition, Not) else Not(condition)
 
 
-def _split_sign(pred: Condition) -> tuple[bool, Condition]:
-    """Sign and core: `x != v` and `NOT x = v` are the same thing."""
+def _split_sign(condition: Condition) -> tuple[bool, Condition]:
+    """Return sign and core of a condition: `x != v` and `NOT x = v` are the same."""
     sign = True
-    while isinstance(pred, Not):
-        sign, pred = not sign, pred.part
-    if isinstance(pred, Equals | SourceIs) and pred.negated:
-        sign, pred = not sign, replace(pred, negated=False)
-    return sign, pred
+    while isinstance(condition, Not):
+        sign, condition = not sign, condition.part
+    if isinstance(condition, Equals | SourceIs) and condition.negated:
+        sign, condition = not sign, replace(condition, negated=False)
+    return sign, condition
 
 
 def _are_contradictory(parts: Iterable[Condition]) -> bool:
@@ -78,7 +78,7 @@ def _are_contradictory(parts: Iterable[Condition]) -> bool:
 
 
 def _require_different_values(signed: list[tuple[bool, Condition]]) -> bool:
-    """A field of one value cannot equal two."""
+    """Return whether a field with a single value would have to equal two values."""
     allowed: dict[Field, set[str]] = {}
     for sign, core in signed:
         if sign and isinstance(core, Equals) and core.field in _ONE_VALUE and not core.all:
@@ -88,7 +88,7 @@ def _require_different_values(signed: list[tuple[bool, Condition]]) -> bool:
 
 
 def _require_empty_range(signed: list[tuple[bool, Condition]]) -> bool:
-    """A date or size that must be above one bound and below a lower one."""
+    """Return whether a date or size would have to be above one bound and below a lower one."""
     spans: dict[str, list[tuple[float, bool]]] = {}
     for sign, core in signed:
         if not sign:

@@ -1,4 +1,4 @@
-"""What is wrong with a script, said so that its writer can mend it: place, expectation, hint, the line with a caret."""
+"""Collects error messages with position, hint, and the line with a caret."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from headwater.errors import QueryError
 from headwater.language.ast import Position
 
-MAX_MESSAGES = 50  # messages about one script; more help nobody
-QUOTED_CHARACTERS = 40  # characters that a message quotes of what was written
-SHOWN_CHARACTERS = 100  # characters of a long line around the place
+MAX_MESSAGES = 50  # messages per script; more do not help
+QUOTED_CHARACTERS = 40  # characters of the script that a message quotes
+SHOWN_CHARACTERS = 100  # characters of a long line around the position
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Message:
-    """One message. `note` says what is known beyond the hint; `source` is the line of the script it is about."""
+    """One message. `note` adds information beyond the hint; `source` is the line of the script."""
 
     line: int
     column: int
@@ -32,7 +32,7 @@ class Message:
         return f"{self.line}:{self.column}: {'warning: ' if self.warning else ''}{self.text}"
 
     def render(self) -> str:
-        """The message with its line, a caret under the place, hint and note.
+        """Return the message with its line, a caret under the position, hint and note.
 
         >>> print(Message(2, 7, "unknown variable $x", "declare it", source="WHERE $x[HAS LINK]").render())
         2:7: unknown variable $x
@@ -65,12 +65,12 @@ def _count_columns(character: str) -> int:
 
 
 def replace_unprintable(text: str) -> str:
-    """The text without what a terminal would obey."""
+    """Replace control characters, which a terminal would interpret."""
     return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def quote_input(text: str) -> str:
-    """How a message shows what somebody wrote.
+    """Quote a piece of the script for a message.
 
     >>> quote_input("x" * 50)
     '“xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…”'
@@ -80,7 +80,7 @@ def quote_input(text: str) -> str:
 
 
 def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.65) -> str | None:
-    """The known word that was probably meant.
+    """Return the known word with the most similar spelling, if any.
 
     >>> find_nearest("titel", ["TITLE", "LINK"])
     'TITLE'
@@ -96,7 +96,7 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) 
 
 
 class Diagnostics:
-    """Collects the messages about one text; the first about a place is kept, what follows from it is not."""
+    """Collects the messages about one text. Only the first error at a position is kept; others follow from it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -115,7 +115,7 @@ class Diagnostics:
         return Position(line, offset - self._line_starts[line - 1] + 1)
 
     def line_text(self, number: int) -> str:
-        """The text of a line; lines count from 1."""
+        """Return the text of a line; lines start at 1."""
         if not 1 <= number <= len(self._line_starts):
             return ""
         start = self._line_starts[number - 1]
@@ -135,7 +135,7 @@ class Diagnostics:
 
     @property
     def is_full(self) -> bool:
-        """Whether further messages would be left out."""
+        """Whether the limit of messages is reached."""
         return len(self._errors) >= MAX_MESSAGES
 
     @property
@@ -143,7 +143,7 @@ class Diagnostics:
         return tuple(sorted(self._warnings.values()))
 
     def raise_errors(self) -> None:
-        """Raise everything that is wrong as one error; return if nothing is."""
+        """Raise QueryError with all errors, if there are any."""
         if self._errors:
             messages = tuple(sorted(self._errors.values(), key=lambda message: (message.line, message.column)))
             raise QueryError("\n".join(message.render() for message in messages), messages)

@@ -1,4 +1,4 @@
-"""Ten queries to start from, for the editor's gallery: each with a title, what it is for, and its text."""
+"""Lists ten example queries for the editor: title, purpose and text."""
 
 from __future__ import annotations
 

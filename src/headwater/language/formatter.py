@@ -1,6 +1,7 @@
-"""Queries to text, in one way: keywords in capitals, one part a line where one line is too short.
+"""Formats a script: keywords in capitals, and one part per line if a statement is too long for one line.
 
-`parse` reads back what `format` writes, and formatting twice changes nothing. Comments are kept, above their statement.
+Parsing a formatted script gives the same script, and formatting twice changes nothing. Comments are kept above their
+statement.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ LINE_WIDTH = 100
 
 
 def format_script(script: ast.Script) -> str:
-    """The script, a blank line between statements, a semicolon after each."""
+    """Format a script, with a blank line between statements and a semicolon after each."""
     texts = [format_statement(statement) for statement in script.statements]
     loose = [f"-- {comment}".rstrip() + "\n" for comment in script.comments]
     return "\n\n".join(f"{text};" for text in texts) + ("\n" if texts else "") + "".join(loose)
 
 
 def format_statement(statement: ast.Statement) -> str:
-    """The statement without its semicolon."""
+    """Format a statement without its semicolon."""
     comments = "".join(f"-- {comment}".rstrip() + "\n" for comment in statement.comments)
     match statement:
         case ast.CreateFeed():
@@ -36,7 +37,7 @@ def format_statement(statement: ast.Statement) -> str:
 
 
 def _fit_lines(head: str, parts: list[list[str]]) -> str:
-    """Everything on one line if it fits; else each part on its own, and the pieces of a long part below each other."""
+    """Put everything on one line if it fits; otherwise one part per line, and the pieces of a long part below it."""
     lines = [" ".join([head, *(" ".join(pieces) for pieces in parts)])]
     if len(lines[0]) > LINE_WIDTH:
         lines = [head]
@@ -100,7 +101,7 @@ def _format_branch(branch: ast.Branch) -> str:
 
 
 def format_source(source: ast.Source) -> str:
-    """A source as a query names it."""
+    """Format a source as in a query."""
     match source:
         case ast.FeedAddress(url):
             return quote_text(url)
@@ -125,13 +126,13 @@ def _format_join(join: ast.Join) -> str:
     return f"{join.kind} {_format_branch(join.branch)} WITHIN {_format_window(join.within)} {on}"
 
 
-def format_condition(pred: ast.Condition) -> str:
-    """The condition on one line."""
-    return _format_condition(pred)
+def format_condition(condition: ast.Condition) -> str:
+    """Format a condition on one line."""
+    return _format_condition(condition)
 
 
-def _format_condition(pred: ast.Condition, inside: type[ast.And | ast.Or | ast.Not] | None = None) -> str:
-    match pred:
+def _format_condition(condition: ast.Condition, inside: type[ast.And | ast.Or | ast.Not] | None = None) -> str:
+    match condition:
         case ast.And(parts):
             text = " AND ".join(_format_condition(part, ast.And) for part in parts)
             return f"({text})" if inside in (ast.And, ast.Not) else text
@@ -142,25 +143,27 @@ def _format_condition(pred: ast.Condition, inside: type[ast.And | ast.Or | ast.N
             return f"NOT {_format_condition(part, ast.Not)}"
         case ast.Scoped(var, part):
             return f"${var}[{_format_condition(part)}]"
-        case ast.Contains(field, values, everyone, exact):
-            return f"{field} CONTAINS {'EXACT ' if exact else ''}{_format_values(values, everyone, pred.listed)}"
+        case ast.Contains(field, values, require_all, exact):
+            return (
+                f"{field} CONTAINS {'EXACT ' if exact else ''}{_format_values(values, require_all, condition.listed)}"
+            )
         case ast.Near(field, left, distance, right):
             return f"{field} CONTAINS {quote_text(left)} NEAR {distance} {quote_text(right)}"
-        case ast.Equals(field, values, everyone, negated):
-            if pred.listed and not everyone and not negated:
+        case ast.Equals(field, values, require_all, negated):
+            if condition.listed and not require_all and not negated:
                 return f"{field} IN {_format_list(map(quote_text, values))}"
-            return f"{field} {'!=' if negated else '='} {_format_values(values, everyone, listed=False)}"
+            return f"{field} {'!=' if negated else '='} {_format_values(values, require_all, listed=False)}"
         case ast.Matches(field, pattern, ignore_case):
             return f"{field} MATCHES {quote_pattern(pattern)}{'i' if ignore_case else ''}"
         case ast.Similar(field, text, at):
             degree = "" if at == ast.DEFAULT_SIMILARITY else f" AT {_format_number(at)}"
             return f"{field} SIMILAR TO {quote_text(text)}{degree}"
         case _:
-            return _format_other_condition(pred)
+            return _format_other_condition(condition)
 
 
-def _format_other_condition(pred: ast.Condition) -> str:
-    match pred:
+def _format_other_condition(condition: ast.Condition) -> str:
+    match condition:
         case ast.DateIs(field, cmp, ast.Instant(text)):
             return f"{field} {cmp} {quote_text(text)}"
         case ast.DateIs(field, cmp, ast.RelativeInstant() as ago):
@@ -173,17 +176,17 @@ def _format_other_condition(pred: ast.Condition) -> str:
         case ast.Has(field):
             return f"HAS {field}"
         case ast.SourceIs(sources, negated):
-            if pred.listed or len(sources) > 1:
+            if condition.listed or len(sources) > 1:
                 return f"{'NOT ' if negated else ''}SOURCE IN {_format_list(map(format_source, sources))}"
             return f"SOURCE {'!=' if negated else '='} {format_source(sources[0])}"
         case _:
-            raise TypeError(f"{type(pred).__name__} is no condition")
+            raise TypeError(f"{type(condition).__name__} is not a condition")
 
 
-def _format_values(values: tuple[str, ...], everyone: bool, listed: bool) -> str:
+def _format_values(values: tuple[str, ...], require_all: bool, listed: bool) -> str:
     if listed:
-        return f"{'ALL' if everyone else 'ANY'} {_format_list(map(quote_text, values))}"
-    return (" AND " if everyone else " OR ").join(map(quote_text, values))
+        return f"{'ALL' if require_all else 'ANY'} {_format_list(map(quote_text, values))}"
+    return (" AND " if require_all else " OR ").join(map(quote_text, values))
 
 
 def _format_list(texts: Iterable[str]) -> str:
@@ -221,6 +224,6 @@ def quote_text(text: str) -> str:
 
 
 def quote_pattern(pattern: str) -> str:
-    """The pattern between slashes, its own slashes escaped."""
+    """Put a pattern between slashes and escape its own slashes."""
     escaped = re.sub(r"\\.|/", lambda found: found[0] if len(found[0]) > 1 else r"\/", pattern)
     return f"/{escaped}/"

@@ -1,4 +1,4 @@
-"""Colours for an editor: which characters of a script are keywords, fields, strings and so on."""
+"""Classifies the characters of a script for an editor: keywords, fields, strings and so on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPAN_KINDS = ("keyword", "connective", "field", "name", *_TOKEN_SPAN_KINDS.value
 
 @dataclass(frozen=True, slots=True)
 class HighlightSpan:
-    """Characters `start` up to `end` of the text, and what they are: one of `KINDS`."""
+    """The characters from `start` to `end` and their kind, one of `SPAN_KINDS`."""
 
     start: int
     end: int
@@ -32,15 +32,15 @@ class HighlightSpan:
 
 
 def highlight_script(text: str) -> list[HighlightSpan]:
-    """The spans of a text, in order and apart; what lies between them is white space or wrong.
+    """Return the spans of a text, in order and without overlap. The gaps are white space or invalid characters.
 
-    Works on any text, finished or not: what the lexer had to guess at is marked as an error.
+    This works on any text, complete or not: tokens that the lexer had to guess are marked as errors.
 
     >>> [(span.kind, "DROP FEED a"[span.start : span.end]) for span in highlight_script("DROP FEED a")]
     [('keyword', 'DROP'), ('keyword', 'FEED'), ('name', 'a')]
     """
-    report = Diagnostics(text)
-    return [_make_span(token) for token in tokenize_script(text, report) if token.kind is not TokenKind.END]
+    diagnostics = Diagnostics(text)
+    return [_make_span(token) for token in tokenize_script(text, diagnostics) if token.kind is not TokenKind.END]
 
 
 def _make_span(token: Token) -> HighlightSpan:
@@ -51,13 +51,13 @@ def _classify_token(token: Token) -> str:
     if token.kind is TokenKind.STRING and not (
         len(token.text) > 1 and token.text[0] in "\"'" and token.text[-1] in "\"'"
     ):
-        return "error"  # typographic quotes, or not closed
+        return "error"  # typographic quotes, or an unclosed string
     if token.kind is not TokenKind.WORD:
         return "error" if token.kind is TokenKind.SIGN and token.text != token.value else _TOKEN_SPAN_KINDS[token.kind]
     if token.value not in KEYWORDS:
         return "name"
     if token.text.upper() != token.value:
-        return "error"  # && and its like
+        return "error"  # foreign operators such as &&
     if token.value in _CONNECTIVES:
         return "connective"
     return "field" if token.value in _FIELDS else "keyword"

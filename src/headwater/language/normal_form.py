@@ -1,7 +1,7 @@
-"""A query in its normal form: for each source, the whole condition its items must meet.
+"""Reduces a query to one condition per source.
 
-⋃_b σ_{f_b ∧ W_b}(S_b), where f_b are the filters written at branch b and around it, and W_b is WHERE with each $v[p]
-replaced by p where v names the branch (or a group around it) and by TRUE elsewhere.
+The normal form is ⋃_b σ_{f_b ∧ W_b}(S_b): f_b are the filters of branch b and of its groups. W_b is WHERE with
+each $v[p] replaced by p if v names the branch or a group around it, and by TRUE otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headwater.language.ast import (
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """One source of a query and the condition on its items; `vars` are the names that reach it, innermost last."""
+    """One source of a query and the condition on its items. `vars` are its variables, the innermost last."""
 
     source: FeedAddress | FeedName | TaggedSources | AllSources
     condition: Condition
@@ -37,12 +37,12 @@ class QuerySource:
 
 
 def list_sources(query: Query) -> tuple[QuerySource, ...]:
-    """The sources of the query, in the order in which they are written."""
+    """Return the sources of the query in the order of the text."""
     return tuple(_walk_sources(query.branches, (), (), _split_conjuncts(query.where)))
 
 
 def list_join_sources(query: Query, join: Join) -> tuple[QuerySource, ...]:
-    """The sources of a join's secondary side; of WHERE only what is scoped to it concerns them."""
+    """Return the sources of a join's secondary side. Of WHERE, only conditions scoped to the join apply."""
     scoped = tuple(part for part in _split_conjuncts(query.where) if isinstance(part, Scoped))
     return tuple(_walk_sources((join.branch,), (), (), scoped))
 
@@ -62,23 +62,23 @@ def _walk_sources(
         if isinstance(branch.source, SourceGroup):
             yield from _walk_sources(branch.source.branches, inner, reached, where)
         else:
-            meant = (part for part in where if not isinstance(part, Scoped))
+            unscoped = (part for part in where if not isinstance(part, Scoped))
             scoped = (part.part for part in where if isinstance(part, Scoped) and part.var in reached)
-            yield QuerySource(branch.source, conjoin_conditions((*inner, *meant, *scoped)), reached)
+            yield QuerySource(branch.source, conjoin_conditions((*inner, *unscoped, *scoped)), reached)
 
 
-def walk_condition(pred: Condition) -> Iterator[Condition]:
-    """The predicate and everything in it, outermost first."""
-    yield pred
-    if isinstance(pred, And | Or):
-        for part in pred.parts:
+def walk_condition(condition: Condition) -> Iterator[Condition]:
+    """Yield the condition and all its parts, the outermost first."""
+    yield condition
+    if isinstance(condition, And | Or):
+        for part in condition.parts:
             yield from walk_condition(part)
-    elif isinstance(pred, Not | Scoped):
-        yield from walk_condition(pred.part)
+    elif isinstance(condition, Not | Scoped):
+        yield from walk_condition(condition.part)
 
 
 def walk_branches(query: Query) -> Iterator[Branch]:
-    """Every branch of the query and of its joins, groups before what they hold."""
+    """Yield every branch of the query and of its joins, groups before their members."""
     yield from _walk_union(query.branches)
     yield from _walk_union(join.branch for join in query.joins)
 
@@ -91,7 +91,7 @@ def _walk_union(union: Iterable[Branch]) -> Iterator[Branch]:
 
 
 def list_conditions(query: Query) -> Iterator[Condition]:
-    """WHERE and every filter of a source."""
+    """Yield WHERE and the filters of all sources."""
     if query.where is not None:
         yield query.where
     for branch in walk_branches(query):
@@ -100,5 +100,5 @@ def list_conditions(query: Query) -> Iterator[Condition]:
 
 
 def list_read_feeds(query: Query) -> tuple[FeedName, ...]:
-    """The feeds the query names as sources."""
+    """Return the named feeds that the query reads."""
     return tuple(branch.source for branch in walk_branches(query) if isinstance(branch.source, FeedName))

@@ -75,8 +75,8 @@ def test_what_a_terminal_would_obey_is_not_shown() -> None:
 
 def test_an_unknown_variable_lists_the_known_ones() -> None:
     (found,) = mistakes("CREATE FEED a AS RETURN guardian AS $g | picture AS $p WHERE $q[HAS LINK]")
-    assert found.note == "known here: $g, $p"
-    assert found.render().endswith("note: known here: $g, $p")
+    assert found.note == "declared variables: $g, $p"
+    assert found.render().endswith("note: declared variables: $g, $p")
 
 
 def test_several_mistakes_of_a_script_are_reported_at_once_in_the_order_of_the_text() -> None:

@@ -1,4 +1,4 @@
-"""The clauses after a query's conditions: KEEP, DISTINCT, ORDER BY, IMPORTANCE, TARGET, DELIVER, EVERY, SET."""
+"""Parses the clauses of a query: KEEP, DISTINCT, ORDER BY, IMPORTANCE, TARGET, DELIVER, EVERY, SET."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLACEHOLDER_PATTERN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def parse_clauses(cursor: Cursor) -> dict[str, Any]:
-    """Every clause that follows, by the name of its field in `Query`."""
+    """Parse all clauses that follow, by the name of their field in `Query`."""
     found: dict[str, Any] = {}
     while cursor.at_keyword(*CLAUSE_KEYWORDS):
         token = cursor.take()
@@ -48,8 +48,8 @@ def parse_clauses(cursor: Cursor) -> dict[str, Any]:
             cursor.report_error(token, f"{token.value} is given twice")
         try:
             found[name] = parse(cursor)
-        except ParseError as mistake:
-            if mistake.lost:
+        except ParseError as error:
+            if error.lost:
                 raise
             found[name] = None
             cursor.skip_to(*CLAUSE_KEYWORDS, "WHERE", *JOIN_KEYWORDS)

@@ -1,4 +1,4 @@
-"""Conditions: the part of the grammar between WHERE or [ and what follows them."""
+"""Parses conditions: the part of the grammar after WHERE or [."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WORD = re.compile(r"[^\W_]")
 
 
 def parse_condition(cursor: Cursor) -> Condition:
-    """conj { OR conj }"""
+    """Parse conjunction { OR conjunction }."""
     start = cursor.position()
     parts = [_parse_conjunction(cursor)]
     while cursor.take_keyword("OR"):
@@ -84,8 +84,8 @@ def _parse_negation(cursor: Cursor) -> Condition:
             cursor.expect_closing("]", "[")
             return Scoped(name, inner, start)
         return _parse_atom(cursor)
-    except ParseError as mistake:
-        if mistake.lost:
+    except ParseError as error:
+        if error.lost:
             raise
         cursor.skip_to(*_AFTER_ATOM, signs=(")", "]", "|"))
         return TRUE
@@ -122,8 +122,8 @@ def _parse_text_atom(cursor: Cursor, field: Field) -> Condition:
     if cursor.take_keyword("CONTAINS"):
         return _parse_contains(cursor, field, start)
     if negation := cursor.take_sign("=", "!="):
-        values, everyone, _ = _parse_values(cursor, field, str(negation.value), "a text in quotes")
-        return Equals(field, values, everyone, negation.value == "!=", start)
+        values, require_all, _ = _parse_values(cursor, field, str(negation.value), "a text in quotes")
+        return Equals(field, values, require_all, negation.value == "!=", start)
     if cursor.take_keyword("IN"):
         return Equals(field, tuple(token.value for token in parse_strings(cursor)), pos=start, listed=True)
     if cursor.take_keyword("MATCHES"):
@@ -160,18 +160,18 @@ def _parse_contains(cursor: Cursor, field: Field, start: Position) -> Condition:
         for token in tokens:
             _check_has_word(cursor, token)
         values = tuple(token.value for token in tokens)
-        everyone = listed.value == "ALL" and len(values) > 1
-        return Contains(field, values, everyone, exact, start, listed=True)
+        require_all = listed.value == "ALL" and len(values) > 1
+        return Contains(field, values, require_all, exact, start, listed=True)
     expected = "the searched text in quotes, or ANY (…), ALL (…)"
     if not exact and cursor.at_kind(TokenKind.STRING) and cursor.peek().keyword == "NEAR":
         left = _parse_searched_text(cursor, expected)
         cursor.take()
         distance = cursor.parse_integer("how many words apart", 'for example CONTAINS "ash" NEAR 5 "cloud"')
         return Near(field, left.value, distance, _parse_searched_text(cursor, "the second text in quotes").value, start)
-    values, everyone, tokens = _parse_values(cursor, field, "CONTAINS", expected)
+    values, require_all, tokens = _parse_values(cursor, field, "CONTAINS", expected)
     for token in tokens:
         _check_has_word(cursor, token)
-    return Contains(field, values, everyone, exact, start)
+    return Contains(field, values, require_all, exact, start)
 
 
 def _parse_searched_text(cursor: Cursor, expected: str) -> Token:
@@ -188,7 +188,7 @@ def _check_has_word(cursor: Cursor, token: Token) -> None:
 def _parse_values(
     cursor: Cursor, field: Field, operator: str, expected: str
 ) -> tuple[tuple[str, ...], bool, list[Token]]:
-    """STRING { OR STRING } | STRING { AND STRING }: the values, whether all are wanted, and their tokens."""
+    """Parse STRING { OR STRING } or STRING { AND STRING }. Return values, whether all are required, and tokens."""
     tokens = [cursor.expect_kind(TokenKind.STRING, expected, "put it in double quotes")]
     connective: str | None = None
     while cursor.at_keyword("AND", "OR") and cursor.peek().kind is TokenKind.STRING:
@@ -205,7 +205,7 @@ def _parse_values(
 
 
 def parse_strings(cursor: Cursor) -> list[Token]:
-    """( STRING { , STRING } )"""
+    """Parse ( STRING { , STRING } )."""
     cursor.expect_sign("(", 'a list stands in parentheses: ("a", "b")')
     tokens = [
         cursor.expect_kind(TokenKind.STRING, "a text in quotes", "a list has at least one value in double quotes")
@@ -220,7 +220,7 @@ def parse_strings(cursor: Cursor) -> list[Token]:
 
 
 def _parse_matches(cursor: Cursor, field: Field, token: Token) -> Condition:
-    """Compiled here once, so that a pattern which RE2 refuses is refused when the query is made."""
+    """Parse a pattern and compile it, so that an invalid pattern is an error of the script."""
     ignore_case = token.text.endswith("i")
     body = token.text[1:-2] if ignore_case else token.text[1:-1]
     pattern = re.sub(r"\\(.)", lambda escape: "/" if escape[1] == "/" else escape[0], body)
@@ -242,7 +242,7 @@ def _parse_matches(cursor: Cursor, field: Field, token: Token) -> Condition:
 
 
 def find_regex_problem(pattern: str) -> str | None:
-    """Why RE2 refuses the pattern, with its backslashes doubled as in a string; None if it takes it."""
+    """Return RE2's error for the pattern, with backslashes doubled as in a string; None if it is valid."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -296,7 +296,7 @@ def parse_unit(cursor: Cursor, example: str) -> TimeUnit:
 
 
 def parse_window(cursor: Cursor, expected: str = "LAST …") -> LastWindow:
-    """LAST [INT] ( ITEMS | unit )"""
+    """Parse LAST [INT] ( ITEMS | unit )."""
     cursor.expect_keyword("LAST", "for example LAST 3 HOURS or LAST 100 ITEMS", expected)
     count = 1
     if cursor.at_kind(TokenKind.NUMBER):
@@ -352,6 +352,6 @@ def report_bad_address(cursor: Cursor, token: Token) -> None:
 
 
 def hint_reserved_word(cursor: Cursor, otherwise: str | None = None) -> str | None:
-    """The hint for a keyword where a name should stand."""
+    """Return the hint for a keyword in place of a name."""
     keyword = cursor.token.keyword
     return f"{keyword} is a reserved word; choose another name" if keyword else otherwise

@@ -1,4 +1,4 @@
-"""A place in the tokens: looking, taking, expecting, and finding the way back after a mistake."""
+"""Walks over tokens: looks ahead, takes, expects, reports errors and recovers from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALL_FIELDS = {**COMMON_FIELDS, "DESCRIPTION": Field.DESCRIPTION}
 
 
 class ParseError(Exception):
-    """Already reported; whoever knows where to go on catches it. `lost` means: not before the next statement."""
+    """A reported error. The parser catches it where it can continue; if `lost`, at the next statement only."""
 
     def __init__(self, lost: bool = False) -> None:
         super().__init__()
@@ -43,20 +43,22 @@ class ParseError(Exception):
 
 
 class Cursor:
-    def __init__(self, tokens: list[Token], report: Diagnostics) -> None:
+    """The current token of a script, with the operations of a recursive descent parser."""
+
+    def __init__(self, tokens: list[Token], diagnostics: Diagnostics) -> None:
         self._tokens = tokens
         self._index = 0
         self._depth = 0
-        self.diagnostics = report
+        self.diagnostics = diagnostics
         self.token = tokens[0]
 
-    # looking
+    # looking ahead
 
     def position(self, token: Token | None = None) -> Position:
         return self.diagnostics.position_at((token or self.token).offset)
 
     def at_keyword(self, *keywords: str) -> bool:
-        """Whether the next token is one of these keywords."""
+        """Return whether the current token is one of these keywords."""
         return self.token.value in keywords and self.token.kind is TokenKind.WORD
 
     def at_sign(self, *signs: str) -> bool:
@@ -107,7 +109,7 @@ class Cursor:
         raise self.missing_error(expected, hint)
 
     def expect_closing(self, sign: str, opening: str) -> None:
-        """Take the closing bracket; where it is missing, say so and go on as if it were there."""
+        """Take the closing bracket. If it is missing, report that and continue."""
         if not self.take_sign(sign):
             self.report_missing(f"“{sign}”", f"a {opening} is not closed")
 
@@ -121,7 +123,7 @@ class Cursor:
         return max(int(token.value), least)
 
     def parse_number(self, least: float, most: float | None, what: str, example: str) -> float:
-        """A number between `least` and `most`."""
+        """Parse a number between `least` and `most`."""
         token = self.expect_kind(TokenKind.NUMBER, "a number", f"for example {example}")
         value = float(token.value) if len(token.value) <= 20 else float("inf")
         if value < least or value == float("inf") or (most is not None and value > most):
@@ -138,29 +140,29 @@ class Cursor:
             hint = "say where to look for it: TITLE CONTAINS …"
         raise self.missing_error(expected, hint)
 
-    # saying what is wrong
+    # reporting errors
 
     def suggest_keyword(self, known: Collection[str], otherwise: str | None = None) -> str | None:
         return did_you_mean(self.token.text, known, otherwise) if self.token.kind is TokenKind.WORD else otherwise
 
     def report_error(self, token: Token, text: str, hint: str | None = None) -> None:
-        """Report and go on: the form is right, the value is not."""
+        """Report an invalid value at a token, and continue."""
         self.diagnostics.add_error(self.position(token), text, hint)
 
     def report_missing(self, expected: str, hint: str | None = None) -> None:
-        """Report what is missing here and go on."""
+        """Report the expected input at the current token, and continue."""
         self.diagnostics.add_error(self.position(), f"expected {expected}, found {self.token.quoted_text}", hint)
 
     def missing_error(self, expected: str, hint: str | None = None) -> ParseError:
-        """Report what is missing here; the caller raises what comes back."""
+        """Report the expected input at the current token, and return the error for the caller to raise."""
         self.report_missing(expected, hint)
         return ParseError()
 
-    # not getting lost
+    # recovering
 
     @contextmanager
     def nested_level(self) -> Iterator[None]:
-        """One level deeper; more levels than the quota give up the statement."""
+        """Count a level of nesting. Too many levels abandon the statement."""
         self._depth += 1
         try:
             if self._depth > MAX_NESTING:
@@ -183,7 +185,7 @@ class Cursor:
         )
 
     def skip_to(self, *keywords: str, signs: Collection[str] = ()) -> None:
-        """Pass over tokens up to one of these outside of brackets opened on the way, or the end of the statement."""
+        """Skip to one of these tokens outside of nested brackets, or to the end of the statement."""
         opened = 0
         while not (self.at_end or self.at_sign(";") or self.at_statement):
             if opened == 0 and (self.at_keyword(*keywords) or self.at_sign(*signs)):

@@ -1,4 +1,4 @@
-"""Text to tokens. What cannot be one is reported and replaced by what was probably meant, so that parsing goes on."""
+"""Splits text into tokens. Reports invalid input and replaces it by the probable meaning, so that parsing continues."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class TokenKind(Enum):
     REGEX = "regular expression"
     NUMBER = "number"
     SIGN = "sign"
-    JUNK = "junk"  # a run of characters that means nothing here
+    JUNK = "junk"  # a run of characters without a meaning here
     COMMENT = "comment"
     END = "end"
 
 
 class Token(NamedTuple):
-    """`text` as written; `value` is a keyword in capitals, a variable without $, a string without quotes, a pattern."""
+    """A token: `text` as written, `value` without quotes, without $, or as keyword in capitals."""
 
     kind: TokenKind
     text: str
@@ -52,7 +52,7 @@ class Token(NamedTuple):
 
     @property
     def quoted_text(self) -> str:
-        """How a message quotes it."""
+        """The token as a message quotes it."""
         if self.kind is TokenKind.END:
             return "the end of the text"
         return quote_input(self.text)
@@ -75,11 +75,11 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-# Most of any script: a word that cannot go on, a string without escapes; read as `_TOKEN` would, at half the cost.
+# Words and strings without escapes, which are most of any script; read as `_TOKEN` reads them, at half the cost.
 _PLAIN_TOKEN = re.compile(r"""(?:([a-zA-Z]\w*)(?=[\s;)\]])|("[^"\\\n]*"))\s*""")
 _JUNK = re.compile(r"""[^\s;,()\[\]"'|]+""")
 
-# What other languages write: what to write here, and what to go on with.
+# Operators of other languages: the hint, and the operator to continue with.
 _FOREIGN_OPERATORS = {
     "&&": ("write AND", "AND"),
     "&": ("write AND", "AND"),
@@ -112,14 +112,14 @@ _WORD, _STRING = TokenKind.WORD, TokenKind.STRING
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "n": "\n", "t": "\t"}
 
 
-def tokenize_script(text: str, report: Diagnostics) -> list[Token]:
-    """The tokens of the text, comments among them and END at the end. Statements over the quota are left out."""
+def tokenize_script(text: str, diagnostics: Diagnostics) -> list[Token]:
+    """Return the tokens of the text, including comments, with END at the end. Skip statements over the size limit."""
     tokens: list[Token] = []
-    start = first = 0  # where the statement starts, in the text and among the tokens
+    start = first = 0  # start of the statement, in the text and among the tokens
     plain, size = _PLAIN_TOKEN.match, len(text)
-    at = _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
+    at = _SPACE.match(text).end()  # type: ignore[union-attr]  # the pattern matches the empty string
     while at < size:
-        if len(tokens) == first:  # space and comments before a statement are not part of it
+        if len(tokens) == first:  # space and comments before a statement do not count
             start = at
         ended = False
         found = plain(text, at)
@@ -133,7 +133,7 @@ def tokenize_script(text: str, report: Diagnostics) -> list[Token]:
             at = found.end()
         else:
             ended = text[at] == ";"
-            at = _append_token(text, at, tokens, report)
+            at = _append_token(text, at, tokens, diagnostics)
             if len(tokens) == first + 1 and tokens[-1].kind is TokenKind.COMMENT:
                 start, first = at, len(tokens)
         if ended or at == size or at - start > MAX_STATEMENT_BYTES:
@@ -141,19 +141,19 @@ def tokenize_script(text: str, report: Diagnostics) -> list[Token]:
                 at - start > MAX_STATEMENT_BYTES // 4
                 and len(text[start:at].encode(errors="replace")) > MAX_STATEMENT_BYTES
             ):
-                at = _skip_statement(text, start, at, report)
+                at = _skip_statement(text, start, at, diagnostics)
                 del tokens[first:]
             start, first = at, len(tokens)
     tokens.append(Token(TokenKind.END, "", "", tokens[-1].end if tokens else 0))
     return tokens
 
 
-def _append_token(text: str, at: int, tokens: list[Token], report: Diagnostics) -> int:
-    """Append the token that starts here, if it is one; where to go on."""
+def _append_token(text: str, at: int, tokens: list[Token], diagnostics: Diagnostics) -> int:
+    """Append the token that starts here, if it is valid, and return the position after it."""
     found = _TOKEN.match(text, at)
-    if found is None or found.lastgroup is None:  # cannot be: the last alternative matches anything
+    if found is None or found.lastgroup is None:  # impossible: the last alternative matches anything
         return len(text)
-    token = _make_token(found.lastgroup, found[0], text, at, tokens[-1] if tokens else None, report)
+    token = _make_token(found.lastgroup, found[0], text, at, tokens[-1] if tokens else None, diagnostics)
     at = found.end()
     if token is not None:
         tokens.append(token)
@@ -161,9 +161,9 @@ def _append_token(text: str, at: int, tokens: list[Token], report: Diagnostics) 
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
-def _skip_statement(text: str, start: int, at: int, report: Diagnostics) -> int:
-    report.add_error(
-        report.position_at(start + len(text[start:at]) - len(text[start:at].lstrip())),
+def _skip_statement(text: str, start: int, at: int, diagnostics: Diagnostics) -> int:
+    diagnostics.add_error(
+        diagnostics.position_at(start + len(text[start:at]) - len(text[start:at].lstrip())),
         f"this statement is longer than {MAX_STATEMENT_BYTES // 1024} KiB",
         "split it: a query feed can be the source of another",
     )
@@ -171,19 +171,21 @@ def _skip_statement(text: str, start: int, at: int, report: Diagnostics) -> int:
     return len(text) if end < 0 else end
 
 
-def _make_token(kind: str, raw: str, text: str, at: int, before: Token | None, report: Diagnostics) -> Token | None:
-    if kind == "word":  # the most frequent, and so before the others
+def _make_token(
+    kind: str, raw: str, text: str, at: int, before: Token | None, diagnostics: Diagnostics
+) -> Token | None:
+    if kind == "word":  # first, because it is the most frequent
         upper = raw.upper()
         return Token(_WORD, raw, upper if upper in KEYWORDS else raw, at)
     match kind:
         case "sign":
-            # ../../etc/passwd is one wrong thing, not twelve; the dot of $g.LINK follows a variable
+            # ../../etc/passwd should give one error, not twelve; the dot of $g.LINK follows a variable
             attached = before is not None and before.kind is TokenKind.VAR and before.end == at
             if raw == "." and not attached:
                 return _make_junk(text, at)
             return Token(TokenKind.SIGN, raw, raw, at)
         case "string":
-            return Token(TokenKind.STRING, raw, _unescape_string(raw, at, report), at)
+            return Token(TokenKind.STRING, raw, _unescape_string(raw, at, diagnostics), at)
         case "number":
             return Token(TokenKind.NUMBER, raw, raw, at)
         case "var":
@@ -195,13 +197,13 @@ def _make_token(kind: str, raw: str, text: str, at: int, before: Token | None, r
         case "address":
             return Token(TokenKind.JUNK, raw, raw, at)
         case "open":
-            return _make_open_string(raw, text, at, report)
+            return _make_open_string(raw, text, at, diagnostics)
         case "wrong":
             hint, meant = _FOREIGN_OPERATORS[raw]
-            report.add_error(report.position_at(at), f"unknown operator '{raw}'", hint)
+            diagnostics.add_error(diagnostics.position_at(at), f"unknown operator '{raw}'", hint)
             return Token(TokenKind.WORD if meant.isalpha() else TokenKind.SIGN, raw, meant, at)
         case _:
-            return _make_other(raw, text, at, report)
+            return _make_other(raw, text, at, diagnostics)
 
 
 def _make_junk(text: str, at: int) -> Token:
@@ -210,43 +212,45 @@ def _make_junk(text: str, at: int) -> Token:
     return Token(TokenKind.JUNK, run, run, at)
 
 
-def _make_open_string(quote: str, text: str, at: int, report: Diagnostics) -> Token:
+def _make_open_string(quote: str, text: str, at: int, diagnostics: Diagnostics) -> Token:
     end = text.find("\n", at)
     raw = text[at : len(text) if end < 0 else end].rstrip()
-    report.add_error(
-        report.position_at(at), "string is not closed before the end of the line", f"add a closing {quote}"
+    diagnostics.add_error(
+        diagnostics.position_at(at), "string is not closed before the end of the line", f"add a closing {quote}"
     )
     return Token(TokenKind.STRING, raw, raw[1:].rstrip(";") or " ", at)
 
 
-def _make_other(character: str, text: str, at: int, report: Diagnostics) -> Token | None:
+def _make_other(character: str, text: str, at: int, diagnostics: Diagnostics) -> Token | None:
     if character == "/":
         return _make_junk(text, at)
     shown = replace_unprintable(character)
     if character in _QUOTES:
-        report.add_error(report.position_at(at), f"unexpected character '{shown}'", 'use straight quotes "…"')
+        diagnostics.add_error(diagnostics.position_at(at), f"unexpected character '{shown}'", 'use straight quotes "…"')
         end = min(e for e in (text.find("\n", at), len(text)) if e >= 0)
         closing = min((e for c in {_QUOTES[character], '"'} if (e := text.find(c, at + 1, end)) >= 0), default=end - 1)
         raw = text[at : closing + 1]
         return Token(TokenKind.STRING, raw, raw[1:-1] or "x", at)
     name = f" (U+{ord(character):04X})" if shown != character else ""
-    report.add_error(report.position_at(at), f"unexpected character '{shown}'{name}", _CHARACTER_HINTS.get(character))
+    diagnostics.add_error(
+        diagnostics.position_at(at), f"unexpected character '{shown}'{name}", _CHARACTER_HINTS.get(character)
+    )
     return None
 
 
-def _unescape_string(raw: str, at: int, report: Diagnostics) -> str:
+def _unescape_string(raw: str, at: int, diagnostics: Diagnostics) -> str:
     body = raw[1:-1]
     if "\\" not in body:
         return body
 
-    def one(match: re.Match[str]) -> str:
+    def replace_escape(match: re.Match[str]) -> str:
         if (known := _ESCAPES.get(match[1])) is not None:
             return known
-        report.add_error(
-            report.position_at(at + 1 + match.start()),
+        diagnostics.add_error(
+            diagnostics.position_at(at + 1 + match.start()),
             f"unknown escape \\{replace_unprintable(match[1])} in a string",
             'a backslash is written \\\\; known are \\" \\\\ \\n \\t',
         )
         return match[1]
 
-    return re.sub(r"\\(.)", one, body)
+    return re.sub(r"\\(.)", replace_escape, body)

@@ -1,4 +1,4 @@
-"""Tokens to statements, by descent. After a mistake the statement is left where its next part begins, and so on."""
+"""Parses statements by recursive descent. After an error it continues at the next part of the statement."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ _PART_KEYWORDS = ("WHERE", *JOIN_KEYWORDS, *CLAUSE_KEYWORDS)
 
 @dataclass(frozen=True, slots=True)
 class ParsedScript:
-    """What was read: each statement with whether it is free of mistakes, and the comments that follow them all.
+    """The statements, each with a flag that it has no errors, and the comments after the last one.
 
-    Of a broken statement what could be read is there, for the sake of its name.
+    A statement with errors is incomplete; its name is needed to check the others.
     """
 
     statements: list[tuple[Statement, bool]]
     comments: tuple[str, ...]
 
 
-def parse_statements(text: str, report: Diagnostics) -> ParsedScript:
-    every = tokenize_script(text, report)
+def parse_statements(text: str, diagnostics: Diagnostics) -> ParsedScript:
+    every = tokenize_script(text, diagnostics)
     comments = deque(token for token in every if token.kind is TokenKind.COMMENT)
-    cursor = Cursor([token for token in every if token.kind is not TokenKind.COMMENT], report)
+    cursor = Cursor([token for token in every if token.kind is not TokenKind.COMMENT], diagnostics)
     found: list[tuple[Statement, bool]] = []
-    while not cursor.at_end and not report.is_full:
+    while not cursor.at_end and not diagnostics.is_full:
         if cursor.take_sign(";"):
             continue
-        start, known = cursor.token, report.error_count
+        start, known = cursor.token, diagnostics.error_count
         statement: Statement | None = None
         try:
             statement = _parse_statement(cursor)
@@ -72,17 +72,19 @@ def parse_statements(text: str, report: Diagnostics) -> ParsedScript:
             cursor.skip_to()
         end = cursor.previous.end
         cursor.take_sign(";")
-        own = _take_own_comments(comments, cursor, report)
+        own = _take_own_comments(comments, cursor, diagnostics)
         if statement is not None:
-            found.append((replace(statement, text=text[start.offset : end], comments=own), report.error_count == known))
+            found.append(
+                (replace(statement, text=text[start.offset : end], comments=own), diagnostics.error_count == known)
+            )
     return ParsedScript(found, tuple(comment.value for comment in comments))
 
 
-def _take_own_comments(comments: deque[Token], cursor: Cursor, report: Diagnostics) -> tuple[str, ...]:
-    """The comments before and inside the statement just read, and the one behind it on its last line."""
-    last_line = report.position_at(cursor.previous.offset).line
+def _take_own_comments(comments: deque[Token], cursor: Cursor, diagnostics: Diagnostics) -> tuple[str, ...]:
+    """Take the comments before and inside the last statement, and the one after it on its last line."""
+    last_line = diagnostics.position_at(cursor.previous.offset).line
     own: list[str] = []
-    while comments and report.position_at(comments[0].offset).line <= last_line:
+    while comments and diagnostics.position_at(comments[0].offset).line <= last_line:
         own.append(comments.popleft().value)
     return tuple(own)
 
@@ -165,8 +167,8 @@ def _parse_query(cursor: Cursor) -> Query:
     try:
         while cursor.at_keyword(*JOIN_KEYWORDS):
             joins.append(_parse_join(cursor))
-    except ParseError as mistake:
-        _resume_after_joins(cursor, mistake)
+    except ParseError as error:
+        _resume_after_joins(cursor, error)
     if cursor.take_keyword("WHERE"):
         where = parse_condition(cursor)
     parts = parse_clauses(cursor)
@@ -177,14 +179,14 @@ def _parse_query(cursor: Cursor) -> Query:
     return Query(tuple(branches), tuple(joins), where, **parts, settings=settings, pos=start)
 
 
-def _resume_after_joins(cursor: Cursor, mistake: ParseError) -> None:
-    if mistake.lost:
-        raise mistake
+def _resume_after_joins(cursor: Cursor, error: ParseError) -> None:
+    if error.lost:
+        raise error
     cursor.skip_to("WHERE", *CLAUSE_KEYWORDS)
 
 
 def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[str, Any]) -> None:
-    """The query could end here and does not."""
+    """Report tokens after the end of a query."""
     if cursor.at_statement:
         cursor.report_missing("“;” before the next statement", "statements end with ;")
     elif cursor.at_keyword("WHERE", *JOIN_KEYWORDS) and (parts or filtered):
@@ -214,7 +216,7 @@ _FOREIGN_WORDS = {
 
 
 def _hint_for_foreign_word(cursor: Cursor) -> str | None:
-    """The hint for a word of another language where a part of the query could begin."""
+    """Return the hint for a word of another query language."""
     if cursor.token.text.startswith(("//", "/*")):
         return "a comment begins with --"
     return _FOREIGN_WORDS.get(cursor.token.text.upper()) or cursor.suggest_keyword(_PART_KEYWORDS)
@@ -253,8 +255,8 @@ def _parse_branch(cursor: Cursor) -> Branch:
         if cursor.take_keyword("AS"):
             hint = "a variable begins with $: AS $news"
             var = cursor.expect_kind(TokenKind.VAR, "a variable", hint).value
-    except ParseError as mistake:
-        if mistake.lost:
+    except ParseError as error:
+        if error.lost:
             raise
         cursor.skip_to(*_PART_KEYWORDS, "WITHIN", signs=("|", ")"))
         return Branch(AllSources(start), pos=start)
